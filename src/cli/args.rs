@@ -27,10 +27,10 @@ use crate::session::export::{Format, Replace};
 const EXAMPLES: &str = "\
 Examples:
   rewake                                the screen; offers what is unfinished here
-  rewake -c                             go on with the newest session here
+  rewake -c                             resume the newest session here
   rewake -p \"fix the failing test\"      work until it is done, then print the answer
   git diff | rewake -p \"review this\"    what is piped in is added to the prompt
-  rewake -p -c                          go on with what was interrupted here
+  rewake -p -c                          resume what was interrupted here
   rewake -p -c \"now the docs too\"       say more to the newest session here
   rewake -p -r ID --fork-session \"...\"  try another way in a copy of a session
   rewake -p \"...\" --json-schema FILE    the answer as JSON that fits a schema
@@ -306,7 +306,7 @@ enum Command {
     /// Look at config, keys, store, locks, git and shell, and say what is wrong
     Doctor {
         /// Take a database that is older than what was recorded as it is: journal and mark are
-        /// moved aside, and sessions that were held can be gone on with
+        /// moved aside, and sessions that were locked by it can be resumed
         #[arg(long, conflicts_with_all = ["repair", "scrub"])]
         as_is: bool,
         /// Make a damaged or lost database anew from what can be read of it and from the journal;
@@ -482,6 +482,13 @@ pub(crate) enum Session {
         id: String,
         fork: bool,
     },
+}
+
+/// The subcommand that the first argument is most like: it was taken for a prompt, and what stands
+/// behind it for nothing that is known.
+pub(super) fn meant(argv: impl IntoIterator<Item = OsString>) -> Option<String> {
+    let first = argv.into_iter().nth(1)?;
+    nearest_subcommand(first.to_str()?).filter(|meant| first != meant.as_str())
 }
 
 impl Cli {
@@ -701,18 +708,22 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
 /// What is said of a prompt that is one word, and nearly the name of a subcommand: the call of the
 /// model that it would cost is hardly meant.
 fn mistyped(word: &str) -> Option<String> {
-    let command = Cli::command();
-    let names = command.get_subcommands().map(clap::Command::get_name);
-    // Of a short name too many words are near: only its own letters are taken for it.
-    let is_near = |name: &&str| name.len() > 3 || has_letters_of(word, name);
     let meant = match word.to_lowercase().as_str() {
         flag @ ("help" | "version") => format!("--{flag}"),
-        _ => nearest(word, names.filter(is_near))?.to_string(),
+        _ => nearest_subcommand(word)?,
     };
     Some(format!(
         "there is no subcommand {word:?}: did you mean \"{meant}\"?\n\n  \
          tip: to send it as a prompt: rewake -- {word}"
     ))
+}
+
+fn nearest_subcommand(word: &str) -> Option<String> {
+    let command = Cli::command();
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    // Of a short name too many words are near: only its own letters are taken for it.
+    let is_near = |name: &&str| name.len() > 3 || has_letters_of(word, name);
+    nearest(word, names.filter(is_near)).map(str::to_string)
 }
 
 fn has_letters_of(word: &str, name: &str) -> bool {

@@ -67,7 +67,7 @@ pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
                 open.call.name
             ),
         )
-        .with_hint(format!("rewake -p -r {short} goes on with it")));
+        .with_hint(format!("rewake -p -r {short} resumes it")));
     }
     if window::compactable(state).is_none() {
         line("nothing to summarise: only the newest exchange is in full");

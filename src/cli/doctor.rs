@@ -11,16 +11,14 @@ use std::process::{Command, Stdio};
 
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{
-    self, Env, FilesConfig, FilesInTime, Loaded, Origin, Paths, Project, SandboxUse, Setting,
-    Standing,
+    self, Env, FilesConfig, Loaded, Origin, Paths, Project, SandboxUse, Setting, Standing,
 };
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
-use crate::session::{self, Lost, journal_place, short_id, told_of};
+use crate::session::{self, Grade, Lost, journal_place, short_id, told_of};
 use crate::store::{SessionFilter, SessionLock, Store, StoreError, database};
 use crate::workspace::Here;
-use crate::workspace::files::{Unwatched, Watch, guard};
 
 /// Sessions whose lock is looked at.
 const MAX_SESSIONS: u32 = 1_000;
@@ -308,7 +306,7 @@ fn standing(kernel: &Kernel) -> String {
         false => "no network of its own",
     };
     let files = match kernel.mounts {
-        true => "protected files are held",
+        true => "protected files are read-only",
         false => "protected files are compared",
     };
     format!(
@@ -317,105 +315,14 @@ fn standing(kernel: &Kernel) -> String {
     )
 }
 
-/// Whether the kernel tells what changes, and why not. `folders`: as many are known.
-fn watched(report: &mut Report, watch: Option<Result<usize, Unwatched>>, folders: usize) {
-    let refused = match watch {
-        None => return,
-        // One instance is tried: others may use them up.
-        Some(Ok(most)) if folders <= most => Watch::new(most).err(),
-        Some(Ok(most)) => Some(Unwatched::Limit(most)),
-        Some(Err(why)) => Some(why),
-    };
-    match refused {
-        None => report.ok(
-            "files",
-            format!("changes are watched: {}", count(folders, "folder")),
-        ),
-        Some(why) => {
-            let hint = why.hint().map(|hint| format!("; {hint}"));
-            let hint = hint.unwrap_or_default();
-            report.note(
-                "files",
-                format!("changes are not watched, so all files are looked at: {why}{hint}"),
-            );
-        }
-    }
-}
-
 /// What is kept of the workspace's files, and what keeps it from being more.
 fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) {
-    let home = env.home().map(PathBuf::from);
-    let unfit = guard::unfit(&here.root, home.as_deref());
-    match (files.time, unfit) {
-        (FilesInTime::Off, _) => return report.note("files", "not kept (files.time)"),
-        (FilesInTime::Tools, _) => report.ok("files", "what file tools write is kept (files.time)"),
-        (FilesInTime::On, Some(why)) => {
-            report.note(
-                "files",
-                format!("only what file tools write is kept: {why}"),
-            );
+    for row in session::files_rows(env, paths, here, files) {
+        match row.grade {
+            Grade::Fine => report.ok("files", row.text()),
+            Grade::Note => report.note("files", row.text()),
+            Grade::Wrong => report.wrong("files", &row.what, row.hint.as_deref()),
         }
-        (FilesInTime::On, None) => report.ok(
-            "files",
-            format!(
-                "what is not ignored is kept: at most {} files of {:.1} MB",
-                files.max_files,
-                files.max_file_bytes as f64 / 1e6
-            ),
-        ),
-    }
-    let watch = match (files.time, unfit) {
-        (FilesInTime::On, None) => Some(session::watch(&here.root, files.watch)),
-        _ => None,
-    };
-    if let Some(why) = guard::nearly_full(&paths.data_dir) {
-        report.wrong(
-            "files",
-            format!("not kept at present: {why}"),
-            Some("make room"),
-        );
-    }
-    if !database::exists(&paths.data_dir) {
-        watched(report, watch, 0);
-        return;
-    }
-    // What is wrong with the store is said of the store.
-    let Ok(Some(store)) = Store::open_current(&paths.data_dir) else {
-        return;
-    };
-    match (store.files_bytes(), store.last_tree_size(&here.root)) {
-        (Ok(stored), Ok(last)) => {
-            if let Some((count, bytes)) = last {
-                let megabytes = bytes as f64 / 1e6;
-                report.ok(
-                    "files",
-                    format!("{count} in the last tree, {megabytes:.1} MB"),
-                );
-            }
-            let folders = store.last_tree(&here.root).ok().flatten();
-            let folders = folders.map_or(0, |known| known.tree.folders());
-            watched(report, watch, folders);
-            stored_bytes(report, stored, files.max_bytes);
-        }
-        (Err(error), _) | (_, Err(error)) => {
-            report.wrong("files", error.to_string(), error.hint().as_deref());
-        }
-    }
-}
-
-fn stored_bytes(report: &mut Report, stored: u64, most: u64) {
-    let text = format!(
-        "{:.1} of {:.1} MB are used by all workspaces",
-        stored as f64 / 1e6,
-        most as f64 / 1e6
-    );
-    let hint = "rewake gc makes room";
-    match stored {
-        _ if stored >= most => {
-            report.wrong("files", format!("{text}: nothing more is kept"), Some(hint))
-        }
-        _ if stored >= most / 5 * 4 => report.note("files", format!("{text}; {hint}")),
-        _ => report.ok("files", text),
     }
 }
 

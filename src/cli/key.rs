@@ -54,8 +54,9 @@ pub(super) fn run(
 
 /// Typed on the terminal, a dot for each character. `None`: the user thought better of it.
 fn asked(provider: &str) -> Result<Option<String>, Trouble> {
-    eprint_flushed(&format!("key for {provider} (Esc or Ctrl+C: none): "));
+    // Before it is asked for: what is typed at once must not be shown either.
     enable_raw_mode().map_err(unread)?;
+    eprint_flushed(&format!("key for {provider} (Esc or Ctrl+C: none): "));
     let typed = typed();
     // The rest of a paste is not for the shell, which would show it.
     more_comes();

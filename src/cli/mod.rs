@@ -69,6 +69,11 @@ fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
 fn usage(error: &clap::Error) -> u8 {
     let code = error.exit_code();
     let _ = error.print();
+    if error.kind() == clap::error::ErrorKind::UnknownArgument
+        && let Some(meant) = args::meant(std::env::args_os())
+    {
+        note(&format!("hint: did you mean {meant:?}?"));
+    }
     u8::try_from(code).unwrap_or(exit::USAGE)
 }
 

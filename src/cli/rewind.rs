@@ -580,8 +580,9 @@ fn not_rewound(error: NotRewound) -> Trouble {
     match error {
         NotRewound::Engine(error) => engine_trouble(error),
         NotRewound::Unknown(_) => unknown(&error.to_string()),
+        NotRewound::NothingToRedo => Trouble::new(exit::USAGE, error.to_string()),
         NotRewound::OpenCall => Trouble::new(exit::RESUMABLE, error.to_string())
-            .with_hint("rewake -p -r ID goes on with it; --conversation leaves it behind"),
+            .with_hint("rewake -p -r ID resumes it; --conversation leaves it behind"),
         NotRewound::NotKept(_) => Trouble::new(exit::RESUMABLE, error.to_string())
             .with_hint("nothing was changed; rewake doctor says what is kept"),
     }

@@ -42,7 +42,7 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     if which == Which::New && prompt.is_none() {
         return Err(
             Trouble::new(exit::USAGE, "there is nothing to do: the prompt is empty").with_hint(
-                "rewake -p \"what to do\"; rewake -p -c goes on with the newest session here",
+                "rewake -p \"what to do\"; rewake -p -c resumes the newest session here",
             ),
         );
     }
@@ -72,7 +72,7 @@ fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     if !run.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
         return Err(
             Trouble::new(exit::USAGE, "the screen needs a terminal, and this is none").with_hint(
-                "rewake -p \"what to do\" works without one; rewake -p -c goes on with what is here",
+                "rewake -p \"what to do\" works without one; rewake -p -c resumes the newest session here",
             ),
         );
     }
@@ -181,7 +181,7 @@ fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
         note(&match SessionLock::holder(&ctx.paths.data_dir, &info.id) {
             Some(pid) => format!("at work here: {id} \"{title}\", in process {pid}"),
             None => format!(
-                "unfinished here: {id} \"{title}\", {} ago; rewake -p -r {id} goes on with it",
+                "unfinished here: {id} \"{title}\", {} ago; rewake -p -r {id} resumes it",
                 ago(crate::session::now_ms() - info.updated_ms),
             ),
         });

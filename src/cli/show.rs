@@ -189,7 +189,8 @@ fn joined(head: &str, parts: &str) -> String {
 
 fn part(part: &Part<'_>) -> Option<String> {
     Some(match part {
-        Part::Words(text) | Part::Summary(text) => text.to_string(),
+        Part::Words(text) => text.to_string(),
+        Part::Summary(text) => text.to_string(),
         Part::Thinking(_) => return None,
         Part::Command(line) => line.clone(),
         Part::Images(images) => image_count(images),

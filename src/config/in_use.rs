@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What is said of such a file instead of opening it.
 pub const IN_USE: &str = "it is the session store, which is in use";
@@ -20,42 +21,52 @@ struct InUse {
     opening: Vec<PathBuf>,
     /// For how many connections each is open.
     open: BTreeMap<FileId, u32>,
+    /// So many connections are being closed.
+    closing: u32,
 }
 
-static IN_USE_HERE: RwLock<InUse> = RwLock::new(InUse {
+static IN_USE_HERE: Mutex<InUse> = Mutex::new(InUse {
     opening: Vec::new(),
     open: BTreeMap::new(),
+    closing: 0,
 });
+
+static CLOSED: Condvar = Condvar::new();
+
+/// A connection that takes longer to be closed is not waited for.
+const MAX_CLOSING: Duration = Duration::from_secs(5);
+
+fn in_use_here() -> MutexGuard<'static, InUse> {
+    IN_USE_HERE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Whether this is such a file, whatever name it is given: then it must not be opened, not
 /// even to be read.
 ///
-/// The last connection that closes removes `-wal` and `-shm` a moment before they are forgotten
-/// here, and another file may have got their inode by then. So a yes is asked for again: nobody
-/// waits for the answer but who was to be refused.
+/// The last connection that closes removes `-wal` and `-shm` before they are forgotten here, and
+/// another file may have got their inode by then. So while one is being closed, a yes waits for
+/// the end of that.
 pub fn is_in_use(path: &Path) -> bool {
-    let mut asked = 1;
-    while is_known(path) {
-        if asked == ASKED_AT_MOST {
+    let until = Instant::now() + MAX_CLOSING;
+    while let Some(found) = id(path) {
+        let here = in_use_here();
+        if !here.knows(found) {
+            return false;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if here.closing == 0 || left.is_zero() {
             return true;
         }
-        asked += 1;
-        std::thread::sleep(ASKED_AGAIN_AFTER);
+        // Asked again from the begin: another file may lie there by then.
+        drop(CLOSED.wait_timeout(here, left));
     }
     false
 }
 
-const ASKED_AT_MOST: u32 = 5;
-const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(4);
-
-fn is_known(path: &Path) -> bool {
-    let here = IN_USE_HERE.read().unwrap_or_else(PoisonError::into_inner);
-    if here.opening.is_empty() && here.open.is_empty() {
-        return false;
+impl InUse {
+    fn knows(&self, found: FileId) -> bool {
+        self.open.contains_key(&found) || self.opening.iter().any(|p| id(p) == Some(found))
     }
-    let is =
-        |found| here.open.contains_key(&found) || here.opening.iter().any(|p| id(p) == Some(found));
-    id(path).is_some_and(is)
 }
 
 /// The files of one connection, known to [`is_in_use`] while this lives. To be made before
@@ -63,6 +74,20 @@ fn is_known(path: &Path) -> bool {
 pub struct FilesInUse {
     paths: Vec<PathBuf>,
     open: Vec<FileId>,
+    /// Its connection is being closed.
+    is_closing: Arc<AtomicBool>,
+}
+
+/// To be dropped right before the connection: from then on, until its [`FilesInUse`] is dropped
+/// too, it is being closed.
+pub struct BeforeClosing(Arc<AtomicBool>);
+
+impl Drop for BeforeClosing {
+    fn drop(&mut self) {
+        let mut here = in_use_here();
+        here.closing += 1;
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl FilesInUse {
@@ -70,24 +95,29 @@ impl FilesInUse {
     /// locked.
     pub fn opening(paths: impl Iterator<Item = PathBuf>) -> FilesInUse {
         let paths: Vec<PathBuf> = paths.collect();
-        let mut here = IN_USE_HERE.write().unwrap_or_else(PoisonError::into_inner);
+        let mut here = in_use_here();
         here.opening.extend(paths.iter().cloned());
         FilesInUse {
             paths,
             open: Vec::new(),
+            is_closing: Arc::default(),
         }
     }
 
     /// All of them are there: from here on they are known without a look at their paths.
     pub fn opened(mut self) -> FilesInUse {
         self.open = self.paths.iter().filter_map(|path| id(path)).collect();
-        let mut here = IN_USE_HERE.write().unwrap_or_else(PoisonError::into_inner);
+        let mut here = in_use_here();
         for file in &self.open {
             *here.open.entry(*file).or_insert(0) += 1;
         }
         forget(&mut here.opening, &mut self.paths);
         drop(here);
         self
+    }
+
+    pub fn before_closing(&self) -> BeforeClosing {
+        BeforeClosing(Arc::clone(&self.is_closing))
     }
 }
 
@@ -102,7 +132,7 @@ fn forget(opening: &mut Vec<PathBuf>, paths: &mut Vec<PathBuf>) {
 
 impl Drop for FilesInUse {
     fn drop(&mut self) {
-        let mut here = IN_USE_HERE.write().unwrap_or_else(PoisonError::into_inner);
+        let mut here = in_use_here();
         forget(&mut here.opening, &mut self.paths);
         for file in &self.open {
             if let Some(connections) = here.open.get_mut(file) {
@@ -111,6 +141,10 @@ impl Drop for FilesInUse {
                     here.open.remove(file);
                 }
             }
+        }
+        if self.is_closing.load(Ordering::Relaxed) {
+            here.closing -= 1;
+            CLOSED.notify_all();
         }
     }
 }
@@ -139,5 +173,19 @@ mod tests {
         assert!(is_in_use(&link));
         drop(first);
         assert!(!is_in_use(&link));
+    }
+
+    #[test]
+    fn while_a_connection_is_closed_a_yes_waits_for_the_end_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, "").unwrap();
+        let files = FilesInUse::opening([path.clone()].into_iter()).opened();
+        drop(files.before_closing());
+        // As a new file that has the inode of one that SQLite removed.
+        let asked = std::thread::spawn(move || is_in_use(&path));
+        std::thread::sleep(Duration::from_millis(100));
+        drop(files);
+        assert!(!asked.join().unwrap());
     }
 }

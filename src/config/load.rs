@@ -188,11 +188,18 @@ fn chosen_by(
         let builtin = builtin(name).and_then(|builtin| builtin.base_url.as_ref());
         let mut known = users_own.get(name).into_iter().chain(builtin).map(bare);
         let url = entry.base_url.as_ref().map(bare);
+        let root = project_file.parent().and_then(Path::parent);
+        let is_inside = |file: &PathBuf| {
+            let real = |path: &Path| path.canonicalize().ok();
+            let (file, root) = (real(file), root.and_then(real));
+            matches!((file, root), (Some(file), Some(root)) if file.starts_with(&root))
+        };
         let chosen = ChosenByProject {
+            is_key_elsewhere: entry.api_key_file.as_ref().is_some_and(|f| !is_inside(f)),
             base_url: is_projects("base_url") && !known.any(|known| Some(known) == url),
             api_key_file: is_projects("api_key_file"),
         };
-        Some((name.clone(), chosen)).filter(|_| chosen != ChosenByProject::default())
+        Some((name.clone(), chosen)).filter(|_| chosen.base_url || chosen.api_key_file)
     };
     config.providers.iter().filter_map(of_provider).collect()
 }
@@ -433,6 +440,24 @@ mod tests {
         assert!(chosen.to_string().contains("is not sent to"), "{chosen}");
         assert_eq!(loaded.config.provider("openai").unwrap().headers["y"], "z");
         assert_eq!(loaded.warnings.len(), 1, "{:?}", loaded.warnings);
+        // Nor when the project names the user's file itself, for this provider or for another.
+        let key = f.paths().config_dir.join("own");
+        std::fs::write(&key, "sk-of-the-user").unwrap();
+        let named = |name: &str| {
+            format!(
+                "[providers.{name}]\nprotocol = \"openai-chat\"\nbase_url = \"http://there/v1\"\n\
+                 api_key_file = {:?}\n",
+                key.display().to_string()
+            )
+        };
+        f.project(&format!("{}{}", named("openai"), named("theirs")));
+        f.trust();
+        let others = f.load(&[], &[]).unwrap();
+        for name in ["openai", "theirs"] {
+            let error = others.config.provider(name).unwrap().key(&none);
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("is not sent to"), "{error}");
+        }
         // A variable is of this start, and a flag too.
         let vars = [("OPENAI_API_KEY", "sk-of-the-environment")];
         let env = Env::new(vars, "/");

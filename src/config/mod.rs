@@ -41,7 +41,7 @@ pub use builtin::{EffortField, Protocol, Quirks};
 pub use env::Env;
 pub use error::{ConfigError, Warning};
 pub use file::{Digest, ReadError, read_text, read_text_from};
-pub use in_use::{FilesInUse, IN_USE, is_in_use};
+pub use in_use::{BeforeClosing, FilesInUse, IN_USE, is_in_use};
 pub use kept_elsewhere::{IS_KEPT_KEY, is_kept_key, is_linked_key, key_with_other_name};
 pub use kept_key::{keep_key, remove_key};
 pub use key::Key;

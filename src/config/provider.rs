@@ -292,7 +292,9 @@ impl Config {
                 provider.is_key_file_of_project = chosen.api_key_file;
                 if chosen.base_url {
                     let kept = provider.kept_key.take().filter(|file| file.exists());
-                    let own = provider.api_key_file.take_if(|_| !chosen.api_key_file);
+                    let own = provider
+                        .api_key_file
+                        .take_if(|_| !chosen.api_key_file || chosen.is_key_elsewhere);
                     provider.withheld_key = own.or(kept);
                 }
                 Ok(provider)

@@ -540,6 +540,8 @@ pub struct ChosenByProject {
     /// And it is neither the address that is built in, nor one of the user's own config.
     pub base_url: bool,
     pub api_key_file: bool,
+    /// That file does not lie in the workspace.
+    pub is_key_elsewhere: bool,
 }
 
 /// Headers by name alone: their values may be secrets.

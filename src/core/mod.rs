@@ -48,6 +48,7 @@ pub mod state;
 pub mod structured;
 pub mod summary;
 pub(crate) mod text;
+pub mod to_person;
 pub mod told;
 pub mod tool;
 pub mod tree;

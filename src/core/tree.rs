@@ -103,6 +103,14 @@ impl Item {
             Item::Link { .. } | Item::Marker { .. } => None,
         }
     }
+
+    /// Of the content that is kept of it.
+    fn bytes(&self) -> u64 {
+        match self {
+            Item::File { bytes, .. } => *bytes,
+            Item::Link { .. } | Item::Marker { .. } => 0,
+        }
+    }
 }
 
 /// What became of one path.
@@ -169,11 +177,7 @@ impl Tree {
 
     /// Bytes of the files in it, those left out not counted.
     pub fn bytes(&self) -> u64 {
-        let bytes = |item: &Item| match item {
-            Item::File { bytes, .. } => *bytes,
-            Item::Link { .. } | Item::Marker { .. } => 0,
-        };
-        self.0.values().map(bytes).sum()
+        self.0.values().map(Item::bytes).fold(0, u64::wrapping_add)
     }
 }
 
@@ -296,13 +300,11 @@ impl Delta {
         let mut out = vec![VERSION];
         let mut before: &[u8] = &[];
         for (path, change) in &self.0 {
-            let shared = before.iter().zip(path).take_while(|(a, b)| a == b).count();
-            out.push(operation(change));
-            number(&mut out, shared as u64);
-            bytes(&mut out, &path[shared..]);
-            if let Change::Put { item, .. } = change {
-                encode_item(&mut out, item);
-            }
+            let item = match change {
+                Change::Put { item, .. } => Some(item),
+                Change::Gone { .. } => None,
+            };
+            record(&mut out, operation(change), before, path, item);
             before = path;
         }
         out
@@ -356,6 +358,17 @@ fn operation(change: &Change) -> u8 {
         Change::Put { entered: true, .. } => ENTERED,
         Change::Gone { left: false } => GONE,
         Change::Gone { left: true } => LEFT,
+    }
+}
+
+/// One path as it is stored, without what it shares with the one before.
+fn record(out: &mut Vec<u8>, operation: u8, before: &[u8], path: &[u8], item: Option<&Item>) {
+    let shared = before.iter().zip(path).take_while(|(a, b)| a == b).count();
+    out.push(operation);
+    number(out, shared as u64);
+    bytes(out, &path[shared..]);
+    if let Some(item) = item {
+        encode_item(out, item);
     }
 }
 
@@ -477,5 +490,8 @@ impl<'a> Input<'a> {
     }
 }
 
+mod compact;
 #[cfg(test)]
 mod tests;
+
+pub use compact::{Builder, CompactTree, TreeSize};

@@ -10,7 +10,7 @@ use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::fate::{Fate, fate};
 use crate::core::next::{Why, rest};
-use crate::store::{InboxId, Message, Queued, StoreError};
+use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};
 use crate::world::World;
 
 impl<W: World> Engine<W> {
@@ -90,7 +90,8 @@ impl<W: World> Engine<W> {
             Command::Choose(choice) => self.choose(choice).await?,
             Command::GoOn => self.go_on().await?,
             Command::EditQueued { id, message } => self.edit_queued(id, message).await?,
-            Command::KeepInput(text) => self.keep_input(text),
+            Command::KeepInput(text) => self.keep_input(text, None),
+            Command::BringInput { text, from } => self.keep_input(text, Some(from)),
             Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
             Command::RunForUser { command, .. } if self.state.restoring.is_some() => {
                 let why = "the files are being set back";
@@ -274,7 +275,11 @@ impl<W: World> Engine<W> {
         let at_ms = self.world.now_ms();
         let session = self.head.session();
         let id = self.store.send(session, &message, blobs, at_ms)?;
-        self.unkept_input = None;
+        if let Some((_, Some(from))) = self.unkept_input.take()
+            && let Err(error) = self.store.forget_left(&from)
+        {
+            tracing::warn!(%error, "the draft of the session before was not cleared");
+        }
         self.inbox_is_held = false;
         self.waits_for_person = false;
         let queued = Queued { id, at_ms, message };
@@ -293,16 +298,17 @@ impl<W: World> Engine<W> {
     }
 
     /// That it is not kept is told, and is no reason to stop working: it is tried again.
-    fn keep_input(&mut self, text: String) {
+    fn keep_input(&mut self, text: String, from: Option<LeftDraft>) {
         let session = self.head.session();
-        let kept = match text.is_empty() {
-            true => self.store.clear_draft(session, crate::store::Draft::Input),
-            false => self.store.set_input(session, &text),
+        let kept = match (text.is_empty(), &from) {
+            (true, _) => self.store.clear_draft(session, crate::store::Draft::Input),
+            (false, None) => self.store.set_input(session, &text),
+            (false, Some(from)) => self.store.bring_input(session, &text, from),
         };
         self.unkept_input = None;
         if let Err(error) = &kept {
             tracing::warn!(%error, "the unsent words were not kept");
-            self.unkept_input = Some(text.clone());
+            self.unkept_input = Some((text.clone(), from));
         }
         (self.on_event)(&self.state, Event::Kept(kept.as_ref().copied()));
         if kept.is_ok() {
@@ -311,8 +317,8 @@ impl<W: World> Engine<W> {
     }
 
     pub(super) fn keep_input_again(&mut self) {
-        if let Some(text) = self.unkept_input.take() {
-            self.keep_input(text);
+        if let Some((text, from)) = self.unkept_input.take() {
+            self.keep_input(text, from);
         }
     }
 }

@@ -44,7 +44,9 @@ use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{self, Batch, Head, InboxId, Message, NewTree, Queued, Store, StoreError};
+use crate::store::{
+    self, Batch, Head, InboxId, LeftDraft, Message, NewTree, Queued, Store, StoreError,
+};
 use crate::tools;
 use crate::world::{Boundary, World};
 
@@ -77,6 +79,11 @@ pub enum Command {
     },
     /// The words that stand unsent in the input box.
     KeepInput(String),
+    /// The same of words that came along from another session: they are forgotten there.
+    BringInput {
+        text: String,
+        from: LeftDraft,
+    },
     /// From the next step on.
     Choose(Choice),
     Name(String),
@@ -263,7 +270,7 @@ pub struct Engine<W> {
     /// Asked for by a person, and done between two steps.
     rewind_wished: Option<Box<RewindOrder>>,
     /// What the store had no room for of the input box.
-    unkept_input: Option<String>,
+    unkept_input: Option<(String, Option<LeftDraft>)>,
     /// Where the calls led that a person was asked about.
     asked_about: BTreeMap<CallId, PathBuf>,
     /// Commands of the user that this process was told to give the terminal to, and how they
@@ -553,6 +560,12 @@ impl Write {
     /// What was streaming is recorded with this, or void.
     fn clearing_stream(mut self) -> Write {
         self.clear.push(store::Draft::Stream);
+        self
+    }
+
+    /// What stood in the input box is recorded with this.
+    fn clearing_input(mut self) -> Write {
+        self.clear.push(store::Draft::Input);
         self
     }
 }

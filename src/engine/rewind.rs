@@ -111,6 +111,8 @@ pub enum Planned {
 pub enum NotRewound {
     #[error("the files are not known {0}")]
     Unknown(String),
+    #[error("there is no rewind to take back in this session")]
+    NothingToRedo,
     #[error("the session has a call without a result")]
     OpenCall,
     /// What they are now could not be kept.
@@ -458,9 +460,7 @@ fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), N
                 Entry::Restoring { before, .. } => Some((place, before.as_str(), None)),
                 _ => None,
             })
-            .ok_or_else(|| {
-                NotRewound::Unknown("before a rewind: there was none in this session".to_string())
-            }),
+            .ok_or(NotRewound::NothingToRedo),
     }
 }
 

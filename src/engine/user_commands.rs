@@ -10,6 +10,7 @@ use super::steps::no_room;
 use super::{Engine, EngineError, Event, Write};
 use crate::core::entry::{About, Entry, Guard, Seq};
 use crate::core::text::one_line;
+use crate::core::to_person::RAN_ON_TERMINAL;
 use crate::world::{BackgroundEnd, Boundary, Unready, World};
 
 /// How a command that had the terminal ended.
@@ -63,13 +64,15 @@ impl<W: World> Engine<W> {
             command,
             guard: guard.clone(),
         };
-        if let Err(error) = self.record(Write::of(recorded)).await {
+        // It stood in the input box: after a crash it is not typed there once more.
+        if let Err(error) = self.record(Write::of(recorded).clearing_input()).await {
             // It is made ready again when there is room.
             if !self.state.user_commands.contains_key(&entry) {
                 self.discard(&guard).await;
             }
             return Err(error);
         }
+        self.unkept_input = None;
         if on_terminal {
             self.on_terminal.insert(entry, None);
             return Ok(());
@@ -100,7 +103,7 @@ impl<W: World> Engine<W> {
                 (None, Some(Some(ended))) => BackgroundEnd {
                     exit_code: ended.exit_code,
                     text: format!(
-                        "the user ran a command on the terminal: {}\n{}; what it showed is not known",
+                        "{RAN_ON_TERMINAL}{}\n{}; what it showed is not known",
                         one_line(&command.command, LINE_CHARS),
                         ended.how
                     ),
@@ -109,8 +112,7 @@ impl<W: World> Engine<W> {
                 (None, None) => BackgroundEnd {
                     exit_code: None,
                     text: format!(
-                        "the user ran a command on the terminal: {}\nit ended with rewake, and how \
-                         is not known",
+                        "{RAN_ON_TERMINAL}{}\nit ended with rewake, and how is not known",
                         one_line(&command.command, LINE_CHARS)
                     ),
                     blobs: Vec::new(),

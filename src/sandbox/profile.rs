@@ -422,7 +422,7 @@ impl Profile {
         self.gaps.extend(gaps.into_iter().map(str::to_string));
     }
 
-    /// Whether protected files are held while the command runs, and not only compared.
+    /// Whether protected files are read-only while the command runs, and not only compared.
     pub fn is_held(&self) -> bool {
         self.kernel.mounts
     }

@@ -18,6 +18,7 @@ use crate::core::entry::{
 };
 use crate::core::entry::{Choice, FallbackModel};
 use crate::core::text::{count, one_line};
+use crate::core::to_person::to_person;
 use crate::core::tool::ToolCall;
 use crate::tools;
 
@@ -118,7 +119,7 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
     /// Of the user, of the model, or of a note; never blank.
-    Words(&'a str),
+    Words(Cow<'a, str>),
     /// Never blank.
     Thinking(&'a str),
     Images(&'a [Image]),
@@ -172,7 +173,7 @@ impl Describer {
     pub(crate) fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
         match &record.entry {
             Entry::Opened { version, .. } => detail(format!("opened by rewake {version}")),
-            Entry::Rendered { version, .. } => detail(format!("taken up by rewake {version}")),
+            Entry::Rendered { version, .. } => detail(format!("resumed by rewake {version}")),
             Entry::Said {
                 text,
                 images,
@@ -225,7 +226,7 @@ impl Describer {
                         _ => None,
                     },
                 },
-                body: words(text).collect(),
+                body: words(to_person(text, about.as_ref())).collect(),
                 ..event(Tone::Calm, "note")
             },
             Entry::Compacted {
@@ -400,7 +401,7 @@ impl Description<'_> {
     /// What the user, the model or a note says; empty where nothing is said.
     pub(crate) fn words(&self) -> String {
         let words = self.body.iter().filter_map(|part| match part {
-            Part::Words(text) => Some(*text),
+            Part::Words(text) => Some(text.as_ref()),
             _ => None,
         });
         words.collect::<Vec<_>>().join("\n")
@@ -433,8 +434,8 @@ fn detail<'a>(title: String) -> Description<'a> {
     }
 }
 
-fn words(text: &str) -> impl Iterator<Item = Part<'_>> {
-    let said = Some(text).filter(|t| !t.trim().is_empty());
+fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<Item = Part<'a>> {
+    let said = Some(text.into()).filter(|t| !t.trim().is_empty());
     said.map(Part::Words).into_iter()
 }
 

@@ -1,8 +1,9 @@
 //! What became of one path between two trees: the lines, and how many were added and removed.
 
 use std::fmt::Write;
+use std::time::Duration;
 
-use similar::{ChangeTag, TextDiff};
+use similar::{DiffTag, TextDiff};
 
 use crate::core::text::count;
 use crate::core::tree::{Item, path_text};
@@ -10,6 +11,13 @@ use crate::store::{Store, StoreError};
 
 /// A larger file is only named.
 const MAX_DIFF_BYTES: usize = 2 * 1024 * 1024;
+
+/// Where nearly every line is another, the shortest difference takes minutes: behind this a longer
+/// one does.
+const MAX_TIME: Duration = Duration::from_millis(100);
+
+/// A list of changes is counted for so long; the paths behind have no figures.
+pub const COUNTED_FOR: Duration = Duration::from_secs(1);
 
 /// Git looks at so much of a file to see that it is no text.
 const LOOKED_AT: usize = 8_000;
@@ -40,9 +48,11 @@ impl FileChange {
         let (old, new) = (text(store, before)?, text(store, after)?);
         let lines = match (&old, &new) {
             (Text::Text(old), Text::Text(new)) => {
-                let diff = TextDiff::from_lines(old.as_str(), new.as_str());
-                let of = |tag| diff.iter_all_changes().filter(|c| c.tag() == tag).count();
-                Some((of(ChangeTag::Insert), of(ChangeTag::Delete)))
+                let diff = by_lines(old, new);
+                let changed = diff.ops().iter().filter(|op| op.tag() != DiffTag::Equal);
+                Some(changed.fold((0, 0), |(added, removed), op| {
+                    (added + op.new_range().len(), removed + op.old_range().len())
+                }))
             }
             _ => None,
         };
@@ -95,7 +105,7 @@ impl FileChange {
         }
         if self.lines != Some((0, 0)) || !self.was || !self.is {
             let names = (side('a', self.was), side('b', self.is));
-            let diff = TextDiff::from_lines(old.as_str(), new.as_str());
+            let diff = by_lines(old, new);
             let _ = write!(text, "{}", diff.unified_diff().header(&names.0, &names.1));
         }
         text
@@ -108,6 +118,10 @@ impl FileChange {
             None => String::new(),
         }
     }
+}
+
+fn by_lines<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, str> {
+    TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new)
 }
 
 fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreError> {

@@ -26,8 +26,11 @@ pub struct Glance {
 /// How a session stands in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// A process has it: which one, if it says so.
-    InUse(Option<u32>),
+    /// A process has it: which one, if it says so, and whether there is anything left to do.
+    InUse {
+        pid: Option<u32>,
+        works: bool,
+    },
     Ended(Ending),
 }
 
@@ -35,7 +38,8 @@ impl Standing {
     /// In one word.
     pub fn word(self) -> &'static str {
         match self {
-            Standing::InUse(_) => "running",
+            Standing::InUse { works: true, .. } => "running",
+            Standing::InUse { works: false, .. } => "open",
             Standing::Ended(ending) => ending.word(),
         }
     }
@@ -119,10 +123,13 @@ impl AppContext {
     /// How a session stands: one answer for every list.
     pub fn standing(&self, info: &SessionInfo, glance: &Glance) -> Standing {
         let data_dir = &self.paths.data_dir;
-        match SessionLock::holder(data_dir, &info.id) {
-            Some(pid) => Standing::InUse(Some(pid)),
-            None if SessionLock::is_held(data_dir, &info.id) => Standing::InUse(None),
-            None => Standing::Ended(glance.ending),
+        let pid = SessionLock::holder(data_dir, &info.id);
+        match pid.is_some() || SessionLock::is_held(data_dir, &info.id) {
+            true => Standing::InUse {
+                pid,
+                works: matches!(glance.ending, Ending::Killed | Ending::Left),
+            },
+            false => Standing::Ended(glance.ending),
         }
     }
 }

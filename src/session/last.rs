@@ -19,8 +19,8 @@ const SESSIONS: u32 = 3;
 /// 300 tokens of 4 bytes.
 pub(super) const MAX_BYTES: usize = 1_200;
 
-const HEAD: &str = "<last_session>\nHow the last session in this workspace ended, from its log. It is data: go on \
-                    with it only if the user asks.\n";
+const HEAD: &str = "<last_session>\nHow the last session in this workspace ended, from its log. It is data: resume \
+                    it only if the user asks.\n";
 const END: &str = "</last_session>";
 
 /// At most `max_bytes`, and never over [`MAX_BYTES`]. `None` when there is nothing to tell.
@@ -83,11 +83,11 @@ fn describe(
 
 fn sentence(ending: Ending) -> &'static str {
     match ending {
-        Ending::Done => "done, nothing is owed",
-        Ending::Left => "left with work still owed",
+        Ending::Done => "done, nothing is left to do",
+        Ending::Left => "left with work still to do",
         Ending::Stopped => "the user stopped it",
         Ending::Failed => "the model could not be asked",
-        Ending::Dismissed => "the user did not go on with it",
+        Ending::Dismissed => "the user dismissed it",
         Ending::Killed => "cut off in the middle of its work",
     }
 }

@@ -4,6 +4,7 @@
 //! starting a session or forking one means; waking it is the engine's.
 
 mod assembly;
+mod changed_files;
 mod changes;
 pub mod context;
 mod custom;
@@ -14,6 +15,7 @@ mod edited;
 pub(crate) mod export;
 mod file_change;
 mod files;
+mod files_rows;
 mod finished;
 mod glance;
 mod last;
@@ -36,6 +38,7 @@ mod tmp;
 
 pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
+pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
 pub use changes::looking_git;
 pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
 pub use dismiss::{Dismissal, dismiss};
@@ -43,6 +46,7 @@ pub use driver::{Driver, drive};
 pub use edited::{EDITED, MAX_EDITED_BYTES};
 pub use file_change::FileChange;
 pub use files::watch;
+pub use files_rows::{FilesRow, Grade, files_rows};
 pub use finished::Finished;
 pub use glance::{GLANCE_ENTRIES, Glance, Standing, glance};
 pub use lost::Lost;

@@ -49,12 +49,17 @@ impl AppContext {
         // Before a new session is made.
         let lost = self.lost(&store)?;
         let session = self.opened(store, which, interactive);
-        let mut session = session.map_err(|why| match lost.clone() {
-            Some(lost) if why.is_missing() => SessionError::Lost {
-                why: Box::new(why),
-                hint: lost,
-            },
-            _ => why,
+        let mut session = session.map_err(|why| {
+            if !why.is_missing() {
+                return why;
+            }
+            match lost.clone().or_else(|| self.all_lost()) {
+                Some(hint) => SessionError::Lost {
+                    why: Box::new(why),
+                    hint,
+                },
+                None => why,
+            }
         })?;
         session.warnings.extend(lost);
         session.warnings.extend(session.log.store.brought().line());
@@ -86,7 +91,28 @@ impl AppContext {
             tracing::warn!(%error, "it is not known whether sessions were lost");
             None
         });
-        Ok(lost.map(|lost| format!("{}; {}", lost.line(), Lost::hint(data_dir, state_dir))))
+        let lost = lost.map(|lost| format!("{}; {}", lost.line(), Lost::hint(data_dir, state_dir)));
+        // Where nothing names a session, the mark still says how much there was.
+        Ok(lost.or_else(|| {
+            let missing = store.missing()?;
+            Some(format!("{missing}; {}", missing.hint()?))
+        }))
+    }
+
+    /// The same for who asked for a session that is not there: now there is time to look at all.
+    pub fn all_lost(&self) -> Option<String> {
+        let Paths {
+            data_dir,
+            state_dir,
+            ..
+        } = &self.paths;
+        let store = Store::open_current(data_dir).ok()??;
+        let lost = Lost::all(data_dir, state_dir, &self.runs().ok()?, &store).ok()??;
+        Some(format!(
+            "{}; {}",
+            lost.line(),
+            Lost::hint(data_dir, state_dir)
+        ))
     }
 
     fn opened(

@@ -2,7 +2,9 @@
 //! screen and for `rewake rewind --preview`.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
+use super::file_change::COUNTED_FOR;
 use super::{AppContext, FileChange, short_id};
 use crate::core::entry::KeptWhy;
 use crate::core::rewind::PathChoice;
@@ -224,7 +226,8 @@ fn rows(store: &Store, rewinding: &Rewinding) -> Result<Vec<RewindRow>, StoreErr
     let differs = |path: &&PathBytes| now.0.get(*path) != plan.target.0.get(*path);
     let written = now.0.keys().chain(plan.target.0.keys()).filter(differs);
     let paths: BTreeSet<&PathBytes> = written.chain(plan.kept.keys()).collect();
-    let is_counted = paths.len() <= MAX_COUNTED;
+    let began = Instant::now();
+    let is_many = paths.len() > MAX_COUNTED;
     let change = |to: Option<&Item>, path: &PathBytes, is_merged| {
         let from = now.0.get(path);
         let what = match (from, to) {
@@ -233,9 +236,9 @@ fn rows(store: &Store, rewinding: &Rewinding) -> Result<Vec<RewindRow>, StoreErr
             _ if is_merged => PathBecomes::Merged,
             _ => PathBecomes::Written,
         };
-        let figures = match is_counted {
-            true => FileChange::of(store, from, to)?.figures(),
-            false => String::new(),
+        let figures = match is_many || began.elapsed() > COUNTED_FOR {
+            false => FileChange::of(store, from, to)?.figures(),
+            true => String::new(),
         };
         Ok::<PathChange, StoreError>(PathChange { what, figures })
     };
@@ -290,6 +293,9 @@ impl RewindSums {
             removed,
             stay,
         } = self;
+        if written + removed + stay == 0 {
+            return "no file goes back".to_string();
+        }
         let goes = |n: usize, one: &str, more: &str| match n {
             1 => format!("1 {one}"),
             n => format!("{n} {more}"),

@@ -3,7 +3,7 @@
 //!
 //! Invariant: every content is checked against its hash when it is read.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -294,29 +294,30 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 #[derive(Debug, Default)]
 pub struct Gathered {
     pub contents: Vec<NewContent>,
-    by_hash: BTreeMap<ContentHash, u32>,
+    hashes: HashSet<ContentHash>,
+    /// As stored.
+    bytes: u64,
 }
 
 impl Gathered {
     pub fn has(&self, hash: &ContentHash) -> bool {
-        self.by_hash.contains_key(hash)
+        self.hashes.contains(hash)
     }
 
     pub fn add(&mut self, content: NewContent) {
-        let depth = content.base.map_or(0, |(_, depth)| depth + 1);
-        if self.by_hash.insert(content.hash, depth).is_none() {
+        if self.hashes.insert(content.hash) {
+            self.bytes += content.stored;
             self.contents.push(content);
         }
     }
 
     /// Forgets all; they are kept elsewhere.
     pub fn clear(&mut self) {
-        self.contents.clear();
-        self.by_hash.clear();
+        *self = Gathered::default();
     }
 
     /// As stored.
     pub fn bytes(&self) -> u64 {
-        self.contents.iter().map(|content| content.stored).sum()
+        self.bytes
     }
 }

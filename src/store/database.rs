@@ -132,6 +132,12 @@ impl Names {
     }
 }
 
+/// A damaged database is kept beside: what it names is to be found too.
+pub(super) fn has_damaged_copy(data_dir: &Path) -> bool {
+    let is_damaged = |path: &PathBuf| path.to_string_lossy().contains(DAMAGED);
+    copies(data_dir).iter().any(is_damaged)
+}
+
 /// Copies of the database that were kept: damaged ones, and those of older schemas.
 pub(super) fn copies(data_dir: &Path) -> Vec<PathBuf> {
     let database = names(data_dir).database;

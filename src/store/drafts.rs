@@ -31,6 +31,13 @@ pub struct Drafts {
     pub input: Option<String>,
 }
 
+/// Unsent words that stand in a session that was left, as long as they are still these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftDraft {
+    pub session: String,
+    pub draft: String,
+}
+
 impl Draft {
     fn name(self) -> &'static str {
         match self {
@@ -61,14 +68,36 @@ impl Store {
     pub fn set_input(&mut self, session: &str, text: &str) -> Result<(), StoreError> {
         let tx = self.write(WHAT)?;
         let key = read_head(&tx, session)?.key;
-        tx.prepare_cached(
-            "INSERT INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)
-             ON CONFLICT DO UPDATE SET text = excluded.text",
-        )
-        .and_then(|mut s| s.execute(params![key, text]))
-        .doing(WHAT)?;
+        set(&tx, key, text).doing(WHAT)?;
         tx.commit().doing(WHAT)?;
         self.keep_waiting(session);
+        Ok(())
+    }
+
+    /// [`Store::set_input`] of words that came along from another session: they are never lost in
+    /// between, and never in both.
+    pub fn bring_input(
+        &mut self,
+        session: &str,
+        text: &str,
+        from: &LeftDraft,
+    ) -> Result<(), StoreError> {
+        let tx = self.write(WHAT)?;
+        let key = read_head(&tx, session)?.key;
+        set(&tx, key, text).doing(WHAT)?;
+        forget(&tx, from).doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        self.keep_waiting(session);
+        self.keep_waiting(&from.session);
+        Ok(())
+    }
+
+    /// The words of this draft were said elsewhere.
+    pub fn forget_left(&mut self, from: &LeftDraft) -> Result<(), StoreError> {
+        let tx = self.write(WHAT)?;
+        forget(&tx, from).doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        self.keep_waiting(&from.session);
         Ok(())
     }
 
@@ -111,6 +140,25 @@ impl Store {
         }
         Ok(())
     }
+}
+
+fn set(conn: &Connection, session: i64, text: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)
+         ON CONFLICT DO UPDATE SET text = excluded.text",
+    )?
+    .execute(params![session, text])?;
+    Ok(())
+}
+
+/// Other words, and a session that is gone, stay as they are.
+fn forget(conn: &Connection, left: &LeftDraft) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "DELETE FROM drafts WHERE kind = 'input' AND text = ?2
+         AND session = (SELECT key FROM sessions WHERE id = ?1)",
+    )?
+    .execute(params![left.session, left.draft])?;
+    Ok(())
 }
 
 pub(super) fn clear(conn: &Connection, session: i64, draft: Draft) -> rusqlite::Result<()> {

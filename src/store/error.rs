@@ -9,10 +9,7 @@ use rustix::io::Errno;
 use super::missing::Gap;
 use crate::core::entry::Seq;
 
-/// What a person does about a damaged database first of all.
-const KEEP: &str = "keep rewake.db and what begins with that name";
-
-/// And what makes it good.
+/// What a person does about a damaged database.
 const REPAIR: &str = "`rewake doctor --repair` makes a new database of what can be read, and keeps \
                       the damaged one beside it";
 
@@ -89,7 +86,7 @@ pub enum StoreError {
         in_journal: u64,
     },
     /// There is no such session, entry, queued message or blob: `what` says which.
-    #[error("there is no {what} {name:?}")]
+    #[error("there is no {what} {}", quoted(what, name))]
     NotFound {
         what: &'static str,
         name: String,
@@ -134,6 +131,14 @@ pub enum StoreError {
     },
 }
 
+/// A name is quoted; the place of an entry is a number and more words.
+fn quoted(what: &str, name: &str) -> String {
+    match what {
+        "entry" => name.to_string(),
+        _ => format!("{name:?}"),
+    }
+}
+
 impl StoreError {
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
@@ -176,7 +181,7 @@ impl StoreError {
                 ..
             } => from_journal(*sessions),
             StoreError::Corrupt { seq: 0, .. } => {
-                format!("rewake doctor looks at the whole store; {KEEP}")
+                format!("rewake doctor looks at the whole store; {REPAIR}")
             }
             StoreError::Corrupt {
                 session,
@@ -189,7 +194,7 @@ impl StoreError {
             }
             StoreError::Corrupt { session, seq, .. } => format!(
                 "nothing can be added to this database any more, but the entries up to {} can be \
-                 read: rewake show {session}; {KEEP}; {ELSEWHERE}",
+                 read: rewake show {session}; {REPAIR}; {ELSEWHERE}",
                 seq - 1
             ),
             StoreError::Damaged { is_open: true, .. } => format!(
@@ -464,10 +469,14 @@ mod tests {
         assert_hint(&damaged, "rewake show", "empty");
         assert_hint(&damaged, "to work on, set REWAKE_HOME", "empty");
         let damaged = damaged.while_opening();
-        assert_hint(&damaged, "if there is a copy", "rewake show");
+        assert_hint(&damaged, "`--from` names another copy", "rewake show");
         assert_hint(&damaged, "to work on, set REWAKE_HOME", "empty");
         let with = |error: StoreError| error.with_journal(|| 2);
-        assert_hint(&with(damaged), "the journal has 2 sessions: move", "copy");
+        assert_hint(
+            &with(damaged),
+            "the journal has 2 sessions: `rewake doctor --repair`",
+            "copy",
+        );
         let corrupt = |seq, can_append| StoreError::Corrupt {
             session: "01a1".into(),
             seq,

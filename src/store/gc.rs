@@ -14,6 +14,7 @@ use std::path::Path;
 
 use rusqlite::{Transaction, TransactionBehavior, params};
 
+use super::database;
 use super::error::{Doing, io as io_error};
 use super::packs::{self, PackPlace, PackWriter};
 use super::row::{count, int};
@@ -275,6 +276,8 @@ pub(super) fn tidy_packs(
     let Ok(files) = fs::read_dir(&folder) else {
         return Ok(());
     };
+    // A database that was damaged and is kept beside may name what this one does not.
+    let may_be_named = database::has_damaged_copy(data_dir);
     let mut writer = PackWriter::new(data_dir);
     for file in files.flatten() {
         let name = file.file_name().to_string_lossy().into_owned();
@@ -298,6 +301,7 @@ pub(super) fn tidy_packs(
         match row {
             Some((_, bytes)) if count(bytes) * 2 > size => continue,
             Some((pack, _)) => rewrite(conn, &mut writer, &folder.join(&name), pack)?,
+            None if may_be_named => continue,
             None => {}
         }
         fs::remove_file(file.path()).map_err(fail)?;

@@ -79,7 +79,7 @@ pub use carve::carve_if_asked;
 pub use checkpoints::Checkpoint;
 pub use clock::now_ms;
 pub use conversation::Conversation;
-pub use drafts::{Draft, Drafts};
+pub use drafts::{Draft, Drafts, LeftDraft};
 pub use error::StoreError;
 pub use fork::NewFork;
 pub use gc::{Keep, Tidied};
@@ -102,7 +102,7 @@ pub use search::{Hit, Order, Scope};
 pub use sessions::{SessionFilter, SessionInfo};
 pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
-pub use trees::{Cause, KnownTree, NewTree};
+pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use usage::Asked;
 pub use workspace_lock::WorkspaceLock;
 
@@ -110,6 +110,8 @@ use error::Doing;
 
 /// The open database. Other processes may have it open too.
 pub struct Store {
+    // Dropped in this order, the other files last.
+    _before_closing: crate::config::BeforeClosing,
     conn: Connection,
     /// The search index is being filled, step by step.
     indexing: bool,

@@ -54,6 +54,7 @@ impl Store {
         }
         write_ahead(&conn)?;
         let store = Store {
+            _before_closing: files.before_closing(),
             conn,
             indexing: false,
             has_all_tips: false,
@@ -87,6 +88,7 @@ impl Store {
         };
         let (is_current, conn) = open().map_err(StoreError::while_opening)?;
         Ok(is_current.then_some(Store {
+            _before_closing: files.before_closing(),
             conn,
             indexing: false,
             has_all_tips: false,

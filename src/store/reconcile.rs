@@ -183,6 +183,13 @@ impl Store {
         &self.brought
     }
 
+    /// What a person is told while entries that were recorded before are nowhere.
+    pub fn missing(&self) -> Option<StoreError> {
+        let mark = self.copies.as_ref()?.mark.as_ref()?;
+        let (missing, _) = mark.said.held?;
+        Some(StoreError::BackInTime { missing })
+    }
+
     /// Fails when entries that were recorded before are nowhere, and this session may be one
     /// that lacks some: to go on with it could repeat what was done.
     pub fn not_back_in_time(&self, session: &str) -> Result<(), StoreError> {
@@ -215,9 +222,11 @@ impl Store {
                     ..Brought::default()
                 });
         }
+        let folder = copies.journal.of(session);
         self.copies = Some(copies);
         let brought = brought.map_err(|error| self.told(error))?;
         self.brought.add(brought);
+        self.forget_said(&folder, session)?;
         self.is_behind(session);
         // A failure is known to whoever asks for what is wrong with the journal.
         let _ = self.catch_up();

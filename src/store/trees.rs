@@ -16,7 +16,7 @@ use super::head::Head;
 use super::row::{BodyReader, count, int};
 use super::{Store, StoreError};
 use crate::core::entry::Entry;
-use crate::core::tree::{Delta, Tree, uses};
+use crate::core::tree::{CompactTree, Delta, Tree, TreeSize, uses};
 
 const WHAT: &str = "read what the files were";
 
@@ -58,8 +58,15 @@ impl Cause {
 /// A tree that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownTree {
-    pub name: String,
+    pub link: TreeLink,
     pub tree: Tree,
+}
+
+/// The place of a tree that is kept behind those before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeLink {
+    pub name: String,
+    /// Bytes of all deltas since the last tree that is kept whole, and how many they are.
     since: u64,
     depth: u32,
 }
@@ -93,10 +100,43 @@ impl NewTree {
         cause: Cause,
         contents: Vec<NewContent>,
     ) -> Result<NewTree, StoreError> {
+        let size = TreeSize {
+            files: tree.0.len() as u64,
+            bytes: tree.bytes(),
+        };
+        let whole = || tree.whole().encode();
+        let parent = parent.map(|parent| &parent.link);
+        NewTree::of(root, parent, delta, size, &whole, cause, contents)
+    }
+
+    /// The same for a tree that is held compact: `before` is what `parent` is the place of, or
+    /// nothing where there is none.
+    pub fn after(
+        root: &Path,
+        parent: Option<&TreeLink>,
+        before: &CompactTree,
+        delta: &Delta,
+        cause: Cause,
+        contents: Vec<NewContent>,
+    ) -> Result<NewTree, StoreError> {
+        let size = before.size_after(delta);
+        let whole = || before.encode_whole(delta);
+        NewTree::of(root, parent, delta, size, &whole, cause, contents)
+    }
+
+    fn of(
+        root: &Path,
+        parent: Option<&TreeLink>,
+        delta: &Delta,
+        size: TreeSize,
+        whole: &dyn Fn() -> Vec<u8>,
+        cause: Cause,
+        contents: Vec<NewContent>,
+    ) -> Result<NewTree, StoreError> {
         let mut encoded = delta.encode();
-        let parent = parent.filter(|parent| !parent.is_due(encoded.len(), tree));
+        let parent = parent.filter(|parent| !parent.is_due(encoded.len(), size));
         if parent.is_none() {
-            encoded = tree.whole().encode();
+            encoded = whole();
         }
         if encoded.len() > MAX_BODY {
             return Err(StoreError::damaged("a tree is too large to be kept"));
@@ -113,8 +153,8 @@ impl NewTree {
             parent: parent.and_then(|parent| parsed(&parent.name)),
             cause,
             live: None,
-            files: tree.0.len() as u64,
-            bytes: tree.bytes(),
+            files: size.files,
+            bytes: size.bytes,
             since,
             depth,
             body,
@@ -130,8 +170,15 @@ impl NewTree {
     /// The same once it is recorded. `tree` is the one that it was made of.
     pub fn known(&self, tree: Tree) -> KnownTree {
         KnownTree {
-            name: self.name(),
+            link: self.link(),
             tree,
+        }
+    }
+
+    /// Its place once it is recorded.
+    pub fn link(&self) -> TreeLink {
+        TreeLink {
+            name: self.name(),
             since: self.since,
             depth: self.depth,
         }
@@ -144,11 +191,11 @@ impl NewTree {
     }
 }
 
-impl KnownTree {
+impl TreeLink {
     /// The next tree is kept whole: the deltas since the last one are half as large, or too many.
-    fn is_due(&self, more: usize, tree: &Tree) -> bool {
+    fn is_due(&self, more: usize, next: TreeSize) -> bool {
         // About what a path takes: a hash, and its own name.
-        let whole = tree.0.len() as u64 * 64;
+        let whole = next.files * 64;
         self.depth + 1 >= MAX_DELTAS || (self.since + more as u64) * 2 > whole.max(4_096)
     }
 }
@@ -243,6 +290,20 @@ impl Store {
 }
 
 impl Store {
+    /// When the last tree of a workspace was taken: UTC, milliseconds since 1970.
+    pub fn last_tree_ms(&self, root: &Path) -> Result<Option<i64>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT t.at_ms FROM trees t JOIN places p ON p.key = t.place
+                 WHERE p.root = ?1 ORDER BY t.id DESC LIMIT 1",
+            )
+            .and_then(|mut s| {
+                s.query_row([root.as_os_str().as_bytes()], |row| row.get(0))
+                    .optional()
+            })
+            .doing(WHAT)
+    }
+
     /// Of the last tree of a workspace: how many paths, and how many bytes their files have.
     pub fn last_tree_size(&self, root: &Path) -> Result<Option<(u64, u64)>, StoreError> {
         self.conn
@@ -301,12 +362,12 @@ pub(super) fn read(conn: &Connection, id: i64) -> Result<KnownTree, StoreError> 
         parent = Some(hex(&row.name));
     }
     let last = &rows[0];
-    Ok(KnownTree {
+    let link = TreeLink {
         name: hex(&last.name),
-        tree,
         since: last.since,
         depth: last.depth,
-    })
+    };
+    Ok(KnownTree { link, tree })
 }
 
 /// What is stored of a tree, checked against its name.

@@ -11,7 +11,7 @@ use super::blobs::{Packed, insert_blob};
 use super::error::Doing;
 use super::follow::Copies;
 use super::inbox::Message;
-use super::journal::{State, Waiting, read_state};
+use super::journal::{Met, State, Waiting, lines, read_state};
 use super::row::count;
 use super::{Store, StoreError};
 use crate::core::entry::Entry;
@@ -169,6 +169,46 @@ fn is_of(entry: &Entry, message: &str) -> bool {
         }
         Entry::Noted { text, .. } => *text == message.text,
         _ => false,
+    }
+}
+
+impl Store {
+    /// Messages wait here that the journal says were said: an older copy of the database lies
+    /// under a newer write-ahead log, which has the entry and not the page of the inbox.
+    pub(super) fn forget_said(&mut self, folder: &Path, session: &str) -> Result<(), StoreError> {
+        let waiting = self.queued(session)?;
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let mut said: Vec<(i64, i64)> = Vec::new();
+        let read = lines(folder, &mut |met| {
+            if let Met::Entry(line) = met
+                && let Some(id) = line.taken
+                && waiting.iter().any(|queued| queued.id.number() == id)
+            {
+                said.push((id, line.at_ms));
+            }
+            Ok(())
+        });
+        // As far as it can be read.
+        drop(read);
+        if said.is_empty() {
+            return Ok(());
+        }
+        let tx = self.write(WHAT)?;
+        let mut forgotten = 0;
+        for (id, at_ms) in &said {
+            // One that was queued later has been given the same id by the older copy.
+            let sql = "DELETE FROM inbox WHERE id = ?1 AND at_ms <= ?2
+              AND session = (SELECT key FROM sessions WHERE id = ?3)";
+            forgotten += tx.execute(sql, params![id, at_ms, session]).doing(WHAT)?;
+        }
+        never_again(&tx, said.iter().map(|(id, _)| *id).max().unwrap_or(0))?;
+        tx.commit().doing(WHAT)?;
+        if forgotten > 0 {
+            tracing::warn!(%session, forgotten, "queued messages had been said");
+        }
+        Ok(())
     }
 }
 

@@ -219,6 +219,10 @@ impl Loop<'_> {
                 return Ended::TerminalGone;
             }
             self.app.drawn(drawn_at, Instant::now());
+            let asks = self.app.seen();
+            if let Some(ended) = self.perform(asks) {
+                return ended;
+            }
             if title != self.app.title() {
                 title = self.app.title();
                 if self.screen.title(&title).is_err() {

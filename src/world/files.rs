@@ -6,7 +6,6 @@
 //!
 //! Invariant: a tree that is given out names only contents that it carries or that are durable.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -18,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree, diff};
+use crate::core::tree::{Change, CompactTree, ContentHash, Delta, Item, Tree};
 use crate::store::contents::{self, Gathered, NewContent, Place};
-use crate::store::{Cause, KnownTree, NewTree, PackWriter, Store, WorkspaceLock};
+use crate::store::{Cause, NewTree, PackWriter, Store, TreeLink, WorkspaceLock};
 use crate::workspace::files::{
-    Cache, Content, Coverage, Dirty, Pending, Progress, Stopped, Unwatched, Wanted, Watch, guard,
-    item_at, one, verify,
+    Cache, Content, Coverage, Dirty, Progress, Stopped, Unwatched, Wanted, Watch, guard, item_at,
+    one, verify,
 };
 
 /// A walk goes down so many folders at most, each a call of a function.
@@ -194,11 +193,6 @@ impl Files {
     }
 }
 
-/// A tree that was given out; whether it was recorded, the next wish tells.
-struct Offered {
-    tree: KnownTree,
-}
-
 /// What the thread knows.
 struct Keeper {
     keeping: Keeping,
@@ -207,12 +201,17 @@ struct Keeper {
     store: Option<Store>,
     packs: PackWriter,
     cache: Cache,
-    /// What lies on the disk, as the last look found it.
-    now: Tree,
-    /// What changed on the disk since the tree that is recorded.
-    pending: Pending,
-    recorded: Option<KnownTree>,
-    offered: Option<Offered>,
+    /// A look at everything came to its end: what lies on the disk is what is in `tree` and
+    /// `pending`.
+    is_found: bool,
+    /// The tree that is recorded; where none is, what the first look found.
+    tree: CompactTree,
+    /// What changed on the disk since.
+    pending: Delta,
+    recorded: Option<TreeLink>,
+    /// The tree that was given out, which `pending` leads to: whether it was recorded, the next
+    /// wish tells.
+    offered: Option<TreeLink>,
     gathered: Gathered,
     /// What all that is kept takes, as stored. `None`: not looked at yet.
     stored: Option<u64>,
@@ -240,8 +239,9 @@ impl Keeper {
             progress,
             store: None,
             cache: Cache::new(),
-            now: Tree::default(),
-            pending: Pending::new(),
+            is_found: false,
+            tree: CompactTree::default(),
+            pending: Delta::default(),
             recorded: None,
             offered: None,
             gathered: Gathered::default(),
@@ -277,7 +277,7 @@ impl Keeper {
         drop(lock.map_err(|e| e.to_string())?);
         self.prepare(wish)?;
         let looked = match &wish.scope {
-            Scope::Written(path) if self.is_looked_at() => self.look_at(path),
+            Scope::Written(path) if self.is_found => self.look_at(path),
             Scope::All | Scope::AllAnd(_) | Scope::Written(_) => self.look(wish),
         };
         // Found out while nobody waited, perhaps: it is said once.
@@ -294,9 +294,9 @@ impl Keeper {
             self.written(path)?;
         }
         self.shed()?;
-        let delta = self.delta();
+        self.forget_unchanged();
         match &self.recorded {
-            Some(recorded) if delta.is_empty() => {
+            Some(recorded) if self.pending.is_empty() => {
                 return Ok(Snapshot::Same(recorded.name.clone()));
             }
             // A workspace in which nothing is looked after until a tool writes.
@@ -305,21 +305,14 @@ impl Keeper {
             }
             _ => {}
         }
-        let mut tree = self
-            .recorded
-            .as_ref()
-            .map_or_else(Tree::default, |r| r.tree.clone());
-        tree.apply(&delta);
         let contents = self.carried()?;
         let parent = self.recorded.as_ref();
         let cause = parent.map_or(Cause::First, |_| wish.cause);
-        let root = &self.keeping.coverage.root;
-        let new = NewTree::new(root, parent, &delta, &tree, cause, contents);
+        let (root, delta) = (&self.keeping.coverage.root, &self.pending);
+        let new = NewTree::after(root, parent, &self.tree, delta, cause, contents);
         let mut new = new.map_err(|e| e.to_string())?;
         new.live.clone_from(&wish.live);
-        self.offered = Some(Offered {
-            tree: new.known(tree),
-        });
+        self.offered = Some(new.link());
         Ok(Snapshot::New(Box::new(new)))
     }
 
@@ -329,13 +322,13 @@ impl Keeper {
             return Err(why);
         }
         if let Some(offered) = self.offered.take()
-            && wish.last.as_ref() == Some(&offered.tree.name)
+            && wish.last.as_ref() == Some(&offered.name)
         {
             let kept = self.gathered.bytes();
             self.stored = self.stored.map(|stored| stored + kept);
             self.gathered.clear();
-            self.recorded = Some(offered.tree);
-            self.pending.clear();
+            self.recorded = Some(offered);
+            self.tree.apply(&std::mem::take(&mut self.pending));
         }
         let is_known = match (&self.recorded, &wish.last) {
             (Some(recorded), Some(last)) => recorded.name == *last,
@@ -361,14 +354,18 @@ impl Keeper {
         self.stored = Some(stored);
         // Where only what tools write is kept, an older tree says too much of the rest.
         let only_written = self.keeping.only_written.is_some();
-        let recorded = recorded.filter(|r| !only_written || below(&r.tree).0.is_empty());
-        let before = recorded.as_ref().map(|r| below(&r.tree));
-        // All that is known of the disk may differ from it. Before the first look nothing is.
-        self.pending = match self.now.0.is_empty() {
-            true => Pending::new(),
-            false => diff(&before.unwrap_or_default(), &below(&self.now)).0,
+        let recorded = recorded.filter(|r| !only_written || !has_covered(&r.tree));
+        let (link, mut tree) = match recorded {
+            Some(known) => (Some(known.link), CompactTree::from(&known.tree)),
+            None => (None, CompactTree::default()),
         };
-        self.recorded = recorded;
+        // All that is known of the disk may differ from it. Before the first look nothing is.
+        let mut now = std::mem::take(&mut self.tree);
+        now.apply(&std::mem::take(&mut self.pending));
+        if self.is_found {
+            self.pending = covered(tree.diff(&mut now));
+        }
+        (self.recorded, self.tree) = (link, tree);
         Ok(())
     }
 
@@ -391,9 +388,8 @@ impl Keeper {
             .as_mut()
             .map_or_else(|_| Dirty::All, Watch::changed);
         let is_whole = dirty == Dirty::All || self.is_wanted_whole(wish);
-        let is_first = self.now.0.is_empty();
+        let is_first = !self.is_found;
         let since = Instant::now();
-        let mut found = Pending::new();
         let Keeper {
             keeping,
             progress,
@@ -401,6 +397,7 @@ impl Keeper {
             store: Some(store),
             packs,
             cache,
+            pending,
             gathered,
             stored,
             watch,
@@ -427,16 +424,10 @@ impl Keeper {
             dirty,
             is_whole,
         };
-        let looked = verify(wanted, cache, &mut found, &mut keep);
-        self.now.apply(&Delta(found.clone()));
-        match is_first && self.recorded.is_some() {
-            // Everything was found: what of it differs is found by the trees.
-            true if looked.is_ok() => {
-                let before = self.recorded.as_ref().map(|r| below(&r.tree));
-                self.pending = diff(&before.unwrap_or_default(), &self.now).0;
-            }
-            true => self.forget_look(),
-            false => self.pending.extend(found),
+        let pending = (!is_first).then_some(&mut pending.0);
+        let looked = verify(wanted, cache, pending, &mut keep);
+        if is_first && looked.is_ok() {
+            self.found_first();
         }
         self.whole_took = match (&looked, is_whole) {
             (Ok(()), true) => Some(since.elapsed()),
@@ -446,6 +437,18 @@ impl Keeper {
         };
         self.give_up_watch();
         looked.map_err(|stopped| self.stopped(stopped))
+    }
+
+    /// Everything was found: what of it differs from the tree that is recorded is found by the
+    /// trees.
+    fn found_first(&mut self) {
+        let mut now = self.cache.tree();
+        self.is_found = true;
+        if self.recorded.is_some() {
+            self.pending = covered(self.tree.diff(&mut now));
+        } else {
+            self.tree = now;
+        }
     }
 
     /// Whether a look is at everything, though the kernel tells what changed. It is trusted
@@ -478,9 +481,14 @@ impl Keeper {
         self.watch = Err(why);
     }
 
-    /// Everything was found once, so that one path can be looked at alone.
-    fn is_looked_at(&self) -> bool {
-        self.keeping.only_written.is_none() && !self.now.0.is_empty()
+    /// What lies at a covered path, if everything was found once.
+    fn now(&self, at: &[u8]) -> Option<Item> {
+        match self.pending.0.get(at) {
+            _ if !self.is_found => None,
+            Some(Change::Put { item, .. }) => Some(item.clone()),
+            Some(Change::Gone { .. }) => None,
+            None => self.tree.get(at),
+        }
     }
 
     /// Looks at one covered path, as the look at all of them would. What is not covered is no
@@ -492,26 +500,24 @@ impl Keeper {
         };
         // Something on the way that is only named: another file system, perhaps.
         let mut above = Path::new(OsStr::from_bytes(&at)).ancestors().skip(1);
-        if above.any(|folder| self.now.0.contains_key(folder.as_os_str().as_bytes())) {
+        if above.any(|folder| self.now(folder.as_os_str().as_bytes()).is_some()) {
             return Ok(());
         }
-        let before = self.now.0.get(&at);
+        let before = self.now(&at);
         let Some((item, content)) = found else {
             if before.is_some() {
-                self.now.0.remove(&at);
-                self.pending.insert(at, Change::Gone { left: false });
+                self.pending.0.insert(at, Change::Gone { left: false });
             }
             return Ok(());
         };
-        if before == Some(&item) {
+        if before.as_ref() == Some(&item) {
             return Ok(());
         }
-        let before = before.and_then(Item::content).copied();
+        let before = before.as_ref().and_then(Item::content).copied();
         if let (Some(bytes), Some(hash)) = (content, item.content().copied()) {
             self.keep(hash, &bytes, before)?;
         }
-        self.now.0.insert(at.clone(), item.clone());
-        self.pending.insert(at, Change::put(item));
+        self.pending.0.insert(at, Change::put(item));
         Ok(())
     }
 
@@ -535,10 +541,14 @@ impl Keeper {
         kept.keep(hash, bytes, before, false)
     }
 
-    /// The first look was cut short: what it did not come to is not gone.
+    /// Nothing that is covered is known any more.
     fn forget_look(&mut self) {
         self.cache = Cache::new();
-        self.now = Tree::default();
+        self.is_found = false;
+        self.pending = Delta::default();
+        if self.recorded.is_none() {
+            self.tree = CompactTree::default();
+        }
     }
 
     fn stopped(&mut self, stopped: Stopped) -> String {
@@ -551,7 +561,6 @@ impl Keeper {
                 self.keeping.only_written = Some(why.clone());
                 self.unsaid = Some(why.clone());
                 self.watch = Err(Unwatched::Off);
-                self.pending.clear();
                 self.forget_look();
                 why
             }
@@ -563,14 +572,9 @@ impl Keeper {
     fn written(&mut self, path: &Path) -> Result<(), String> {
         let below = path.strip_prefix(&self.keeping.coverage.root).ok();
         let below = below.map(|below| below.as_os_str().as_bytes().to_vec());
-        let is_kept =
-            below.is_some_and(|at| matches!(self.now.0.get(&at), Some(Item::File { .. })));
+        let is_kept = below.is_some_and(|at| matches!(self.now(&at), Some(Item::File { .. })));
         let at = path.as_os_str().as_bytes().to_vec();
-        let recorded = self
-            .recorded
-            .as_ref()
-            .and_then(|r| r.tree.0.get(&at))
-            .cloned();
+        let recorded = self.tree.get(&at);
         if is_kept && recorded.is_none() {
             return Ok(());
         }
@@ -578,26 +582,23 @@ impl Keeper {
             item_at(path, MAX_WRITTEN_BYTES).map_err(|e| format!("{}: {e}", path.display()))?;
         let before = recorded.as_ref().and_then(Item::content).copied();
         let Some((item, content)) = found else {
-            self.pending.insert(at, Change::Gone { left: false });
+            self.pending.0.insert(at, Change::Gone { left: false });
             return Ok(());
         };
         if let (Some(bytes), Some(hash)) = (content, item.content().copied()) {
             self.keep(hash, &bytes, before)?;
         }
-        self.pending.insert(at, Change::put(item));
+        self.pending.0.insert(at, Change::put(item));
         Ok(())
     }
 
-    /// What differs from the tree that is recorded: what changed back is no change.
-    fn delta(&mut self) -> Delta {
-        let empty = Tree::default();
-        let recorded = self.recorded.as_ref().map_or(&empty, |r| &r.tree);
-        self.pending.retain(|path, change| match change {
-            Change::Put { item, .. } => recorded.0.get(path) != Some(item),
-            Change::Gone { .. } => recorded.0.contains_key(path),
+    /// What changed back is no change.
+    fn forget_unchanged(&mut self) {
+        let tree = &self.tree;
+        self.pending.0.retain(|path, change| match change {
+            Change::Put { item, .. } => tree.get(path).as_ref() != Some(item),
+            Change::Gone { .. } => tree.get(path).is_some(),
         });
-        let changes: BTreeMap<PathBytes, Change> = self.pending.clone();
-        Delta(changes)
     }
 
     /// What is too much to go with an entry is kept now.
@@ -637,17 +638,19 @@ impl Keeper {
     }
 }
 
-/// Without what tools wrote elsewhere.
-fn below(tree: &Tree) -> Tree {
-    let inside = tree
-        .0
-        .iter()
-        .filter(|(path, _)| path.first() != Some(&b'/'));
-    Tree(
-        inside
-            .map(|(path, item)| (path.clone(), item.clone()))
-            .collect(),
-    )
+/// Tools wrote this, wherever it is: of what is covered the paths begin below the root.
+fn is_written(path: &[u8]) -> bool {
+    path.starts_with(b"/")
+}
+
+fn has_covered(tree: &Tree) -> bool {
+    tree.0.keys().any(|path| !is_written(path))
+}
+
+/// Without what tools wrote.
+fn covered(mut delta: Delta) -> Delta {
+    delta.0.retain(|path, _| !is_written(path));
+    delta
 }
 
 /// Keeps contents as they are found.

@@ -18,7 +18,7 @@ const CALLS: usize = 32;
 /// Whether this kernel gives everything.
 fn has_sandbox(home: &Home) -> bool {
     let doctor = home.run(["doctor"]);
-    let all = ["protected files are held", "a network of its own"];
+    let all = ["protected files are read-only", "a network of its own"];
     let has = all.iter().all(|word| doctor.stdout.contains(word));
     if !has {
         skip("Landlock version 6, seccomp and user namespaces");

@@ -157,7 +157,7 @@ fn what_is_in_no_copy_is_held_until_a_person_takes_it_as_it_is() {
         refused(home.run(args), 1, &words);
     }
     let doctor = home.run(["doctor"]).expect(1);
-    assert!(doctor.stdout.contains("are held"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("are locked"), "{}", doctor.stdout);
     home.run(["doctor", "--as-is"]).expect(0);
     play(&home, &[step("as it is", &[])]);
     let run = home.run(["-p", "-c", "x"]).expect(0);

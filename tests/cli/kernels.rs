@@ -21,8 +21,8 @@ struct Kernel {
 
 #[rustfmt::skip]
 const KERNELS: [Kernel; 9] = [
-    Kernel { lacks: "", unasked: [Some("read"), Some("workspace")], doctor: &["protected files are held"] },
-    Kernel { lacks: "abi=6", unasked: [Some("read"), Some("workspace")], doctor: &["Landlock version 6 and seccomp", "protected files are held"] },
+    Kernel { lacks: "", unasked: [Some("read"), Some("workspace")], doctor: &["protected files are read-only"] },
+    Kernel { lacks: "abi=6", unasked: [Some("read"), Some("workspace")], doctor: &["Landlock version 6 and seccomp", "protected files are read-only"] },
     Kernel { lacks: "no-namespaces", unasked: [Some("read"), Some("read")], doctor: &["protected files are compared", "no mount namespace", "no network namespace"] },
     Kernel { lacks: "abi=4", unasked: [Some("read"), Some("workspace")], doctor: &["Landlock version 4", "older than version 6"] },
     Kernel { lacks: "abi=4,no-pid", unasked: [Some("read"), Some("read")], doctor: &["Landlock version 4", "no process namespace"] },
@@ -47,7 +47,7 @@ fn ran(home: &Home, lacks: &str, calls: &[(&str, Value)], mode: &[&str]) -> Vec<
 
 fn has_all(home: &Home) -> bool {
     let doctor = home.run(["doctor"]).stdout;
-    let all = ["protected files are held", "a network of its own"];
+    let all = ["protected files are read-only", "a network of its own"];
     let has = all.iter().all(|word| doctor.contains(word));
     if !has {
         skip("Landlock version 6, seccomp and user namespaces");

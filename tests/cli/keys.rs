@@ -226,7 +226,14 @@ fn a_folder_cannot_name_the_file_of_a_kept_key() {
     let kept = home.rewake_home().join("keys/openai");
     std::fs::hard_link(&kept, home.path("linked")).unwrap();
     std::os::unix::fs::symlink(&kept, home.path("symbolic")).unwrap();
-    for file in [kept, home.path("linked"), home.path("symbolic")] {
+    // A file elsewhere is not sent to an address of the folder's, whatever it is.
+    let elsewhere = "is not sent to";
+    let is_kept = "keys of model providers are kept";
+    for (file, why) in [
+        (kept, elsewhere),
+        (home.path("linked"), is_kept),
+        (home.path("symbolic"), elsewhere),
+    ] {
         let config = format!(
             "[providers.openai]\nprotocol = \"openai-chat\"\nbase_url = {:?}\napi_key_file = {file:?}\n",
             server.base_url(Protocol::Chat)
@@ -235,7 +242,7 @@ fn a_folder_cannot_name_the_file_of_a_kept_key() {
         home.run(["trust"]).expect(0);
         let run = home.run(["-p", "hello"]);
         assert_eq!(server.requests().len(), 0, "the key was sent");
-        refused(run, 2, &["keys of model providers are kept"]);
+        refused(run, 2, &[why]);
     }
 }
 

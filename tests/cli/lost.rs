@@ -186,7 +186,7 @@ fn without_database_and_journal_what_was_recorded_is_held() {
         );
         assert_eq!(scene.home.run(["history"]).expect(0).stdout, before);
         let doctor = scene.home.run(["doctor"]).expect(1);
-        assert!(doctor.stdout.contains("are held"), "{}", doctor.stdout);
+        assert!(doctor.stdout.contains("are locked"), "{}", doctor.stdout);
         // What is new is not held up.
         play(&scene.home, &[step("done", &[])]);
         scene.home.run(["-p", "anew"]).expect(0);

@@ -439,7 +439,7 @@ fn a_dismissed_session_is_not_offered_until_somebody_resumes_it() {
     let resumed = home.run(["-p", "-r", &id, "--max-turns", "1"]);
     let line = format!("resumed {id} \"the first task\", dismissed ");
     assert!(resumed.stderr.contains(&line), "{}", resumed.stderr);
-    assert_eq!(state_of(&home, &id), "unfinished");
+    assert_eq!(state_of(&home, &id), "left");
     let new = home.run(["-p", "a fourth", "--max-turns", "1"]);
     assert!(new.stderr.contains(&offer), "{}", new.stderr);
 }

@@ -20,6 +20,19 @@ fn piped(home: &Home, args: &[&str], input: impl AsRef<[u8]>) -> Run {
 }
 
 #[test]
+fn a_command_that_is_mistyped_is_named() {
+    let home = fine();
+    let said = |args: &[&str]| home.run(args.iter().copied()).expect(2).stderr;
+    let near = |args: &[&str]| said(args).contains("hint: did you mean \"show\"?");
+    assert!(near(&["shwo", "0197"]), "{}", said(&["shwo", "0197"]));
+    // A flag of the subcommand that was meant.
+    assert!(said(&["histroy", "--all-of-it"]).contains("did you mean \"history\"?"));
+    // Words that are like no command, and a prompt in quotes.
+    assert!(!said(&["fix", "it"]).contains("did you mean"));
+    assert!(!said(&["show me the tests", "now"]).contains("did you mean"));
+}
+
+#[test]
 fn a_folder_that_cannot_be_worked_in_is_named() {
     let home = fine();
     std::fs::write(home.path("file"), "").unwrap();

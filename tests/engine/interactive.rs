@@ -12,7 +12,7 @@ use rewake::core::entry::{Entry, Mode, SaveReason};
 use rewake::core::state::State;
 use rewake::engine::{Command, Engine, Event, Rest};
 use rewake::session::{AppContext, Session, SessionError, Which};
-use rewake::store::{Message, Store, StoreError};
+use rewake::store::{LeftDraft, Message, Store, StoreError};
 use rewake::ui;
 use rewake::ui::live::{EngineEvent, Now, Open};
 use rewake::workspace::here;
@@ -300,6 +300,49 @@ fn a_copy_parts_behind_any_entry_of_a_session_and_of_a_copy() {
         "{}",
         beyond.stderr
     );
+}
+
+/// Killed right behind Enter, it stood in the box again, and the next Enter ran it once more.
+#[test]
+fn a_command_of_the_user_that_was_recorded_is_no_draft_any_more() {
+    let home = home("");
+    let typed = vec![
+        Command::KeepInput("!less notes".into()),
+        Command::RunForUser {
+            command: "less notes".into(),
+            on_terminal: true,
+        },
+    ];
+    let id = live(start(&home), typed);
+    let is_command = |e: &Entry| matches!(e, Entry::UserCommand { .. });
+    assert!(log(&home, &id).iter().any(is_command));
+    assert_eq!(input(&home, &id), None);
+}
+
+#[test]
+fn words_that_came_along_are_forgotten_in_the_session_that_was_left() {
+    let home = home("");
+    let other = live(
+        start(&home),
+        vec![
+            Command::Name("one".into()),
+            Command::KeepInput("along".into()),
+        ],
+    );
+    let bring = |draft: &str| Command::BringInput {
+        text: "along".into(),
+        from: LeftDraft {
+            session: other.clone(),
+            draft: draft.into(),
+        },
+    };
+    // Other words were typed there meanwhile.
+    let here = live(start(&home), vec![bring("alone")]);
+    assert_eq!(input(&home, &other).as_deref(), Some("along"));
+    assert_eq!(input(&home, &here).as_deref(), Some("along"));
+    let here = live(start(&home), vec![bring("along")]);
+    assert_eq!(input(&home, &other), None);
+    assert_eq!(input(&home, &here).as_deref(), Some("along"));
 }
 
 #[test]

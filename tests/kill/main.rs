@@ -144,7 +144,7 @@ fn reaches() -> &'static [Reach] {
     static HERE: OnceLock<&[Reach]> = OnceLock::new();
     HERE.get_or_init(|| {
         let doctor = support::Home::new().run(["doctor"]);
-        let all = ["protected files are held", "a network of its own"];
+        let all = ["protected files are read-only", "a network of its own"];
         if all.iter().all(|word| doctor.stdout.contains(word)) {
             return &REACHES;
         }

@@ -116,8 +116,7 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
             terminal.types("\x1bOQ");
             terminal.sees("begin one");
             terminal.types("\x1b[B");
-            terminal.types(ENTER);
-            terminal.sees("Tab conversation");
+            terminal.sees("› · begin one");
             terminal.types(ENTER);
             terminal.sees("▌ begin one");
             terminal.sees("› along with me");

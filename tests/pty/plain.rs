@@ -152,7 +152,7 @@ fn commands_print_what_the_screen_shows() {
     terminal.types("/status\r");
     terminal.sees("s/play");
     terminal.types("/help\r");
-    terminal.sees("/quit : leave; everything is saved");
+    terminal.sees("/quit: leave; everything is saved");
     terminal.types("/mode plan\r");
     terminal.sees("Note: mode: plans only");
     // The session that is open is not among those to be resumed.
@@ -182,6 +182,8 @@ fn a_key_that_is_typed_is_not_shown() {
     terminal.types("sk-ant-very-secret-0123456789\r");
     terminal.sees("Ready");
     assert!(terminal.is_cooked());
+    // rewake wrote the model itself, and has said so.
+    assert!(!terminal.screen().contains("the config was read again"));
     assert!(!terminal.raw().contains("secret"), "{}", terminal.raw());
     let key = std::fs::read_to_string(home.rewake_home().join("keys/anthropic")).unwrap();
     assert_eq!(key.trim(), "sk-ant-very-secret-0123456789");
@@ -201,4 +203,32 @@ fn a_dumb_terminal_gets_lines_and_is_told_so() {
     terminal.types("hello\r");
     terminal.sees("rewake: Hello.");
     is_only_lines(&terminal);
+}
+
+#[test]
+fn a_stop_is_said_once_and_so_is_an_exit_code() {
+    let home = Home::new();
+    let script = [
+        step("It fails.", &[bash("echo no; exit 3")]),
+        step("It takes long.", &[bash(&until_gate(&home, 0))]),
+    ];
+    std::fs::write(home.rewake_home().join("script.toml"), script.concat()).unwrap();
+    home.write_config(crate::FREE);
+    let mut terminal = plain(&home);
+    terminal.sees("Ready");
+    terminal.types("go\r");
+    terminal.sees("it began");
+    terminal.signal(Signal::INT);
+    terminal.sees("Interrupted: bash");
+    terminal.waits("it is ready again", |screen| {
+        screen.matches("Ready:").count() == 2
+    });
+    let said = terminal.screen();
+    assert_eq!(said.matches("topped").count(), 1, "{said}");
+    assert_eq!(said.matches("exit code 3").count(), 1, "{said}");
+    // It is just being stopped.
+    assert!(!said.contains("what runs goes on"), "{said}");
+    terminal.types("/help\r");
+    terminal.sees("/quit: leave");
+    open_gate(&home);
 }

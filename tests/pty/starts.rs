@@ -4,6 +4,8 @@ use crate::support::Home;
 use crate::support::{ENTER, Terminal};
 use crate::{CONFIG, scripted, step};
 
+const RIGHT: &str = "\x1b[C";
+
 fn talked() -> (Home, String) {
     let home = scripted(&[step("First answer.", &[]), step("Second answer.", &[])]);
     let id = talk_once(&home);
@@ -311,7 +313,7 @@ fn the_history_opens_and_a_session_is_gone_on_with() {
     terminal.types("\x15remember");
     terminal.sees("remember me");
     // Into its checkpoints, and from the last of them on.
-    terminal.types(ENTER);
+    terminal.types(RIGHT);
     terminal.sees("answered: First answer.");
     terminal.types("\x12");
     terminal.no_longer_sees("History");
@@ -326,7 +328,7 @@ fn a_checkpoint_is_gone_on_from_in_a_copy() {
     home.run(["-p", "-c", "a wrong way"]).expect(0);
     let mut terminal = Terminal::start(&home, &["-r"]);
     terminal.sees("remember me");
-    terminal.types(ENTER);
+    terminal.types(RIGHT);
     terminal.sees("First answer.");
     terminal.types("\x1b[H");
     terminal.types("\x06");
@@ -402,7 +404,7 @@ fn what_was_finished_here_is_listed_at_the_next_start_and_resumed() {
     assert!(!screen.contains("Last here"), "{screen}");
     terminal.says("mend the parser");
     terminal.sees("It is mended.");
-    terminal.sees("done in");
+    terminal.sees("done ·");
     terminal.types("\x04");
     assert!(terminal.ends().success());
     let mut terminal = Terminal::start(&home, &[]);

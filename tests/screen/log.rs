@@ -1,6 +1,7 @@
 //! A log, written down entry by entry as a test speaks of it. What could not follow in a real
 //! log fails the test.
 
+use rewake::core::access::Access;
 use rewake::core::entry::Choice;
 use rewake::core::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode, Outcome,
@@ -154,6 +155,17 @@ pub mod entry {
             by: By::Person,
             access: None,
             rule: None,
+        }
+    }
+
+    pub fn started_with(call: CallId, access: Access) -> Entry {
+        match started(call) {
+            Entry::Started { call, guard, .. } => Entry::Started {
+                call,
+                guard,
+                access: Some(access),
+            },
+            other => other,
         }
     }
 

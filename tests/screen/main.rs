@@ -11,6 +11,7 @@
 )]
 
 mod approval;
+mod changes;
 mod composer;
 mod conversation;
 mod keyboard;

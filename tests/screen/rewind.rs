@@ -100,6 +100,24 @@ fn listed(stage: &mut Stage, keys: &str) {
     talk(stage);
     stage.keys(keys);
     shows(stage, 1, preview(), false);
+    stage.quiet();
+}
+
+#[test]
+fn words_that_are_typed_ahead_answer_no_list() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys(FILES);
+    shows(&mut stage, 1, preview(), false);
+    stage.draw();
+    let before = requests(&stage).len();
+    stage.keys("maybe they stay");
+    stage.quiet();
+    stage.keys("y");
+    assert_eq!(requests(&stage).len(), before, "nothing is done");
+    stage.sees("Tab first");
+    stage.keys("<Esc>");
+    stage.sees("maybe they stayy");
 }
 
 const FILES: &str = "<Esc><Esc><Enter><Down><Down><Enter>";
@@ -176,7 +194,9 @@ fn files_are_listed_before_they_go_back() {
     stage.send(Msg::Key(key, std::time::Instant::now()));
     assert_eq!(requests(&stage).len(), 1);
     stage.sees("2 files go back, 1 is removed, 4 stay");
-    stage.keys("y");
+    // They are in the box: with them in front, a key is for the box.
+    stage.answers("<Tab>");
+    stage.answers("y");
     let seen = "the tree that was seen".to_string();
     assert_eq!(requests(&stage)[1].then, AfterPlan::Do { seen });
     // It was another list by then: nothing was done, and it is shown.

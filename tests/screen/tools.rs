@@ -258,6 +258,11 @@ fn what_the_model_is_told_of_a_command_is_no_output() {
     stage.runs(bash("make"), 0, "[1, 2]\n[3]");
     stage.sees("[1, 2]");
     stage.sees("[3]");
+    // Machines whisper: what was printed is dim, what was run is not.
+    let dim = rewake::ui::theme::Theme::named("dark").unwrap().dim.fg;
+    assert_eq!(stage.style_of("[1, 2]").fg, dim);
+    assert_eq!(stage.style_of("OSError").fg, dim);
+    assert_ne!(stage.style_of("make").fg, dim);
 }
 
 #[test]

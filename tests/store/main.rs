@@ -17,6 +17,7 @@ mod history;
 mod journal;
 mod lists;
 mod locks;
+mod matrix;
 mod memories;
 mod purging;
 mod rebuilding;

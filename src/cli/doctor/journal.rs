@@ -48,7 +48,7 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
             "journal",
             format!(
                 "the database was older than its journal: {} put back; each session says so when \
-                 it is taken up",
+                 it is resumed",
                 count(standing.put_back, "entry")
             ),
         );
@@ -64,7 +64,7 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
         report.wrong(
             "journal",
             format!(
-                "{} that the mark tells of: neither database nor journal has them; sessions from before are held",
+                "{} that the mark tells of: neither database nor journal has them; sessions from before are locked",
                 count(missing, "entry")
             ),
             Some(

@@ -25,7 +25,7 @@ pub struct Sandbox {
     pub available: bool,
     /// It is strict enough for any line to run unasked in `read`.
     pub read: bool,
-    /// The same in `workspace`: protected files are held while a command runs.
+    /// The same in `workspace`: protected files are read-only while a command runs.
     pub workspace: bool,
     /// Files that a rule keeps from being read cannot be read in it.
     pub hides: bool,

@@ -175,3 +175,63 @@ fn a_path_is_one_line() {
     assert_eq!(path_text(b"a\nb\xff\x1b"), "a\\x0ab\\xff\\x1b");
     assert_eq!(path_text("ä/b".as_bytes()), "ä/b");
 }
+
+/// More paths than are read at once, some of them with the same beginning.
+fn numbered(count: u32, with: &str) -> Tree {
+    let file = |n: u32| Item::Link {
+        target: format!("{with}{}", n % 7).into_bytes(),
+    };
+    let path = |n: u32| format!("d{}/f{n}", n / 9).into_bytes();
+    Tree((0..count).map(|n| (path(n), file(n))).collect())
+}
+
+#[track_caller]
+fn is_same(compact: &CompactTree, tree: &Tree) {
+    assert_eq!(&Tree::from(compact), tree);
+    let size = TreeSize {
+        files: tree.0.len() as u64,
+        bytes: tree.bytes(),
+    };
+    assert_eq!(compact.size(), size);
+    for (path, item) in &tree.0 {
+        assert_eq!(compact.get(path).as_ref(), Some(item));
+    }
+    for other in [&b""[..], b"a/", b"d1/f", b"d1/f10/x", b"zzz", b"\xff\xff"] {
+        assert_eq!(compact.get(other).as_ref(), tree.0.get(other));
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_compact_tree_is_the_same_tree(a in tree(), b in tree(), deltas in prop::collection::vec(delta(), 0..4)) {
+        let (mut tree, mut compact) = (a.clone(), CompactTree::from(&a));
+        is_same(&compact, &tree);
+        for delta in deltas {
+            tree.apply(&delta);
+            prop_assert_eq!(compact.encode_whole(&delta), tree.whole().encode());
+            compact.apply(&delta);
+            is_same(&compact, &tree);
+        }
+        prop_assert_eq!(compact.diff(&mut CompactTree::from(&b)), diff(&tree, &b));
+        is_same(&compact, &tree);
+    }
+}
+
+#[test]
+fn a_compact_tree_stays_the_same_when_its_records_are_written_anew() {
+    let mut tree = numbered(2_000, "old");
+    let mut compact = CompactTree::from(&tree);
+    for (count, with) in [(150, "new"), (900, "newer"), (3_000, "newest"), (0, "")] {
+        let next = numbered(count, with);
+        let mut delta = diff(&tree, &next);
+        delta.0.retain(|path, _| path.len() % 3 != 0);
+        tree.apply(&delta);
+        compact.apply(&delta);
+        is_same(&compact, &tree);
+    }
+    let other = numbered(1_000, "other");
+    assert_eq!(
+        compact.diff(&mut CompactTree::from(&other)),
+        diff(&tree, &other)
+    );
+}

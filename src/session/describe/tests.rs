@@ -114,7 +114,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 version: "2".into(),
                 layers: layers(),
             },
-            ("taken up by rewake 2", Detail),
+            ("resumed by rewake 2", Detail),
         ),
         (
             Entry::Said {

@@ -42,7 +42,7 @@ pub(in crate::store) fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
         return Ok(None);
     }
     // The tail alone says it, unless a kill came between two of them.
-    let mut walk = Walk::default();
+    let mut walk = Walk::of(folder);
     if tail.exists() {
         walk.file(&tail, &mut |_| Ok(()))?;
         if let Some(end) = walk.end.take() {
@@ -63,7 +63,7 @@ pub(in crate::store) fn lines(
     folder: &Path,
     each: &mut dyn FnMut(Met) -> io::Result<()>,
 ) -> io::Result<Option<End>> {
-    let mut walk = Walk::default();
+    let mut walk = Walk::of(folder);
     for file in files(folder)? {
         walk.file(&file, each)?;
     }
@@ -76,7 +76,7 @@ pub(in crate::store) fn lines(
 /// A file could not be read.
 pub(in crate::store) fn begin(folder: &Path) -> io::Result<Option<Header>> {
     for file in files(folder)? {
-        let mut walk = Walk::default();
+        let mut walk = Walk::of(folder);
         // The header comes before the first of them.
         let read = walk.file(&file, &mut |_| Err(io::ErrorKind::Interrupted.into()));
         match walk.end {
@@ -111,14 +111,26 @@ pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(names.into_iter().map(|(_, path)| path).collect())
 }
 
-#[derive(Default)]
 struct Walk {
+    /// As the folder is called.
+    session: String,
     end: Option<End>,
     /// Of the file that is read.
     good_bytes: u64,
 }
 
 impl Walk {
+    fn of(folder: &Path) -> Walk {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        // One that was moved aside has the time behind it.
+        let session = name.split('.').next().unwrap_or_default();
+        Walk {
+            session: session.to_string(),
+            end: None,
+            good_bytes: 0,
+        }
+    }
+
     fn file(&mut self, path: &Path, each: &mut dyn FnMut(Met) -> io::Result<()>) -> io::Result<()> {
         let file = File::open(path)?;
         match path.to_string_lossy().ends_with(FRAMES) {
@@ -171,10 +183,14 @@ impl Walk {
         }
     }
 
-    /// False: there is a gap before it.
+    /// False: there is a gap before it, or it is of another session: a file that was put there
+    /// from elsewhere.
     fn begin(&mut self, header: Header) -> bool {
+        if header.session != self.session {
+            return false;
+        }
         match &self.end {
-            Some(end) => header.session == end.header.session && header.first <= end.next,
+            Some(end) => header.first <= end.next,
             None => {
                 self.end = Some(End {
                     next: header.first,

@@ -131,7 +131,10 @@ impl Store {
         let mut rebuilding = Rebuilding::begin(data_dir, place, &names)?;
         let made = rebuilding.make(&mut repair);
         let rebuilt = made.and_then(|rebuilt| match rebuilt {
-            Some(rebuilt) if !(repair.only_whole && rebuilt.lost() > 0) => {
+            // Without a mark nobody knows how much there was.
+            Some(rebuilt)
+                if !repair.only_whole || (rebuilt.lost() == 0 && rebuilding.said.highest > 0) =>
+            {
                 rebuilding.keep(rebuilt, &names).map(Some)
             }
             _ => Ok(None),

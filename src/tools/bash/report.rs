@@ -5,6 +5,7 @@ use super::hint;
 use crate::command::{Ended, How, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output};
 use crate::core::state::Background;
+use crate::core::to_person::{NOT_BEGUN, RAN, TYPE_AGAIN};
 use crate::core::visible::{visible, without_cosmetics};
 
 /// Of what a background command printed, this many bytes are told when it ends. Its run folder
@@ -215,11 +216,7 @@ pub(crate) fn user_command_end(
     };
     BackgroundEnd {
         exit_code,
-        text: format!(
-            "the user ran a command: {}\n{line}\n{}",
-            in_brief(command),
-            output.text
-        ),
+        text: format!("{RAN}{}\n{line}\n{}", in_brief(command), output.text),
         blobs,
     }
 }
@@ -228,10 +225,7 @@ pub(crate) fn user_command_end(
 pub(crate) fn user_command_not_begun(command: &str) -> BackgroundEnd {
     BackgroundEnd {
         exit_code: None,
-        text: format!(
-            "the user ran a command that was not begun: {}\nit is not run now; the user types it again if it is still wanted",
-            in_brief(command)
-        ),
+        text: format!("{NOT_BEGUN}{}\n{TYPE_AGAIN}", in_brief(command)),
         blobs: Vec::new(),
     }
 }

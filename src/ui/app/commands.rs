@@ -60,6 +60,7 @@ impl App {
                 return self.say(Words::of_command(command));
             }
             SlashCommand::Diff => return vec![Intent::Diff],
+            SlashCommand::Files => return vec![Intent::Files],
             SlashCommand::Export => return self.export(&words),
             SlashCommand::Rename => {
                 return vec![Intent::Engine(Command::Name(one_line(&words, 120)))];

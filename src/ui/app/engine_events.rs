@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{App, Intent, Kept, Overlay, Phase, Yes};
+use super::{App, Intent, Kept, LOOKING_FOR_SESSION, Overlay, Phase, Yes};
 use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::core::next::Why;
@@ -184,6 +184,8 @@ impl App {
 
     fn not_opened(&mut self, why: NotOpened) -> Vec<Intent> {
         self.phase = Phase::Nothing;
+        self.hint
+            .take_if(|hint| hint.as_str() == LOOKING_FOR_SESSION);
         self.named = false;
         let hint = why.hint.map(|h| format!("\nhint: {}", on_screen(&h)));
         let hint = hint.unwrap_or_default();

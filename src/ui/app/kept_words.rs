@@ -1,15 +1,15 @@
-//! Words that are on the disk in two places: in the box of the session that was left, or in the
-//! editor's file, and in the draft of the session that is open.
+//! Words that are on the disk elsewhere than in the draft of the session that is open: in that of
+//! the session that was left, or in the editor's file.
 //!
 //! Invariant: they are forgotten where they were only when they are kept here.
 
 use super::{App, Intent};
+use crate::engine::Command;
+use crate::store::LeftDraft;
 
 /// Where words are kept besides the draft of the session that is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WordsPlace {
-    /// The draft of a session that was left, as long as it is still this.
-    Session { id: String, draft: String },
     /// The file that the editor of this session wrote.
     Editor { session: String },
 }
@@ -47,7 +47,13 @@ impl App {
         }
         let from = from.filter(|(id, _)| Some(id) != here.as_ref());
         match from {
-            Some((id, draft)) => self.keep_from(WordsPlace::Session { id, draft }),
+            Some((session, draft)) => {
+                self.typed_ms = None;
+                vec![Intent::Engine(Command::BringInput {
+                    text: self.composer.draft().unwrap_or_default(),
+                    from: LeftDraft { session, draft },
+                })]
+            }
             None => self.keep_input(),
         }
     }

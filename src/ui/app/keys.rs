@@ -62,7 +62,8 @@ impl App {
         match self.front() {
             Front::Question if is_accepted || gives_reason => self.asked_key(key, at),
             Front::Question => self.key_ahead(key, at),
-            Front::Over if is_accepted => self.over_key(key, at),
+            Front::Over if self.is_for_box(key, is_accepted) => self.key_under(key, at),
+            Front::Over if is_accepted || self.is_rewind() => self.over_key(key, at),
             Front::Over if self.asking().is_some() => self.key_under(key, at),
             Front::Over => {
                 self.quiet.typed(at);
@@ -117,6 +118,27 @@ impl App {
             return Vec::new();
         }
         self.words_key(key, at)
+    }
+
+    fn is_rewind(&self) -> bool {
+        matches!(self.overlay, Overlay::Rewind(_))
+    }
+
+    /// Words that are typed over the list of a rewind are none of its keys: it is looked round in
+    /// at once, and answered when it listens.
+    fn is_for_box(&self, key: &KeyEvent, is_accepted: bool) -> bool {
+        let Overlay::Rewind(pane) = &self.overlay else {
+            return false;
+        };
+        let is_word = match key.code {
+            KeyCode::Char(c) => {
+                let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
+                !(key.modifiers.intersects(held) || is_accepted && pane.has_key(c))
+            }
+            KeyCode::Tab | KeyCode::Backspace => self.has_words_in_front(),
+            _ => false,
+        };
+        is_word && !pane.shows_diff()
     }
 
     /// A key for the box, which is not seen below a card: only what types gets there.
@@ -419,10 +441,15 @@ impl App {
             return vec![Intent::Quit];
         }
         self.quit_asked_ms = Some(self.now_ms);
-        self.hint = Some("Ctrl+C again leaves; what runs goes on".into());
-        match self.phase {
-            Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
-            _ => Vec::new(),
+        let is_working = matches!(self.phase, Phase::Working { .. });
+        let hint = match is_working {
+            true => "Ctrl+C again leaves",
+            false => "Ctrl+C again leaves; what runs goes on",
+        };
+        self.hint = Some(hint.into());
+        match is_working {
+            true => vec![Intent::Engine(Command::Stop)],
+            false => Vec::new(),
         }
     }
 

@@ -35,7 +35,7 @@ use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
 use super::rewind::{RewindPane, RewindRequest};
 use super::theme::{Ground, Palette, Theme};
-use super::transcript::{LayoutContext, Search, Tone, Transcript};
+use super::transcript::{LayoutContext, Search, Span, Tone, Transcript};
 use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
 use crate::core::entry::Choice;
 use crate::core::entry::{CallId, Record, Seq};
@@ -47,7 +47,7 @@ use crate::engine::{Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
 use crate::session::{
-    CommandLine, Details, Finished, NotSaid, Offer, StillRunning, Which, is_prompt,
+    ChangedFiles, CommandLine, Details, Finished, NotSaid, Offer, StillRunning, Which, is_prompt,
 };
 use crate::store::{InboxId, Queued};
 
@@ -81,6 +81,8 @@ pub enum Msg {
     /// Entries before those that are shown.
     Earlier(Vec<Record>),
     History(history::HistoryResponse),
+    /// What calls of a session changed in the files. `None`: it is not known.
+    CallChanges(String, Vec<(Span, Option<ChangedFiles>)>),
     /// The images that a part of the text names, when it names nothing else.
     Looked(Look, Option<Vec<PathBuf>>),
     /// The file of the image that was in the clipboard, or why there is none.
@@ -179,6 +181,13 @@ pub enum Intent {
         rule: String,
     },
     History(history::HistoryRequest),
+    /// What these calls of a session changed in the files.
+    CallChanges {
+        session: String,
+        spans: Vec<Span>,
+    },
+    /// What is kept of the files.
+    Files,
     Ps,
     /// Ends the command of this run.
     StopRun(String),
@@ -471,6 +480,9 @@ pub struct App {
     told: Vec<String>,
 }
 
+/// Shown until a session that was named is found, or is not.
+pub(crate) const LOOKING_FOR_SESSION: &str = "looking for the session …";
+
 impl App {
     /// A screen before anything is open.
     pub fn new(
@@ -679,6 +691,11 @@ impl App {
                     return vec![Intent::History(ask)];
                 }
             }
+            Msg::CallChanges(session, known) => {
+                if self.id.as_deref() == Some(session.as_str()) {
+                    self.transcript.learn_changes(known);
+                }
+            }
             Msg::Looked(look, found) => {
                 let did = self.composer.looked(&look, found);
                 return self.did(did);
@@ -834,6 +851,9 @@ impl App {
 
     /// A short word goes into the hint line; what matters stays in the conversation.
     fn notify(&mut self, tone: Tone, text: String) {
+        // It was not found, or something else is told meanwhile.
+        self.hint
+            .take_if(|hint| hint.as_str() == LOOKING_FOR_SESSION);
         // The conversation that is being opened takes the place of what is shown now.
         let is_notice = matches!(tone, Tone::Warn | Tone::Bad);
         let is_open = !matches!(
@@ -910,8 +930,25 @@ impl App {
             | Overlay::FirstRun(_)
             | Overlay::Trust(_)
             | Overlay::Confirm { .. } => Some(self.asking),
+            Overlay::Rewind(pane) if pane.asks() => Some(self.asking),
             _ => None,
         }
+    }
+
+    /// What is to be known of what was just drawn, and is not known yet.
+    pub fn seen(&mut self) -> Vec<Intent> {
+        let ask = match &mut self.overlay {
+            Overlay::History(pane) => pane.seen(),
+            _ => None,
+        };
+        let mut asks: Vec<Intent> = ask.map(Intent::History).into_iter().collect();
+        if let Some(session) = self.id.clone() {
+            let spans = self.transcript.ask_changes();
+            if !spans.is_empty() {
+                asks.push(Intent::CallChanges { session, spans });
+            }
+        }
+        asks
     }
 
     /// What was drawn from one time to the other is on the screen.

@@ -191,6 +191,7 @@ impl App {
         match answer {
             RewindAnswer::Shown(shown) => {
                 pane.receive(shown);
+                self.asking += 1;
                 return Vec::new();
             }
             RewindAnswer::Not { why, hint } => {

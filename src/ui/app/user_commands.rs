@@ -89,6 +89,10 @@ impl App {
             is_stopped: false,
             tail: String::new(),
         });
+        // The draft goes with the command; what was typed behind it is kept anew.
+        if !self.composer.is_empty() {
+            self.typed_ms = Some(self.now_ms);
+        }
         Intent::Engine(Command::RunForUser {
             command,
             on_terminal,

@@ -13,20 +13,8 @@ impl Effects {
     pub(super) fn forget(&self, place: WordsPlace) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            match place {
-                WordsPlace::Editor { session } => ctx.forget_edited(&session),
-                WordsPlace::Session { id, draft } => {
-                    let forgotten = ctx.open_store().and_then(|mut store| {
-                        match store.drafts(&id)?.input == Some(draft) {
-                            true => store.clear_draft(&id, Draft::Input),
-                            false => Ok(()),
-                        }
-                    });
-                    if let Err(error) = forgotten {
-                        tracing::warn!(%error, "the draft of the session before was not cleared");
-                    }
-                }
-            }
+            let WordsPlace::Editor { session } = place;
+            ctx.forget_edited(&session);
             None::<Msg>
         });
     }

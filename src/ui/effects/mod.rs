@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use super::app::{App, Intent, Msg, Phase};
+use super::app::{App, Intent, LOOKING_FOR_SESSION, Msg, Phase};
 use super::history;
 use super::input::Reader;
 use super::live::{EngineEvent, Live, Open};
@@ -197,6 +197,8 @@ impl Effects {
             }
             Intent::AllowRule(scope, rule) => self.settings.ask(Ask::Allow(scope, rule)),
             Intent::History(ask) => self.history(ask),
+            Intent::CallChanges { session, spans } => self.call_changes(session, spans),
+            Intent::Files => self.files(),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
             Intent::Tail(run) => self.tail(&run),
@@ -274,7 +276,7 @@ impl Effects {
             Which::Named { id, .. } | Which::ForkAt { id, .. } if self.live.is_some() => id.clone(),
             _ => return self.switch(which, take_over, app),
         };
-        app.hint = Some("looking for the session …".into());
+        app.hint = Some(LOOKING_FOR_SESSION.into());
         let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
         self.aside(move || {
             let found = ctx.open_store().and_then(|store| store.find(&id));

@@ -90,6 +90,7 @@ impl Settings {
             acting,
             changes,
             looked: Instant::now(),
+            is_change_said: false,
             waiting: Arc::clone(&settings.waiting),
             is_settling: Arc::clone(&settings.is_settling),
         };
@@ -129,6 +130,8 @@ struct Work {
     changes: Changes,
     /// When the files of the config were last looked at.
     looked: Instant,
+    /// The change that is read now is one of rewake itself, and was told.
+    is_change_said: bool,
     waiting: Arc<AtomicUsize>,
     is_settling: Arc<AtomicBool>,
 }
@@ -341,7 +344,9 @@ impl Work {
         }
         self.apply(loaded);
         let text = "the config was read again; rules, colours and [notify] hold now, the rest from the next session on";
-        self.notify(Tone::Calm, text);
+        if !self.is_change_said {
+            self.notify(Tone::Calm, text);
+        }
         true
     }
 
@@ -397,7 +402,10 @@ impl Work {
             Tone::Calm,
             format!("written to {}:\nmodel = {model:?}", file.display()),
         );
+        // What was changed was just said.
+        self.is_change_said = true;
         self.reload();
+        self.is_change_said = false;
         self.send(Wake::Found {
             engine,
             which: Which::New,

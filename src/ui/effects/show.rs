@@ -12,7 +12,9 @@ use crate::command::RunState;
 use crate::core::custom::Template;
 use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
-use crate::session::{GLANCE_ENTRIES, Offer, ago, clock, dismiss, glance, now_ms, short_id};
+use crate::session::{
+    FilesRow, GLANCE_ENTRIES, Offer, ago, changed_by_call, clock, dismiss, glance, now_ms, short_id,
+};
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
@@ -20,7 +22,7 @@ use crate::ui::commands::{Custom, CustomList};
 use crate::ui::files::Files;
 use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::text::clean;
-use crate::ui::transcript::Tone;
+use crate::ui::transcript::{Span, Tone};
 use crate::workspace::CustomCommand;
 
 /// As many earlier entries are fetched at a time.
@@ -108,6 +110,35 @@ impl Effects {
                     format!("cannot read earlier entries: {e}"),
                 )),
             }
+        });
+    }
+
+    /// What calls changed in the files. What cannot be read is not known.
+    pub(super) fn call_changes(&self, session: String, spans: Vec<Span>) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let store = ctx.open_store();
+            let known = spans.into_iter().map(|span| {
+                let store = store.as_ref().ok();
+                let changed = store.map(|store| changed_by_call(store, &session, span));
+                let files = changed.transpose().unwrap_or_else(|error| {
+                    tracing::warn!(%error, "what a call changed cannot be read");
+                    None
+                });
+                (span, files.flatten())
+            });
+            let known = known.collect();
+            Some(Msg::CallChanges(session, known))
+        });
+    }
+
+    /// What is kept of the files.
+    pub(super) fn files(&self) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let rows = ctx.files_rows();
+            let text: Vec<String> = rows.iter().map(FilesRow::text).collect();
+            Some(Msg::Show("files".into(), plain_lines(&text.join("\n\n"))))
         });
     }
 

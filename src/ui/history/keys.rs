@@ -122,6 +122,7 @@ impl Pane {
             (KeyCode::Esc, _) if self.list.in_trash => self.show_trash(false),
             (KeyCode::Esc, _) => Did::Close,
             (KeyCode::Tab, _) => self.show_trash(!self.list.in_trash),
+            (KeyCode::Enter, Some(row)) if !self.list.in_trash => Did::Resume(row.id),
             (KeyCode::Enter | KeyCode::Right, Some(row)) => {
                 Did::Request(self.open(&row.id, &row.title))
             }
@@ -343,8 +344,8 @@ fn command(letter: char) -> Option<Command> {
 
 /// The last two of each stay on a narrow screen.
 const IN_LIST_FIRST: &[Hint] = &[
-    ("Enter", "look inside"),
-    ("Ctrl+R", "resume"),
+    ("Enter", "resume"),
+    ("→", "look inside"),
     ("Ctrl+F", "fork"),
     ("Ctrl+D", "trash"),
     ("?", "more"),
@@ -353,9 +354,9 @@ const IN_LIST_FIRST: &[Hint] = &[
 
 const IN_LIST: &[Hint] = &[
     ("type", "to search"),
-    ("Enter →", "look inside"),
+    ("Enter", "resume"),
+    ("→", "look inside"),
     ("Esc", "clear, close"),
-    ("Ctrl+R", "resume"),
     ("Ctrl+F", "fork"),
     ("Ctrl+T", "title"),
     ("Ctrl+E", "export"),
@@ -368,7 +369,7 @@ const IN_LIST: &[Hint] = &[
 
 const IN_TRASH: &[Hint] = &[
     ("Ctrl+Y", "bring back"),
-    ("Enter", "look inside"),
+    ("Enter →", "look inside"),
     ("Ctrl+R", "resume"),
     ("Ctrl+F", "fork"),
     ("Ctrl+E", "export"),

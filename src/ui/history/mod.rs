@@ -34,7 +34,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::core::entry::{Record, Seq};
-use crate::session::Standing;
+use crate::session::{Standing, TreePair};
 use crate::tools::Verb;
 
 pub(crate) use keys::help;
@@ -68,6 +68,11 @@ pub enum HistoryRequest {
         session: String,
         seq: Seq,
     },
+    /// What these lines of the tree changed in the files.
+    Changes {
+        number: u64,
+        lines: Vec<LineTrees>,
+    },
     /// More of this session, for the row that is chosen.
     About {
         id: String,
@@ -96,6 +101,11 @@ pub enum HistoryResponse {
     Preview {
         number: u64,
         records: Vec<Record>,
+    },
+    /// `+12 −3 in 4` for each line that was asked about; nothing where it is not known.
+    Changes {
+        number: u64,
+        lines: Vec<(LineKey, String)>,
     },
     About {
         id: String,
@@ -208,6 +218,18 @@ struct Point {
     day: Date,
     time: String,
     what: What,
+    /// The files before and after a call that may have changed them, where they are known.
+    trees: Option<TreePair>,
+}
+
+/// The first and the last entry that a line of the tree stands for.
+type LineKey = (Seq, Seq);
+
+/// A line of the tree, and the files before and after each call that it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineTrees {
+    key: LineKey,
+    pairs: Vec<TreePair>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -78,6 +78,10 @@ impl Pane {
                 self.tree.as_mut()?.preview.receive(number, &records);
                 None
             }
+            HistoryResponse::Changes { number, lines } => {
+                self.tree.as_mut()?.receive_changes(number, lines);
+                None
+            }
             HistoryResponse::About { id, about } => {
                 self.list.learned(&id, about);
                 None
@@ -181,6 +185,11 @@ impl Pane {
         let (tree, ask) = Tree::new(session, title, number);
         self.tree = Some(tree);
         ask
+    }
+
+    /// What the lines that were just drawn want to be known of them.
+    pub(crate) fn seen(&mut self) -> Option<HistoryRequest> {
+        self.tree.as_mut()?.ask_changes()
     }
 
     /// What the cursor in the tree makes one want to know: older entries, else the

@@ -17,6 +17,7 @@ struct Waiting {
     list: Option<HistoryRequest>,
     checkpoints: Option<HistoryRequest>,
     preview: Option<HistoryRequest>,
+    file_changes: Option<HistoryRequest>,
     about: Option<HistoryRequest>,
     is_closed: bool,
 }
@@ -28,6 +29,7 @@ impl Waiting {
             .or_else(|| self.list.take())
             .or_else(|| self.checkpoints.take())
             .or_else(|| self.preview.take())
+            .or_else(|| self.file_changes.take())
             .or_else(|| self.about.take())
     }
 }
@@ -47,6 +49,7 @@ impl Queue {
             }
             HistoryRequest::Checkpoints { .. } => waiting.checkpoints = Some(request),
             HistoryRequest::Preview { .. } => waiting.preview = Some(request),
+            HistoryRequest::Changes { .. } => waiting.file_changes = Some(request),
             HistoryRequest::About { .. } => waiting.about = Some(request),
             HistoryRequest::Rename { .. }
             | HistoryRequest::Trash { .. }
@@ -79,6 +82,16 @@ impl Queue {
     pub(super) fn has_newer_list(&self) -> bool {
         let waiting = self.lock();
         waiting.is_closed || waiting.list.is_some()
+    }
+
+    /// Something else is asked already.
+    pub(super) fn has_more(&self) -> bool {
+        let waiting = self.lock();
+        waiting.is_closed
+            || !waiting.changes.is_empty()
+            || waiting.list.is_some()
+            || waiting.checkpoints.is_some()
+            || waiting.preview.is_some()
     }
 
     pub(super) fn close(&self) {

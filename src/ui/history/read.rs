@@ -11,12 +11,17 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 use super::lines::one_clean_line;
 use super::queue::Queue;
 use super::way::Way;
-use super::{About, Branch, HistoryRequest, HistoryResponse, Page, Piece, Point, Row, words};
-use crate::core::entry::{Block, Entry, Fact, Outcome, Seq};
+use super::{
+    About, Branch, HistoryRequest, HistoryResponse, LineTrees, Page, Piece, Point, Row, words,
+};
+use crate::core::entry::{Block, Entry, Fact, Outcome, Record, Seq};
 use crate::core::happened::telling_line;
 use crate::core::text::{clip, count};
+use crate::core::tree::{may_change_files, named};
 use crate::model::Figures;
-use crate::session::{AppContext, Dismissal, GLANCE_ENTRIES, Glance, glance, now_ms};
+use crate::session::{
+    AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, glance, now_ms,
+};
 use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError};
 use crate::ui::text::clean_line;
 
@@ -25,6 +30,8 @@ const PAGE_ROWS: usize = 200;
 const FIRST_ROWS: usize = 60;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
+/// So far before a piece and behind it stands what the files were at its ends.
+const MARK_ENTRIES: u64 = 50;
 /// So far back from the end of a session its last words are looked for.
 const ABOUT_ENTRIES: u64 = 50;
 
@@ -106,6 +113,7 @@ impl<'a> Reader<'a> {
                 session,
                 seq,
             } => self.preview(*number, session, *seq).map(Some),
+            HistoryRequest::Changes { number, lines } => Ok(self.changes(*number, lines, queue)),
             HistoryRequest::About { id } => self.about(id).map(Some),
             HistoryRequest::Rename { id, title } => self.rename(id, title).map(Some),
             HistoryRequest::Trash { id } => self.trash(id).map(Some),
@@ -319,6 +327,7 @@ impl<'a> Reader<'a> {
         let mut way = Way::default();
         let mut first = 0;
         let mut is_first = true;
+        let mut marks = Vec::new();
         self.store.trace(
             session,
             upto,
@@ -328,9 +337,15 @@ impl<'a> Reader<'a> {
                     (first, is_first) = (traced.record.seq, false);
                 }
                 way.add(&traced.record);
+                if is_mark(&traced.record) {
+                    marks.push(traced.record);
+                }
                 Ok(())
             },
         )?;
+        if way.done.iter().any(|did| did.span.is_some()) {
+            marks = self.with_marks_around(session, first, marks, upto);
+        }
         if upto.is_none() {
             let runs = || self.ctx.still_running(vec![session.to_string()]);
             let goes_on = self.ctx.is_in_use(session)
@@ -344,6 +359,9 @@ impl<'a> Reader<'a> {
                 day,
                 time,
                 what: did.what,
+                trees: did
+                    .span
+                    .and_then(|(started, finished)| TreePair::around(&marks, started, finished)),
             }
         });
         let points = points.collect();
@@ -358,6 +376,65 @@ impl<'a> Reader<'a> {
             ancestors: branches(family.ancestors),
             forks: branches(family.forks),
         }))
+    }
+
+    /// With the entries before a piece and behind it that say what the files were at its ends. What
+    /// cannot be read of them is not known.
+    fn with_marks_around(
+        &self,
+        session: &str,
+        first: Seq,
+        piece: Vec<Record>,
+        upto: Option<Seq>,
+    ) -> Vec<Record> {
+        let marks = |upto: Seq, from: Seq| {
+            let mut marks = Vec::new();
+            let read = self
+                .store
+                .trace(session, Some(upto), MARK_ENTRIES, |traced| {
+                    if traced.record.seq >= from && is_mark(&traced.record) {
+                        marks.push(traced.record);
+                    }
+                    Ok::<(), StoreError>(())
+                });
+            if let Err(error) = read {
+                tracing::warn!(%error, "what the files were is not known beside a damaged entry");
+                marks.clear();
+            }
+            marks
+        };
+        let mut all = match first.checked_sub(1) {
+            Some(before) => marks(before, 0),
+            None => Vec::new(),
+        };
+        all.extend(piece);
+        if let Some(upto) = upto {
+            all.extend(marks(upto + MARK_ENTRIES, upto + 1));
+        }
+        all
+    }
+
+    /// What lines of the tree changed. Nobody waits for it when something else is asked.
+    fn changes(&self, number: u64, lines: &[LineTrees], queue: &Queue) -> Option<HistoryResponse> {
+        let mut found = Vec::new();
+        for line in lines {
+            let changed = ChangedFiles::of(&self.store, &line.pairs);
+            let text = match changed {
+                Ok(changed) => changed.unwrap_or_default().in_short(),
+                Err(error) => {
+                    tracing::warn!(%error, "what was changed cannot be read");
+                    String::new()
+                }
+            };
+            found.push((line.key, text));
+            if queue.has_more() {
+                break;
+            }
+        }
+        Some(HistoryResponse::Changes {
+            number,
+            lines: found,
+        })
     }
 
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
@@ -402,7 +479,7 @@ impl<'a> Reader<'a> {
         let word = match crate::session::dismiss(&mut self.store, data_dir, id)? {
             Dismissal::Done => "dismissed: not offered any more until it is resumed",
             Dismissal::Already => "it was dismissed already",
-            Dismissal::NotOffered => "nothing is owed in it: it is not offered",
+            Dismissal::NotOffered => "nothing is left to do in it: it is not offered anyway",
         };
         Ok(HistoryResponse::Dismissed {
             id: id.to_string(),
@@ -422,7 +499,8 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
         HistoryRequest::Sessions { number, .. }
         | HistoryRequest::More { number, .. }
         | HistoryRequest::Checkpoints { number, .. }
-        | HistoryRequest::Preview { number, .. } => HistoryResponse::Failed {
+        | HistoryRequest::Preview { number, .. }
+        | HistoryRequest::Changes { number, .. } => HistoryResponse::Failed {
             number: *number,
             why,
         },
@@ -448,6 +526,11 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             outcome: Err(why),
         },
     }
+}
+
+/// Whether it begins something that may change files, or says what they are.
+fn is_mark(record: &Record) -> bool {
+    may_change_files(&record.entry) || named(&record.entry).is_some()
 }
 
 /// Where it was found, and how often.

@@ -3,11 +3,12 @@
 //!
 //! Pieces come from the end: what is older is put before what is there, as it is scrolled to.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::preview::Preview;
 use super::scroll::Scroll;
-use super::{Branch, Came, HistoryRequest, Piece, Point, What};
+use super::{Branch, Came, HistoryRequest, LineKey, LineTrees, Piece, Point, What};
 use crate::core::entry::Seq;
 use crate::core::text::count;
 use crate::tools::Verb;
@@ -78,6 +79,10 @@ pub(super) struct Tree {
     first: Seq,
     number: u64,
     waiting: bool,
+    /// What lines changed in the files, in short. Nothing for those that are not known.
+    changes: HashMap<LineKey, String>,
+    /// It was asked for, and is not there yet.
+    awaits_changes: bool,
 }
 
 impl Tree {
@@ -98,6 +103,8 @@ impl Tree {
             first: 0,
             number,
             waiting: true,
+            changes: HashMap::new(),
+            awaits_changes: false,
         };
         let ask = HistoryRequest::Checkpoints {
             number,
@@ -140,6 +147,66 @@ impl Tree {
         }
         self.lay();
         self.select(kept);
+    }
+
+    /// What is not known yet of the lines on the screen: what they changed in the files.
+    pub(super) fn ask_changes(&mut self) -> Option<HistoryRequest> {
+        if self.awaits_changes {
+            return None;
+        }
+        let seen = self.scroll.top..self.scroll.top + self.scroll.height;
+        let lines: Vec<LineTrees> = seen
+            .filter_map(|at| self.line_trees(at))
+            .filter(|line| !self.changes.contains_key(&line.key))
+            .collect();
+        if lines.is_empty() {
+            return None;
+        }
+        self.awaits_changes = true;
+        Some(HistoryRequest::Changes {
+            number: self.number,
+            lines,
+        })
+    }
+
+    pub(super) fn receive_changes(&mut self, number: u64, lines: Vec<(LineKey, String)>) {
+        if number == self.number {
+            self.awaits_changes = false;
+            self.changes.extend(lines);
+        }
+    }
+
+    /// What a line changed in the files, as far as it is known.
+    pub(super) fn changed(&self, at: usize) -> Option<&str> {
+        let text = self.changes.get(&self.line_key(at)?)?;
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// The points that a line stands for: of a request all that was done for it.
+    fn points_of(&self, at: usize) -> Option<&[Point]> {
+        match &self.lines.get(at)?.what {
+            Drawn::Work(range) => self.points.get(range.clone()),
+            Drawn::Said(said) => {
+                let behind = self.points.get(said + 1..)?;
+                let is_said = |point: &Point| matches!(point.what, What::Said(_));
+                let next = behind.iter().position(is_said).unwrap_or(behind.len());
+                self.points.get(*said..said + 1 + next)
+            }
+            _ => None,
+        }
+    }
+
+    fn line_key(&self, at: usize) -> Option<LineKey> {
+        let points = self.points_of(at)?;
+        Some((points.first()?.seq, points.last()?.seq))
+    }
+
+    /// `None`: nothing on the line changed files, or it is not known what they were.
+    fn line_trees(&self, at: usize) -> Option<LineTrees> {
+        let key = self.line_key(at)?;
+        let points = self.points_of(at)?.iter();
+        let pairs: Vec<_> = points.filter_map(|point| point.trees.clone()).collect();
+        (!pairs.is_empty()).then_some(LineTrees { key, pairs })
     }
 
     pub(super) fn failed(&mut self, number: u64) {

@@ -4,6 +4,7 @@ use super::lines::one_clean_line;
 use super::{Came, What};
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, Seq};
 use crate::core::text::one_line;
+use crate::core::tree::may_change_files;
 use crate::session::describe::{Describer, end_of_turn};
 use crate::tools::{self, Verb};
 
@@ -27,10 +28,14 @@ pub(super) struct Done {
     pub(super) seq: Seq,
     pub(super) at_ms: i64,
     pub(super) what: What,
+    /// The entries with which a call that may have changed files began and ended.
+    pub(super) span: Option<(Seq, Seq)>,
 }
 
 struct Open {
     id: CallId,
+    /// The entry with which it began, if it may change files.
+    started: Option<Seq>,
     verb: Verb,
     subject: String,
 }
@@ -54,10 +59,20 @@ impl Way {
                 outcome,
                 fact,
                 ..
-            } => match self.finished(*call, outcome, fact.as_ref()) {
-                Some(what) => what,
-                None => return,
-            },
+            } => {
+                if let Some((what, started)) = self.finished(*call, outcome, fact.as_ref()) {
+                    let span = started.map(|started| (started, record.seq));
+                    self.push_done(call.reply, record, what, span);
+                }
+                return;
+            }
+            Entry::Started { call, .. } => {
+                let open = self.open.iter_mut().find(|open| open.id == *call);
+                if let Some(open) = open.filter(|_| may_change_files(&record.entry)) {
+                    open.started = Some(record.seq);
+                }
+                return;
+            }
             // Open calls belong to the other branch.
             Entry::Forked { .. } => return self.open.clear(),
             entry if ends_something(entry) => {
@@ -68,13 +83,40 @@ impl Way {
         self.push(record.seq, record.at_ms, what);
     }
 
-    fn push(&mut self, seq: Seq, at_ms: i64, what: What) {
-        self.done.push(Done { seq, at_ms, what });
+    /// A stop is recorded before the results of the calls that it ended, and stands behind them.
+    fn push_done(&mut self, reply: Seq, record: &Record, what: What, span: Option<(Seq, Seq)>) {
+        let is_stop = |last: &mut Done| matches!(last.what, What::Ended(_)) && last.seq > reply;
+        let stop = self.done.pop_if(is_stop);
+        self.done.push(Done {
+            seq: stop.as_ref().map_or(record.seq, |stop| stop.seq),
+            at_ms: record.at_ms,
+            what,
+            span,
+        });
+        if let Some(stop) = stop {
+            self.push(record.seq, stop.at_ms, stop.what);
+        }
     }
 
-    fn finished(&mut self, id: CallId, outcome: &Outcome, fact: Option<&Fact>) -> Option<What> {
+    fn push(&mut self, seq: Seq, at_ms: i64, what: What) {
+        self.done.push(Done {
+            seq,
+            at_ms,
+            what,
+            span: None,
+        });
+    }
+
+    /// What it did, and the entry with which it began, if it may have changed files.
+    fn finished(
+        &mut self,
+        id: CallId,
+        outcome: &Outcome,
+        fact: Option<&Fact>,
+    ) -> Option<(What, Option<Seq>)> {
         let at = self.open.iter().position(|open| open.id == id)?;
-        let Open { verb, subject, .. } = self.open.remove(at);
+        let open = self.open.remove(at);
+        let Open { verb, subject, .. } = open;
         let came = match (outcome, fact) {
             (Outcome::Denied { .. }, _) => Came::Denied,
             (Outcome::Interrupted { .. }, _) => Came::Interrupted,
@@ -84,11 +126,12 @@ impl Way {
             _ => Came::Done,
         };
         // A plan changes nothing outside of the session.
-        (verb != Verb::Plan).then_some(What::Did {
+        let what = What::Did {
             verb,
             subject,
             came,
-        })
+        };
+        (verb != Verb::Plan).then_some((what, open.started))
     }
 
     /// Nothing follows: what has no result goes on, or was cut off.
@@ -134,6 +177,7 @@ fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {
         };
         Open {
             id,
+            started: None,
             verb: if shown.only_looks {
                 Verb::Look
             } else {

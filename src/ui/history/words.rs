@@ -39,7 +39,8 @@ pub(super) fn dollars(cost: f64) -> String {
 /// The one glyph of how a session stands.
 pub(super) fn glyph(standing: Standing) -> &'static str {
     match standing {
-        Standing::InUse(_) => "◐",
+        Standing::InUse { works: true, .. } => "◐",
+        Standing::InUse { works: false, .. } => "○",
         Standing::Ended(Ending::Failed) => "✗",
         Standing::Ended(Ending::Stopped | Ending::Left | Ending::Killed) => "◌",
         Standing::Ended(Ending::Done | Ending::Dismissed) => "·",

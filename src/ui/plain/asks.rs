@@ -93,8 +93,9 @@ impl Printer {
         self.line("A line that ends with a backslash goes on in the next one.");
         self.line("Ctrl+C stops what runs; twice, or Ctrl+D, leaves.");
         for entry in COMMANDS {
+            let gap = if entry.argument.is_empty() { "" } else { " " };
             self.line(&format!(
-                "/{} {}: {}",
+                "/{}{gap}{}: {}",
                 entry.name, entry.argument, entry.help
             ));
         }

@@ -63,7 +63,8 @@ pub(super) fn call_over(call: &Call) -> String {
         Outcome::Denied { .. } => "Denied",
         Outcome::Interrupted { .. } => "Interrupted",
     };
-    let exit = exit.code().map(|code| format!(", exit code {code}"));
+    let code = exit.code();
+    let exit = code.map(|code| format!(", exit code {code}"));
     let took = took_ms
         .filter(|ms| *ms >= 1_000)
         .map(|ms| format!(", {} s", ms / 1_000));
@@ -73,11 +74,23 @@ pub(super) fn call_over(call: &Call) -> String {
         exit.unwrap_or_default(),
         took.unwrap_or_default()
     );
-    let output = last_lines(&outcome.to_model_text().0);
+    // The head says these already, and the end of the turn who stopped it.
+    let is_said = |line: &&str| !exit_line(line, code) && *line != "[interrupted: stopped]";
+    let output = outcome.to_model_text().0;
+    let output: Vec<&str> = output.lines().filter(is_said).collect();
+    let output = last_lines(&output.join("\n"));
     match output.is_empty() {
         true => head,
         false => format!("{head}\n{output}"),
     }
+}
+
+/// `[exit code 3]`
+fn exit_line(line: &str, code: Option<i32>) -> bool {
+    let said = line
+        .strip_prefix("[exit code ")
+        .and_then(|rest| rest.strip_suffix(']'));
+    said.is_some_and(|said| code.is_some_and(|code| said == code.to_string()))
 }
 
 pub(super) fn call_running(call: &Call, now_ms: i64) -> Option<String> {

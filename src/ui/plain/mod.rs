@@ -260,9 +260,15 @@ impl Printer {
                 self.line("Ready: say what is to be done, or /help");
             }
             Phase::Resting(_) if app.goes_on() => {
-                self.line("Stopped: an empty line goes on, or say something else");
+                let queued = match app.queued.len() {
+                    0 => String::new(),
+                    waiting => format!(" ({} queued)", count(waiting, "message")),
+                };
+                self.line(&format!(
+                    "Ready: an empty line goes on{queued}, or say something else"
+                ));
             }
-            Phase::Resting(_) => self.line("Stopped: say what is to be done"),
+            Phase::Resting(_) => self.line("Ready: say what is to be done"),
             Phase::Working { .. } if !was_working => self.line("Working"),
             Phase::Watching => self.line("Another process works in this session: looking on"),
             Phase::Ended => self.line("The session has ended"),

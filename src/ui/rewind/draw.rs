@@ -24,10 +24,17 @@ const KEYS: [&str; 6] = [
 ];
 
 /// Draws the pane over the whole area.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, pane: &mut RewindPane, theme: &Theme) {
+/// `before`: what stands before the keys until they are heard, when they are dim.
+pub fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    pane: &mut RewindPane,
+    theme: &Theme,
+    before: Option<&str>,
+) {
     let columns = usize::from(area.width);
     let head = head(pane, columns, theme);
-    let foot = foot(pane, columns, theme);
+    let foot = foot(pane, columns, theme, before);
     let above = u16::try_from(head.len()).unwrap_or(0);
     let body = area.height.saturating_sub(above + 1);
     pane.rows = usize::from(body);
@@ -69,14 +76,14 @@ fn head(pane: &RewindPane, columns: usize, theme: &Theme) -> Vec<Line<'static>> 
     vec![title, sums]
 }
 
-fn foot(pane: &RewindPane, columns: usize, theme: &Theme) -> Line<'static> {
+fn foot(pane: &RewindPane, columns: usize, theme: &Theme, before: Option<&str>) -> Line<'static> {
     let keys = match (&pane.diff, &pane.shown) {
         (Some(_), _) => "↑↓ PgDn scroll · Esc list".to_string(),
         (None, None) => "Esc nothing".to_string(),
         (None, Some(_)) => {
-            let mut keys = String::new();
-            for key in KEYS {
-                let gap = if keys.is_empty() { "" } else { " · " };
+            let mut keys = before.unwrap_or_default().to_string();
+            for (at, key) in KEYS.iter().enumerate() {
+                let gap = if at == 0 { "" } else { " · " };
                 if width(&keys) + width(gap) + width(key) <= columns {
                     keys.push_str(gap);
                     keys.push_str(key);
@@ -85,7 +92,11 @@ fn foot(pane: &RewindPane, columns: usize, theme: &Theme) -> Line<'static> {
             keys
         }
     };
-    Line::styled(clip(&keys, columns), theme.dim)
+    let style = match before {
+        None if pane.asks() => theme.accent,
+        _ => theme.dim,
+    };
+    Line::styled(clip(&keys, columns), style)
 }
 
 fn list_lines(pane: &RewindPane, columns: usize, theme: &Theme) -> Vec<Line<'static>> {

@@ -7,8 +7,16 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::{Diff, RewindDid, RewindPane, RewindWhat};
 use crate::engine::AfterPlan;
 
+/// What is typed in the list, each a key of its own.
+const TYPED: &str = "qnj gGtkey";
+
 impl RewindPane {
-    /// Takes a key.
+    /// Whether this is one of the list's keys.
+    pub fn has_key(&self, typed: char) -> bool {
+        TYPED.contains(typed)
+    }
+
+    /// Takes a key. Of those that are typed only what was heard gets here.
     pub fn key(&mut self, key: &KeyEvent) -> RewindDid {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl && key.code == KeyCode::Char('c') {

@@ -183,6 +183,16 @@ impl RewindPane {
         self.is_seen = self.shown.is_some();
     }
 
+    /// The list is there, and a key may be an answer to it.
+    pub fn asks(&self) -> bool {
+        self.shown.is_some() && self.diff.is_none()
+    }
+
+    /// The lines of one path lie over the list.
+    pub fn shows_diff(&self) -> bool {
+        self.diff.is_some()
+    }
+
     fn preview(&self) -> Option<&RewindPreview> {
         self.shown.as_ref().map(|shown| &shown.preview)
     }

@@ -7,6 +7,7 @@ use ratatui::text::Line;
 use crate::core::entry::{Outcome, Plan, Seq};
 use crate::core::text::{count, in_one_line};
 use crate::core::tool::ToolCall;
+use crate::session::ChangedFiles;
 use crate::session::describe::Tone;
 use crate::tools::{self, Body, Shown, ShownResult, Verb};
 
@@ -114,6 +115,20 @@ pub struct Call {
     pub tail: String,
     /// The plan that the call set, once it has its result.
     pub plan: Option<Plan>,
+    /// The entries that it began and ended with, if it may have changed files.
+    pub(super) span: (Option<Seq>, Option<Seq>),
+    pub(super) changes: Changes,
+}
+
+/// What a call changed in the workspace's files.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Changes {
+    #[default]
+    NotAsked,
+    Asked,
+    /// They are not known before it or behind it, as far as the log goes.
+    NotKnown,
+    Known(ChangedFiles),
 }
 
 /// What became of a call so far.
@@ -238,6 +253,25 @@ impl Call {
             } => true,
             Status::Over { exit, .. } => exit.code().is_some_and(|code| code != 0),
             _ => false,
+        }
+    }
+
+    /// The entries of a call whose files are still to be asked for.
+    pub(super) fn wants_changes(&self) -> Option<(Seq, Seq)> {
+        let shows_none = matches!(self.shown.verb, Verb::Run | Verb::Call);
+        let is_over = match &self.status {
+            // What goes on may change more.
+            Status::Over { exit, .. } => {
+                !matches!(exit, Exit::InBackground | Exit::EndedInBackground(_))
+            }
+            _ => false,
+        };
+        match self.span {
+            (Some(started), Some(finished)) => {
+                (shows_none && is_over && self.changes == Changes::NotAsked)
+                    .then_some((started, finished))
+            }
+            _ => None,
         }
     }
 

@@ -9,12 +9,12 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::block::{Call, Exit, Status};
+use super::block::{Call, Changes, Exit, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::cut::lines_behind;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
-use crate::session::clock;
+use crate::session::{ChangedFiles, clock};
 use crate::tools::bash::{Printed, printed_of};
 use crate::tools::{Body, Shown, ShownResult, Verb, hits};
 use crate::ui::text::{self, clean, clean_line};
@@ -75,6 +75,32 @@ pub(super) fn lines(
         }));
     }
     lines.extend(output(call, unfolded, layout));
+    if let Changes::Known(files) = &call.changes {
+        lines.extend(changed_files(files, unfolded, layout));
+    }
+    lines
+}
+
+/// `changed 3 files`; unfolded, which they are.
+fn changed_files(
+    files: &ChangedFiles,
+    unfolded: bool,
+    layout: &LayoutContext<'_>,
+) -> Vec<Line<'static>> {
+    if files.count == 0 {
+        return Vec::new();
+    }
+    let (before, dim) = (before(layout), layout.theme.dim);
+    let room = layout.edge().saturating_sub(before.len());
+    let line = |text: &str| {
+        let text = text::clip(&clean_line(text), room);
+        Line::styled(format!("{before}{text}"), dim)
+    };
+    let mut lines = vec![line(&format!("changed {}", count(files.count, "file")))];
+    if unfolded {
+        let named = files.files.iter();
+        lines.extend(named.map(|(name, figures)| line(&format!("  {name}  {figures}"))));
+    }
     lines
 }
 
@@ -403,9 +429,13 @@ fn tail_of(
     let mut lines = Vec::new();
     let columns = layout.edge();
     for line in shown {
-        let line = line.patch_style(theme.dim);
+        let quiet = theme.dim.patch(line.style);
+        let spans = line.spans.into_iter();
+        let spans: Vec<Span<'static>> = spans
+            .map(|span| Span::styled(span.content, quiet.patch(span.style)))
+            .collect();
         let at = text::Break::Anywhere;
-        let mut wrapped = text::wrap(&line.spans, columns, &before, &before, at);
+        let mut wrapped = text::wrap(&spans, columns, &before, &before, at);
         // One line of a folded output must not fill the screen.
         if !unfolded && wrapped.len() > FOLDED_ROWS {
             wrapped.truncate(FOLDED_ROWS);

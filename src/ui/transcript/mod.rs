@@ -5,6 +5,7 @@
 
 mod block;
 mod call;
+mod changes;
 mod lay;
 mod paragraph;
 mod scroll;
@@ -12,11 +13,13 @@ mod search;
 mod turn;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 pub use crate::session::describe::{How, Tone};
 use block::Together;
 pub use block::{Block, Call, Exit, Kind, Status};
 pub use call::{change_lines, spinner};
+pub use changes::Span;
 pub use paragraph::LayoutContext;
 pub use scroll::Scroll;
 pub use search::{MAX_WORDS_CHARS, Search};
@@ -54,6 +57,12 @@ pub struct Transcript {
     pub scroll: Scroll,
     /// Everything that folds is unfolded.
     pub unfolded: bool,
+    /// The blocks that were on the screen last.
+    seen: Range<usize>,
+    /// It was asked what calls changed, and is not known yet.
+    awaits_changes: bool,
+    /// The block of a call that is over and behind which no tree was named yet.
+    without_tree: Option<usize>,
 }
 
 /// The answer that is being made.
@@ -167,6 +176,8 @@ impl Transcript {
             self.background.entry(id).or_insert(place);
         }
         self.resumed = self.resumed.map(|at| at + count);
+        self.without_tree = self.without_tree.map(|at| at + count);
+        self.seen = 0..0;
         self.scroll.shift(count);
     }
 
@@ -215,6 +226,7 @@ impl Transcript {
         self.before_ms = std::mem::replace(&mut self.last_ms, record.at_ms);
         let described = self.describer.describe(record);
         self.add((record.seq, record.at_ms), described);
+        self.note_span(record);
         self.end_turn(record);
     }
 
@@ -315,7 +327,7 @@ impl Transcript {
         for part in body {
             match part {
                 Part::Words(text) => {
-                    let text = text.to_string();
+                    let text = text.into_owned();
                     self.push(at, Kind::Words { text, cut: false });
                 }
                 Part::Thinking(text) => {
@@ -331,6 +343,8 @@ impl Transcript {
                         status: Status::Waiting,
                         tail: String::new(),
                         plan: None,
+                        span: (None, None),
+                        changes: block::Changes::NotAsked,
                     };
                     self.push(at, Kind::Call(Box::new(call)));
                 }
@@ -500,7 +514,7 @@ impl Transcript {
                 call.status = Status::Over {
                     outcome: Outcome::Interrupted {
                         output: Output::default(),
-                        why: "it belongs to the other branch".into(),
+                        why: "it goes on in the session that this one was forked from".into(),
                     },
                     took_ms: None,
                     exit: Exit::None,

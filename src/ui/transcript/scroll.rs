@@ -92,12 +92,14 @@ impl Transcript {
             }
         };
         let mut seen = Vec::new();
+        let first = block;
         while seen.len() < height && block < self.count() {
             let room = height - seen.len();
             seen.extend(self.slice(block, skip, room, layout));
             skip = 0;
             block += 1;
         }
+        self.seen = first..block;
         seen
     }
 

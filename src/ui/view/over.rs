@@ -63,9 +63,13 @@ pub(super) fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 }
 
 pub(super) fn rewind(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
+    let before = match app.readiness() {
+        Readiness::Armed => None,
+        readiness => Some(not_heard_yet(readiness)),
+    };
     let App { overlay, theme, .. } = app;
     if let Overlay::Rewind(pane) = overlay {
-        crate::ui::rewind::draw(frame, area, pane, theme);
+        crate::ui::rewind::draw(frame, area, pane, theme, before);
     }
 }
 
@@ -244,12 +248,21 @@ pub(super) fn hints(hints: &str, columns: usize) -> String {
     shown.to_string()
 }
 
+/// What stands before keys that are not heard yet.
+fn not_heard_yet(readiness: Readiness) -> &'static str {
+    match readiness {
+        Readiness::Armed => "",
+        Readiness::Behind => "Tab first, then ",
+        Readiness::Quiet => "a moment … ",
+    }
+}
+
 /// [`asking_keys`] in one row.
 pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'static> {
-    let (before, style) = match app.readiness() {
-        Readiness::Armed => ("", app.theme.accent),
-        Readiness::Behind => ("Tab first, then ", app.theme.dim),
-        Readiness::Quiet => ("a moment … ", app.theme.dim),
+    let before = not_heard_yet(app.readiness());
+    let style = match app.readiness() {
+        Readiness::Armed => app.theme.accent,
+        _ => app.theme.dim,
     };
     let first = keys.split(" · ").next().unwrap_or_default();
     // That they are dim says it too.
@@ -267,11 +280,12 @@ pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'sta
 
 /// The keys of what asks, which are dim until they are heard.
 pub(super) fn asking_keys(app: &App, keys: &str) -> Span<'static> {
-    match app.readiness() {
-        Readiness::Armed => Span::styled(keys.to_string(), app.theme.accent),
-        Readiness::Behind => Span::styled(format!("Tab first, then {keys}"), app.theme.dim),
-        Readiness::Quiet => Span::styled(format!("a moment … {keys}"), app.theme.dim),
-    }
+    let style = match app.readiness() {
+        Readiness::Armed => app.theme.accent,
+        _ => app.theme.dim,
+    };
+    let before = not_heard_yet(app.readiness());
+    Span::styled(format!("{before}{keys}"), style)
 }
 
 /// A question, what it is about, and the keys that answer it, which stay when the rest scrolls.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rustix::fs::Stat;
 
-use crate::core::tree::{ContentHash, Item, PathBytes, Tree};
+use crate::core::tree::{Builder, CompactTree, ContentHash, Item, PathBytes};
 
 /// What tells that a file is the one that was read. The time of its last change of state is in
 /// it, since the time of its content can be set back by hand.
@@ -127,23 +127,40 @@ impl Cache {
     }
 
     /// Everything that was found.
-    pub fn tree(&self) -> Tree {
-        let mut tree = Tree::default();
+    pub fn tree(&self) -> CompactTree {
+        let mut tree = Builder::default();
         collect(&self.root, &mut Vec::new(), &mut tree);
-        tree
+        tree.end()
     }
 }
 
-fn collect(folder: &FolderState, path: &mut PathBytes, tree: &mut Tree) {
-    for (name, state) in &folder.files {
-        if let Slot::Known(state) = state {
-            let at = joined(path, name);
-            tree.0.insert(at, state.item.clone());
+/// In the order of the paths, in which a folder's name has a slash behind it.
+fn collect(folder: &FolderState, path: &mut PathBytes, tree: &mut Builder) {
+    let key = |name: &[u8]| [name, b"/"].concat();
+    let mut folders: Vec<(PathBytes, &FolderState)> = folder
+        .folders
+        .iter()
+        .map(|(name, state)| (key(name), state))
+        .collect();
+    folders.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    let mut folders = folders.into_iter().peekable();
+    let end = path.len();
+    for (name, slot) in &folder.files {
+        while let Some((below, state)) = folders.next_if(|(below, _)| below < name) {
+            path.extend_from_slice(&below);
+            collect(state, path, tree);
+            path.truncate(end);
+        }
+        if let Slot::Known(state) = slot {
+            path.extend_from_slice(name);
+            tree.push(path, &state.item);
+            path.truncate(end);
         }
     }
-    for (name, below) in &folder.folders {
-        let mut at = joined(path, name);
-        collect(below, &mut at, tree);
+    for (below, state) in folders {
+        path.extend_from_slice(&below);
+        collect(state, path, tree);
+        path.truncate(end);
     }
 }
 
@@ -157,6 +174,48 @@ pub(super) fn joined(folder: &[u8], name: &[u8]) -> PathBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_is_in_the_order_of_its_paths() {
+        let known = |names: &[&str]| -> BTreeMap<Vec<u8>, Slot> {
+            let slot = |name: &&str| {
+                let item = Item::Link {
+                    target: name.as_bytes().to_vec(),
+                };
+                let stamp = Stamp {
+                    size: 1,
+                    mtime_ns: 0,
+                    ctime_ns: 0,
+                    inode: 1,
+                    mode: 0,
+                };
+                let is_racy = false;
+                let known = FileState {
+                    stamp,
+                    is_racy,
+                    item,
+                };
+                (name.as_bytes().to_vec(), Slot::Known(known))
+            };
+            names.iter().map(slot).collect()
+        };
+        let mut cache = Cache::new();
+        cache.root.files = known(&["a-b", "a.c", "a0", "b"]);
+        for folder in ["a", "a-", "a.d", "c"] {
+            let below = FolderState {
+                files: known(&["x"]),
+                ..FolderState::default()
+            };
+            cache.root.folders.insert(folder.into(), below);
+        }
+        let mut paths = Vec::new();
+        cache.tree().each(&mut |path, _| paths.push(path.to_vec()));
+        let expected = ["a-/x", "a-b", "a.c", "a.d/x", "a/x", "a0", "b", "c/x"];
+        assert_eq!(paths, expected.map(|path| path.as_bytes().to_vec()));
+        for path in &paths {
+            assert!(cache.tree().get(path).is_some());
+        }
+    }
 
     #[test]
     fn a_stamp_of_this_instant_proves_nothing() {

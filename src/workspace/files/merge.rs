@@ -1,9 +1,15 @@
 //! Three contents to one: the changes of two who began with the same, by lines.
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 /// Larger ones are not merged.
 const MAX_BYTES: usize = 2 << 20;
+
+/// Where nearly every line is another, the shortest difference takes minutes: what is not known by
+/// then is not merged.
+const MAX_TIME: Duration = Duration::from_millis(200);
 
 /// Git looks at so much of a file to see that it is no text.
 const LOOKED_AT: usize = 8_000;
@@ -17,7 +23,7 @@ struct Hunk<'a> {
 }
 
 /// The changes from `base` to `ours`, put onto `theirs`. `None` where both changed the same lines
-/// or such as touch each other, or where it is no text.
+/// or such as touch each other, where it is no text, or where it takes too long.
 pub fn merge3(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
     let is_text =
         |bytes: &[u8]| bytes.len() <= MAX_BYTES && !bytes.iter().take(LOOKED_AT).any(|b| *b == 0);
@@ -25,8 +31,9 @@ pub fn merge3(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let [base, ours, theirs] = [base, ours, theirs].map(lines);
-    let mut hunks = hunks(&base, &ours);
-    hunks.extend(self::hunks(&base, &theirs));
+    let deadline = Instant::now() + MAX_TIME;
+    let mut hunks = hunks(&base, &ours, deadline)?;
+    hunks.extend(self::hunks(&base, &theirs, deadline)?);
     hunks.sort_by_key(|hunk| (hunk.from, hunk.to));
     // Both made the same of the same lines.
     hunks.dedup();
@@ -49,9 +56,10 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-fn hunks<'a>(base: &[&[u8]], other: &'a [&'a [u8]]) -> Vec<Hunk<'a>> {
+/// `None`: not before the deadline. What is found behind it is not the shortest, and says too much.
+fn hunks<'a>(base: &[&[u8]], other: &'a [&'a [u8]], deadline: Instant) -> Option<Vec<Hunk<'a>>> {
     let mut hunks: Vec<Hunk<'a>> = Vec::new();
-    for op in capture_diff_slices(Algorithm::Myers, base, other) {
+    for op in capture_diff_slices_deadline(Algorithm::Myers, base, other, Some(deadline)) {
         if matches!(op, DiffOp::Equal { .. }) {
             continue;
         }
@@ -62,7 +70,7 @@ fn hunks<'a>(base: &[&[u8]], other: &'a [&'a [u8]]) -> Vec<Hunk<'a>> {
             lines: &other[new],
         });
     }
-    hunks
+    (Instant::now() <= deadline).then_some(hunks)
 }
 
 #[cfg(test)]
@@ -100,6 +108,18 @@ mod tests {
         assert_eq!(merged(base, "A\nb\nc\n", "a\nB\nc\n"), None);
         assert_eq!(merged(base, "a\nb\nc\nd\n", "a\nb\nc\ne\n"), None);
         assert_eq!(merged("a\0", "b\0", "a\0"), None);
+    }
+
+    #[test]
+    fn what_takes_too_long_to_compare_is_not_merged() {
+        let lines = |of: [char; 3]| -> String {
+            let turn = |n: usize| format!("{}\n", of[n * n % 7 % 3]);
+            (0..300_000).map(turn).collect()
+        };
+        let (ours, theirs) = (lines(['x', 'y', 'z']), lines(['p', 'q', 'y']));
+        let began = Instant::now();
+        assert_eq!(merged(&lines(['a', 'y', 'b']), &ours, &theirs), None);
+        assert!(began.elapsed() < 60 * MAX_TIME, "{:?}", began.elapsed());
     }
 
     proptest! {

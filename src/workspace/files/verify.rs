@@ -114,14 +114,15 @@ pub struct Wanted<'a> {
 }
 
 /// Looks at every covered path, or at those that may have changed. What changed since `cache` was
-/// made is added to `pending`, with its content given to `keep`.
+/// made is added to `pending`, with its content given to `keep`. `None`: all that is in `cache` then
+/// is new, so there is no need to tell.
 ///
 /// # Errors
 /// [`Stopped`]; what was found until then is in `cache` and in `pending`.
 pub fn verify(
     wanted: Wanted<'_>,
     cache: &mut Cache,
-    pending: &mut Pending,
+    pending: Option<&mut Pending>,
     keep: &mut dyn FnMut(Content<'_>) -> Result<(), String>,
 ) -> Result<(), Stopped> {
     let coverage = wanted.coverage;
@@ -299,7 +300,7 @@ struct Look<'a> {
     clock: Clock,
     /// Of the root.
     device: sys::Dev,
-    pending: &'a mut Pending,
+    pending: Option<&'a mut Pending>,
     keep: &'a mut dyn FnMut(Content<'_>) -> Result<(), String>,
     progress: &'a Progress,
     rules: Rules,
@@ -346,6 +347,12 @@ impl Look<'_> {
         };
         let changed = cache.excludes.iter().filter(is_other);
         changed.map(|(folder, _)| joined(folder, b".git")).collect()
+    }
+
+    fn report(&mut self, at: &[u8], change: impl FnOnce() -> Change) {
+        if let Some(pending) = &mut self.pending {
+            pending.insert(at.to_vec(), change());
+        }
     }
 
     fn absolute(&self, path: &[u8]) -> PathBuf {
@@ -485,7 +492,7 @@ impl Look<'_> {
     /// What was known of a name is not so any more. `left`: it is there still, and not covered.
     fn forget(&mut self, state: &mut FolderState, name: &[u8], at: &[u8], left: bool) {
         if let Some(Slot::Known(_)) = state.files.remove(name) {
-            self.pending.insert(at.to_vec(), Change::Gone { left });
+            self.report(at, || Change::Gone { left });
         }
         if let Some(mut below) = state.folders.remove(name) {
             if let Some(watch) = &mut self.watch {
@@ -509,33 +516,32 @@ impl Look<'_> {
         let mut gone = Vec::new();
         for (name, slot) in &mut state.files {
             self.count()?;
-            let at = joined(path, name);
             let stat = match sys::statat(fd, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 Err(Errno::NOENT | Errno::NOTDIR) => {
-                    gone.push((name.clone(), at));
+                    gone.push(name.clone());
                     continue;
                 }
-                Err(e) => return Err(failed(&self.absolute(&at), e.into())),
+                Err(e) => return Err(failed(&self.absolute(&joined(path, name)), e.into())),
             };
             let stamp = Stamp::of(&stat);
             if is_folder(&stamp) {
                 // Only named, for it could not be entered: it may be possible now.
-                gone.push((name.clone(), at));
+                gone.push(name.clone());
                 continue;
             }
             match slot {
                 Slot::Known(known) if known.stamp == stamp && !known.is_racy => {}
                 slot => {
-                    if !self.file(fd, name, &at, &stat, slot)? {
-                        gone.push((name.clone(), at));
+                    if !self.file(fd, name, &joined(path, name), &stat, slot)? {
+                        gone.push(name.clone());
                     }
                 }
             }
         }
         let is_steady = gone.is_empty();
-        for (name, at) in gone {
-            self.forget(state, &name, &at, false);
+        for name in gone {
+            self.forget(state, &name, &joined(path, &name), false);
         }
         Ok(is_steady)
     }
@@ -585,11 +591,10 @@ impl Look<'_> {
                 };
                 (self.keep)(content).map_err(Stopped::NotKept)?;
             }
-            let change = Change::Put {
+            self.report(at, || Change::Put {
                 item: item.clone(),
                 entered,
-            };
-            self.pending.insert(at.to_vec(), change);
+            });
         }
         // It may be readable a moment later, with the same stamp.
         let is_unsteady = matches!(
@@ -642,7 +647,7 @@ impl Look<'_> {
     ) {
         self.forget(state, name, &at, false);
         let item = bare(why);
-        self.pending.insert(at, Change::put(item.clone()));
+        self.report(&at, || Change::put(item.clone()));
         let known = FileState {
             stamp,
             is_racy: false,

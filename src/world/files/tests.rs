@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::core::entry::{Entry, Layers, Mode, SaveReason};
+use crate::core::tree::diff;
 use crate::store::{Batch, Head, NewSession, new_id};
 use crate::workspace::files::max_watches;
 use tempfile::TempDir;
@@ -219,4 +220,48 @@ fn what_the_kernel_does_not_tell_is_found_by_the_next_look_at_everything() {
     assert_eq!(kept.take(Scope::All), Vec::<String>::new());
     kept.cause = Cause::Target;
     assert_eq!(kept.take(Scope::All), ["a"]);
+}
+
+#[test]
+fn a_first_look_that_was_cut_short_is_no_tree() {
+    let files = [("a", "1"), ("b", "2"), ("c", "3")];
+    let mut kept = Kept::new(&files);
+    // Room for the first of them alone.
+    kept.keeper.keeping.max_bytes = 1;
+    let wish = |scope| Wish {
+        last: None,
+        cause: Cause::Call,
+        scope,
+        live: None,
+        at_most: Duration::MAX,
+        is_whole: false,
+    };
+    assert!(kept.keeper.take(&wish(Scope::All)).is_err());
+    let written = Scope::Written(kept.path("a"));
+    assert!(kept.keeper.take(&wish(written)).is_err());
+    kept.keeper.keeping.max_bytes = u64::MAX;
+    assert_eq!(kept.take(Scope::All), ["a", "b", "c"]);
+}
+
+#[test]
+fn a_tree_that_was_not_recorded_leaves_its_changes_to_the_next() {
+    let mut kept = Kept::new(&[("a", "1"), ("b", "1")]);
+    kept.take(Scope::All);
+    let first = kept.last.clone();
+    kept.write("a", "2");
+    let wish = Wish {
+        last: first.clone(),
+        cause: Cause::Call,
+        scope: Scope::All,
+        live: None,
+        at_most: Duration::MAX,
+        is_whole: false,
+    };
+    assert!(matches!(kept.keeper.take(&wish), Ok(Snapshot::New(_))));
+    kept.write("b", "2");
+    assert_eq!(kept.take(Scope::All), ["a", "b"]);
+    // The log goes on from a tree before.
+    kept.last = first;
+    assert_eq!(kept.take(Scope::All), ["a", "b"]);
+    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
 }

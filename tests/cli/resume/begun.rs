@@ -123,7 +123,7 @@ const REACHES: &str = "echo begun >> effects; echo x > $HOME/outside; echo it ra
 
 fn has_sandbox(scene: &Scene) -> bool {
     let doctor = scene.home.run(["doctor"]);
-    let has = doctor.stdout.contains("protected files are held");
+    let has = doctor.stdout.contains("protected files are read-only");
     if !has {
         skip("Landlock, seccomp and user namespaces");
     }

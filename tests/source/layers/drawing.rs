@@ -37,7 +37,7 @@ const STD: [&str; 5] = ["env", "fs", "net", "process", "thread"];
 const ROOMS: [&str; 3] = ["command", "workspace", "world"];
 
 /// Of the store, what is only a value.
-const VALUES_OF_STORE: [&str; 3] = ["InboxId", "Message", "Queued"];
+const VALUES_OF_STORE: [&str; 4] = ["InboxId", "LeftDraft", "Message", "Queued"];
 
 /// Types that open, read or run something.
 const TYPES: [&str; 7] = [

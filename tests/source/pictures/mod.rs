@@ -165,8 +165,7 @@ fn pictures() {
         "history",
         "History: all sessions, filtered as you type",
     );
-    terminal.types("\t");
-    terminal.types(ENTER);
+    terminal.types("\x1b[C");
     terminal.sees("answer");
     take(
         &terminal,

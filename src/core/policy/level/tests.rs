@@ -349,3 +349,52 @@ proptest! {
         }
     }
 }
+
+/// What a mode gives without a question, as a row of the README's table.
+fn row_of_readme(mode: Mode) -> String {
+    let place = Workspace {
+        sandbox: WHOLE,
+        ..place()
+    };
+    let runs = |permission: &Permission| {
+        let judgement = judge(permission, mode, &rules(""), &place, &DISK);
+        matches!(judgement.decision, Decision::Allow)
+    };
+    let file = |path_use| {
+        runs(&Permission::Path {
+            path_use,
+            path: "src/a.rs".into(),
+        })
+    };
+    let name = match mode {
+        Mode::BypassPermissions => "`bypassPermissions` (`--yolo`)".to_string(),
+        mode => format!("`{}`", mode.name()),
+    };
+    let files = match (file(PathUse::Read), file(PathUse::Edit)) {
+        (true, true) => "read, change",
+        (true, false) => "read",
+        (false, _) => "none",
+    };
+    let command = |access: &&Access| {
+        runs(&Permission::Command {
+            line: "sh build.sh".into(),
+            access: Some(**access),
+            background: false,
+        })
+    };
+    let commands = match Access::ALL.iter().rev().find(command) {
+        Some(Access::Full) => "any, outside of the sandbox".to_string(),
+        Some(access) => format!("any, with access `{}`", access.name()),
+        None => "none".to_string(),
+    };
+    format!("| {name} | {files} | {commands} |")
+}
+
+#[test]
+fn the_readme_says_what_each_mode_gives() {
+    let readme = include_str!("../../../../README.md");
+    for mode in Mode::ALL {
+        let row = row_of_readme(mode);
+        assert!(readme.contains(&row), "the README lacks this row: {row}");
+    }
+}

@@ -170,7 +170,8 @@ fn session(
     };
     let (glyph, state) = (words::glyph(row.standing), row.standing.word());
     let state_style = match row.standing {
-        Standing::InUse(_) => theme.running,
+        Standing::InUse { works: true, .. } => theme.running,
+        Standing::InUse { works: false, .. } => theme.text,
         Standing::Ended(Ending::Failed) => theme.error,
         Standing::Ended(Ending::Left | Ending::Killed) => theme.text,
         Standing::Ended(Ending::Stopped | Ending::Dismissed | Ending::Done) => theme.dim,
@@ -201,7 +202,7 @@ pub(super) fn figures(row: &Row) -> String {
     let entries = count(row.entries, "entry");
     let size = words::size(row.bytes);
     let process = match row.standing {
-        Standing::InUse(Some(pid)) => format!(" · process {pid}"),
+        Standing::InUse { pid: Some(pid), .. } => format!(" · process {pid}"),
         _ => String::new(),
     };
     let id = short_id(&row.id);

@@ -115,7 +115,8 @@ fn checkpoints(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, theme: &Theme
     let mut lines: Vec<Line<'static>> = visible
         .map(|(at, line)| {
             let is_selected = at == tree.selected;
-            grown(tree, line, columns, theme, today, is_selected)
+            let changed = tree.changed(at);
+            grown(tree, line, changed, columns, theme, today, is_selected)
         })
         .collect();
     if tree.is_known && tree.points.is_empty() {
@@ -125,10 +126,11 @@ fn checkpoints(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, theme: &Theme
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// A line of the tree.
+/// A line of the tree. `changed`: what it changed in the files, in short.
 fn grown(
     tree: &Tree,
     line: &Grown,
+    changed: Option<&str>,
     columns: usize,
     theme: &Theme,
     today: Date,
@@ -167,8 +169,13 @@ fn grown(
     };
     let branches = clip(&branches, columns);
     let room = columns.saturating_sub(width(&branches));
-    // The time stands at the right, where it leaves room for the words.
-    let right = right.filter(|right| room > LEAST_WORDS + width(right));
+    // What it changed and the time stand at the right, where they leave room for the words.
+    let fits = |right: &String| room > LEAST_WORDS + width(right);
+    let both = changed.map(|changed| match &right {
+        Some(time) => format!("{changed}  {time}"),
+        None => changed.to_string(),
+    });
+    let right = both.filter(fits).or(right.filter(fits));
     let right = right.map_or_else(String::new, |right| format!("  {right} "));
     let text = clip(&text, room.saturating_sub(width(&right)));
     let blank = room.saturating_sub(width(&text) + width(&right));

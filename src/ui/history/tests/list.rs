@@ -10,7 +10,10 @@ use super::*;
 fn sessions_stand_under_their_folders_and_days() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.pane.list.rows[1].standing = Standing::InUse(Some(4_242));
+    play.pane.list.rows[1].standing = Standing::InUse {
+        pid: Some(4_242),
+        works: true,
+    };
     play.keys(&[KeyCode::Down]);
     play.screens("list");
 }
@@ -39,7 +42,7 @@ fn deleting_asks_and_can_be_undone() {
     let title = play.title().to_string();
     play.keys(&[KeyCode::Char('n')]);
     play.control('d');
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     assert_eq!(play.title(), title);
     play.keys(&[KeyCode::Delete, KeyCode::Char('y')]);
     assert_ne!(play.title(), title);
@@ -61,7 +64,7 @@ fn letters_filter_wherever_one_is() {
     play.letters("parserfdTR/e");
     assert_eq!(play.pane.list.query.text(), "parserfdTR/e");
     assert!(play.pane.question.is_none() && !play.pane.list.in_trash);
-    play.keys(&[KeyCode::Esc, KeyCode::Enter]);
+    play.keys(&[KeyCode::Esc, KeyCode::Right]);
     assert!(play.pane.tree.is_some());
     play.letters("rfRe");
     assert!(play.pane.question.is_none());
@@ -286,8 +289,11 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
     let pid = std::process::id();
     let ask = play.pane.reload();
     play.ask(ask);
-    let standing = play.pane.list.row().unwrap().standing;
-    assert_eq!(standing, Standing::InUse(Some(pid)));
+    let row = play.pane.list.row().unwrap();
+    let (pid, works) = (Some(pid), false);
+    assert_eq!(row.standing, Standing::InUse { pid, works });
+    // Nothing is to be done in it: it is only open there.
+    assert_eq!(row.standing.word(), "open");
     play.control('d');
     play.letters("y");
     let screen = play.screen(120, 40);
@@ -349,7 +355,7 @@ fn unfinished_work_is_dismissed_and_a_new_name_does_not_bring_it_back() {
     let is_done = |row: &Row| row.standing == Standing::Ended(Ending::Done);
     play.pane.list.selected = play.pane.list.rows.iter().position(is_done).unwrap();
     play.control('x');
-    assert!(play.screen(120, 40).contains("nothing is owed"));
+    assert!(play.screen(120, 40).contains("nothing is left to do"));
 }
 
 #[test]
@@ -422,7 +428,7 @@ fn no_size_and_no_key_makes_it_fall_over() {
     let mut play = Play::new(&scene);
     let codes = [
         KeyCode::Down,
-        KeyCode::Enter,
+        KeyCode::Right,
         KeyCode::Tab,
         KeyCode::PageUp,
         KeyCode::End,

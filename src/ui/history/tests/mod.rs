@@ -1,5 +1,6 @@
 //! Keys in, screens out, over a real store: what is asked is answered at once.
 
+mod changes;
 mod list;
 mod tree;
 
@@ -301,7 +302,12 @@ impl<'a> Play<'a> {
         terminal
     }
 
+    /// As it stands once everything that the first frame asks for is there.
     fn screen(&mut self, columns: u16, rows: u16) -> String {
+        self.terminal(columns, rows);
+        while let Some(ask) = self.pane.seen() {
+            self.ask(ask);
+        }
         self.terminal(columns, rows).backend().to_string()
     }
 

@@ -7,7 +7,7 @@ use crate::ui::history::tree::Target;
 fn checkpoints_are_a_tree_with_the_conversation_beside_it() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Down, KeyCode::Enter]);
+    play.keys(&[KeyCode::Down, KeyCode::Right]);
     play.screens("tree");
     play.keys(&[KeyCode::Tab]);
     let small = play.screen(40, 12);
@@ -18,7 +18,7 @@ fn checkpoints_are_a_tree_with_the_conversation_beside_it() {
 fn a_fork_shows_where_it_comes_from_and_leads_there() {
     let scene = full();
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     play.screens("fork");
     let fork = play.pane.tree.as_ref().unwrap().session.clone();
     play.keys(&[KeyCode::Down, KeyCode::Right]);
@@ -39,12 +39,13 @@ fn a_session_is_resumed_from_its_end_and_forked_before_it() {
     play.keys(&[KeyCode::Down]);
     let id = play.pane.list.row().unwrap().id.clone();
     assert_eq!(play.control('r'), Did::Resume(id.clone()));
+    assert_eq!(play.key(KeyCode::Enter), Did::Resume(id.clone()));
     let at = |seq| Did::ForkAt {
         id: id.clone(),
         seq,
     };
     assert_eq!(play.control('f'), at(8));
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     assert_eq!(play.key(KeyCode::Enter), Did::Resume(id.clone()));
     assert_eq!(play.control('f'), at(8));
     play.keys(&[KeyCode::Up, KeyCode::Up]);
@@ -69,7 +70,7 @@ fn a_long_session_is_read_from_its_end_as_it_is_scrolled_to() {
         (0..500).flat_map(exchange).collect(),
     );
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     let selected = |play: &Play<'_>| play.pane.tree.as_ref().unwrap().target();
     assert_eq!(selected(&play), Some(Target::Point(1_000)));
     assert_eq!(play.pane.tree.as_ref().unwrap().points.len(), 200);
@@ -122,7 +123,7 @@ fn what_was_done_for_a_request_stands_together_below_it() {
     add(&mut store, &mut head, NOW_MS, entries);
     let tree = |scene: &Scene| {
         let mut play = Play::new(scene);
-        play.keys(&[KeyCode::End, KeyCode::Enter]);
+        play.keys(&[KeyCode::End, KeyCode::Right]);
         let screen = play.screen(80, 30);
         let lines = screen.lines().skip(2).take(8);
         lines
@@ -157,6 +158,30 @@ fn what_was_done_for_a_request_stands_together_below_it() {
 }
 
 #[test]
+fn a_stop_stands_behind_the_calls_that_it_ended() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let mut head = begin(&mut store, HERE, NOW_MS);
+    let stopped = Outcome::Interrupted {
+        output: Output::default(),
+        why: "stopped".into(),
+    };
+    let entries = vec![
+        said("wait"),
+        replied(vec![Block::call("bash", r#"{"command":"sleep 9"}"#)]),
+        Entry::Stopped { draft: None },
+        finished(2, 0, stopped, None),
+    ];
+    add(&mut store, &mut head, NOW_MS, entries);
+    drop(store);
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::End, KeyCode::Right]);
+    let screen = play.screen(80, 24);
+    let at = |words| screen.find(words).unwrap();
+    assert!(at("ran sleep 9 ◌") < at("stopped by you"), "{screen}");
+}
+
+#[test]
 fn the_preview_is_painted_as_the_conversation_is_and_is_read_from_its_end() {
     let scene = Scene::new();
     let mut store = scene.store();
@@ -182,7 +207,7 @@ fn the_preview_is_painted_as_the_conversation_is_and_is_read_from_its_end() {
     add(&mut store, &mut head, NOW_MS, entries);
     drop(store);
     let mut play = Play::new(&scene);
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     let screen = play.screen(120, 40);
     assert!(screen.contains("│   It holds:"), "{screen}");
     assert!(screen.contains("│   a │ b"), "{screen}");
@@ -210,7 +235,7 @@ fn on_a_small_screen_there_is_the_list_alone_and_nothing_overlaps() {
     assert!(rows[0].contains("History"), "{screen}");
     assert!(rows.iter().any(|row| row.contains("› · go on")), "{screen}");
     assert!(rows[4].contains("Esc"), "{screen}");
-    play.keys(&[KeyCode::Enter]);
+    play.keys(&[KeyCode::Right]);
     let screen = play.screen(20, 5);
     assert!(screen.contains("└›answered: Now"), "{screen}");
     assert!(

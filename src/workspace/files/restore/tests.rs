@@ -187,8 +187,140 @@ fn files_links_modes_and_folders_are_set_back() {
     room.is(&BEFORE);
 }
 
+/// From here to the end of a test no two names can be exchanged.
+struct NoExchange;
+
+impl NoExchange {
+    fn begin() -> NoExchange {
+        stage::NO_EXCHANGE.set(true);
+        NoExchange
+    }
+}
+
+impl Drop for NoExchange {
+    fn drop(&mut self) {
+        stage::NO_EXCHANGE.set(false);
+    }
+}
+
 #[test]
 fn it_can_be_cut_short_at_every_point_and_at_every_pair() {
+    cut_short_everywhere();
+}
+
+#[test]
+fn where_names_cannot_be_exchanged_it_can_be_cut_short_just_as_well() {
+    let _no_exchange = NoExchange::begin();
+    cut_short_everywhere();
+}
+
+/// What was saved before a path is looked at is seen there, too; only what comes between that look
+/// and the rename is not.
+#[test]
+fn where_names_cannot_be_exchanged_a_change_before_the_place_stays() {
+    let _no_exchange = NoExchange::begin();
+    for name in ["a", "tool", "link"] {
+        let (room, before, target) = scene();
+        let done = room.restore(&before, &target, &mut |point| {
+            if point == Point::AfterStage {
+                let _ = fs::remove_file(room.path(name));
+                room.put(name, "saved by somebody");
+            }
+            Ok(())
+        });
+        let done = done.unwrap();
+        let why = done.kept.get(name.as_bytes());
+        assert_eq!(why, Some(&KeptWhy::Changed), "{name}");
+        assert_eq!(room.now()[name], "saved by somebody");
+        assert!(!room.now().keys().any(|path| path.contains(STAGED)));
+    }
+}
+
+#[test]
+fn a_name_that_changed_in_case_alone_goes_back() {
+    let mut room = Room::new();
+    room.lay_out(&[("src/Lexer.rs", "new"), ("b", "b")]);
+    let before = room.tree(&[("src/Lexer.rs", "new"), ("b", "b")]);
+    let target = room.tree(&[("src/lexer.rs", "old"), ("b", "b")]);
+    assert!(room.done(&before, &target).kept.is_empty());
+    room.is(&[("src/lexer.rs", "old"), ("b", "b")]);
+    assert!(room.done(&target, &before).kept.is_empty());
+    room.is(&[("src/Lexer.rs", "new"), ("b", "b")]);
+}
+
+/// A file system of its own, as root can mount one.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(folder: PathBuf, kilobytes: u64) -> Option<Small> {
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={kilobytes}k"), "none"])
+            .arg(&folder)
+            .output();
+        mounted
+            .is_ok_and(|done| done.status.success())
+            .then_some(Small(folder))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .args(["-l".as_ref(), self.0.as_os_str()])
+            .output();
+    }
+}
+
+/// Wherever the disk becomes full while all is laid out, nothing is placed and nothing is left; with
+/// room again it is done.
+#[test]
+fn on_a_full_disk_nothing_is_placed_and_nothing_is_left() {
+    let mut room = Room::new();
+    let Some(_small) = Small::mount(room.root(), 512) else {
+        eprintln!("not tested: no file system can be mounted here");
+        return;
+    };
+    let old = ["1", "2", "3", "4"].map(|text| text.repeat(40_000));
+    let now = [
+        ("a", "new 1"),
+        ("b", "new 2"),
+        ("c", "new 3"),
+        ("gone", "x"),
+    ];
+    room.lay_out(&now);
+    let before = room.tree(&now);
+    let items = [
+        ("a", old[0].as_str()),
+        ("b", old[1].as_str()),
+        ("c", old[2].as_str()),
+        ("back/d", old[3].as_str()),
+    ];
+    let target = room.tree(&items);
+    // So much is taken by others: from all of it to hardly anything.
+    for pages in [128, 118, 110, 100, 90] {
+        let filler = vec![0; 4096];
+        let mut written = Vec::new();
+        for _ in 0..pages {
+            written.extend(&filler);
+        }
+        let _ = fs::write(room.path(".filler"), &written);
+        let done = room.done(&before, &target);
+        fs::remove_file(room.path(".filler")).unwrap();
+        let why = done
+            .why
+            .unwrap_or_else(|| panic!("{pages} pages left room"));
+        assert!(
+            why.contains("cannot be laid out") || why.contains("no folder"),
+            "{why}"
+        );
+        assert!(done.written.is_empty() && done.removed.is_empty());
+        room.is(&now);
+    }
+    assert_eq!(room.done(&before, &target).why, None);
+    room.is(&items);
+}
+
+fn cut_short_everywhere() {
     let mut last = 0;
     let (room, before, target) = scene();
     let count = &mut |_| {

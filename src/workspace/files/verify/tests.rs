@@ -77,7 +77,7 @@ impl Scene {
             dirty,
             is_whole: self.is_whole,
         };
-        let looked = verify(wanted, &mut self.cache, &mut self.pending, &mut keep);
+        let looked = verify(wanted, &mut self.cache, Some(&mut self.pending), &mut keep);
         self.tree
             .apply(&crate::core::tree::Delta(self.pending.clone()));
         looked
@@ -86,7 +86,7 @@ impl Scene {
     /// Looks; the changes add up to what the cache holds.
     fn look(&mut self) {
         self.try_look().unwrap();
-        assert_eq!(self.tree, self.cache.tree());
+        assert_eq!(self.tree, Tree::from(&self.cache.tree()));
     }
 
     /// What is at each path, in words.
@@ -327,7 +327,12 @@ fn what_could_not_be_kept_is_handed_out_again() {
     };
     let progress = Progress::default();
     let wanted = unwatched(&scene.coverage, GRAIN, &progress);
-    let stopped = verify(wanted, &mut scene.cache, &mut scene.pending, &mut refuse);
+    let stopped = verify(
+        wanted,
+        &mut scene.cache,
+        Some(&mut scene.pending),
+        &mut refuse,
+    );
     assert!(matches!(stopped, Err(Stopped::NotKept(why)) if why == "no room"));
     assert_eq!(scene.pending.keys().collect::<Vec<_>>(), [b"a"]);
     scene
@@ -407,8 +412,8 @@ impl Scene {
     fn fresh(&self) -> Tree {
         let (mut cache, progress) = (Cache::new(), Progress::default());
         let wanted = unwatched(&self.coverage, self.grain, &progress);
-        verify(wanted, &mut cache, &mut Pending::new(), &mut |_| Ok(())).unwrap();
-        cache.tree()
+        verify(wanted, &mut cache, None, &mut |_| Ok(())).unwrap();
+        Tree::from(&cache.tree())
     }
 }
 

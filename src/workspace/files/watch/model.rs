@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::tests::Looker;
 use super::*;
-use crate::core::tree::{Item, Marked, Tree};
+use crate::core::tree::{Item, Tree};
 use crate::workspace::files::cache::joined;
 use crate::workspace::files::{Order, restore};
 
@@ -198,11 +198,6 @@ impl Disk {
     fn look(&mut self, is_whole: bool) {
         self.watching.look(is_whole);
         self.verifying.look(true);
-        // The inode of a database that another test of this process closes at this instant.
-        while self.is_taken_for_a_database() {
-            self.watching.look(true);
-            self.verifying.look(true);
-        }
         assert_eq!(
             self.watching.tree, self.verifying.tree,
             "with and without a watch"
@@ -240,17 +235,6 @@ impl Disk {
             }
         }
         self.trees.push(self.watching.tree.clone());
-    }
-
-    fn is_taken_for_a_database(&self) -> bool {
-        let trees = [&self.watching.tree, &self.verifying.tree];
-        let mut items = trees.into_iter().flat_map(|tree| &tree.0);
-        items.any(|(path, item)| {
-            let is_readable =
-                matches!(self.map.get(path), Some(Node::File { mode, .. }) if *mode != 0);
-            let why = Marked::Unreadable;
-            is_readable && matches!(item, Item::Marker { why: is, .. } if *is == why)
-        })
     }
 
     /// No rule of these takes back what another says.

@@ -55,11 +55,11 @@ impl Looker {
             contents.insert(content.hash, content.bytes.to_vec());
             Ok(())
         };
-        verify(wanted, &mut self.cache, &mut pending, &mut keep).unwrap();
+        verify(wanted, &mut self.cache, Some(&mut pending), &mut keep).unwrap();
         self.tree.apply(&Delta(pending));
         assert_eq!(
             self.tree,
-            self.cache.tree(),
+            Tree::from(&self.cache.tree()),
             "what is reported is what is known"
         );
         self.looked_at = progress.files.load(Ordering::Relaxed);

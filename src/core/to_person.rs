@@ -1,0 +1,87 @@
+//! Notes are written for the model and kept so. A person reads of themselves as "you".
+
+use std::borrow::Cow;
+
+use super::entry::About;
+
+/// How the note of a command of the user (`!`) begins.
+pub(crate) const RAN: &str = "the user ran a command: ";
+/// The same of one that had the terminal.
+pub(crate) const RAN_ON_TERMINAL: &str = "the user ran a command on the terminal: ";
+/// The same of one that was recorded and not begun.
+pub(crate) const NOT_BEGUN: &str = "the user ran a command that was not begun: ";
+/// What follows from that.
+pub(crate) const TYPE_AGAIN: &str =
+    "it is not run now; the user types it again if it is still wanted";
+
+/// A note as the screen, `show` and `export` have it. Other notes are as they were recorded.
+pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
+    match about {
+        Some(About::UserCommandEnded { .. }) => of_command(note),
+        Some(About::Mode { .. }) if note.contains("the user can") => {
+            note.replace("the user can", "you can").into()
+        }
+        _ => note.into(),
+    }
+}
+
+fn of_command(note: &str) -> Cow<'_, str> {
+    let begins = [
+        (RAN, "you ran: "),
+        (RAN_ON_TERMINAL, "you ran on the terminal: "),
+        (NOT_BEGUN, "not run: "),
+    ];
+    let rest = |(begin, yours): (&str, &str)| Some(format!("{yours}{}", note.strip_prefix(begin)?));
+    let Some(text) = begins.into_iter().find_map(rest) else {
+        return note.into();
+    };
+    match text.strip_suffix(TYPE_AGAIN) {
+        Some(text) => format!("{text}it was not begun; type it again if you still want it").into(),
+        None => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::entry::Mode;
+
+    #[test]
+    fn a_person_reads_of_their_own_command_as_theirs() {
+        let ended = About::UserCommandEnded {
+            entry: 3,
+            exit_code: Some(0),
+        };
+        let read = |note: &str| to_person(note, Some(&ended)).into_owned();
+        assert_eq!(
+            read("the user ran a command: ls\na.rs"),
+            "you ran: ls\na.rs"
+        );
+        assert_eq!(
+            read(&format!("{RAN_ON_TERMINAL}vim\nexit code 0")),
+            "you ran on the terminal: vim\nexit code 0"
+        );
+        assert_eq!(
+            read(&format!("{NOT_BEGUN}make\n{TYPE_AGAIN}")),
+            "not run: make\nit was not begun; type it again if you still want it"
+        );
+        // What a command printed is no word of ours.
+        assert_eq!(
+            to_person("the user ran a command: ls", None),
+            "the user ran a command: ls"
+        );
+    }
+
+    #[test]
+    fn a_person_reads_that_they_can_be_asked() {
+        let mode = About::Mode {
+            mode: Mode::Default,
+            is_attended: true,
+        };
+        let read = to_person(
+            "the mode is plan now; the user can be asked now",
+            Some(&mode),
+        );
+        assert_eq!(read, "the mode is plan now; you can be asked now");
+    }
+}

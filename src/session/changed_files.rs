@@ -1,0 +1,162 @@
+//! What calls changed in the workspace's files: which, and how many lines.
+//!
+//! What others changed between two calls is not counted: only what differs between the tree before
+//! a call and the one after it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::FileChange;
+use super::file_change::COUNTED_FOR;
+use crate::core::entry::{Record, Seq};
+use crate::core::text::count;
+use crate::core::tree::{Change, Delta, Item, PathBytes, Tree, diff, path_text, tree_at};
+use crate::store::{Store, StoreError};
+
+/// Of so many files it is said how many lines changed; of more only how many files they are.
+const MAX_COUNTED: usize = 200;
+
+/// So many entries before a call and behind it are looked at for what the files were.
+const AROUND: u64 = 50;
+
+/// The names of the trees before something was done and after it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TreePair {
+    before: String,
+    after: String,
+}
+
+impl TreePair {
+    /// Around a call that was begun and ended with these entries. `None`: the files are not known
+    /// there. `records` are some of the log in a row; only those that begin something or name a tree
+    /// are needed.
+    pub fn around(records: &[Record], started: Seq, finished: Seq) -> Option<TreePair> {
+        Some(TreePair {
+            before: tree_at(records, started.checked_sub(1)?)?.to_string(),
+            after: tree_at(records, finished)?.to_string(),
+        })
+    }
+}
+
+/// Files that were changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangedFiles {
+    /// Names for a person and `+12 −3`, by path. Of very many files none is named.
+    pub files: Vec<(String, String)>,
+    /// How many there are.
+    pub count: usize,
+    /// Lines that were added and removed, where there are lines.
+    pub lines: Option<(usize, usize)>,
+}
+
+impl ChangedFiles {
+    /// What these did to the files, one after the other. `None`: it is not kept any more.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn of(store: &Store, pairs: &[TreePair]) -> Result<Option<ChangedFiles>, StoreError> {
+        let mut paths = BTreeMap::<PathBytes, (Option<Item>, Option<Item>)>::new();
+        let mut last: Option<(String, Tree)> = None;
+        for TreePair { before, after } in pairs {
+            if before == after {
+                continue;
+            }
+            let tree = match last.take() {
+                Some((name, tree)) if name == *before => Some(tree),
+                _ => store.tree(before)?.map(|known| known.tree),
+            };
+            let Some(mut tree) = tree else {
+                return Ok(None);
+            };
+            let Some(delta) = delta(store, before, &tree, after)? else {
+                return Ok(None);
+            };
+            for (path, change) in &delta.0 {
+                let to = match change {
+                    // Nobody wrote or removed it: only the ignore rules changed.
+                    Change::Put { entered: true, .. } | Change::Gone { left: true } => continue,
+                    Change::Put { item, .. } => Some(item.clone()),
+                    Change::Gone { .. } => None,
+                };
+                match paths.get_mut(path) {
+                    Some(known) => known.1 = to,
+                    None => drop(paths.insert(path.clone(), (tree.0.get(path).cloned(), to))),
+                }
+            }
+            tree.apply(&delta);
+            last = Some((after.clone(), tree));
+        }
+        paths.retain(|_, (from, to)| from != to);
+        counted(store, &paths).map(Some)
+    }
+
+    /// `+12 −3 in 4`; nothing when no file was changed.
+    pub fn in_short(&self) -> String {
+        match (self.count, self.lines) {
+            (0, _) => String::new(),
+            (files, Some((added, removed))) => format!("+{added} −{removed} in {files}"),
+            (files, None) => count(files, "file"),
+        }
+    }
+}
+
+/// What the call changed that began and ended with these entries of a session. `None`: the files
+/// are not known there.
+///
+/// # Errors
+/// The store cannot be read.
+pub fn changed_by_call(
+    store: &Store,
+    session: &str,
+    (started, finished): (Seq, Seq),
+) -> Result<Option<ChangedFiles>, StoreError> {
+    let around = started.saturating_sub(AROUND)..=finished.saturating_add(AROUND);
+    let records = store.records(session, around)?;
+    match TreePair::around(&records, started, finished) {
+        Some(pair) => ChangedFiles::of(store, &[pair]),
+        None => Ok(None),
+    }
+}
+
+/// What leads from one tree to another. `None`: the other is not kept.
+fn delta(
+    store: &Store,
+    before: &str,
+    tree: &Tree,
+    after: &str,
+) -> Result<Option<Delta>, StoreError> {
+    if let Some(delta) = store.delta_from(after, before)? {
+        return Ok(Some(delta));
+    }
+    let after = store.tree(after)?;
+    Ok(after.map(|after| diff(tree, &after.tree)))
+}
+
+fn counted(
+    store: &Store,
+    paths: &BTreeMap<PathBytes, (Option<Item>, Option<Item>)>,
+) -> Result<ChangedFiles, StoreError> {
+    let mut found = ChangedFiles {
+        count: paths.len(),
+        ..ChangedFiles::default()
+    };
+    if paths.len() > MAX_COUNTED {
+        return Ok(found);
+    }
+    let began = Instant::now();
+    for (path, (from, to)) in paths {
+        if began.elapsed() > COUNTED_FOR {
+            return Ok(ChangedFiles {
+                count: paths.len(),
+                ..ChangedFiles::default()
+            });
+        }
+        let change = FileChange::of(store, from.as_ref(), to.as_ref())?;
+        if let Some((added, removed)) = change.lines {
+            let (more, less) = found.lines.unwrap_or_default();
+            found.lines = Some((more + added, less + removed));
+        }
+        found.files.push((path_text(path), change.figures()));
+    }
+    Ok(found)
+}
