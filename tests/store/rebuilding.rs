@@ -1,10 +1,10 @@
 //! A damaged database is made anew from what can be read of it and from the journal.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rewake::core::entry::{Record, Via};
-use rewake::store::{Batch, Message, Rebuilt, Repair, SessionFilter, Store, StoreError, blob_ref};
+use rewake::store::{Batch, Message, Rebuilt, SessionFilter, Store, StoreError, blob_ref};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -12,13 +12,7 @@ use crate::story::*;
 const PAGE: usize = 4096;
 
 fn rebuild_with(scene: &Scene, only_whole: bool, from: &[PathBuf]) -> Option<Rebuilt> {
-    let repair = Repair {
-        from,
-        program: Some(Path::new(env!("CARGO_BIN_EXE_rewake"))),
-        only_whole,
-        progress: &mut |_| {},
-    };
-    Store::rebuild(&scene.data(), Some(&scene.place()), repair).unwrap()
+    scene.rebuild(only_whole, from).unwrap()
 }
 
 fn rebuild(scene: &Scene) -> Rebuilt {
@@ -263,8 +257,7 @@ fn a_head_that_can_be_read_names_what_is_found() {
     assert_eq!((after.queued, after.inputs), (before.queued, before.inputs));
 
     // Where no head can be read, nothing says that what is found was not removed.
-    scene.replace_database(Some(&database));
-    fs::remove_dir_all(scene.place().folder).unwrap();
+    assert!(!scene.place().folder.exists());
     let mut bytes = database.clone();
     bytes[..PAGE].fill(0);
     scene.replace_database(Some(&bytes));
@@ -440,13 +433,7 @@ fn another_copy_has_what_is_missing_here() {
 fn nobody_is_disturbed_while_the_store_is_open() {
     let scene = Scene::new();
     let store = scene.open();
-    let repair = Repair {
-        from: &[],
-        program: None,
-        only_whole: false,
-        progress: &mut |_| {},
-    };
-    let error = Store::rebuild(&scene.data(), Some(&scene.place()), repair).unwrap_err();
+    let error = scene.rebuild(false, &[]).unwrap_err();
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
     drop(store);
 }
