@@ -40,7 +40,8 @@ pub(super) fn files(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
             }
             Ok(())
         })?;
-        let is_there = tables(&source.conn).contains(&table.to_string());
+        // Older schemas do not have it. Where that cannot be read, it may have been there.
+        let is_there = tables(&source.conn).is_none_or(|all| all.contains(&table.to_string()));
         if !is_whole && is_there {
             source.torn.push(table);
         }
@@ -48,11 +49,11 @@ pub(super) fn files(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
     Ok(())
 }
 
-fn tables(conn: &Connection) -> Vec<String> {
-    let read = conn
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect());
-    read.unwrap_or_default()
+/// `None`: not all of the schema can be read.
+fn tables(conn: &Connection) -> Option<Vec<String>> {
+    conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+        .ok()
 }
 
 fn columns(conn: &Connection, table: &str) -> Result<Vec<String>, StoreError> {

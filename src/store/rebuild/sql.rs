@@ -60,6 +60,10 @@ impl Source {
             conn.pragma_update(None, "query_only", true)?;
             conn.pragma_update(None, "trusted_schema", false)?;
             conn.pragma_update(None, "cell_size_check", true)?;
+            // A page of the schema that is gone costs what it names: with this the statement that
+            // loads the schema fails, and the next one has the tables before the damage.
+            conn.pragma_update(None, "writable_schema", true)?;
+            let _ = conn.prepare("SELECT 1 FROM sqlite_schema");
             conn.pragma_query_value(None, "user_version", |row| row.get(0))
         };
         match set() {
