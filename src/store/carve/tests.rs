@@ -1,3 +1,5 @@
+//! Carving against what SQL reads of the same files, and against files that were damaged on purpose.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
