@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use super::blobs::checked;
+use super::blobs::BlobRow;
 use super::chain::chain;
 use super::error::Doing;
 use super::head::read_head;
@@ -95,7 +95,13 @@ impl Store {
                 let (hash, bytes): (Vec<u8>, i64) = (row.get(0)?, row.get(1)?);
                 let (encoding, data): (String, Vec<u8>) = (row.get(2)?, row.get(3)?);
                 scrubbed.blobs += 1;
-                if checked(&hash, bytes, &encoding, &data).is_none() {
+                let blob = BlobRow {
+                    hash: &hash,
+                    bytes,
+                    is_packed: encoding == "zstd",
+                    data: &data,
+                };
+                if !blob.is_whole() {
                     let hash = super::contents::hex(&hash);
                     scrubbed
                         .damaged

@@ -62,7 +62,10 @@ fn told(rebuilt: &Rebuilt) -> u8 {
 /// Whether all of it can be read.
 fn is_sound(paths: &Paths) -> Result<bool, StoreError> {
     match Store::open_current(&paths.data_dir) {
-        Ok(Some(store)) => Ok(store.scrub(None, &mut |_| {})?.damaged.is_empty()),
+        Ok(Some(store)) => Ok(store
+            .scrub(None, &mut |doing| note(doing))?
+            .damaged
+            .is_empty()),
         // The next start makes it, or brings it up to date.
         Ok(None) => Ok(database::exists(&paths.data_dir)),
         Err(StoreError::Damaged { .. }) => Ok(false),

@@ -5,13 +5,17 @@
 //! word, and ends with whoever reads.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
+use rustix::process::{Resource, Rlimit, setrlimit};
+
 use super::{Carved, CarvedEntry, Each, carve};
 use crate::lines::tip::{TIP_BYTES, Tip};
+use crate::store::blobs::BlobRow;
 use crate::store::row::{CHECKSUM_BYTES, MAX_ROW_BYTES};
 
 /// What this program is called with to become such a process: files of a database follow.
@@ -19,13 +23,27 @@ const WORD: &str = "__carve";
 
 const ENTRY: u8 = b'e';
 const BLOB: u8 = b'b';
+const UPTO: u8 = b'u';
 /// Nothing follows: all was looked at.
 const END: u8 = b'.';
 
 /// What stands before the body of an entry.
 const ENTRY_HEADER: usize = 5 * 8 + CHECKSUM_BYTES + 1 + TIP_BYTES + 1;
 
+/// And before the data of a blob.
+const BLOB_HEADER: usize = blake3::OUT_LEN + 8 + 1;
+
 const BUFFER: usize = 1 << 18;
+
+/// What such a process may take. A database of ours needs a small part of it; one that was made to
+/// do harm only leads to an error. Memory: some copies of the longest row, and what tells the rows
+/// that were given; seconds of the processor: a page may be read more than once.
+const MEMORY: u64 = 3 << 29;
+const SECONDS: u64 = 60;
+const BYTES_A_SECOND: u64 = 1 << 20;
+/// What it may give: no byte of the files belongs to two rows, and each has a header here.
+const GIVEN: u64 = 64 << 20;
+const GIVEN_OF_EACH_BYTE: u64 = 4;
 
 /// Becomes such a process if this one was started for that. `None`: an ordinary start.
 pub fn carve_if_asked() -> Option<ExitCode> {
@@ -35,6 +53,7 @@ pub fn carve_if_asked() -> Option<ExitCode> {
     }
     let done = match (args.next(), args.next()) {
         (Some(database), Some(log)) => {
+            limit(bytes_of([database.as_ref(), log.as_ref()]));
             let out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
             write_all(database.as_ref(), log.as_ref(), out)
         }
@@ -44,6 +63,23 @@ pub fn carve_if_asked() -> Option<ExitCode> {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     })
+}
+
+fn bytes_of(files: [&Path; 2]) -> u64 {
+    let bytes = |file: &Path| fs::metadata(file).map_or(0, |file| file.len());
+    files.map(bytes).iter().sum()
+}
+
+/// Where the system does not have such a limit, what is read has bounds of its own.
+fn limit(bytes: u64) {
+    let most = |n| Rlimit {
+        current: Some(n),
+        maximum: Some(n),
+    };
+    let _ = setrlimit(Resource::As, most(MEMORY + bytes / 2));
+    let _ = setrlimit(Resource::Cpu, most(SECONDS + bytes / BYTES_A_SECOND));
+    // What was read would lie in it.
+    let _ = setrlimit(Resource::Core, most(0));
 }
 
 /// Gives what another process finds in these files.
@@ -60,22 +96,40 @@ pub(in crate::store) fn carve_beside(
     process.arg0("rewake").arg(WORD).args([database, log]);
     process.stdin(Stdio::null()).stderr(Stdio::null());
     let mut child = process.stdout(Stdio::piped()).spawn()?;
+    let most = GIVEN + GIVEN_OF_EACH_BYTE * bytes_of([database, log]);
     let read = match child.stdout.take() {
-        Some(out) => read_all(BufReader::with_capacity(BUFFER, out), each),
+        Some(out) => read_all(BufReader::with_capacity(BUFFER, out).take(most), each),
         None => Err(ErrorKind::BrokenPipe.into()),
     };
-    if read.is_err() {
-        let _ = child.kill();
+    match read {
+        // It ended before it was through.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            let _ = child.kill();
+            let ended = child.wait()?;
+            Err(io::Error::other(format!(
+                "the process that reads them: {ended}"
+            )))
+        }
+        read => {
+            let _ = child.kill();
+            child.wait()?;
+            read
+        }
     }
-    child.wait()?;
-    read
 }
 
 pub(super) fn write_all(database: &Path, log: &Path, mut out: impl Write) -> io::Result<()> {
     carve(database, log, &mut |carved| match carved {
-        Carved::Blob(bytes) => {
-            begin(&mut out, BLOB, bytes.len())?;
-            out.write_all(bytes)
+        Carved::Blob(blob) => {
+            begin(&mut out, BLOB, BLOB_HEADER + blob.data.len())?;
+            out.write_all(blob.hash)?;
+            out.write_all(&blob.bytes.to_le_bytes())?;
+            out.write_all(&[u8::from(blob.is_packed)])?;
+            out.write_all(blob.data)
+        }
+        Carved::Upto(bytes) => {
+            begin(&mut out, UPTO, 8)?;
+            out.write_all(&bytes.to_le_bytes())
         }
         Carved::Entry(entry) => write_entry(&mut out, &entry),
     })?;
@@ -121,11 +175,28 @@ pub(super) fn read_all(mut from: impl Read, each: &mut Each<'_>) -> io::Result<(
         }
         match kind {
             END => return Ok(()),
-            BLOB => each(Carved::Blob(&bytes))?,
+            BLOB => each(Carved::Blob(blob(&bytes).ok_or(ErrorKind::InvalidData)?))?,
             ENTRY => each(Carved::Entry(entry(&bytes).ok_or(ErrorKind::InvalidData)?))?,
+            UPTO => each(Carved::Upto(upto(&bytes).ok_or(ErrorKind::InvalidData)?))?,
             _ => return Err(ErrorKind::InvalidData.into()),
         }
     }
+}
+
+fn upto(mut bytes: &[u8]) -> Option<u64> {
+    take(&mut bytes).map(u64::from_le_bytes)
+}
+
+fn blob(bytes: &[u8]) -> Option<BlobRow<'_>> {
+    let (hash, mut rest) = bytes.split_at_checked(blake3::OUT_LEN)?;
+    let bytes = i64::from_le_bytes(take(&mut rest)?);
+    let [is_packed] = take(&mut rest)?;
+    Some(BlobRow {
+        hash,
+        bytes,
+        is_packed: is_packed == 1,
+        data: rest,
+    })
 }
 
 fn entry(bytes: &[u8]) -> Option<CarvedEntry<'_>> {

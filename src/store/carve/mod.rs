@@ -24,10 +24,10 @@ mod wal;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::blobs::checked;
+use super::blobs::BlobRow;
 use super::row::{CHECKSUM_BYTES, MAX_ROW_BYTES, checksum};
 use crate::core::entry::Seq;
 use crate::lines::tip::{TIP_BYTES, Tip};
@@ -36,6 +36,8 @@ use wal::Wal;
 
 pub(super) use child::carve_beside;
 pub use child::carve_if_asked;
+
+const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 /// What SQLite makes pages of when nobody says otherwise: nothing of ours does.
 const PAGE: usize = 4096;
@@ -54,12 +56,17 @@ const IN_OVERFLOW: usize = PAGE - 4;
 /// so that chains which run into one another cost no more than this.
 const MAX_USES: u8 = 32;
 
+/// After so many pages it is said how far it is.
+const PAGES_TOLD: u64 = 2048;
+
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Carved<'a> {
     Entry(CarvedEntry<'a>),
-    /// The bytes, as they were before compression.
-    Blob(&'a [u8]),
+    /// Its bytes are those that its hash is of.
+    Blob(BlobRow<'a>),
+    /// Nothing yet: so many bytes of the files were looked at.
+    Upto(u64),
 }
 
 /// A row of `entries` whose checksum is right.
@@ -81,7 +88,8 @@ pub(super) struct CarvedEntry<'a> {
 /// Who is given what is found.
 type Each<'e> = dyn FnMut(Carved<'_>) -> io::Result<()> + 'e;
 
-/// Gives each row that is found, once: those of the log, then those of the database.
+/// Gives each row that is found, once: those of the log from its newest frame on, since an older
+/// one may lack the tip, then those of the database.
 ///
 /// # Errors
 /// Neither file can be opened, or `each` failed.
@@ -101,10 +109,12 @@ fn carve(database: &Path, log: &Path, each: &mut Each<'_>) -> io::Result<()> {
         uses: HashMap::new(),
         entries: HashSet::new(),
         blobs: HashSet::new(),
+        looked_at: 0,
     };
     let mut page = vec![0; PAGE];
     let frames = carving.pages.wal.as_ref().map_or(0, |wal| wal.frames);
-    for frame in 0..frames {
+    for frame in (0..frames).rev() {
+        carving.looked_at_a_page(each)?;
         let wal = carving.pages.wal.as_ref();
         if wal.and_then(|wal| wal.frame(frame, &mut page)).is_some() {
             carving.leaf(&page, each)?;
@@ -112,7 +122,11 @@ fn carve(database: &Path, log: &Path, each: &mut Each<'_>) -> io::Result<()> {
     }
     // The first one is of the schema.
     for number in 2..=pages {
-        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        // SQLite has no more.
+        let Ok(number) = u32::try_from(number) else {
+            break;
+        };
+        carving.looked_at_a_page(each)?;
         if carving.pages.of_database(number, &mut page).is_some() {
             carving.leaf(&page, each)?;
         }
@@ -120,8 +134,10 @@ fn carve(database: &Path, log: &Path, each: &mut Each<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// A pipe in its place is not waited for.
 fn regular(path: &Path) -> io::Result<File> {
-    let file = File::open(path)?;
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::ErrorKind::InvalidInput.into()),
@@ -219,9 +235,19 @@ struct Carving {
     uses: HashMap<u32, u8>,
     entries: HashSet<(i64, [u8; CHECKSUM_BYTES])>,
     blobs: HashSet<[u8; blake3::OUT_LEN]>,
+    /// Pages.
+    looked_at: u64,
 }
 
 impl Carving {
+    fn looked_at_a_page(&mut self, each: &mut Each<'_>) -> io::Result<()> {
+        self.looked_at += 1;
+        match self.looked_at % PAGES_TOLD {
+            0 => each(Carved::Upto(self.looked_at * PAGE as u64)),
+            _ => Ok(()),
+        }
+    }
+
     fn leaf(&mut self, page: &[u8], each: &mut Each<'_>) -> io::Result<()> {
         if page.first() != Some(&LEAF_OF_TABLE) {
             return Ok(());
@@ -313,7 +339,7 @@ fn key(cell: &Cell<'_>) -> Option<Key> {
 /// A row that is what was written.
 enum Row<'a> {
     Entry(CarvedEntry<'a>),
-    Blob(Vec<u8>),
+    Blob(BlobRow<'a>),
 }
 
 impl<'a> Row<'a> {
@@ -328,8 +354,13 @@ impl<'a> Row<'a> {
                 Value::Text(encoding),
                 Value::Blob(data),
             ] => {
-                let encoding = std::str::from_utf8(encoding).ok()?;
-                checked(hash, bytes, encoding, data).map(Row::Blob)
+                let blob = BlobRow {
+                    hash,
+                    bytes,
+                    is_packed: encoding == b"zstd",
+                    data,
+                };
+                blob.is_whole().then_some(Row::Blob(blob))
             }
             // Rows of an older schema have no tip, and those that were recorded then NULL.
             [
@@ -380,7 +411,7 @@ impl<'a> Row<'a> {
     fn carved(&self) -> Carved<'_> {
         match self {
             Row::Entry(entry) => Carved::Entry(entry.clone()),
-            Row::Blob(bytes) => Carved::Blob(bytes),
+            Row::Blob(blob) => Carved::Blob(*blob),
         }
     }
 }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, Transaction, params, params_from_iter};
 use super::WHAT;
 use super::sql::{Source, each_row};
 use crate::store::StoreError;
-use crate::store::blobs::{Packed, checked, insert_blob};
+use crate::store::blobs::BlobRow;
 use crate::store::error::Doing;
 
 /// With a row id, in an order in which nothing names what comes later.
@@ -76,9 +76,16 @@ pub(super) fn blobs(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
         let Ok((hash, bytes, encoding, data)) = read(row) else {
             return Ok(());
         };
-        match checked(&hash, bytes, &encoding, &data) {
-            Some(whole) => insert_blob(tx, &Packed::new(&whole)).doing(WHAT),
-            None => Ok(()),
+        let blob = BlobRow {
+            hash: &hash,
+            bytes,
+            is_packed: encoding == "zstd",
+            data: &data,
+        };
+        // Most were found on their pages and checked there.
+        match blob.is_in(tx).doing(WHAT)? || !blob.is_whole() {
+            true => Ok(()),
+            false => blob.insert(tx).doing(WHAT),
         }
     })?;
     if !is_whole {

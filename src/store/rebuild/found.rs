@@ -11,7 +11,9 @@ use std::path::Path;
 use rusqlite::types::ValueRef;
 
 use super::WHAT;
+use super::progress::Progress;
 use crate::core::entry::Seq;
+use crate::core::text::count;
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
 use crate::store::error::io as io_error;
@@ -208,12 +210,12 @@ impl Found {
             ValueRef::Blob(packed) => (packed, true),
             _ => return Ok(()),
         };
-        let id_is_sane = row.id > 0 && row.parent.is_none_or(|parent| parent < row.id);
-        if !id_is_sane || row.checksum != checksum(row.parent, row.seq, row.at_ms, body) {
-            return Ok(());
-        }
         let known = row.tip.filter(|tip| rows.tip(row.id) == Some(*tip));
         if known.is_some() {
+            return Ok(());
+        }
+        let id_is_sane = row.id > 0 && row.parent.is_none_or(|parent| parent < row.id);
+        if !id_is_sane || row.checksum != checksum(row.parent, row.seq, row.at_ms, body) {
             return Ok(());
         }
         let wait = |place| Waiting {
@@ -270,11 +272,16 @@ impl Found {
     }
 
     /// The rows that waited for their parents: all rows of the database were met.
-    pub(super) fn link(&mut self, rows: &mut Rows) -> Result<(), StoreError> {
+    pub(super) fn link(
+        &mut self,
+        rows: &mut Rows,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), StoreError> {
         let mut waiting = std::mem::take(&mut rows.waiting);
         // A parent is older than what follows it.
         waiting.sort_by_key(|row| row.id);
-        for row in waiting {
+        for (linked, row) in waiting.into_iter().enumerate() {
+            progress.so_far(|| count(linked as u64, "entry") + " of its pages put in order");
             let body = self.body(row.place)?;
             let Some(json) = json_in(&mut self.reader, &body, row.place.is_packed) else {
                 continue;

@@ -9,6 +9,7 @@
 mod copy;
 mod found;
 mod pages;
+mod progress;
 mod sessions;
 mod sql;
 mod swap;
@@ -36,6 +37,7 @@ use super::purge::{self, Purged};
 use super::{JournalPlace, Store, StoreError, now_ms};
 use crate::core::text::count;
 use found::{Found, Rows};
+use progress::Progress;
 use sessions::{Known, Made};
 use sql::Source;
 use waits::{Waits, waiting};
@@ -212,30 +214,32 @@ impl<'a> Rebuilding<'a> {
             copies.extend(database);
             journals.extend(journal);
         }
-        let progress = &mut *repair.progress;
-        progress("reading the damaged database");
+        let mut progress = Progress::new(&mut *repair.progress);
+        let progress = &mut progress;
+        progress.begin("reading the damaged database");
         let mut torn = Vec::new();
         let names = database::names(self.data_dir);
         if self.was_there {
-            self.read_database(&names.database, repair.program, &mut torn)?;
+            self.read_database(&names.database, repair.program, &mut torn, progress)?;
         }
         // Of a copy nothing is changed: SQLite would make files beside it.
         let private = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
         for (n, copy) in copies.iter().enumerate() {
             let path = private.path().join(format!("{n}.db"));
             copy_files(copy, &path).map_err(|e| io_error(format!("read {}", copy.display()), e))?;
-            self.read_database(&path, repair.program, &mut Vec::new())?;
+            progress.begin(&format!("reading {}", copy.display()));
+            self.read_database(&path, repair.program, &mut Vec::new(), progress)?;
         }
-        progress("reading the journal");
+        progress.begin("reading the journal");
         for journal in &journals {
-            self.read_journal(journal)?;
+            self.read_journal(journal, progress)?;
         }
         self.found.flush()?;
         self.found.adopt()?;
         if self.sessions.is_empty() {
             return Ok(None);
         }
-        progress("writing the new database");
+        progress.begin("writing the new database");
         let made = self.write(progress, &mut torn)?;
         Ok((!made.keys.is_empty()).then(|| self.rebuilt(made, torn)))
     }
@@ -264,6 +268,7 @@ impl<'a> Rebuilding<'a> {
         path: &Path,
         program: Option<&Path>,
         torn: &mut Vec<String>,
+        progress: &mut Progress<'_>,
     ) -> Result<(), StoreError> {
         // SQLite would remove the log of an empty one.
         let is_empty = fs::metadata(path).map_or(0, |file| file.len()) == 0;
@@ -276,21 +281,22 @@ impl<'a> Rebuilding<'a> {
         let rows = match &mut source {
             Some(source) => {
                 source.read_sessions();
-                source.read_entries(&mut self.found, self.said.highest)?;
+                source.read_entries(&mut self.found, self.said.highest, progress)?;
                 &mut source.rows
             }
             None => &mut unnamed,
         };
         if let Some(program) = program {
             let log = database::log_beside(path);
-            let carved = pages::carve(program, [path, &log], &mut self.found, rows, &self.new)?;
+            let files = [path, &log];
+            let carved = pages::carve(program, files, &mut self.found, rows, &self.new, progress)?;
             torn.extend(
                 carved
                     .err()
-                    .map(|why| format!("its pages were not looked at: {why}")),
+                    .map(|why| format!("not all of its pages were looked at: {why}")),
             );
         }
-        self.found.link(rows)?;
+        self.found.link(rows, progress)?;
         let Some(mut source) = source else {
             torn.push(
                 "what was kept of files and what was learnt of models is in the old file alone"
@@ -309,7 +315,12 @@ impl<'a> Rebuilding<'a> {
         Ok(())
     }
 
-    fn read_journal(&mut self, journal: &Path) -> Result<(), StoreError> {
+    fn read_journal(
+        &mut self,
+        journal: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), StoreError> {
+        let mut lines = 0_u64;
         for session in folders(journal) {
             if self.purged.has(&session) {
                 continue;
@@ -317,6 +328,8 @@ impl<'a> Rebuilding<'a> {
             let (found, new) = (&mut self.found, &self.new);
             let mut failed = None;
             let read = salvage(&journal.join(&session), &mut |piece| {
+                lines += 1;
+                progress.so_far(|| count(lines, "line"));
                 let done = match piece {
                     Piece::Entry(before, line) => found.line(before, line),
                     Piece::Blob(bytes) => insert_blob(new, &Packed::new(bytes)).doing(WHAT),
@@ -343,7 +356,7 @@ impl<'a> Rebuilding<'a> {
 
     fn write(
         &mut self,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut Progress<'_>,
         torn: &mut Vec<String>,
     ) -> Result<Made, StoreError> {
         let tx = self
@@ -367,19 +380,7 @@ impl<'a> Rebuilding<'a> {
             sessions: &self.sessions,
             journal: self.place.map(|place| place.folder.as_path()),
         };
-        let mut told = 0;
-        let made = sessions::make(
-            &tx,
-            &mut self.found,
-            &rows,
-            &self.sessions,
-            &mut |entries| {
-                if entries - told >= 20_000 {
-                    told = entries;
-                    progress(&format!("{} written", count(entries, "entry")));
-                }
-            },
-        )?;
+        let made = sessions::make(&tx, &mut self.found, &rows, &self.sessions, progress)?;
         purge::end_behind(&tx, self.unused)?;
         for (number, source) in self.sources.iter().enumerate() {
             let keys = keys(number, &self.sessions, &made);

@@ -9,8 +9,8 @@ use rusqlite::types::ValueRef;
 
 use super::WHAT;
 use super::found::{Found, FoundRow, Rows};
+use super::progress::{Progress, mb};
 use crate::store::StoreError;
-use crate::store::blobs::{Packed, insert_blob};
 use crate::store::carve::{Carved, carve_beside};
 use crate::store::error::Doing;
 
@@ -22,11 +22,16 @@ pub(super) fn carve(
     found: &mut Found,
     rows: &mut Rows,
     new: &Connection,
+    progress: &mut Progress<'_>,
 ) -> Result<io::Result<()>, StoreError> {
     let mut failed = None;
     let read = carve_beside(program, database, log, &mut |carved| {
         let kept = match carved {
-            Carved::Blob(bytes) => insert_blob(new, &Packed::new(bytes)).doing(WHAT),
+            Carved::Upto(bytes) => {
+                progress.so_far(|| format!("{} of its pages", mb(bytes)));
+                Ok(())
+            }
+            Carved::Blob(blob) => blob.insert(new).doing(WHAT),
             Carved::Entry(entry) => {
                 let body = match entry.is_packed {
                     true => ValueRef::Blob(entry.body),

@@ -12,8 +12,10 @@ use serde_json::value::RawValue;
 
 use super::WHAT;
 use super::found::{Found, Rows};
+use super::progress::Progress;
 use super::sql::SessionRow;
 use crate::core::entry::{Entry, Seq};
+use crate::core::text::count;
 use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
@@ -62,7 +64,7 @@ pub(super) fn make(
     found: &mut Found,
     sources: &[&Rows],
     sessions: &BTreeMap<String, Known>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut Progress<'_>,
 ) -> Result<Made, StoreError> {
     let mut made = Made::default();
     let mut written: HashMap<Tip, i64> = HashMap::new();
@@ -75,12 +77,20 @@ pub(super) fn make(
             continue;
         }
         let begin = begin(known, &plan, sessions, &made, &written);
-        let head = record(tx, found, known, &plan, begin, &mut written, &mut made)?;
+        let head = record(
+            tx,
+            found,
+            known,
+            &plan,
+            begin,
+            &mut written,
+            &mut made,
+            progress,
+        )?;
         if let Some((_, row)) = &known.row {
             set_as_before(tx, row, &head, plan.is_as_row)?;
         }
         made.keys.insert(plan.id, (head.key, head.length));
-        progress(made.entries);
     }
     Ok(made)
 }
@@ -237,6 +247,7 @@ fn record(
     begin: Begin,
     written: &mut HashMap<Tip, i64>,
     made: &mut Made,
+    progress: &mut Progress<'_>,
 ) -> Result<Head, StoreError> {
     let mut head = Head::before_first(plan.id.clone(), 0);
     if let Some((_, seq)) = begin.from {
@@ -295,6 +306,7 @@ fn record(
             written.entry(*tip).or_insert(row);
         }
         made.entries += 1;
+        progress.so_far(|| count(made.entries, "entry"));
         made.taken.extend(entry.taken);
         if entry.in_row && entry.taken.is_none() {
             note_said(made, plan, &line);

@@ -7,6 +7,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Row};
 
 use super::found::{Found, FoundRow, Rows};
+use super::progress::Progress;
+use crate::core::text;
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
 use crate::store::database;
@@ -100,19 +102,19 @@ impl Source {
         &mut self,
         found: &mut Found,
         highest: i64,
+        progress: &mut Progress<'_>,
     ) -> Result<(), StoreError> {
         let rows = &mut self.rows;
         let upto = Some(highest).filter(|upto| *upto > 0);
-        let read = each_row(
-            &self.conn,
-            "entries",
-            "id",
-            upto,
-            &mut |row| match entry(row) {
+        let mut met = 0_u64;
+        let read = each_row(&self.conn, "entries", "id", upto, &mut |row| {
+            met += 1;
+            progress.so_far(|| text::count(met, "entry"));
+            match entry(row) {
                 Ok(entry) => found.row(rows, &entry),
                 Err(_) => Ok(()),
-            },
-        );
+            }
+        });
         if !read? {
             self.torn.push("entries");
         }
