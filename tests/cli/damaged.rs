@@ -81,6 +81,9 @@ fn what_does_not_come_back_is_left_to_a_person_and_held() {
         "{}",
         repaired.stdout
     );
+    for step in ["the damaged database", "the journal", "the new database"] {
+        assert!(repaired.stderr.contains(step), "{}", repaired.stderr);
+    }
     let fork = format!("rewake fork {id} --at {}", gap - 1);
     assert!(repaired.stderr.contains(&fork), "{}", repaired.stderr);
     let held = refused(home.run(["-p", "-c"]), 1, &["in no copy", &fork]);

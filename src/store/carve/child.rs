@@ -53,9 +53,11 @@ pub fn carve_if_asked() -> Option<ExitCode> {
     }
     let done = match (args.next(), args.next()) {
         (Some(database), Some(log)) => {
-            limit(bytes_of([database.as_ref(), log.as_ref()]));
+            let (database, log) = (database.as_ref(), log.as_ref());
+            let bytes = bytes_of([database, log]);
+            limit(bytes);
             let out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-            write_all(database.as_ref(), log.as_ref(), out)
+            write_all(database, log, out, GIVEN + GIVEN_OF_EACH_BYTE * bytes)
         }
         _ => Err(ErrorKind::InvalidInput.into()),
     };
@@ -96,9 +98,8 @@ pub(in crate::store) fn carve_beside(
     process.arg0("rewake").arg(WORD).args([database, log]);
     process.stdin(Stdio::null()).stderr(Stdio::null());
     let mut child = process.stdout(Stdio::piped()).spawn()?;
-    let most = GIVEN + GIVEN_OF_EACH_BYTE * bytes_of([database, log]);
     let read = match child.stdout.take() {
-        Some(out) => read_all(BufReader::with_capacity(BUFFER, out).take(most), each),
+        Some(out) => read_all(BufReader::with_capacity(BUFFER, out), each),
         None => Err(ErrorKind::BrokenPipe.into()),
     };
     match read {
@@ -118,7 +119,27 @@ pub(in crate::store) fn carve_beside(
     }
 }
 
-pub(super) fn write_all(database: &Path, log: &Path, mut out: impl Write) -> io::Result<()> {
+/// At most so many bytes are written: more is an error.
+struct Bounded<W> {
+    out: W,
+    left: u64,
+}
+
+impl<W: Write> Write for Bounded<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.left.checked_sub(bytes.len() as u64);
+        self.left = left.ok_or(ErrorKind::FileTooLarge)?;
+        self.out.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+pub(super) fn write_all(database: &Path, log: &Path, out: impl Write, most: u64) -> io::Result<()> {
+    let mut out = Bounded { out, left: most };
     carve(database, log, &mut |carved| match carved {
         Carved::Blob(blob) => {
             begin(&mut out, BLOB, BLOB_HEADER + blob.data.len())?;

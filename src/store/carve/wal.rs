@@ -82,7 +82,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(word)
 }
 
-fn checksum(is_big: bool, mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
+pub(super) fn checksum(is_big: bool, mut sum: [u32; 2], bytes: &[u8]) -> [u32; 2] {
     for pair in bytes.chunks_exact(8) {
         let of = |at: usize| match is_big {
             true => word(pair, at),

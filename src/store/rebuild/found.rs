@@ -183,7 +183,9 @@ impl Found {
         before: Tip,
         line: &crate::lines::line::EntryLine,
     ) -> Result<(), StoreError> {
-        if let Some(known) = self.entries.get_mut(&line.tip) {
+        if self.is_proven(line.tip, before)?
+            && let Some(known) = self.entries.get_mut(&line.tip)
+        {
             known.before = Some(before);
             known.taken = known.taken.or(line.taken);
             known.owed |= line.owed;
@@ -201,6 +203,19 @@ impl Found {
         };
         self.entries.insert(line.tip, entry);
         Ok(())
+    }
+
+    /// Whether what is known under this tip follows the one before. A row whose parent was not
+    /// found says its tip alone, which its checksum does not cover.
+    fn is_proven(&mut self, tip: Tip, before: Tip) -> Result<bool, StoreError> {
+        match self.entries.get(&tip).copied() {
+            None => Ok(false),
+            Some(known) if known.before.is_some() => Ok(true),
+            Some(known) => {
+                let json = self.json(&known)?;
+                Ok(before.and(known.seq, known.at_ms, json.as_bytes()) == tip)
+            }
+        }
     }
 
     /// A row; one that is not what was recorded is left out.
@@ -249,7 +264,7 @@ impl Found {
             }
             return Ok(());
         }
-        if !self.entries.contains_key(&tip) {
+        if !self.is_proven(tip, before)? {
             let place = self.keep(body, is_packed)?;
             self.insert(tip, Some(before), row.seq, row.at_ms, place);
         }
@@ -268,7 +283,10 @@ impl Found {
             place,
         };
         let known = self.entries.entry(tip).or_insert(entry);
-        known.before = known.before.or(before);
+        // It follows; what said the same tip did not show that.
+        if known.before.is_none() && before.is_some() {
+            *known = entry;
+        }
     }
 
     /// The rows that waited for their parents: all rows of the database were met.
@@ -374,4 +392,73 @@ fn json_in(reader: &mut BodyReader, body: &[u8], is_packed: bool) -> Option<Vec<
         false => ValueRef::Text(body),
     };
     reader.json(value).ok().map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::lines::line::EntryLine;
+
+    const RIGHT: &str = r#"{"kind":"said","text":"right"}"#;
+    const WRONG: &str = r#"{"kind":"said","text":"wrong"}"#;
+
+    fn carved<'a>(checksum: &'a [u8], body: &'a str, tip: Tip) -> FoundRow<'a> {
+        FoundRow {
+            id: 9,
+            parent: Some(8),
+            session: 1,
+            seq: 3,
+            at_ms: 7,
+            checksum,
+            body: ValueRef::Text(body.as_bytes()),
+            tip: Some(tip),
+            is_carved: true,
+        }
+    }
+
+    /// A row with a right checksum and the tip of another one, whose parent is nowhere.
+    fn with_wrong_row(before: Tip, tip: Tip) -> (Found, Rows) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut found = Found::new(dir.path()).unwrap();
+        let mut rows = Rows::default();
+        let sum = checksum(Some(8), 3, 7, WRONG.as_bytes());
+        found.row(&mut rows, &carved(&sum, WRONG, tip)).unwrap();
+        found
+            .link(&mut rows, &mut Progress::new(&mut |_| {}))
+            .unwrap();
+        assert_eq!(before.and(3, 7, RIGHT.as_bytes()), tip);
+        (found, rows)
+    }
+
+    fn text(found: &mut Found, tip: Tip) -> String {
+        let entry = *found.get(&tip).unwrap();
+        found.json(&entry).unwrap()
+    }
+
+    #[test]
+    fn a_tip_that_does_not_follow_does_not_hide_the_one_that_does() {
+        let before = Tip::of_nothing().and(2, 6, b"{}");
+        let tip = before.and(3, 7, RIGHT.as_bytes());
+
+        let (mut found, _) = with_wrong_row(before, tip);
+        let line = EntryLine {
+            seq: 3,
+            at_ms: 7,
+            tip,
+            taken: None,
+            owed: false,
+            entry: RawValue::from_string(RIGHT.to_string()).unwrap(),
+        };
+        found.line(before, &line).unwrap();
+        assert_eq!(text(&mut found, tip), RIGHT);
+
+        let (mut found, mut rows) = with_wrong_row(before, tip);
+        rows.tips.insert(8, before);
+        rows.tips.remove(&9);
+        let sum = checksum(Some(8), 3, 7, RIGHT.as_bytes());
+        found.row(&mut rows, &carved(&sum, RIGHT, tip)).unwrap();
+        assert_eq!(text(&mut found, tip), RIGHT);
+    }
 }

@@ -39,3 +39,22 @@ impl<'a> Progress<'a> {
 pub(super) fn mb(bytes: u64) -> String {
     format!("{} MB", bytes / 1_000_000)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_it_is_is_told_now_and_then() {
+        let mut said = Vec::new();
+        let mut tell = |words: &str| said.push(words.to_string());
+        let mut progress = Progress::new(&mut tell);
+        progress.begin("reading");
+        // As if it had just been told, whatever time goes by meanwhile.
+        progress.told += Duration::from_secs(3_600);
+        progress.so_far(|| unreachable!());
+        progress.told = Instant::now().checked_sub(PAUSE).unwrap();
+        progress.so_far(|| mb(70_000_000));
+        assert_eq!(said, ["reading", "reading: 70 MB"]);
+    }
+}
