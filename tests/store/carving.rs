@@ -15,7 +15,7 @@ use crate::story::*;
 const PAGE: usize = 4096;
 
 /// `REWAKE_CARVE_SEEDS` says another number.
-const SEEDS: u64 = 48;
+const SEEDS: u64 = 16;
 
 /// Random numbers that a seed repeats.
 struct Noise(u64);

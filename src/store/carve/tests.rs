@@ -240,8 +240,14 @@ impl Scene {
     }
 }
 
+/// `PROPTEST_CASES` says another number.
+fn cases() -> u32 {
+    let cases = std::env::var("PROPTEST_CASES");
+    cases.map_or(32, |cases| cases.parse().unwrap())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn all_that_sql_reads_is_found(
