@@ -352,8 +352,10 @@ impl AppContext {
 
     /// A database in which nothing can be recorded any more is rebuilt, if all of it comes back.
     fn rebuild_whole(&self, place: &JournalPlace) -> Option<Rebuilt> {
+        let program = command::own_exe().ok();
         let repair = Repair {
             from: &[],
+            program: program.as_deref(),
             only_whole: true,
             progress: &mut |doing| tracing::info!(doing, "rebuild"),
         };

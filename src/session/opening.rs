@@ -279,6 +279,8 @@ impl AppContext {
         let mut warnings = Vec::new();
         let (id, mut lock) = match taking {
             Taking::Copy(parting) => {
+                // Before anything is made.
+                store.not_back_in_time(&info.id)?;
                 let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
                 warnings.extend(warning);
                 (id, lock)
@@ -286,10 +288,10 @@ impl AppContext {
             Taking::Up | Taking::Blank => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
                 store.has_no_gap(&info.id)?;
+                store.not_back_in_time(&info.id)?;
                 (info.id.clone(), lock)
             }
         };
-        store.not_back_in_time(&info.id)?;
         let brought = store.bring_in(&id);
         let mut recent = Recent::new(interactive);
         // What is damaged is named best by reading all of it.

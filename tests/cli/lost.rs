@@ -177,6 +177,14 @@ fn without_database_and_journal_what_was_recorded_is_held() {
             false => (2, "there is no session"),
         };
         refused(scene.home.run(["-p", "-c"]), code, &[words]);
+        // Nothing is made of what is held.
+        let before = scene.home.run(["history"]).expect(0).stdout;
+        refused(
+            scene.home.run(["-p", "-c", "--fork-session"]),
+            code,
+            &[words],
+        );
+        assert_eq!(scene.home.run(["history"]).expect(0).stdout, before);
         let doctor = scene.home.run(["doctor"]).expect(1);
         assert!(doctor.stdout.contains("are locked"), "{}", doctor.stdout);
         // What is new is not held up.

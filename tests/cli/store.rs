@@ -392,8 +392,9 @@ fn any_page_gone(journal: bool) {
         );
         repaired += 1;
     }
-    // Of the schema and the sessions.
-    assert!(unreadable < 10, "{unreadable}");
+    // Without a journal: the first page, that of the schema which names sessions and entries, the
+    // sessions, and the one with the first entries.
+    assert!(unreadable <= 4, "{unreadable}");
     assert_eq!(well + forked + repaired + unreadable, pages);
     assert!(journal == (forked == 0), "{well} {forked} {repaired}");
     assert!(repaired < 10, "{well} {forked} {repaired}");

@@ -12,9 +12,11 @@ use serde_json::value::RawValue;
 
 use super::WHAT;
 use super::found::{Found, Rows};
+use super::progress::Progress;
 use super::sql::SessionRow;
 use crate::core::entry::{Entry, Seq};
 use crate::core::signal;
+use crate::core::text::count;
 use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
@@ -64,7 +66,7 @@ pub(super) fn make(
     found: &mut Found,
     sources: &[&Rows],
     sessions: &BTreeMap<String, Known>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut Progress<'_>,
 ) -> Result<Made, StoreError> {
     let mut made = Made::default();
     let mut written: HashMap<Tip, i64> = HashMap::new();
@@ -77,12 +79,20 @@ pub(super) fn make(
             continue;
         }
         let begin = begin(known, &plan, sessions, &made, &written);
-        let head = record(tx, found, known, &plan, begin, &mut written, &mut made)?;
+        let head = record(
+            tx,
+            found,
+            known,
+            &plan,
+            begin,
+            &mut written,
+            &mut made,
+            progress,
+        )?;
         if let Some((_, row)) = &known.row {
             set_as_before(tx, row, &head, plan.is_as_row)?;
         }
         made.keys.insert(plan.id, (head.key, head.length));
-        progress(made.entries);
     }
     Ok(made)
 }
@@ -239,6 +249,7 @@ fn record(
     begin: Begin,
     written: &mut HashMap<Tip, i64>,
     made: &mut Made,
+    progress: &mut Progress<'_>,
 ) -> Result<Head, StoreError> {
     let mut head = Head::before_first(plan.id.clone(), 0);
     if let Some((_, seq)) = begin.from {
@@ -299,6 +310,7 @@ fn record(
         }
         made.entries += 1;
         made.became.note(&line);
+        progress.so_far(|| count(made.entries, "entry"));
         if entry.in_row && entry.taken.is_none() && entry.signal.is_none() {
             note_said(made, plan, &line);
         }
