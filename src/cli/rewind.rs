@@ -5,7 +5,6 @@
 //! that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -14,6 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
+use super::confirm::{can_ask, is_yes};
 use super::diff::tree;
 use crate::core::entry::{Entry, Kept, KeptWhy, Seq};
 use crate::core::path;
@@ -388,7 +388,7 @@ async fn agreed(
         shown(ctx, &store, id, &rewinding, manner)?;
         return Ok(Agreed::Over(code_of(rewinding.plan.kept.values())));
     }
-    let is_asked = !manner.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let is_asked = !manner.yes && can_ask();
     if is_asked {
         shown(ctx, &store, id, &rewinding, manner)?;
         let of_its_own = |why: &KeptWhy| matches!(why, KeptWhy::Protected | KeptWhy::Outside);
@@ -421,13 +421,6 @@ async fn agreed(
         .with_hint("--yes sets the files back, --preview only shows what would change"));
     }
     Ok(Agreed::Yes(Box::new(rewinding)))
-}
-
-fn is_yes(question: &str) -> bool {
-    note(&format!("{question} [y/N]"));
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 /// What would change, a line for each path; and what stays.

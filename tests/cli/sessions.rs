@@ -489,3 +489,21 @@ fn forks_are_told_apart_by_what_was_said_last() {
     assert!(line(2).contains("the task ⑂ with a table"), "{lines:?}");
     assert!(!line(3).contains('⑂'), "{lines:?}");
 }
+
+/// Nobody is there to say yes: it says how, and is no success.
+#[test]
+fn a_purge_that_nobody_confirmed_removes_nothing_and_fails() {
+    let home = scripted(&[step("done", &[])]);
+    home.run(["-p", "secret words"]).expect(0);
+    let id = history(&home)[0].0.clone();
+    let run = refused(
+        home.run(["purge", &id]),
+        2,
+        &["nothing was removed", "--yes"],
+    );
+    assert!(run.stdout.contains("secret words"), "{}", run.stdout);
+    assert_eq!(history(&home).len(), 1);
+    let run = home.run(["purge", &id, "--yes"]).expect(0);
+    assert!(run.stdout.starts_with("removed"), "{}", run.stdout);
+    assert_eq!(history(&home).len(), 0);
+}
