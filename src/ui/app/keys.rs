@@ -27,6 +27,9 @@ const WHEEL_LINES: usize = 3;
 /// What is said to a yes before the end of a question was on the screen.
 pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
 
+/// What is said to Esc while there is text in the box and nothing to stop.
+const WORDS_STAY: &str = "your text stays; Ctrl+C clears it, then Esc Esc rewinds";
+
 /// The engine is leaving: the keys that leave need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -424,6 +427,9 @@ impl App {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
             _ => {
                 self.transcript.scroll_end();
+                if !self.composer.is_empty() {
+                    self.hint = Some(WORDS_STAY.into());
+                }
                 Vec::new()
             }
         }
