@@ -250,6 +250,9 @@ impl Loop<'_> {
                     return ended;
                 }
             }
+            if let Some(ended) = self.lines_ended() {
+                return ended;
+            }
             if self.is_done() {
                 return Ended::Left;
             }
@@ -294,6 +297,13 @@ impl Loop<'_> {
                 return None;
             }
         }
+    }
+
+    /// What is left to be done of what a pipe said, when it has no more lines.
+    fn lines_ended(&mut self) -> Option<Ended> {
+        self.no_more_lines?;
+        let intents = self.app.lines_ended();
+        self.perform(intents)
     }
 
     /// All that a pipe said is done. What was just sent to the engine is on its way for a moment.

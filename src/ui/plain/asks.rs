@@ -11,7 +11,7 @@ use crate::tools::Body;
 use crate::ui::app::{App, Overlay};
 use crate::ui::changes::{FileChange, Side};
 use crate::ui::commands::COMMANDS;
-use crate::ui::overlay::{Approval, Extent, FirstRun, Picker, Row};
+use crate::ui::overlay::{Approval, Card, Extent, FirstRun, Picker, Row};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::change_lines;
 
@@ -60,12 +60,17 @@ impl Printer {
             app.hint =
                 Some("that is for the screen; /resume lists the sessions of this folder".into());
         }
-        let overlay = overlay(&app.overlay);
+        let text = overlay(&app.overlay);
+        let overlay = match &app.overlay {
+            // The ages of the offers move: that is nothing new.
+            Overlay::Card(card) => Some(offered(card)),
+            _ => text.clone(),
+        };
         // All of it is printed.
         app.page.end_seen |= matches!(app.overlay, Overlay::Trust(_) | Overlay::Confirm { .. });
         if overlay != self.overlay {
-            if let Some(text) = &overlay {
-                self.line(text);
+            if let Some(text) = text {
+                self.line(&text);
             }
             self.overlay = overlay;
         }
@@ -111,10 +116,9 @@ impl Printer {
             let Some(details) = details(offer) else {
                 continue;
             };
-            let text = format!("Offer {}: {details}", place + 1);
-            if !self.details.contains(&text) {
-                self.line(&text);
-                self.details.push(text);
+            if !self.details.contains(&offer.info.id) {
+                self.line(&format!("Offer {}: {details}", place + 1));
+                self.details.push(offer.info.id.clone());
             }
         }
     }
@@ -247,22 +251,35 @@ fn about(said: &[String]) -> String {
     lines.join("\n")
 }
 
+/// Which sessions are offered, and which of them another process has.
+fn offered(card: &Card) -> String {
+    let offers = card
+        .offers
+        .iter()
+        .map(|offer| format!("{} {:?}", offer.info.id, offer.held_by));
+    offers.collect::<Vec<_>>().join("\n")
+}
+
 fn card_text(offers: &[Offer]) -> String {
     let mut lines =
-        vec!["Question: unfinished work of this folder. Which is to be resumed?".to_string()];
+        vec!["Question: unfinished work of this folder. Which session do you want to resume?".to_string()];
     for (place, offer) in offers.iter().enumerate() {
         let title = offer.info.title.as_deref().unwrap_or("untitled");
         let title = crate::core::text::one_line(title, 200);
         let age = ago(crate::session::now_ms() - offer.info.updated_ms);
         let held = match offer.held_by {
-            Some(pid) => format!(", open in process {pid}: w looks on, t takes it over"),
+            Some(pid) => {
+                let n = place + 1;
+                format!(", open in process {pid}: w{n} watches it, t{n} takes it over")
+            }
             None => String::new(),
         };
         lines.push(format!("  {}. {title} ({age} ago{held})", place + 1));
     }
     lines.push(
-        "Answer with a line: a number resumes, f and a number forks, n begins something new, q leaves; \
-         an empty line resumes the first"
+        "Answer with a line: a number resumes that session, f1 continues in a fork of it, x1 dismisses \
+         it (it is not offered again), n starts a new session, q quits; an empty line resumes the first. \
+         Anything longer is a message: it is kept, and sent to the session that you choose"
             .to_string(),
     );
     lines.join("\n")
