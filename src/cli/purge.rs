@@ -37,13 +37,13 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
     ));
     if removed.kept > 0 {
         note(&format!(
-            "{} stay: forks go on from them",
+            "{} stay: forks use them",
             count(removed.kept, "entry")
         ));
     }
     for copy in &removed.copies {
         note(&format!(
-            "this copy may still hold it, and is not changed: {}",
+            "this copy of the database may still hold it, and was not changed: {}",
             copy.display()
         ));
     }

@@ -152,7 +152,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
     let mut screen = match opened {
         Ok(screen) => screen,
         Err(e) => {
-            let hint = "rewake --plain prints lines and needs nothing of the terminal";
+            let hint = "rewake --plain prints plain lines and works on any terminal";
             return failed(&format!("cannot take the terminal: {e}"), Some(hint));
         }
     };
@@ -467,7 +467,7 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
         raw(format!("{words}\n").as_bytes());
     }
     if !left {
-        note("the engine did not leave in time; what was recorded is safe");
+        note("the engine did not end in time; what was recorded is safe");
     }
     let Some(id) = app.id.as_deref().filter(|_| !app.is_blank()) else {
         return;

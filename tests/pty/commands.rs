@@ -143,7 +143,7 @@ fn memory_shows_what_is_remembered_here_and_searches_it() {
     terminal.types(ESC);
     terminal.no_longer_sees("memory of this workspace");
     terminal.says("/memory kubernetes");
-    terminal.sees("speaks of \"kubernetes\"");
+    terminal.sees("matches \"kubernetes\"");
 }
 
 #[test]

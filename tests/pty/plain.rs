@@ -170,7 +170,11 @@ fn words_at_the_offer_wait_for_its_answer_and_go_where_it_leads() {
     let asked = terminal.screen().matches("unfinished work of this").count();
     assert_eq!(asked, 1, "{}", terminal.screen());
     assert_eq!(home.run(["history"]).expect(0).stdout.lines().count(), 1);
-    answers(&mut terminal, "1", "Question: This session runs without asking");
+    answers(
+        &mut terminal,
+        "1",
+        "Question: This session runs without asking",
+    );
     answers(&mut terminal, "y", "Working");
     open_gate(&home);
     terminal.sees("You: then write the docs");
@@ -201,7 +205,11 @@ fn a_pipe_that_answers_no_offer_begins_a_new_session() {
     let mut command = home.rewake(["--plain"]);
     command.stdin(std::fs::File::open(home.user().join("input")).unwrap());
     let said = run(command, std::time::Duration::from_secs(60)).expect(0);
-    assert!(said.stdout.contains("rewake: Something new."), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("rewake: Something new."),
+        "{}",
+        said.stdout
+    );
     open_gate(&home);
 }
 
@@ -261,7 +269,7 @@ fn a_dumb_terminal_gets_lines_and_is_told_so() {
     command.env_clear().current_dir(home.workspace());
     command.envs(rewake.get_envs().filter_map(|(k, v)| Some((k, v?))));
     let mut terminal = Terminal::of(command);
-    terminal.sees("TERM=dumb cannot be drawn on: lines only, as with --plain");
+    terminal.sees("TERM=dumb cannot draw a screen: plain lines, as with --plain");
     terminal.sees("Ready");
     terminal.types("hello\r");
     terminal.sees("rewake: Hello.");
@@ -287,13 +295,16 @@ fn a_stop_is_said_once_and_so_is_an_exit_code() {
         screen.matches("Ready:").count() == 2
     });
     let said = terminal.screen();
-    let place = |words: &str| said.find(words).unwrap_or_else(|| panic!("{words}: {said}"));
+    let place = |words: &str| {
+        said.find(words)
+            .unwrap_or_else(|| panic!("{words}: {said}"))
+    };
     assert!(place("Interrupted: bash") < place("tokens"), "{said}");
     assert!(said.contains("\nWorking: Ctrl+C stops"), "{said}");
     assert_eq!(said.matches("topped").count(), 1, "{said}");
     assert_eq!(said.matches("exit code 3").count(), 1, "{said}");
     // It is just being stopped.
-    assert!(!said.contains("what runs goes on"), "{said}");
+    assert!(!said.contains("running commands keep running"), "{said}");
     terminal.types("/help\r");
     terminal.sees("/quit: leave");
     open_gate(&home);

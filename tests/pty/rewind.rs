@@ -87,7 +87,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.answers("y restore", "t");
     terminal.sees("2 files go back, 2 are removed, 1 stays");
     terminal.answers("y restore", "y");
-    terminal.sees("2 files set back, 2 removed");
+    terminal.sees("2 files restored, 2 removed");
     let back = some(["before\n", "", "before\n", "", "by hand\n"]);
     assert_eq!(all(&home), back);
     terminal.sees("Say what is to be done");
@@ -96,7 +96,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.sees("Redo: take the last rewind back");
     terminal.sees("4 files go back");
     terminal.answers("y restore", "y");
-    terminal.sees("4 files set back");
+    terminal.sees("4 files restored");
     assert_eq!(all(&home), some(AFTER));
     terminal.does_not_go_on();
 }
@@ -109,7 +109,7 @@ fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
     terminal.types(ENTER);
     terminal.sees("Rewind files and conversation to before: do it");
     terminal.answers("y rewind", "y");
-    terminal.sees("2 files set back, 1 removed");
+    terminal.sees("2 files restored, 1 removed");
     let back = some(["before\n", "", "before\n", "by bash\n", "by hand\n"]);
     assert_eq!(all(&home), back);
     // The words are in the box, and nothing is done before they are sent.
@@ -164,7 +164,7 @@ fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
     terminal.kill();
     assert_eq!(staged(), 1, "it was over before the kill");
     let terminal = Terminal::start(&home, &["-c"]);
-    terminal.sees("2000 files set back");
+    terminal.sees("2000 files restored");
     terminal.sees("› do it");
     terminal.does_not_go_on();
     assert_eq!(staged(), 0);

@@ -30,7 +30,7 @@ fn one_that_is_open_elsewhere_is_watched_live() {
     first.sees("So it ended.");
     second.sees("So it ended.");
     second.says("let me in");
-    second.sees("this session is another process's");
+    second.sees("another process uses this session");
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn one_that_is_open_elsewhere_can_be_taken_over() {
     second.sees("open in process");
     second.answers("Enter watch it", "t");
     first.ends();
-    second.answers("y or Enter goes on", "y");
+    second.answers("y or Enter continue", "y");
     second.sees("1 command ran on");
     open_gate(&home);
     second.sees("So it ended.");

@@ -325,7 +325,7 @@ fn a_thousand_paths_are_gone_through_to_the_end() {
     stage.sees("HEAD moved");
     stage.keys("<End>");
     stage.sees("▸ ← f999");
-    stage.sees("Never set back: commits");
+    stage.sees("Never restored: commits");
     stage.keys("<Home>");
     stage.sees("▸ ← f000");
     stage.sees("HEAD moved");
@@ -408,7 +408,7 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
         done,
         all,
     })));
-    stage.sees("files are being set back, 412 of 2000 · this is not stopped");
+    stage.sees("restoring files, 412 of 2000 · this cannot be stopped");
     let waits = |stage: &Stage| {
         let is = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::WaitForFiles));
         stage.wanted.iter().any(is)
@@ -417,9 +417,9 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
     assert!(!waits(&stage));
     let seen = 41_000;
     stage.engine_event(EngineEvent::Files(Some(FilesWork::Looking { seen })));
-    stage.sees("looking at the files first, 41000 files seen · Ctrl+X w waits for it");
+    stage.sees("taking a snapshot first, 41000 files seen · Ctrl+X w waits for it");
     stage.keys("<C-x>w");
     assert!(waits(&stage));
     stage.engine_event(EngineEvent::Files(None));
-    stage.does_not_see("looking at the files");
+    stage.does_not_see("taking a snapshot");
 }

@@ -111,7 +111,9 @@ impl App {
             // Another mode may settle the question, which would be an answer.
             KeyCode::BackTab => {
                 self.quiet.typed(at);
-                self.hint = Some("a question came: Shift+Tab again when it can be answered".into());
+                self.hint = Some(
+                    "a question came up: press Shift+Tab again once it can be answered".into(),
+                );
                 return Vec::new();
             }
             _ => {}
@@ -337,7 +339,7 @@ impl App {
             Phase::Watching => {
                 self.back_into_box(words);
                 self.hint =
-                    Some("this session is another process's: /fork goes your own way".into());
+                    Some("another process uses this session: /fork makes a copy for you".into());
                 return Vec::new();
             }
             Phase::Nothing | Phase::Ended => {
@@ -350,7 +352,7 @@ impl App {
             }
             Phase::Starting | Phase::Opening => {
                 self.first_words.push(words);
-                self.hint = Some("your words are said when it is open".into());
+                self.hint = Some("sent when the session is open".into());
                 return Vec::new();
             }
             Phase::Working { .. } | Phase::Resting(_) => {}
@@ -391,7 +393,7 @@ impl App {
             Action::Ps => return vec![Intent::Ps],
             Action::WaitForFiles => return self.wait_for_files(),
             Action::PasteImage => {
-                self.hint = Some("looking into the clipboard …".into());
+                self.hint = Some("reading the clipboard …".into());
                 return vec![Intent::PasteImage];
             }
             Action::ExternalEditor => return vec![Intent::Editor(self.composer.for_editor())],
@@ -449,8 +451,8 @@ impl App {
         self.quit_asked_ms = Some(self.now_ms);
         let is_working = matches!(self.phase, Phase::Working { .. });
         let hint = match is_working {
-            true => "Ctrl+C again leaves",
-            false => "Ctrl+C again leaves; what runs goes on",
+            true => "Ctrl+C again quits",
+            false => "Ctrl+C again quits; running commands keep running",
         };
         self.hint = Some(hint.into());
         match is_working {

@@ -205,7 +205,10 @@ impl App {
             "n" => Chosen::New,
             "q" => Chosen::Quit,
             _ => {
-                self.hint = Some("answer with a number, f1 to fork, x1 to dismiss, n for a new session, or q".into());
+                self.hint = Some(
+                    "answer with a number, f1 to fork, x1 to dismiss, n for a new session, or q"
+                        .into(),
+                );
                 return Vec::new();
             }
         };
@@ -234,7 +237,10 @@ impl App {
             }
             Some(Row::Demo) => vec![Intent::Demo],
             None => {
-                self.hint = Some(format!("answer with a number from 1 to {}, or q to quit", rows.len()));
+                self.hint = Some(format!(
+                    "answer with a number from 1 to {}, or q to quit",
+                    rows.len()
+                ));
                 Vec::new()
             }
         }
@@ -282,7 +288,8 @@ impl App {
                 Vec::new()
             }
             None => {
-                self.hint = Some("answer with a number of the list, or with an empty line for none".into());
+                self.hint =
+                    Some("answer with a number of the list, or with an empty line for none".into());
                 Vec::new()
             }
         }
@@ -323,7 +330,9 @@ fn is_answer(line: &str) -> bool {
 
 /// The letter and the number of an answer to the offer, such as `f1`. `None`: it is a message.
 fn offer_answer(line: &str) -> Option<(&str, &str)> {
-    let letter = line.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(line.len());
+    let letter = line
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(line.len());
     let (letter, number) = line.split_at(letter);
     let number = number.trim_start();
     let is_answer = letter.len() <= 1 && number.chars().all(|c| c.is_ascii_digit());

@@ -103,7 +103,8 @@ impl App {
                 return Vec::new();
             }
             _ => {
-                self.hint = Some("files can be restored only in a session that is open here".into());
+                self.hint =
+                    Some("files can be restored only in a session that is open here".into());
                 return Vec::new();
             }
         }

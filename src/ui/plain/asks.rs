@@ -52,13 +52,15 @@ impl Printer {
         }
         if matches!(app.overlay, Overlay::Rewind(_)) {
             app.overlay = Overlay::None;
-            app.hint =
-                Some("files go back on the screen, or with rewake rewind ID ENTRY --files".into());
+            app.hint = Some(
+                "files can be rewound on the screen, or with rewake rewind ID ENTRY --files".into(),
+            );
         }
         if matches!(app.overlay, Overlay::History(_) | Overlay::Search { .. }) {
             app.overlay = Overlay::None;
-            app.hint =
-                Some("that is for the screen; /resume lists the sessions of this folder".into());
+            app.hint = Some(
+                "that works only on the screen; /resume lists the sessions of this folder".into(),
+            );
         }
         let text = overlay(&app.overlay);
         let overlay = match &app.overlay {
@@ -93,10 +95,10 @@ impl Printer {
 
     fn help(&mut self) {
         self.line(
-            "A line is said; while it works, it is queued. !COMMAND runs a command of yours.",
+            "Type a line to send it; while it works, the line is queued. !COMMAND runs a shell command.",
         );
-        self.line("A line that ends with a backslash goes on in the next one.");
-        self.line("Ctrl+C stops what runs; twice, or Ctrl+D, leaves.");
+        self.line("A backslash at the end of a line continues the message in the next line.");
+        self.line("Ctrl+C stops the work; twice, or Ctrl+D, quits.");
         for entry in COMMANDS {
             let gap = if entry.argument.is_empty() { "" } else { " " };
             self.line(&format!(
@@ -197,9 +199,12 @@ fn question(asked: &Approval, theme: &Theme) -> String {
             answers.push(format!("{letter} yes, and {rule} {words}"));
         }
     }
-    answers.push("n no, with words behind it as the reason".to_string());
+    answers.push("n no; a reason may follow".to_string());
     lines.push(format!("Answer with a line: {}", answers.join("; ")));
-    lines.push("Ctrl+C stops the turn: nothing of this runs. Other words are queued.".to_string());
+    lines.push(
+        "Ctrl+C stops the turn, and nothing of this runs. Any other line is queued as a message."
+            .to_string(),
+    );
     lines.join("\n")
 }
 
@@ -232,7 +237,7 @@ fn overlay(overlay: &Overlay) -> Option<String> {
             if !said.is_empty() {
                 lines.push(about(said));
             }
-            lines.push("Answer with a line: y goes on; n does not".into());
+            lines.push("Answer with a line: y continues; n does not".into());
             Some(lines.join("\n"))
         }
         Overlay::None
@@ -261,8 +266,10 @@ fn offered(card: &Card) -> String {
 }
 
 fn card_text(offers: &[Offer]) -> String {
-    let mut lines =
-        vec!["Question: unfinished work of this folder. Which session do you want to resume?".to_string()];
+    let mut lines = vec![
+        "Question: unfinished work of this folder. Which session do you want to resume?"
+            .to_string(),
+    ];
     for (place, offer) in offers.iter().enumerate() {
         let title = offer.info.title.as_deref().unwrap_or("untitled");
         let title = crate::core::text::one_line(title, 200);
@@ -291,7 +298,12 @@ fn details(offer: &Offer) -> Option<String> {
         Some(failure) => format!("{}: {failure}", details.how),
         None => details.how.clone(),
     }];
-    parts.extend(details.doing.iter().map(|doing| format!("was at: {doing}")));
+    parts.extend(
+        details
+            .doing
+            .iter()
+            .map(|doing| format!("it was doing: {doing}")),
+    );
     parts.extend(details.plan_step.iter().map(|step| format!("plan: {step}")));
     parts.extend(details.typed.iter().map(|typed| format!("typed: {typed}")));
     for run in &details.running {
@@ -312,7 +324,8 @@ fn details(offer: &Offer) -> Option<String> {
 }
 
 fn first_run(first: &FirstRun) -> String {
-    let mut lines = vec!["Question: rewake has no model yet. What is to be used?".to_string()];
+    let mut lines =
+        vec!["Question: rewake has no model yet. Which one do you want to use?".to_string()];
     if !first.why.is_empty() {
         lines.push(format!("  {}", first.why));
     }
@@ -326,7 +339,7 @@ fn first_run(first: &FirstRun) -> String {
         };
         lines.push(format!("  {}. {text}", place + 1));
     }
-    lines.push("Answer with a number, or q to leave".to_string());
+    lines.push("Answer with a number, or q to quit".to_string());
     lines.join("\n")
 }
 

@@ -258,7 +258,8 @@ impl RewindPane {
     }
 
     fn has_rows(&self) -> bool {
-        self.preview().is_some_and(|preview| !preview.rows.is_empty())
+        self.preview()
+            .is_some_and(|preview| !preview.rows.is_empty())
     }
 
     /// A yes changes a file, makes a copy, or leads back to the session that this is a copy of.
