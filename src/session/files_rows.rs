@@ -122,7 +122,7 @@ fn stored(
     let mut rows = Vec::new();
     let used = store.files_bytes()?;
     if let Some((files, bytes)) = store.last_tree_size(&here.root)? {
-        let (files, bytes) = (count(files as u64, "file"), size_text(bytes));
+        let (files, bytes) = (count(files, "file"), size_text(bytes));
         let what = format!("the last snapshot has {files}, {bytes}");
         rows.push(FilesRow::new(Grade::Fine, what));
     }
