@@ -84,7 +84,7 @@ fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     }
     let sessions: HashSet<&str> = hits.iter().map(|hit| hit.session.as_str()).collect();
     match hits.len() {
-        0 => note(&format!("nothing of {query:?} was said, called or printed")),
+        0 => note(&format!("no message, call or output contains {query:?}")),
         found => {
             let newest = match found == MAX_HITS as usize {
                 true => "the newest ",

@@ -238,7 +238,7 @@ fn how(ending: Ending, last: Option<&Record>) -> String {
                 reason: SaveReason::Signal,
                 ..
             }) => "left on a signal".into(),
-            Some(Entry::Forked { .. }) => "a fork nobody resumed".into(),
+            Some(Entry::Forked { .. }) => "a fork that was never used".into(),
             _ => "left".into(),
         },
         Ending::Done | Ending::Failed | Ending::Stopped | Ending::Dismissed | Ending::Killed => {
@@ -258,7 +258,7 @@ fn doing(state: &State, recent: &[Record]) -> Option<String> {
             let typed = said.typed().unwrap_or_default();
             Some(format!("answering: {}", one_line(&typed, 200)))
         }
-        Entry::Finished { .. } => Some("going on after a tool call".to_string()),
+        Entry::Finished { .. } => Some("waiting for the model after a tool call".to_string()),
         _ => None,
     })
 }

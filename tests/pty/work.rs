@@ -91,7 +91,7 @@ fn always_is_for_this_project_and_asks_no_second_time() {
     terminal.sees("permissions: 1 rule");
     terminal.sees("allow  Bash(touch:*)  this project: ");
     terminal.types(ENTER);
-    terminal.sees("take back allow Bash(touch:*)?");
+    terminal.sees("remove allow Bash(touch:*)?");
     terminal.types(ENTER);
     assert!(
         project_rules(&home).concat().contains("touch"),
@@ -100,10 +100,10 @@ fn always_is_for_this_project_and_asks_no_second_time() {
     terminal.says("/permissions");
     terminal.sees("permissions: 1 rule");
     terminal.types(ENTER);
-    terminal.sees("take back allow Bash(touch:*)?");
+    terminal.sees("remove allow Bash(touch:*)?");
     terminal.types("\x1b[B");
     terminal.types(ENTER);
-    terminal.sees("is taken out of permissions.allow in");
+    terminal.sees("was removed from permissions.allow in");
     assert!(!project_rules(&home).concat().contains("touch"));
 }
 

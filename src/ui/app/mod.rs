@@ -474,6 +474,8 @@ pub struct App {
     waiting_words: String,
     /// Lines that came before a session was open, and when.
     held_lines: Vec<(String, Instant)>,
+    /// Messages that came while unfinished sessions were offered: for the session that is chosen.
+    offer_lines: Vec<(String, Instant)>,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
     /// The same of what is no warning.
@@ -550,6 +552,7 @@ impl App {
             after_trust: None,
             waiting_words: String::new(),
             held_lines: Vec::new(),
+            offer_lines: Vec::new(),
             warned: Vec::new(),
             told: Vec::new(),
         }
@@ -989,6 +992,7 @@ impl App {
         if self.code.changed() {
             self.generation += 1;
         }
+        self.release_offer_lines();
         if !self.held_lines.is_empty() && !self.holds_lines() {
             return self.held();
         }

@@ -443,7 +443,7 @@ impl Effects {
                         .collect();
                     let text = match text.is_empty() {
                         true if words.is_empty() => "nothing is remembered here yet; the model keeps facts with memory_insert".to_string(),
-                        true => format!("nothing that is remembered here speaks of {words:?}; /memory alone lists all"),
+                        true => format!("no memory here matches {words:?}; /memory without words lists all"),
                         false => text.join("\n\n"),
                     };
                     Msg::Show("memory of this workspace".into(), plain_lines(&text))

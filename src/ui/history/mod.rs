@@ -39,7 +39,6 @@ use crate::tools::Verb;
 
 pub(crate) use keys::help;
 pub(crate) use pane::Pane;
-pub(crate) use words::size;
 pub(crate) use worker::Worker;
 
 /// What is asked of the worker. The newest of a kind wins.

@@ -477,9 +477,9 @@ impl<'a> Reader<'a> {
     fn dismiss(&mut self, id: &str) -> Result<HistoryResponse, StoreError> {
         let data_dir = &self.ctx.paths.data_dir;
         let word = match crate::session::dismiss(&mut self.store, data_dir, id)? {
-            Dismissal::Done => "dismissed: not offered any more until it is resumed",
-            Dismissal::Already => "it was dismissed already",
-            Dismissal::NotOffered => "nothing is left to do in it: it is not offered anyway",
+            Dismissal::Done => "dismissed: not offered again until it is resumed",
+            Dismissal::Already => "it is already dismissed",
+            Dismissal::NotOffered => "it is finished, so it is not offered anyway",
         };
         Ok(HistoryResponse::Dismissed {
             id: id.to_string(),

@@ -514,7 +514,7 @@ impl Transcript {
                 call.status = Status::Over {
                     outcome: Outcome::Interrupted {
                         output: Output::default(),
-                        why: "it goes on in the session that this one was forked from".into(),
+                        why: "it continues in the session that this one was forked from".into(),
                     },
                     took_ms: None,
                     exit: Exit::None,

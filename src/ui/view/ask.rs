@@ -364,7 +364,7 @@ fn pinned(
         lines.splice(..0, access);
         lines.push(Line::styled(
             clip(
-                "say why not; the model is told (Enter denies, Esc goes back)",
+                "type a reason for the model (Enter denies, Esc goes back)",
                 room,
             ),
             theme.dim,
@@ -497,10 +497,7 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
             let short = format!("scroll to the end first: {below} ↓ PgDn");
             return fitting(&[&long, &short, "to the end first: ↓"], room);
         }
-        (Readiness::Quiet, true) => &[
-            "answers count when no key was pressed for a moment",
-            "a moment …",
-        ],
+        (Readiness::Quiet, true) => &["wait a moment before you answer", "a moment …"],
         (Readiness::Armed, true) if asked.extent.overflows() => &[
             "Enter chooses · ← → · ↑ ↓ scroll · Esc stops the model",
             "Enter chooses · ↑ ↓ scroll",

@@ -256,7 +256,7 @@ fn detail_lines(
         .as_ref()
         .filter(|_| details.running.is_empty())
     {
-        tell(blank, "was at", doing, text);
+        tell(blank, "doing", doing, text);
     }
     if let Some(step) = &details.plan_step {
         let name = match details.plan_at {
@@ -272,7 +272,7 @@ fn detail_lines(
         tell(blank, "kept", &details.recovered.join(", "), dim);
     }
     for doubt in &details.in_doubt {
-        let words = format!("{doubt}; it is looked at, not repeated");
+        let words = format!("{doubt}; it will be checked, not repeated");
         tell(("?", theme.warn), "in doubt", &words, text);
     }
     lines
