@@ -47,7 +47,8 @@ use crate::engine::{Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
 use crate::session::{
-    ChangedFiles, CommandLine, Details, Finished, NotSaid, Offer, StillRunning, Which, is_prompt,
+    ChangedFiles, CommandLine, Details, EditPlace, EditQuery, Finished, NotSaid, Offer,
+    StillRunning, Which, is_prompt,
 };
 use crate::store::{InboxId, Queued};
 
@@ -83,6 +84,8 @@ pub enum Msg {
     History(history::HistoryResponse),
     /// What calls of a session changed in the files. `None`: it is not known.
     CallChanges(String, Vec<(Span, Option<ChangedFiles>)>),
+    /// Where in their files edits were made.
+    EditPlaces(Vec<EditPlace>),
     /// The images that a part of the text names, when it names nothing else.
     Looked(Look, Option<Vec<PathBuf>>),
     /// The file of the image that was in the clipboard, or why there is none.
@@ -186,6 +189,8 @@ pub enum Intent {
         session: String,
         spans: Vec<Span>,
     },
+    /// Where in their files these edits were made.
+    EditPlaces(Vec<EditQuery>),
     /// What is kept of the files.
     Files,
     Ps,
@@ -696,6 +701,7 @@ impl App {
                     self.transcript.learn_changes(known);
                 }
             }
+            Msg::EditPlaces(known) => self.transcript.learn_places(known),
             Msg::Looked(look, found) => {
                 let did = self.composer.looked(&look, found);
                 return self.did(did);
@@ -946,6 +952,10 @@ impl App {
             let spans = self.transcript.ask_changes();
             if !spans.is_empty() {
                 asks.push(Intent::CallChanges { session, spans });
+            }
+            let edits = self.transcript.ask_places();
+            if !edits.is_empty() {
+                asks.push(Intent::EditPlaces(edits));
             }
         }
         asks

@@ -13,7 +13,8 @@ use crate::core::custom::Template;
 use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::text::{clip, count, one_line};
 use crate::session::{
-    FilesRow, GLANCE_ENTRIES, Offer, ago, changed_by_call, clock, dismiss, glance, now_ms, short_id,
+    EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ago, changed_by_call, clock, dismiss, edit_places,
+    glance, now_ms, short_id,
 };
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
@@ -133,6 +134,15 @@ impl Effects {
     }
 
     /// What is kept of the files.
+    /// Where edits were made. What cannot be read is not known.
+    pub(super) fn edit_places(&self, edits: Vec<EditQuery>) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let store = ctx.open_store().ok();
+            Some(Msg::EditPlaces(edit_places(store.as_ref(), edits)))
+        });
+    }
+
     pub(super) fn files(&self) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {

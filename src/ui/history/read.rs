@@ -20,16 +20,20 @@ use crate::core::text::{clip, count};
 use crate::core::tree::{may_change_files, named};
 use crate::model::Figures;
 use crate::session::{
-    AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, glance, now_ms,
+    AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, edit_places, glance,
+    now_ms,
 };
 use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError};
 use crate::ui::text::clean_line;
+use crate::ui::transcript::Transcript;
 
 const PAGE_ROWS: usize = 200;
 /// The first page is about a screen, so that it is soon there; the next is asked for at once.
 const FIRST_ROWS: usize = 60;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
+/// Of so many edits in it the place in the file is looked for.
+const PLACED_EDITS: usize = 8;
 /// So far before a piece and behind it stands what the files were at its ends.
 const MARK_ENTRIES: u64 = 50;
 /// So far back from the end of a session its last words are looked for.
@@ -444,7 +448,13 @@ impl<'a> Reader<'a> {
                 records.push(traced.record);
                 Ok::<(), StoreError>(())
             })?;
-        Ok(HistoryResponse::Preview { number, records })
+        // The end of it is seen first.
+        let edits = Transcript::of(&records).ask_last_places(PLACED_EDITS);
+        Ok(HistoryResponse::Preview {
+            number,
+            records,
+            places: edit_places(Some(&self.store), edits),
+        })
     }
 
     fn rename(&mut self, id: &str, title: &str) -> Result<HistoryResponse, StoreError> {

@@ -9,14 +9,14 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::block::{Call, Changes, Exit, Status};
+use super::block::{Call, Changes, Exit, PlaceOfEdit, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::cut::lines_behind;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
 use crate::session::{ChangedFiles, clock};
 use crate::tools::bash::{Printed, printed_of};
-use crate::tools::{Body, Shown, ShownResult, Verb, hits};
+use crate::tools::{self, Body, Shown, ShownResult, Verb, hits};
 use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
@@ -294,7 +294,26 @@ fn changed(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Option<di
     let inside = layout.edge().saturating_sub(before(layout).len()).max(1);
     let max = if unfolded { MAX_LINES } else { FOLDED_DIFF };
     let inside = u16::try_from(inside).unwrap_or(u16::MAX);
-    change(&call.shown, &shape(inside, Some(max), layout.theme))
+    let shape = shape(inside, Some(max), layout.theme);
+    let mut changed = match &call.place {
+        PlaceOfEdit::Known(place) => diff::part(place.first, &place.before, &place.after, &shape),
+        _ => change(&call.shown, &shape)?,
+    };
+    if let Some((added, removed)) = counted(call) {
+        (changed.added, changed.removed) = (added, removed);
+    }
+    Some(changed)
+}
+
+/// The lines that the call itself says it added and took away.
+fn counted(call: &Call) -> Option<(usize, usize)> {
+    match &call.status {
+        Status::Over {
+            outcome: Outcome::Done { output },
+            ..
+        } => tools::line_counts(&output.text),
+        _ => None,
+    }
 }
 
 fn shape(width: u16, max_lines: Option<usize>, theme: &Theme) -> diff::Shape<'_> {
@@ -314,9 +333,11 @@ fn change(shown: &Shown, shape: &diff::Shape<'_>) -> Option<diff::Changed> {
 }
 
 /// How many lines a call adds and takes away.
-pub(super) fn counts(shown: &Shown, theme: &Theme) -> (usize, usize) {
-    let changed = change(shown, &shape(40, Some(0), theme));
-    changed.map_or((0, 0), |changed| (changed.added, changed.removed))
+pub(super) fn counts(call: &Call, theme: &Theme) -> (usize, usize) {
+    counted(call).unwrap_or_else(|| {
+        let changed = change(&call.shown, &shape(40, Some(0), theme));
+        changed.map_or((0, 0), |changed| (changed.added, changed.removed))
+    })
 }
 
 /// What a person is asked about: all of it, with the file above or without.
