@@ -1051,7 +1051,7 @@ impl App {
     /// What the terminal's own frame says.
     pub fn title(&self) -> String {
         let title = self.now.title.as_deref().unwrap_or("new session");
-        let title = crate::core::text::one_line(title, 60);
+        let title = crate::core::marks::title_line(title, 60);
         let state = match (&self.asked, self.phase) {
             (Some(_), _) => "asks: ",
             (None, Phase::Working { .. }) => "works: ",

@@ -11,6 +11,7 @@ use super::Effects;
 use crate::command::RunState;
 use crate::core::custom::Template;
 use crate::core::entry::{CallId, MemoryKind, Seq};
+use crate::core::marks::title_line;
 use crate::core::text::{clip, count, one_line};
 use crate::session::{
     EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ago, changed_by_call, clock, dismiss, edit_places,
@@ -133,7 +134,6 @@ impl Effects {
         });
     }
 
-    /// What is kept of the files.
     /// Where edits were made. What cannot be read is not known.
     pub(super) fn edit_places(&self, edits: Vec<EditQuery>) {
         let ctx = Arc::clone(&self.ctx);
@@ -143,6 +143,7 @@ impl Effects {
         });
     }
 
+    /// What is kept of the files.
     pub(super) fn files(&self) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
@@ -296,7 +297,7 @@ impl Effects {
                     None => "",
                 };
                 PickerItem {
-                    label: format!("{fork}{}", one_line(seen.name(&info), LABEL_CHARS)),
+                    label: format!("{fork}{}", title_line(seen.name(&info), LABEL_CHARS)),
                     detail: format!(
                         "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),

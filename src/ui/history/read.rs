@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use super::lines::one_clean_line;
+use super::lines::{clean_title, one_clean_line};
 use super::queue::Queue;
 use super::way::Way;
 use super::{
@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,
             standing: self.ctx.standing(&info, &glance),
-            name: one_clean_line(glance.name(&info)),
+            name: clean_title(glance.name(&info)),
             entries: info.entries,
             bytes: info.bytes,
             cost: match cost {
@@ -264,7 +264,7 @@ impl<'a> Reader<'a> {
         self.store.trace(id, None, ABOUT_ENTRIES, |traced| {
             match &traced.record.entry {
                 said @ Entry::Said { .. } => {
-                    about.by_user = said.typed().map(|text| one_clean_line(&text));
+                    about.by_user = said.typed().map(|text| clean_title(&text));
                     // An older answer is no answer to it, and neither is what was printed.
                     about.by_model = None;
                     about.output = None;
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
                         _ => None,
                     });
                     if let Some(words) = words {
-                        about.by_model = Some(one_clean_line(words));
+                        about.by_model = Some(clean_title(words));
                     }
                 }
                 Entry::Finished {
@@ -561,7 +561,7 @@ fn branch(found: store::Branch) -> Branch {
 }
 
 fn title(title: Option<&str>) -> String {
-    one_clean_line(title.unwrap_or("untitled"))
+    clean_title(title.unwrap_or("untitled"))
 }
 
 /// Sessions whose title has all the words, or nearly.

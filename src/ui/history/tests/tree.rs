@@ -218,11 +218,11 @@ fn the_preview_is_painted_as_the_conversation_is_and_is_read_from_its_end() {
     // One scrolls to the beginning of what was read, and no further.
     play.keys(&[KeyCode::Tab, KeyCode::Home]);
     let top = play.screen(120, 40);
-    assert!(!top.contains("It holds"));
+    assert!(!top.contains("│   It holds"));
     play.keys(&[KeyCode::Down]);
     assert_ne!(play.screen(120, 40), top);
     play.keys(&[KeyCode::End]);
-    assert!(play.screen(120, 40).contains("It holds"));
+    assert!(play.screen(120, 40).contains("│   It holds"));
 }
 
 #[test]
@@ -242,4 +242,55 @@ fn on_a_small_screen_there_is_the_list_alone_and_nothing_overlaps() {
         !screen.contains('│') || !screen.contains("Now all of them"),
         "{screen}"
     );
+}
+
+#[test]
+fn marks_of_markdown_are_in_no_line_of_the_history() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let mut head = begin(&mut store, HERE, NOW_MS);
+    let entries = vec![
+        said("## Fix `total()` in *.py"),
+        replied(vec![Block::text(
+            "# Done\n- **It** rounds [now](http://x)\n",
+        )]),
+        said("and the rest"),
+        replied(vec![Block::text("```sh\nls\n```")]),
+    ];
+    add(&mut store, &mut head, NOW_MS, entries);
+    drop(store);
+    let mut play = Play::new(&scene);
+    let list = play.screen(80, 24);
+    assert!(list.contains("Fix total() in *.py"), "{list}");
+    play.keys(&[KeyCode::Right]);
+    // A screen of few rows has the tree alone.
+    let tree = play.screen(80, 12);
+    for line in [
+        "History › Fix total() in *.py",
+        "▌ Fix total() in *.py",
+        "└ answered: Done It rounds now",
+        "└ answered: ls",
+    ] {
+        assert!(tree.contains(line), "{line}\n{tree}");
+    }
+}
+
+#[test]
+fn the_title_stands_once_and_the_cursor_left_of_the_tree() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    talk(&mut store, HERE, NOW_MS, "mend the lexer");
+    drop(store);
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Right]);
+    let screen = play.screen(80, 12);
+    let with_title = screen
+        .lines()
+        .filter(|line| line.contains("mend the lexer"));
+    assert_eq!(
+        with_title.count(),
+        2,
+        "in the head, and as what was said\n{screen}"
+    );
+    assert!(screen.contains("\"› └ answered: It is done."), "{screen}");
 }
