@@ -28,6 +28,8 @@ const ARGUMENT_AT: usize = 2 + VERB_COLUMNS + 1;
 /// What it is about has so many columns at least, the gap behind it included.
 const LEAST_SUBJECT: usize = 14;
 /// With fewer columns a verb takes only as many as it has.
+const WITH_COLUMNS: u16 = 44;
+/// With fewer, what is said of a background command is short.
 const WIDE: u16 = 60;
 
 /// Of an output, folded: its last lines.
@@ -106,7 +108,10 @@ fn changed_files(
 
 /// What stands before the lines that belong to a call.
 fn before(layout: &LayoutContext<'_>) -> String {
-    let columns = if layout.width >= WIDE { ARGUMENT_AT } else { 4 };
+    let columns = match layout.width >= WITH_COLUMNS {
+        true => ARGUMENT_AT,
+        false => 4,
+    };
     " ".repeat(columns)
 }
 
@@ -119,7 +124,7 @@ pub(super) fn head_line(
     layout: &LayoutContext<'_>,
 ) -> Line<'static> {
     let theme = layout.theme;
-    let columns = match layout.width >= WIDE {
+    let columns = match layout.width >= WITH_COLUMNS {
         true => VERB_COLUMNS,
         false => text::width(verb),
     };

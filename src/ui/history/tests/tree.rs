@@ -27,7 +27,7 @@ fn a_fork_shows_where_it_comes_from_and_leads_there() {
     assert!(play.screen(120, 40).contains("answered"));
     // Beside it stands what the conversation would show there.
     let screen = play.screen(120, 40);
-    for shown in ["│ ▌ fix the parser", "│ · edited src/lexer.rs  +1 −1"] {
+    for shown in ["│ ▌ fix the parser", "│ · edited     src/lexer.rs  +1 −1"] {
         assert!(screen.contains(shown), "{screen}");
     }
 }
@@ -125,7 +125,7 @@ fn what_was_done_for_a_request_stands_together_below_it() {
         let mut play = Play::new(scene);
         play.keys(&[KeyCode::End, KeyCode::Right]);
         let screen = play.screen(80, 30);
-        let lines = screen.lines().skip(2).take(8);
+        let lines = screen.lines().skip(1).take(8);
         lines
             .map(|line| line.trim_matches('"').trim_end().to_string())
             .collect::<Vec<_>>()
@@ -141,9 +141,9 @@ fn what_was_done_for_a_request_stands_together_below_it() {
         [first, "  ├ ran make ×2", "  └ answered: Two are there."]
     );
     // Nobody has the session, so what has no result was cut off.
-    assert_eq!(said[5], "  └›ran sleep 9 ◌");
+    assert_eq!(said[5], "› └ ran sleep 9 ◌");
     let _lock = SessionLock::take(&scene.ctx.paths.data_dir, head.session()).unwrap();
-    assert_eq!(tree(&scene)[5], "  └›running sleep 9 ◐");
+    assert_eq!(tree(&scene)[5], "› └ running sleep 9 ◐");
     drop(_lock);
     // Where a fork hangs a line ends.
     fork(&mut store, &head, 6, NOW_MS - HOUR_MS);
@@ -237,7 +237,7 @@ fn on_a_small_screen_there_is_the_list_alone_and_nothing_overlaps() {
     assert!(rows[4].contains("Esc"), "{screen}");
     play.keys(&[KeyCode::Right]);
     let screen = play.screen(20, 5);
-    assert!(screen.contains("└›answered: Now"), "{screen}");
+    assert!(screen.contains("› └ answered: Now"), "{screen}");
     assert!(
         !screen.contains('│') || !screen.contains("Now all of them"),
         "{screen}"
