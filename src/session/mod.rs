@@ -24,6 +24,7 @@ mod lost;
 mod offer;
 mod opening;
 mod permissions;
+mod placed_edit;
 mod purge;
 mod reading;
 mod rename;
@@ -53,6 +54,7 @@ pub use glance::{GLANCE_ENTRIES, Glance, Standing, glance};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
+pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
 pub use rename::rename;
 pub use resume_report::{ResumeReport, ago, clock, resumed_in_short, short_id};
 pub use rewind_preview::{

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 
 use rewake::core::entry::{Record, Via};
 use rewake::core::signal::Signal;
-use rewake::store::{
-    Batch, Message, Rebuilt, Sent, SessionFilter, Store, StoreError, blob_ref,
-};
+use rewake::store::{Batch, Message, Rebuilt, Sent, SessionFilter, Store, StoreError, blob_ref};
 
 use crate::scene::Scene;
 use crate::story::*;

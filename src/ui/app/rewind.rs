@@ -2,7 +2,7 @@
 
 use super::{App, Intent, Overlay, Phase};
 use crate::core::entry::Seq;
-use crate::core::text::one_line;
+use crate::core::marks::title_line;
 use crate::engine::{Back, Command, FilesWork};
 use crate::session::Which;
 use crate::ui::live::RewindAnswer;
@@ -30,7 +30,7 @@ impl App {
             .rev()
             .map(|(seq, text)| PickerItem {
                 value: seq.to_string(),
-                label: one_line(text, 300),
+                label: title_line(text, 300),
                 detail: format!("entry {seq}"),
             })
             .collect();
@@ -54,7 +54,10 @@ impl App {
             detail: detail.to_string(),
         });
         let mut picker = Picker::new(For::RewindWhat, "what to rewind", items.into());
-        picker.note = Some(format!("to before this message: {}", one_line(&words, 200)));
+        picker.note = Some(format!(
+            "to before this message: {}",
+            title_line(&words, 200)
+        ));
         self.overlay = Overlay::Picker(picker);
         Vec::new()
     }
@@ -90,7 +93,7 @@ impl App {
 
     fn rewind_files(&mut self, what: RewindWhat, seq: Seq) -> Vec<Intent> {
         let words = self.words_at(seq).unwrap_or_default();
-        self.look_at_rewind(what, Back::Before(seq), one_line(&words, 300))
+        self.look_at_rewind(what, Back::Before(seq), title_line(&words, 300))
     }
 
     fn look_at_rewind(&mut self, what: RewindWhat, back: Back, words: String) -> Vec<Intent> {

@@ -200,6 +200,7 @@ impl Effects {
             Intent::AllowRule(scope, rule) => self.settings.ask(Ask::Allow(scope, rule)),
             Intent::History(ask) => self.history(ask),
             Intent::CallChanges { session, spans } => self.call_changes(session, spans),
+            Intent::EditPlaces(edits) => self.edit_places(edits),
             Intent::Files => self.files(),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),

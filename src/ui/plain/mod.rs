@@ -19,6 +19,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::app::{App, Overlay, Phase};
 use super::transcript::{Block, Kind, Status};
+use crate::core::marks::title_line;
 use crate::core::next::Why;
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
@@ -119,7 +120,7 @@ impl Printer {
             if let Some(id) = &app.id {
                 let title = app.now.title.as_deref().unwrap_or("new");
                 let id = crate::session::short_id(id);
-                self.line(&format!("Session {id}: {}", one_line(title, 200)));
+                self.line(&format!("Session {id}: {}", title_line(title, 200)));
             }
             if blocks.len() > RECENT {
                 self.printed = blocks.len() - RECENT;
