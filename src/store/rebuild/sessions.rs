@@ -58,6 +58,8 @@ pub(super) struct Made {
     /// row had: it is not known which message or signal it was.
     pub became: Became,
     pub said: BTreeMap<String, Vec<(i64, Entry)>>,
+    /// The row of each entry.
+    rows: HashMap<Tip, i64>,
 }
 
 /// By their ids, so that what a fork goes on from comes before it.
@@ -69,7 +71,6 @@ pub(super) fn make(
     progress: &mut Progress<'_>,
 ) -> Result<Made, StoreError> {
     let mut made = Made::default();
-    let mut written: HashMap<Tip, i64> = HashMap::new();
     for (id, known) in sessions {
         let Some(plan) = plan(found, sources, id, known) else {
             continue;
@@ -78,17 +79,8 @@ pub(super) fn make(
         if plan.chain.is_empty() {
             continue;
         }
-        let begin = begin(known, &plan, sessions, &made, &written);
-        let head = record(
-            tx,
-            found,
-            known,
-            &plan,
-            begin,
-            &mut written,
-            &mut made,
-            progress,
-        )?;
+        let begin = begin(known, &plan, sessions, &made);
+        let head = record(tx, found, known, &plan, begin, &mut made, progress)?;
         if let Some((_, row)) = &known.row {
             set_as_before(tx, row, &head, plan.is_as_row)?;
         }
@@ -206,7 +198,6 @@ fn begin(
     plan: &Plan,
     sessions: &BTreeMap<String, Known>,
     made: &Made,
-    written: &HashMap<Tip, i64>,
 ) -> Begin {
     let alone = Begin {
         from: None,
@@ -230,7 +221,7 @@ fn begin(
     let tip = usize::try_from(seq)
         .ok()
         .and_then(|seq| plan.chain.get(seq));
-    let row = tip.and_then(|tip| written.get(tip));
+    let row = tip.and_then(|tip| made.rows.get(tip));
     match (made.keys.get(&parent), row) {
         (Some((key, _)), Some(row)) => Begin {
             from: Some((*key, seq)),
@@ -247,7 +238,6 @@ fn record(
     known: &Known,
     plan: &Plan,
     begin: Begin,
-    written: &mut HashMap<Tip, i64>,
     made: &mut Made,
     progress: &mut Progress<'_>,
 ) -> Result<Head, StoreError> {
@@ -306,7 +296,7 @@ fn record(
             )));
         }
         if let Some(row) = head.row {
-            written.entry(*tip).or_insert(row);
+            made.rows.entry(*tip).or_insert(row);
         }
         made.entries += 1;
         made.became.note(&line);
