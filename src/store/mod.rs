@@ -38,6 +38,7 @@ mod lent;
 mod listing;
 mod load;
 mod lock;
+mod lost_rows;
 mod mark;
 mod memories;
 mod mend;
@@ -125,6 +126,8 @@ pub struct Store {
     lent: Cell<u64>,
     /// What was made anew.
     anew: RefCell<Vec<&'static str>>,
+    /// Queued messages and unsent words that were lost with it and came back from the journal.
+    put_back: Cell<u64>,
     /// The folder of large contents of files.
     packs: std::path::PathBuf,
     // Dropped behind the connection.

@@ -10,11 +10,12 @@ use serde_json::value::RawValue;
 use super::blobs::{Packed, insert_blob};
 use super::error::Doing;
 use super::follow::Copies;
+use super::gap::gap_of;
 use super::inbox::Message;
-use super::journal::{Met, State, Waiting, lines, read_state};
+use super::journal::{GapRow, Met, State, Waiting, lines, read_state};
 use super::row::count;
 use super::{Store, StoreError};
-use crate::core::entry::Entry;
+use crate::core::entry::{Entry, Seq};
 
 const WHAT: &str = "keep what waits in the journal";
 
@@ -30,7 +31,13 @@ impl Store {
         self.copies = Some(copies);
     }
 
-    fn write_waiting(&self, copies: &mut Copies, session: &str) -> Result<(), StoreError> {
+    pub(super) fn write_waiting(
+        &self,
+        copies: &mut Copies,
+        session: &str,
+    ) -> Result<(), StoreError> {
+        // Else the journal would not have it any more either.
+        self.put_back_lost(copies)?;
         let Some(state) = state(&self.conn, session)? else {
             return Ok(());
         };
@@ -75,6 +82,10 @@ fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> 
     let Some((key, length, trashed_ms, input)) = row else {
         return Ok(None);
     };
+    let used: Option<i64> = conn
+        .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'inbox'")
+        .and_then(|mut s| s.query_row([], |row| row.get(0)).optional())
+        .doing(WHAT)?;
     let rows: Vec<(i64, i64, String)> = conn
         .prepare_cached("SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id")
         .and_then(|mut s| {
@@ -92,51 +103,30 @@ fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> 
         input: input.filter(|text| !text.is_empty()),
         trashed_ms,
         length: count(length),
+        used: used.unwrap_or(0),
+        gap: gap_of(conn, session)?.map(GapRow::from),
     }))
 }
 
+/// An entry that a message may have become. By its place, not by its time: a clock may have been
+/// set back.
+pub(super) type Said = (Seq, Entry);
+
 /// What the journal in this folder says that a session had, put into a database that lost it.
-/// `taken`: messages that became entries. `said`: entries, with their times, of which it is not
-/// known which message they were; the oldest message is always said first.
+/// `taken`: messages that became entries. `said`: entries of which it is not known which message
+/// they were; the oldest message is always said first.
 pub(super) fn put_back(
     tx: &Transaction<'_>,
     folder: &Path,
     session: (i64, u64),
     taken: &BTreeSet<i64>,
-    said: &[(i64, Entry)],
+    said: &[Said],
 ) -> Result<(), StoreError> {
     let Some((state, blobs)) = read_state(folder) else {
         return Ok(());
     };
     let (key, length) = session;
-    for bytes in &blobs {
-        insert_blob(tx, &Packed::new(bytes)).doing(WHAT)?;
-    }
-    let mut said: Vec<&(i64, Entry)> = said.iter().collect();
-    for waiting in &state.inbox {
-        let message = waiting.message.get();
-        let is_said = said
-            .iter()
-            .position(|(at_ms, entry)| *at_ms >= waiting.at_ms && is_of(entry, message));
-        if let Some(at) = is_said.filter(|_| !taken.contains(&waiting.id)) {
-            said.remove(at);
-            continue;
-        }
-        if !taken.contains(&waiting.id) {
-            tx.execute(
-                "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
-                params![waiting.id, key, waiting.at_ms, message],
-            )
-            .doing(WHAT)?;
-        }
-    }
-    if let Some(input) = &state.input {
-        tx.execute(
-            "INSERT OR IGNORE INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)",
-            params![key, input],
-        )
-        .doing(WHAT)?;
-    }
+    put_waiting_back(tx, (&state, &blobs), key, taken, said)?;
     // What was appended behind it took the session out of the trash.
     let trashed_ms = state.trashed_ms.filter(|_| state.length == length);
     tx.execute(
@@ -147,6 +137,49 @@ pub(super) fn put_back(
     )
     .doing(WHAT)
     .map(drop)
+}
+
+/// Its queued messages and unsent words, those that are not there. How many they were.
+pub(super) fn put_waiting_back(
+    tx: &Transaction<'_>,
+    (state, blobs): (&State, &[Vec<u8>]),
+    key: i64,
+    taken: &BTreeSet<i64>,
+    said: &[Said],
+) -> Result<u64, StoreError> {
+    for bytes in blobs {
+        insert_blob(tx, &Packed::new(bytes)).doing(WHAT)?;
+    }
+    // All of them waited when the session had that many entries.
+    let since = said.iter().filter(|(seq, _)| *seq >= state.length);
+    let mut said: Vec<&Entry> = since.map(|(_, entry)| entry).collect();
+    let mut back = 0;
+    for waiting in &state.inbox {
+        let message = waiting.message.get();
+        if taken.contains(&waiting.id) {
+            continue;
+        }
+        if let Some(at) = said.iter().position(|entry| is_of(entry, message)) {
+            said.remove(at);
+            continue;
+        }
+        back += tx
+            .execute(
+                "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
+                params![waiting.id, key, waiting.at_ms, message],
+            )
+            .doing(WHAT)?;
+    }
+    if let Some(input) = &state.input {
+        back += tx
+            .execute(
+                "INSERT OR IGNORE INTO drafts (session, kind, piece, text)
+                 VALUES (?1, 'input', 0, ?2)",
+                params![key, input],
+            )
+            .doing(WHAT)?;
+    }
+    Ok(back as u64)
 }
 
 /// Whether the entry is what this message became.

@@ -19,6 +19,7 @@ mod lists;
 mod locks;
 mod matrix;
 mod memories;
+mod mended;
 mod purging;
 mod rebuilding;
 mod scene;

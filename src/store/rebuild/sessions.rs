@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::WHAT;
 use super::found::{Found, Rows};
 use super::sql::SessionRow;
-use crate::core::entry::{Entry, Seq};
+use crate::core::entry::Seq;
 use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
@@ -22,6 +22,7 @@ use crate::store::error::Doing;
 use crate::store::head::Head;
 use crate::store::missing::Gap;
 use crate::store::row::int;
+use crate::store::waiting::Said;
 
 /// All that the copies say of one session.
 #[derive(Default)]
@@ -53,7 +54,7 @@ pub(super) struct Made {
     /// Messages that became entries, and for each session what was said that only a row had: it
     /// is not known which message it was.
     pub taken: BTreeSet<i64>,
-    pub said: BTreeMap<String, Vec<(i64, Entry)>>,
+    pub said: BTreeMap<String, Vec<Said>>,
 }
 
 /// By their ids, so that what a fork goes on from comes before it.
@@ -314,7 +315,7 @@ fn note_said(made: &mut Made, plan: &Plan, line: &EntryLine) {
         made.said
             .entry(plan.id.clone())
             .or_default()
-            .push((line.at_ms, entry));
+            .push((line.seq, entry));
     }
 }
 
