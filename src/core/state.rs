@@ -945,7 +945,7 @@ impl State {
                     *ratio = ratio.min(seen);
                 }
             }
-            Entry::Resumed { by, .. } => self.resumed(*by),
+            Entry::Resumed { by, unrecorded, .. } => self.resumed(*by, *unrecorded),
         }
     }
 
@@ -1221,7 +1221,7 @@ impl State {
         self.keep(record);
     }
 
-    fn resumed(&mut self, by: By) {
+    fn resumed(&mut self, by: By, unrecorded: bool) {
         if matches!(self.halted, Some(Halt::Failed(_))) {
             self.halted = None;
         }
@@ -1231,6 +1231,8 @@ impl State {
         self.restarts = match (owing, by) {
             (false, _) => 0,
             (true, By::Person) => 1,
+            // The start before is not one of those that came to nothing.
+            (true, By::Start | By::Hook) if unrecorded => self.restarts.max(1),
             (true, By::Start | By::Hook) => self.restarts + 1,
         };
     }

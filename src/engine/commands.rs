@@ -183,6 +183,7 @@ impl<W: World> Engine<W> {
                 by: By::Person,
                 found,
                 draft: None,
+                unrecorded: false,
             };
             self.record(Write::of(resumed)).await?;
         }

@@ -15,6 +15,8 @@ mod commands;
 mod config;
 mod context;
 mod custom;
+#[cfg(target_os = "linux")]
+mod disk;
 mod figures;
 mod files;
 mod journal;
