@@ -104,6 +104,7 @@ fn code_of(error: &StoreError) -> u8 {
         | StoreError::BackInTime { .. }
         | StoreError::Corrupt { .. }
         | StoreError::Damaged { .. }
+        | StoreError::Unreadable { .. }
         | StoreError::Io { .. }
         | StoreError::Sqlite { .. }
         | StoreError::Encode { .. } => exit::FAILED,

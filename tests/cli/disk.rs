@@ -1,9 +1,10 @@
 //! A disk that is full, or that fails.
 
 use crate::support::{FailingDisk, Fails, Home, Run, run, skip};
-use crate::{LIMIT, history, quiet, scripted, step};
+use crate::{LIMIT, bash, history, quiet, refused, scripted, step};
 
 const NO_SPACE: i32 = 28;
+const INPUT_OUTPUT: i32 = 5;
 
 const COMPILER: &str = "a C compiler (cc)";
 
@@ -76,4 +77,62 @@ fn starts_that_end_on_a_full_disk_are_no_crash_loop() {
     assert_eq!(count_of(&home, "replied"), 0);
     let run = home.run(["-p", "-c"]).expect(0);
     assert_eq!(run.stdout.trim_end(), noise());
+}
+
+/// Each kind of call on the database fails once it was used for a while: what was asked of the
+/// disk is said, with what to do; then the session goes on, and nothing is done twice.
+#[test]
+fn an_error_of_the_disk_is_named_and_nothing_is_lost() {
+    let Some(disk) = FailingDisk::build() else {
+        return skip(COMPILER);
+    };
+    let cases = [
+        ("sync", "rewake.db-wal", "syncing rewake.db-wal", 75),
+        ("write", "rewake.db-wal", "writing to rewake.db-wal", 75),
+        ("read", "rewake.db", "reading rewake.db", 1),
+    ];
+    for (call, file, words, code) in cases {
+        let home = scripted(&[
+            step("", &[bash("echo one >> effects")]),
+            step("", &[bash("echo two >> effects")]),
+            step("over", &[]),
+        ]);
+        let mut named = 0;
+        // Later each time, until nothing fails any more.
+        for after in (0..).step_by(if call == "sync" { 1 } else { 5 }) {
+            let before = home.read("effects");
+            let args = match history(&home).is_empty() {
+                true => &["-p", "go", "--yolo"][..],
+                false => &["-p", "go on", "-c"],
+            };
+            let fails = Fails {
+                call,
+                file,
+                after,
+                errno: INPUT_OUTPUT,
+            };
+            let run = under(&disk, &home, &fails, args);
+            if run.code() == Some(0) {
+                break;
+            }
+            assert!(home.read("effects").starts_with(&before));
+            let run = refused(run, code, &["hint: ", "rewake doctor"]);
+            // SQLite takes some pages that cannot be read for damaged ones.
+            if call == "read" && run.stderr.contains("is damaged") {
+                continue;
+            }
+            for words in [words, "hint: the disk reports an error"] {
+                assert!(run.stderr.contains(words), "{call} {after}: {}", run.stderr);
+            }
+            named += 1;
+            assert!(after < 2_000, "{}", run.stderr);
+        }
+        assert!(named > 0, "{call} never failed");
+        // All of it is there.
+        if home.read("effects") != "one\ntwo\n" {
+            home.run(["-p", "-c", "and then"]).expect(0);
+        }
+        assert_eq!(home.read("effects"), "one\ntwo\n", "{call}");
+        home.run(["doctor"]).expect(0);
+    }
 }
