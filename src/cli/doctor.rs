@@ -339,6 +339,16 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     }
     let store = match Store::open_current(&paths.data_dir) {
         Ok(Some(store)) => store,
+        Err(error) if error.is_forbidden() => {
+            report.wrong("store", error.to_string(), error.hint().as_deref());
+            match Store::open_read_only(&paths.data_dir) {
+                Ok(store) => store,
+                Err(error) => {
+                    damaged(report, "store", error, loaded, paths);
+                    return;
+                }
+            }
+        }
         Ok(None) => {
             report.note(
                 "store",

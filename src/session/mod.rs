@@ -76,6 +76,7 @@ use crate::engine::{Log, Settings};
 use crate::model::Figures;
 use crate::store::{
     JournalPlace, Rebuilt, Repair, SessionFilter, SessionInfo, SessionLock, Store, StoreError,
+    database,
 };
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
@@ -345,6 +346,23 @@ impl AppContext {
                 Ok(store)
             }
             None => failed.and_then(|()| open()).map_err(told),
+        }
+    }
+
+    /// The same for one who only looks: also a store that cannot be written. Why it cannot is said
+    /// with it.
+    ///
+    /// # Errors
+    /// As [`AppContext::open_store`], and as [`Store::open_read_only`].
+    pub fn open_store_to_look(&self) -> Result<(Store, Option<String>), StoreError> {
+        let data_dir = &self.paths.data_dir;
+        match self.open_store() {
+            Err(error) if error.is_forbidden() && database::exists(data_dir) => {
+                let store = Store::open_read_only(data_dir)?;
+                let why = format!("the session store is only looked at: {error}");
+                Ok((store, Some(why)))
+            }
+            opened => opened.map(|store| (store, None)),
         }
     }
 

@@ -15,8 +15,8 @@ const REPAIR: &str = "`rewake doctor --repair` makes a new database of what can 
 
 const ELSEWHERE: &str = "to work on, set REWAKE_HOME to another folder";
 
-const FORBIDDEN: &str =
-    "rewake records before it acts: set REWAKE_HOME to a folder that you can write to";
+const FORBIDDEN: &str = "rewake records before it acts: set REWAKE_HOME to a folder that you can \
+                         write to; rewake history, show and export only read what is there";
 
 const DISK_ERROR: &str = "the disk reports an error (or a quota is used up), and nothing that was \
                           acknowledged is lost: look at the system log, copy the data folder to \
@@ -244,6 +244,18 @@ impl StoreError {
                 return None;
             }
         })
+    }
+
+    /// The store cannot be written: its folder, one of its files, or all of the file system.
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            StoreError::Io { source, .. } => is_forbidden(source),
+            StoreError::Sqlite { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen)
+            ),
+            _ => false,
+        }
     }
 
     /// It may be gone soon, nothing was changed, and the same can be tried again.

@@ -50,6 +50,7 @@ mod open;
 mod packs;
 mod purge;
 mod query;
+mod read_only;
 mod rebuild;
 mod reconcile;
 mod row;
@@ -132,6 +133,8 @@ pub struct Store {
     packs: std::path::PathBuf,
     // Dropped behind the connection.
     _files: crate::config::FilesInUse,
+    /// Where a copy lies that is looked at in place of a store that cannot be written.
+    copy: Option<tempfile::TempDir>,
     // Held as long as the connection, so that nobody migrates under it. `None`: it is held
     // alone by who tidies up.
     lock: Option<lock::StoreLock>,

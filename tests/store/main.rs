@@ -21,6 +21,7 @@ mod matrix;
 mod memories;
 mod mended;
 mod purging;
+mod read_only;
 mod rebuilding;
 mod scene;
 mod searching;
