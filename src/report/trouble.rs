@@ -105,6 +105,7 @@ fn code_of(error: &StoreError) -> u8 {
         | StoreError::Corrupt { .. }
         | StoreError::Damaged { .. }
         | StoreError::Unreadable { .. }
+        | StoreError::Network { .. }
         | StoreError::Io { .. }
         | StoreError::Sqlite { .. }
         | StoreError::Encode { .. } => exit::FAILED,

@@ -54,6 +54,12 @@ fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf
     })
 }
 
+/// Where the database lies: it may be a link.
+pub(super) fn folder(data_dir: &Path) -> PathBuf {
+    let database = names(data_dir).database;
+    database.parent().unwrap_or(data_dir).to_path_buf()
+}
+
 /// The database and its write-ahead log.
 pub(super) fn of_records(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
     files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])

@@ -22,6 +22,10 @@ const DISK_ERROR: &str = "the disk reports an error (or a quota is used up), and
                           acknowledged is lost: look at the system log, copy the data folder to \
                           another disk, set REWAKE_HOME to it, and run rewake doctor";
 
+const NETWORK: &str = "set REWAKE_HOME to a folder on a disk of this machine; store.journal_dir may lie \
+                       on the network, as a second copy. To use it all the same, by one machine at a \
+                       time: store.network = \"allow\"";
+
 const UNREADABLE: &str = "the disk reports an error: look at the system log, copy the data folder to \
                           another disk, set REWAKE_HOME to it, and run rewake doctor; what cannot be \
                           read any more `rewake doctor --repair` takes from the journal";
@@ -44,6 +48,13 @@ pub enum StoreError {
     /// The disk or its file system fails on reading, or on what is neither.
     #[error("cannot {what}: {why}")]
     Unreadable { what: String, why: String },
+    /// The data folder is on a file system that several machines share.
+    #[error(
+        "cannot open the session store: {} is on a file system that several machines share ({kind}), \
+         where a database cannot be kept whole",
+        path.display()
+    )]
+    Network { path: PathBuf, kind: String },
     /// The files of the database were removed, moved or replaced while it was open. Nothing was
     /// changed; it can be tried again when they are back.
     #[error("cannot record anything: {} was removed, moved or replaced", path.display())]
@@ -153,6 +164,7 @@ impl StoreError {
         Some(match self {
             StoreError::DiskError { .. } => DISK_ERROR.to_string(),
             StoreError::Unreadable { .. } => UNREADABLE.to_string(),
+            StoreError::Network { .. } => NETWORK.to_string(),
             StoreError::Full { .. } => {
                 "free some space on the disk; what was recorded is safe".to_string()
             }

@@ -140,11 +140,11 @@ impl SessionLock {
             words.push(UNRECORDED.to_string());
         }
         // Over what stands there: on a full disk there may be no room for a file that was emptied.
-        let width = self.file.metadata()?.len().saturating_sub(1).min(MAX_TEXT) as usize;
-        let text = format!("{:<width$}\n", words.join(" "));
+        let text = format!("{}\n", words.join(" "));
+        let before = self.file.metadata()?.len().min(MAX_TEXT) as usize;
         self.file.rewind()?;
         // At once, so that nobody reads a part of it.
-        self.file.write_all(text.as_bytes())?;
+        self.file.write_all(format!("{text:<before$}").as_bytes())?;
         self.file.set_len(text.len() as u64)
     }
 
