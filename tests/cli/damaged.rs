@@ -14,7 +14,7 @@ use crate::journal::{at_work, goes_on_and_repeats_nothing, path, wait_for_calls}
 use crate::support::Home;
 use crate::{LIMIT, bash, quiet, refused, scripted, step};
 
-const GARBAGE: [u8; 50_000] = [b'x'; 50_000];
+static GARBAGE: [u8; 50_000] = [b'x'; 50_000];
 
 /// A session that was killed, and a database in which nothing can be read.
 fn killed_and_garbage() -> Home {

@@ -56,6 +56,8 @@ pub(super) struct Made {
     /// is not known which message it was.
     pub taken: BTreeSet<i64>,
     pub said: BTreeMap<String, Vec<(i64, Entry)>>,
+    /// The rows of the entries, by their tips.
+    written: HashMap<Tip, i64>,
 }
 
 /// By their ids, so that what a fork goes on from comes before it.
@@ -67,7 +69,6 @@ pub(super) fn make(
     progress: &mut Progress<'_>,
 ) -> Result<Made, StoreError> {
     let mut made = Made::default();
-    let mut written: HashMap<Tip, i64> = HashMap::new();
     for (id, known) in sessions {
         let Some(plan) = plan(found, sources, id, known) else {
             continue;
@@ -76,17 +77,8 @@ pub(super) fn make(
         if plan.chain.is_empty() {
             continue;
         }
-        let begin = begin(known, &plan, sessions, &made, &written);
-        let head = record(
-            tx,
-            found,
-            known,
-            &plan,
-            begin,
-            &mut written,
-            &mut made,
-            progress,
-        )?;
+        let begin = begin(known, &plan, sessions, &made);
+        let head = record(tx, found, known, &plan, begin, &mut made, progress)?;
         if let Some((_, row)) = &known.row {
             set_as_before(tx, row, &head, plan.is_as_row)?;
         }
@@ -199,13 +191,7 @@ struct Begin {
     row: Option<i64>,
 }
 
-fn begin(
-    known: &Known,
-    plan: &Plan,
-    sessions: &BTreeMap<String, Known>,
-    made: &Made,
-    written: &HashMap<Tip, i64>,
-) -> Begin {
+fn begin(known: &Known, plan: &Plan, sessions: &BTreeMap<String, Known>, made: &Made) -> Begin {
     let alone = Begin {
         from: None,
         row: None,
@@ -228,7 +214,7 @@ fn begin(
     let tip = usize::try_from(seq)
         .ok()
         .and_then(|seq| plan.chain.get(seq));
-    let row = tip.and_then(|tip| written.get(tip));
+    let row = tip.and_then(|tip| made.written.get(tip));
     match (made.keys.get(&parent), row) {
         (Some((key, _)), Some(row)) => Begin {
             from: Some((*key, seq)),
@@ -245,7 +231,6 @@ fn record(
     known: &Known,
     plan: &Plan,
     begin: Begin,
-    written: &mut HashMap<Tip, i64>,
     made: &mut Made,
     progress: &mut Progress<'_>,
 ) -> Result<Head, StoreError> {
@@ -303,7 +288,7 @@ fn record(
             )));
         }
         if let Some(row) = head.row {
-            written.entry(*tip).or_insert(row);
+            made.written.entry(*tip).or_insert(row);
         }
         made.entries += 1;
         progress.so_far(|| count(made.entries, "entry"));
