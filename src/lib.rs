@@ -33,6 +33,15 @@
 //! ([`tools::prepare`], or a run folder of [`command`]), recorded as `Started` with its guard, done, and recorded as `Finished`. Then
 //! the model is asked again, until it calls nothing more.
 //!
+//! # From another process
+//!
+//! Words, a stop, a pause, a verdict or another model may come from another process
+//! ([`session::Order`], `rewake send`, `allow`, …). They are rows of the store: words of the inbox,
+//! all else a [`core::signal::Signal`]. The engine looks for them between two steps, beside a step
+//! and while it waits, and turns each into the entry that it becomes, in the transaction that
+//! deletes its row. A question is recorded (`Asked`) before a person is asked, so any process can
+//! show it and answer it.
+//!
 //! # One key press
 //!
 //! With a screen the same engine runs on a thread of its own ([`ui::live`]). A key is bytes
@@ -92,7 +101,7 @@
 //! | [`tools`] | one file for each tool, with all that is known of it; what the model reads of it is in `assets/tools` |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
-//! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks; trees and contents of files |
+//! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
 //! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
 //! | [`workspace`] | where "here" is, and whether git may look at it; its [files](workspace::files) as they are now; AGENTS.md; skills; custom commands |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |

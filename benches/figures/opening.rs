@@ -131,6 +131,7 @@ fn entries(context: Context) -> Vec<Entry> {
         images: Vec::new(),
         via: Via::Prompt,
         command: None,
+        origin: None,
     }];
     // First and last entry of each exchange that is in the context.
     let mut exchanges = VecDeque::from([(1, 1)]);

@@ -112,6 +112,7 @@ fn conversation() -> Vec<Record> {
             images: Vec::new(),
             via: Via::Prompt,
             command: None,
+            origin: None,
         });
         let call = Block::call("bash", r#"{"command":"cargo test --all"}"#);
         let words = Block::text(markdown(&mut noise, ANSWER_LINES));

@@ -17,11 +17,13 @@ use super::diff::Range;
 use super::doctor::Asked;
 use super::gc::Wanted;
 use super::rewind::{At, RewindArgs};
+use super::steer_args::{self, SendArgs, SetArgs, Steer};
+use super::values;
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
-use crate::core::choice::Effort;
-use crate::core::entry::Mode;
+use crate::core::entry::{CallId, Mode, Verdict};
 use crate::core::text::nearest;
+use crate::headless::Ask;
 use crate::session::export::{Format, Replace};
 
 const EXAMPLES: &str = "\
@@ -35,6 +37,8 @@ Examples:
   rewake -p -r ID --fork-session \"...\"  try another way in a copy of a session
   rewake -p \"...\" --json-schema FILE    the answer as JSON that fits a schema
   rewake -p -m ollama/qwen3 \"...\"       use a local model
+  rewake send @here \"use tabs\"          say something to an agent at work; rewake asks,
+                                        allow, deny, pause, go, stop and set steer it
   rewake demo                           see it survive a kill: no key, no network
 
 Exit codes:
@@ -107,16 +111,23 @@ struct RunArgs {
     #[arg(long, value_name = "FILE|JSON", requires = "print")]
     json_schema: Option<String>,
 
+    /// With -p: what becomes of what would ask: deny, wait, or wait=30m for so long at most
+    ///
+    /// wait: it is asked, and `rewake allow` or `rewake deny` answers from another process. When
+    /// the time is over it exits with 75, and the question stays open.
+    #[arg(long, value_name = "WHAT", requires = "print")]
+    ask: Option<Ask>,
+
     /// The model, as provider/model
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
 
     /// How hard the model is to think: none, minimal, low, medium, high, xhigh, max
-    #[arg(long, value_name = "EFFORT", value_parser = effort())]
+    #[arg(long, value_name = "EFFORT", value_parser = values::effort())]
     effort: Option<String>,
 
     /// What runs without asking
-    #[arg(long, value_name = "MODE", value_parser = mode())]
+    #[arg(long, value_name = "MODE", value_parser = values::mode())]
     permission_mode: Option<String>,
 
     /// Ask nothing: the same as --permission-mode bypassPermissions; deny rules still hold
@@ -243,6 +254,50 @@ enum Command {
         #[arg(long, requires = "output")]
         force: bool,
     },
+    /// Say something to a session, also one in which an agent works
+    Send(SendArgs),
+    /// Stop what a session is at
+    Stop {
+        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        id: String,
+    },
+    /// Pause a session: what was begun ends, and nothing more is begun, also after a restart
+    Pause {
+        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        id: String,
+    },
+    /// Lift a pause, a limit, a failure or a crash loop of a session
+    Go {
+        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        id: String,
+    },
+    /// Give a session another model, mode, effort or temperature, or limits, from its next step on
+    Set(SetArgs),
+    /// List what sessions ask: the whole command or change, and how it is answered
+    Asks {
+        /// Go on, and print each new question
+        #[arg(long)]
+        watch: bool,
+        /// As a JSON array; with --watch as one JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Allow a call that a session asks about, this once
+    Allow {
+        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        id: String,
+        /// As `rewake asks` shows it; needed when several things are asked
+        #[arg(value_name = "CALL")]
+        call: Option<CallId>,
+    },
+    /// Deny a call that a session asks about
+    Deny {
+        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        id: String,
+        /// The CALL, as `rewake asks` shows it, and why: the model reads it
+        #[arg(value_name = "CALL|WHY", num_args = 0..=2)]
+        rest: Vec<String>,
+    },
     /// List the commands that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
         #[command(subcommand)]
@@ -295,7 +350,7 @@ enum Command {
     /// Run one command in the sandbox that commands of the model get
     Sandbox {
         /// What the command may do
-        #[arg(long, value_name = "LEVEL", default_value = "workspace", value_parser = access())]
+        #[arg(long, value_name = "LEVEL", default_value = "workspace", value_parser = values::access())]
         access: String,
         /// Act as if the kernel lacked something: abi=N, no-namespaces, no-network, no-pid
         #[arg(long, value_name = "WHAT", hide = true, default_value = "")]
@@ -349,18 +404,6 @@ pub(crate) enum OutputFormat {
     StreamJson,
 }
 
-fn access() -> clap::builder::PossibleValuesParser {
-    Access::ALL.map(Access::name).into()
-}
-
-fn effort() -> clap::builder::PossibleValuesParser {
-    Effort::ALL.map(Effort::name).into()
-}
-
-fn mode() -> clap::builder::PossibleValuesParser {
-    Mode::ALL.map(Mode::name).into()
-}
-
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Invocation {
@@ -406,6 +449,7 @@ pub(crate) enum Invocation {
         file: Option<PathBuf>,
         replace: Replace,
     },
+    Steer(Steer),
     Ps,
     /// Ends a running command.
     PsStop {
@@ -464,6 +508,8 @@ pub(crate) struct Run {
     pub plain: bool,
     /// The schema that the answer has to fit: a file or JSON.
     pub json_schema: Option<String>,
+    /// Without a screen: what becomes of what would ask.
+    pub ask: Ask,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -603,6 +649,18 @@ impl Cli {
                 file: output,
                 replace: if force { Replace::Yes } else { Replace::No },
             },
+            Command::Send(args) => Invocation::Steer(Steer::Send(args)),
+            Command::Stop { id } => Invocation::Steer(Steer::Stop { id }),
+            Command::Pause { id } => Invocation::Steer(Steer::Pause { id }),
+            Command::Go { id } => Invocation::Steer(Steer::Go { id }),
+            Command::Set(args) => Invocation::Steer(Steer::Set(args)),
+            Command::Asks { watch, json } => Invocation::Steer(Steer::Asks { watch, json }),
+            Command::Allow { id, call } => Invocation::Steer(Steer::Answer {
+                id,
+                call,
+                verdict: Verdict::Allow,
+            }),
+            Command::Deny { id, rest } => Invocation::Steer(denied(id, rest)?),
             Command::Ps { action: None } => Invocation::Ps,
             Command::Ps {
                 action: Some(PsAction::Stop { run }),
@@ -666,6 +724,14 @@ impl Command {
             Command::Dismiss { .. } => "dismiss",
             Command::Compact { .. } => "compact",
             Command::Export { .. } => "export",
+            Command::Send(_) => "send",
+            Command::Stop { .. } => "stop",
+            Command::Pause { .. } => "pause",
+            Command::Go { .. } => "go",
+            Command::Set(_) => "set",
+            Command::Asks { .. } => "asks",
+            Command::Allow { .. } => "allow",
+            Command::Deny { .. } => "deny",
             Command::Ps { .. } => "ps",
             Command::Models { .. } => "models",
             Command::Stats { .. } => "stats",
@@ -681,6 +747,24 @@ impl Command {
     }
 }
 
+/// `deny ID`, `deny ID 12.0`, `deny ID "why"` and `deny ID 12.0 "why"`.
+fn denied(id: String, rest: Vec<String>) -> Result<Steer, clap::Error> {
+    let mut rest = rest.into_iter().peekable();
+    let call = rest.next_if(|word| word.parse::<CallId>().is_ok());
+    let call = call.and_then(|word| word.parse().ok());
+    let reason = rest.next();
+    match rest.next() {
+        Some(more) => Err(conflict(format!(
+            "the reason is one argument, and {more:?} is another: quote the whole reason"
+        ))),
+        None => Ok(Steer::Answer {
+            id,
+            call,
+            verdict: steer_args::denial(reason),
+        }),
+    }
+}
+
 /// The first argument that only a run has a use for.
 fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
     let given = [
@@ -688,6 +772,7 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
         (run.continue_, "--continue"),
         (run.resume.is_some(), "--resume"),
         (run.json_schema.is_some(), "--json-schema"),
+        (run.ask.is_some(), "--ask"),
         (run.model.is_some(), "--model"),
         (run.effort.is_some(), "--effort"),
         (run.permission_mode.is_some(), "--permission-mode"),
@@ -771,6 +856,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         no_mouse: args.no_mouse,
         plain: args.plain,
         json_schema: args.json_schema,
+        ask: args.ask.unwrap_or_default(),
     })
 }
 
@@ -791,8 +877,19 @@ fn prompts_bound(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             bound.push(arg);
         }
     }
+    // `-p -c go`: without a session to steer it is what is said.
+    let prints = |arg: &OsString| arg == "-p" || arg == "--print";
+    if options
+        && bound.iter().any(prints)
+        && let Some(last) = bound.pop_if(|last| STEERING.iter().any(|name| last == name))
+    {
+        bound.extend(["--".into(), last]);
+    }
     bound
 }
+
+/// Subcommands that are words of a prompt, too, where no session is named behind them.
+const STEERING: [&str; 7] = ["send", "stop", "pause", "go", "set", "allow", "deny"];
 
 fn is_hyphenated_text(arg: &OsString) -> bool {
     match arg.as_encoded_bytes() {
@@ -841,6 +938,7 @@ mod tests {
             no_mouse: false,
             plain: false,
             json_schema: None,
+            ask: Ask::Deny,
         })
     }
 
@@ -915,6 +1013,13 @@ mod tests {
                 Session::New,
             ),
             ("-C /tmp -m a/b x", Some("x"), None, Session::New),
+            ("-p -c go", Some("go"), Some(Text), newest(false)),
+            (
+                "-p --output-format json go",
+                Some("go"),
+                Some(Json),
+                Session::New,
+            ),
         ];
         for (argv, prompt, headless, session) in table {
             assert_eq!(meant(argv), a_run(prompt, headless, session), "{argv}");
@@ -985,6 +1090,22 @@ mod tests {
                     file: Some("out.json".into()),
                     replace: Replace::Yes,
                 },
+            ),
+            (
+                "go @here",
+                Invocation::Steer(Steer::Go {
+                    id: "@here".to_string(),
+                }),
+            ),
+            (
+                "deny 0197 3.1 'not this'",
+                Invocation::Steer(Steer::Answer {
+                    id: id(),
+                    call: Some(CallId { reply: 3, index: 1 }),
+                    verdict: Verdict::Deny {
+                        reason: "the user said no: not this".to_string(),
+                    },
+                }),
             ),
             ("ps", Invocation::Ps),
             ("ps stop 0197", Invocation::PsStop { run: id() }),
@@ -1088,7 +1209,7 @@ mod tests {
 
     #[test]
     fn any_other_word_is_a_prompt_and_so_is_one_that_is_said_to_be() {
-        for argv in ["hey", "go", "refactor", "test", "'histroy of it'"] {
+        for argv in ["hey", "fix", "refactor", "test", "'histroy of it'"] {
             let word = argv.trim_matches('\'');
             assert_eq!(meant(argv), a_run(Some(word), None, Session::New));
         }

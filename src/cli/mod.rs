@@ -6,6 +6,7 @@
 pub(crate) mod args;
 mod compact;
 mod completion;
+mod confirm;
 mod demo;
 mod diff;
 mod dismiss;
@@ -26,9 +27,12 @@ mod run;
 mod sandbox;
 mod show;
 mod stats;
+mod steer;
+mod steer_args;
 mod table;
 mod time;
 mod trust;
+mod values;
 
 use tracing_appender::non_blocking::WorkerGuard;
 
@@ -73,6 +77,12 @@ fn usage(error: &clap::Error) -> u8 {
         && let Some(meant) = args::meant(std::env::args_os())
     {
         note(&format!("hint: did you mean {meant:?}?"));
+    }
+    if error.kind() == clap::error::ErrorKind::MissingRequiredArgument
+        && let [_, word] = &std::env::args_os().collect::<Vec<_>>()[..]
+    {
+        let word = word.to_string_lossy();
+        note(&format!("hint: to send it as a prompt: rewake -- {word}"));
     }
     u8::try_from(code).unwrap_or(exit::USAGE)
 }
@@ -157,6 +167,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
             project,
             json,
         } => stats::run(ctx, since.as_deref(), project.as_deref(), json),
+        Invocation::Steer(steer) => steer::run(ctx, steer),
         Invocation::Ps => ps::list(ctx),
         Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }

@@ -45,6 +45,9 @@ use crate::store::now_ms;
 /// The hidden first argument. The second is the run folder.
 pub const WORD: &str = "__keep";
 
+/// Set for each command of a keeper: the name of its run.
+pub const RUN_ENV: &str = "REWAKE_RUN";
+
 /// How long the output of a command is read on when its shell has exited.
 const DRAIN: Duration = Duration::from_millis(200);
 
@@ -184,6 +187,7 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
     };
     let spawned = command
         .current_dir(&spec.folder)
+        .env(RUN_ENV, folder.path().file_name().unwrap_or_default())
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(writer.try_clone().map_err(failed)?)

@@ -62,6 +62,7 @@
 
 mod confined;
 mod folder;
+mod inside;
 pub mod keeper;
 pub mod limited;
 mod look;
@@ -73,6 +74,7 @@ mod spec;
 mod status;
 
 pub use confined::Aftermath;
+pub use inside::is_below_keeper;
 pub use look::{Ended, NOT_HELD};
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, hear_of_children, own_exe};

@@ -109,6 +109,12 @@ pub(super) fn started(_pid: u32) -> Option<u64> {
     None
 }
 
+/// The process that started this one, or took it over from there.
+#[cfg(target_os = "linux")]
+pub(super) fn parent(pid: u32) -> Option<u32> {
+    Stat::of(pid).map(|stat| stat.parent)
+}
+
 /// The groups that are alive of what a dead keeper started.
 #[cfg(target_os = "linux")]
 pub(super) fn left_behind(begun: &Begun) -> Vec<u32> {
@@ -146,6 +152,7 @@ pub(super) fn left_behind(begun: &Begun) -> Vec<u32> {
 #[cfg(target_os = "linux")]
 struct Stat {
     state: char,
+    parent: u32,
     group: u32,
     session: u32,
     start: u64,
@@ -163,7 +170,8 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         Some(Stat {
             state: fields.next()?.chars().next()?,
-            group: fields.nth(1)?.parse().ok()?,
+            parent: fields.next()?.parse().ok()?,
+            group: fields.next()?.parse().ok()?,
             session: fields.next()?.parse().ok()?,
             start: fields.nth(15)?.parse().ok()?,
         })
@@ -182,7 +190,8 @@ mod tests {
     fn a_program_may_be_named_as_it_likes() {
         let line = "42 (a) b (c) S 1 40 39 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2";
         let stat = Stat::parse(line).unwrap();
-        assert_eq!((stat.group, stat.session, stat.start), (40, 39, 98765));
+        assert_eq!((stat.parent, stat.group), (1, 40));
+        assert_eq!((stat.session, stat.start), (39, 98765));
         assert!(stat.is_alive());
         assert!(Stat::parse("42 (a").is_none());
     }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::access::Access;
 
 pub use call::{By, CallId, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
-pub use choice::{Choice, FallbackModel, Mode, Unfit};
+pub use choice::{Choice, FallbackModel, Mode, RunLimits, Unfit};
 pub use content::{BlobRef, Block, Image, Layers, StopReason, ToolSpec, UsedCommand, Via};
 pub use kept::{Kept, KeptWhy, MAX_KEPT};
 pub use plan::{Plan, PlanStep, StepState};
@@ -79,6 +79,9 @@ pub enum Entry {
         /// The command that stands for the words. `None`: they are as they were typed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<UsedCommand>,
+        /// Which signal they came with: `cli`. `None`: they were said where the session runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
     },
     /// One whole answer of the model. A stream that was cut is never one.
     Replied {
@@ -96,6 +99,23 @@ pub enum Entry {
         /// What the request had, about: what tokens are learnt from.
         #[serde(default)]
         asked_bytes: u64,
+    },
+    /// A person is asked about a call: other processes see the question here. One about the same
+    /// call that follows replaces it.
+    Asked {
+        /// The call that is asked about.
+        call: CallId,
+        /// What the call does that needs a person.
+        why: String,
+        /// The rule that "always" would add.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<String>,
+        /// Of a command: how far it would reach.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        access: Option<Access>,
+        /// Of a call that is about a path: where that leads.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<String>,
     },
     /// A person's or a hook's verdict. One that follows from a rule is derived, not stored.
     Decided {
@@ -115,6 +135,9 @@ pub enum Entry {
         /// The rule that is allowed with it for the rest of this session, as written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
+        /// Which signal it came with. `None`: it was given where the session runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
     },
     /// About to act: all that is needed to settle the call after a crash.
     Started {
@@ -143,6 +166,21 @@ pub enum Entry {
         /// What the model had said so far; it is sent back as the model's own words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
+        /// Which signal it came with. `None`: it was asked for where the session runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
+    },
+    /// A person paused the session: what was begun ends, and nothing more is begun.
+    Paused {
+        /// As that of `Stopped`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
+    },
+    /// A person lifted the pause.
+    Lifted {
+        /// As that of `Stopped`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
     },
     /// The model call failed for good. The user is told; the agent waits.
     Failed {
@@ -269,7 +307,7 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         told: Option<String>,
     },
-    /// Another model, mode, effort or temperature from here on.
+    /// Another model, mode, effort or temperature, or other limits, from here on.
     Chose(Choice),
     /// A shell command of the user (`!`) is about to be begun. Its end is a `Noted` that names
     /// this entry.
@@ -470,6 +508,21 @@ pub struct ForkPoint {
 }
 
 impl Entry {
+    /// The same with the signal that it came with, where an entry of its kind says that.
+    pub fn from(mut self, signal: &str) -> Entry {
+        let origin = match &mut self {
+            Entry::Said { origin, .. }
+            | Entry::Decided { origin, .. }
+            | Entry::Stopped { origin, .. }
+            | Entry::Paused { origin }
+            | Entry::Lifted { origin }
+            | Entry::Chose(Choice { origin, .. }) => origin,
+            _ => return self,
+        };
+        *origin = Some(signal.to_string());
+        self
+    }
+
     /// What the user typed: the words, or the command that stands for them.
     pub fn typed(&self) -> Option<Cow<'_, str>> {
         match self {
@@ -489,10 +542,13 @@ impl Entry {
             Entry::Rendered { .. } => "rendered",
             Entry::Said { .. } => "said",
             Entry::Replied { .. } => "replied",
+            Entry::Asked { .. } => "asked",
             Entry::Decided { .. } => "decided",
             Entry::Started { .. } => "started",
             Entry::Finished { .. } => "finished",
             Entry::Stopped { .. } => "stopped",
+            Entry::Paused { .. } => "paused",
+            Entry::Lifted { .. } => "lifted",
             Entry::Failed { .. } => "failed",
             Entry::Noted { .. } => "noted",
             Entry::Compacted { .. } => "closed",

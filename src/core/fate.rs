@@ -53,7 +53,10 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     match decision {
         Decision::Allow => Fate::Run { access },
         Decision::Deny { reason } => denied(reason),
-        Decision::Ask { why, rule } if policy.interactive => Fate::Ask { why, rule, access },
+        // Who was asked may answer later, and from elsewhere.
+        Decision::Ask { why, rule } if policy.interactive || open.asked.is_some() => {
+            Fate::Ask { why, rule, access }
+        }
         Decision::Ask { why, .. } => denied(format!(
             "{why}, and nobody is there to be asked; do without it, or say what is needed"
         )),

@@ -61,6 +61,7 @@ mod tests {
                 images: Vec::new(),
                 via: Via::Prompt,
                 command: None,
+                origin: None,
             },
         );
     }

@@ -7,6 +7,7 @@ use super::entry::{CallId, Seq};
 use super::exchange::{self, Range};
 use super::fate::{Fate, fate};
 use super::limits::Count;
+use super::run_limits;
 use super::settings::Policy;
 use super::state::{OpenCall, State};
 use super::structured::Standing;
@@ -109,6 +110,12 @@ pub enum Why {
     Halted,
     /// Too many starts came to nothing; a person lifts it.
     CrashLoop,
+    /// A person paused it; a person lifts it.
+    Paused,
+    /// A person was asked, and this start has none: the question stays open.
+    Asked,
+    /// A limit of answers or of cost is reached; a person lifts it.
+    Limit,
     /// The number of answers for one message is used up.
     Turns,
     /// The model's answers cannot be used.
@@ -126,6 +133,9 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
     // A person asked for it, whatever else waits for one.
     if state.restoring.is_some() && rest != Some(Why::CrashLoop) {
         return Step::Restore;
+    }
+    if rest == Some(Why::Paused) {
+        return next_in_pause(state, pending);
     }
     if pending.waits_for_person {
         let asked_for = asked_for(state, pending).filter(|_| rest != Some(Why::CrashLoop));
@@ -147,10 +157,24 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
     }
 }
 
+/// What was begun ends, and is recorded. The rest waits.
+fn next_in_pause(state: &State, pending: &Pending) -> Step {
+    if let Some(begun) = state.first_begun() {
+        return Step::Settle(begun.call.id);
+    }
+    match pending.user_ended {
+        Some(entry) if state.first_open().is_none() => Step::ReportUserEnd(entry),
+        _ => Step::Wait(Why::Paused),
+    }
+}
+
 /// Why nothing more is done without a person, as far as the log says.
 pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
     if state.restarts >= MAX_RESTARTS {
         return Some(Why::CrashLoop);
+    }
+    if state.paused {
+        return Some(Why::Paused);
     }
     if state.first_open().is_some() || state.restoring.is_some() {
         return None;
@@ -170,7 +194,10 @@ pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
         return Some(Why::Nonsense);
     }
     let used_up = policy.max_turns.is_some_and(|max| state.turns >= max);
-    used_up.then_some(Why::Turns)
+    if used_up {
+        return Some(Why::Turns);
+    }
+    run_limits::reached(state, policy).map(|_| Why::Limit)
 }
 
 fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
@@ -179,14 +206,22 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
         return Step::Settle(id);
     }
     match fate(state, policy, open) {
-        Fate::Ask { .. } => Step::Ask(id),
+        Fate::Ask { .. } => ask(policy, id),
         Fate::Close(_) => Step::Close(id),
         Fate::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
         // Whoever answers knows all that the answer of the model wants.
         Fate::Run { .. } => match first_question(state, policy) {
-            Some(id) => Step::Ask(id),
+            Some(id) => ask(policy, id),
             None => Step::Run(batch(state, policy, open)),
         },
+    }
+}
+
+/// A question that an earlier start asked is nothing that this one may answer.
+fn ask(policy: &Policy, call: CallId) -> Step {
+    match policy.interactive {
+        true => Step::Ask(call),
+        false => Step::Wait(Why::Asked),
     }
 }
 

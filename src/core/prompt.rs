@@ -234,7 +234,9 @@ impl Messages {
                 Some(line) => self.freed(*call, outcome, line),
                 None => self.result(record.seq, *call, outcome, refused),
             },
-            Entry::Stopped { draft: Some(draft) } => {
+            Entry::Stopped {
+                draft: Some(draft), ..
+            } => {
                 self.flush();
                 self.push(
                     Role::Assistant,

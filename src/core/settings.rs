@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::budget::Budget;
+use super::entry::Usage;
 use super::permission::Permission;
 use super::policy::Judgement;
 use super::state::State;
@@ -24,7 +25,12 @@ pub struct Policy {
     pub budget: Budgeting,
     /// When the context is compacted, from the config.
     pub windows: Windows,
+    /// US dollars for one request of a model. `None`: its price is not known.
+    pub price: Pricing,
 }
+
+/// What a request of `provider/model` cost.
+pub type Pricing = Arc<dyn Fn(&str, &Usage) -> Option<f64> + Send + Sync>;
 
 /// What a model has room for, with what the session learnt of its limit (tokens) and of its
 /// bytes per token.

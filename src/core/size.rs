@@ -68,7 +68,7 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
         Entry::Noted { text: noted, .. } => text(noted.len()),
         Entry::Restored { .. } => text(rewind::told(&record.entry).map_or(0, |t| t.len())),
         Entry::Checked { told, .. } => text(told.as_ref().map_or(0, String::len)),
-        Entry::Stopped { draft } => text(draft.as_ref().map_or(0, String::len)),
+        Entry::Stopped { draft, .. } => text(draft.as_ref().map_or(0, String::len)),
         _ => 0,
     }
 }

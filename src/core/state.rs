@@ -15,8 +15,8 @@ use super::ending::{self, Ending};
 use super::entry::Choice;
 use super::entry::{
     About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, FreedResult, Guard, Kept, Layers,
-    Mode, Outcome, Plan, Record, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit, Usage,
-    Verdict,
+    Mode, Outcome, Plan, Record, RunLimits, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit,
+    Usage, Verdict,
 };
 use super::exchange;
 use super::freed::Freed;
@@ -94,6 +94,12 @@ pub struct State {
     pub owed: bool,
     /// Why nothing more is done without a person. `None`: nothing halts it.
     pub halted: Option<Halt>,
+    /// A person paused it: nothing more is begun until one lifts that.
+    pub paused: bool,
+    /// Where it pauses by itself.
+    pub run_limits: RunLimits,
+    /// The place of the entry with which the last process took it up.
+    pub taken_up: Seq,
     /// Starts in a row that brought nothing forward.
     pub restarts: u32,
     /// Answers since the user last spoke, or since this start.
@@ -116,6 +122,8 @@ pub struct State {
     pub usage: Usage,
     /// Of that, for summaries and notes.
     pub summarising: Usage,
+    /// What each model was asked for, request by request: prices depend on the length of each.
+    pub spent: BTreeMap<String, Vec<Usage>>,
     /// Answers of the model in the whole session.
     pub replies: u64,
     /// Finished calls in the whole session.
@@ -178,6 +186,8 @@ pub struct OpenCall {
     pub call: ToolCall,
     /// The answer was cut by the output limit inside this call.
     pub cut: bool,
+    /// What a person was asked about it last.
+    pub asked: Option<Asked>,
     /// A person's or a hook's verdict. `None`: the rules decide.
     pub decided: Option<Verdict>,
     /// The access that a person allowed.
@@ -192,6 +202,19 @@ pub struct OpenCall {
     pub finished: bool,
     /// That result says that it was refused or failed.
     pub failed: bool,
+}
+
+/// A question about a call, as `Entry::Asked` has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The place of its entry: which question a verdict is about.
+    pub seq: Seq,
+    /// When it was asked first in this form: UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    pub why: String,
+    pub rule: Option<String>,
+    pub access: Option<Access>,
+    pub at: Option<String>,
 }
 
 /// What the agent was halted by.
@@ -263,6 +286,9 @@ impl State {
             calls: Vec::new(),
             owed: false,
             halted: None,
+            paused: false,
+            run_limits: RunLimits::default(),
+            taken_up: 0,
             restarts: 0,
             turns: 0,
             nonsense: 0,
@@ -274,6 +300,7 @@ impl State {
             plan_at: None,
             usage: Usage::default(),
             summarising: Usage::default(),
+            spent: BTreeMap::new(),
             replies: 0,
             finished: 0,
             forked_from: None,
@@ -330,6 +357,20 @@ impl State {
     /// A call of the last answer by its id. `None` for calls of earlier answers.
     pub fn call(&self, id: CallId) -> Option<&OpenCall> {
         self.calls.iter().find(|c| c.call.id == id)
+    }
+
+    /// The questions that wait for a person, as far as the log says.
+    pub fn questions(&self) -> impl Iterator<Item = (&OpenCall, &Asked)> {
+        let is_open = |c: &&OpenCall| !c.finished && c.guard.is_none() && c.decided.is_none();
+        let open = self.calls.iter().filter(is_open);
+        open.filter_map(|c| Some((c, c.asked.as_ref()?)))
+            .filter(|_| !self.is_stopped())
+    }
+
+    /// The first call that was begun and has no result.
+    pub fn first_begun(&self) -> Option<&OpenCall> {
+        let begun = |c: &&OpenCall| c.guard.is_some() && !c.finished;
+        self.calls.iter().find(begun)
     }
 
     /// A call with an effect was begun and has no result, or a command runs in the background.
@@ -480,6 +521,8 @@ impl State {
                 Entry::Restored { .. }
                 | Entry::Chose(_)
                 | Entry::Stopped { .. }
+                | Entry::Paused { .. }
+                | Entry::Lifted { .. }
                 | Entry::Saved { .. }
                 | Entry::Named { .. }
                 | Entry::Titled { .. }
@@ -488,6 +531,8 @@ impl State {
                 | Entry::Resumed { .. } => Ok(()),
                 _ => Err("the files are being set back".into()),
             },
+            Entry::Paused { .. } if self.paused => Err("it is paused already".into()),
+            Entry::Lifted { .. } if !self.paused => Err("it is not paused".into()),
             Entry::Restored { .. } => Err("no files are being set back".into()),
             Entry::Restoring { .. } => self.no_open_call(),
             Entry::Said { .. } | Entry::Rendered { .. } => self.no_open_call(),
@@ -546,7 +591,7 @@ impl State {
                 unfit,
                 told,
             } => self.may_check(*answer, unfit.is_some(), told.is_some()),
-            Entry::Decided { call, .. } => {
+            Entry::Asked { call, .. } | Entry::Decided { call, .. } => {
                 let open = self.open_call(*call)?;
                 if open.guard.is_some() {
                     return Err(format!("call {call} was begun before it was decided"));
@@ -563,6 +608,8 @@ impl State {
                 Guard::Checked { .. } => Err("a command is not guarded by a file".into()),
             },
             Entry::Stopped { .. }
+            | Entry::Paused { .. }
+            | Entry::Lifted { .. }
             | Entry::Saved { .. }
             | Entry::Forked { .. }
             | Entry::Chose(_)
@@ -678,8 +725,12 @@ impl State {
     }
 
     fn apply(&mut self, record: &Record) {
-        for (_, usage) in record.entry.spent() {
+        for (model, usage) in record.entry.spent() {
             self.usage.add(usage);
+            match self.spent.get_mut(model) {
+                Some(spent) => spent.push(*usage),
+                None => drop(self.spent.insert(model.to_string(), vec![*usage])),
+            }
         }
         if changes_the_context(&record.entry) {
             self.counts.begin_again();
@@ -708,6 +759,7 @@ impl State {
                 self.model = model.clone();
                 self.mode = *mode;
                 self.layers = layers.clone();
+                self.taken_up = record.seq;
             }
             Entry::Rendered { version, layers } => {
                 self.version = version.clone();
@@ -752,6 +804,23 @@ impl State {
                 );
                 self.keep(record);
             }
+            Entry::Asked {
+                call,
+                why,
+                rule,
+                access,
+                at,
+            } => {
+                let asked = Asked {
+                    seq: record.seq,
+                    at_ms: record.at_ms,
+                    why: why.clone(),
+                    rule: rule.clone(),
+                    access: *access,
+                    at: at.clone(),
+                };
+                self.on_call(*call, |open| open.asked = Some(asked));
+            }
             Entry::Decided {
                 call,
                 verdict,
@@ -759,6 +828,7 @@ impl State {
                 at,
                 rule,
                 by: _,
+                origin: _,
             } => {
                 self.on_call(*call, |open| {
                     open.decided = Some(verdict.clone());
@@ -827,7 +897,17 @@ impl State {
             }
             Entry::Stopped { .. } => {
                 self.halted = Some(Halt::Stopped);
+                self.paused = false;
                 self.keep(record);
+            }
+            // What the next start owes is to wait: that it came to rest is no crash.
+            Entry::Paused { .. } => {
+                self.paused = true;
+                self.progress();
+            }
+            Entry::Lifted { .. } => {
+                self.paused = false;
+                self.progress();
             }
             // A server that cannot be asked does not make the next start less likely to work.
             Entry::Failed { error, .. } => {
@@ -945,7 +1025,10 @@ impl State {
                     *ratio = ratio.min(seen);
                 }
             }
-            Entry::Resumed { by, .. } => self.resumed(*by),
+            Entry::Resumed { by, .. } => {
+                self.taken_up = record.seq;
+                self.resumed(*by);
+            }
         }
     }
 
@@ -1027,7 +1110,10 @@ impl State {
             without,
             schema,
             without_schema,
+            limits,
+            origin: _,
         } = choice;
+        self.run_limits = limits.unwrap_or(self.run_limits);
         if *without_schema {
             self.structured = None;
         }
@@ -1209,6 +1295,8 @@ impl State {
         self.user_commands.clear();
         // The other branch does it.
         self.restoring = None;
+        self.paused = false;
+        self.taken_up = record.seq;
         // They were allowed for that session.
         self.session_rules.clear();
         if self.first_open().is_some() {
@@ -1271,6 +1359,7 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
             calls.push(OpenCall {
                 call: ToolCall::new(id, name, arguments, describe),
                 cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
+                asked: None,
                 decided: None,
                 allowed_access: None,
                 asked_about: None,

@@ -315,6 +315,7 @@ mod tests {
                 images: Vec::new(),
                 via: Via::Prompt,
                 command: None,
+                origin: None,
             })
         }
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::{DRAFT_INTERVAL, Engine, EngineError, Event};
+use super::signals::Heard;
+use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Write};
 use crate::core::access::Access;
-use crate::core::entry::{CallId, SaveReason};
+use crate::core::entry::{CallId, Entry, SaveReason};
 use crate::core::fate::{Fate, fate, may_fail_unasked, place_of_question};
 use crate::core::policy::Rule;
 use crate::core::tool::Class;
@@ -92,10 +93,16 @@ impl<W: World> Engine<W> {
         loop {
             let (due, report) = (self.draft.due, self.report_files);
             let held_due = self.held_due();
+            let look_due = self.signals_look.due;
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
                     if self.accept_during_step(command).await? {
+                        return Ok(None);
+                    }
+                }
+                () = sleep_until(look_due), if stoppable == Stoppable::Yes => {
+                    if self.look_for_signals().await? == Heard::DropsStep {
                         return Ok(None);
                     }
                 }
@@ -163,9 +170,7 @@ impl<W: World> Engine<W> {
         let Some(Question { why, rule, access }) = self.question(call) else {
             return Ok(());
         };
-        if let Some(at) = at {
-            self.asked_about.insert(call, at);
-        }
+        self.record_questions(call, at).await?;
         let (place, of) = place_of_question(&self.state, &self.settings.policy, call);
         let asked = Event::Asked {
             call,
@@ -176,6 +181,7 @@ impl<W: World> Engine<W> {
             of,
         };
         (self.on_event)(&self.state, asked);
+        self.begin_to_wait();
         loop {
             tokio::select! {
                 biased;
@@ -185,7 +191,7 @@ impl<W: World> Engine<W> {
                             return Ok(());
                         }
                         // Decided, or settled by another mode or other rules.
-                        if self.question(call).is_none() {
+                        if self.state.paused || self.question(call).is_none() {
                             return Ok(());
                         }
                     }
@@ -194,12 +200,61 @@ impl<W: World> Engine<W> {
                         return Ok(());
                     }
                 },
+                () = sleep_until(self.signals_look.due) => match self.look_for_signals().await? {
+                    Heard::Nothing => {}
+                    Heard::DropsStep => return Ok(()),
+                    Heard::Something if self.state.paused || self.question(call).is_none() => {
+                        return Ok(());
+                    }
+                    Heard::Something => {}
+                },
                 _ = self.timer.tick() => self.tick().await?,
                 found = self.look_behind.end(), if self.look_behind.is_running() => {
                     self.record_files(found).await?;
                 }
             }
         }
+    }
+
+    /// Records what a person is asked about, for other processes and for a verdict that comes after
+    /// a restart: this call, and the others of the answer that will be asked about.
+    async fn record_questions(
+        &mut self,
+        first: CallId,
+        leads_to: Option<PathBuf>,
+    ) -> Result<(), EngineError> {
+        let others = self.state.calls.iter().filter(|open| open.call.id != first);
+        let others = others.filter_map(|open| {
+            self.question(open.call.id)?;
+            // One that leads nowhere gets its error when it is its turn.
+            let at = self.world.leads_to(&open.call).ok()?;
+            Some((open.call.id, at))
+        });
+        let all = std::iter::once((first, leads_to)).chain(others);
+        let asked: Vec<Entry> = all
+            .filter_map(|(id, at)| self.new_question(id, at))
+            .collect();
+        match asked.is_empty() {
+            true => Ok(()),
+            false => self.record(Write::of_all(asked)).await,
+        }
+    }
+
+    /// `None`: it was asked in the same words before.
+    fn new_question(&self, call: CallId, leads_to: Option<PathBuf>) -> Option<Entry> {
+        let Question { why, rule, access } = self.question(call)?;
+        let rule = rule.map(|rule| rule.to_string());
+        let at = leads_to.map(|at| at.to_string_lossy().into_owned());
+        let is_known = self.state.call(call)?.asked.as_ref().is_some_and(|asked| {
+            (&asked.why, &asked.rule, asked.access, &asked.at) == (&why, &rule, access, &at)
+        });
+        (!is_known).then_some(Entry::Asked {
+            call,
+            why,
+            rule,
+            access,
+            at,
+        })
     }
 
     /// What can be known of a call before a person is asked about it: where it leads, and whether

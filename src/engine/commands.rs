@@ -6,8 +6,8 @@
 
 use super::{Command, Engine, EngineError, Event, Write};
 use crate::core::choice::Effort;
-use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
+use crate::core::entry::{Choice, RunLimits};
 use crate::core::fate::{Fate, fate};
 use crate::core::next::{Why, rest};
 use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};
@@ -73,9 +73,9 @@ impl<W: World> Engine<W> {
     }
 
     /// True when the step in progress is to be dropped.
-    async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
+    pub(super) async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
-            Command::Say { message, blobs } => self.send(message, &blobs)?,
+            Command::Say { message, blobs } => self.send(message, &blobs).await?,
             Command::Decide {
                 call,
                 verdict,
@@ -88,13 +88,15 @@ impl<W: World> Engine<W> {
                 return Ok(true);
             }
             Command::Choose(choice) => self.choose(choice).await?,
+            Command::Pause => self.pause().await?,
             Command::GoOn => self.go_on().await?,
+            Command::Limit(limits) => self.limit(limits).await?,
             Command::EditQueued { id, message } => self.edit_queued(id, message).await?,
             Command::KeepInput(text) => self.keep_input(text, None),
             Command::BringInput { text, from } => self.keep_input(text, Some(from)),
             Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
             Command::RunForUser { command, .. } if self.state.restoring.is_some() => {
-                let why = "the files are being set back";
+                let why = "the the files are being restored";
                 let command = &command;
                 (self.on_event)(&self.state, Event::CommandNotRun { command, why });
             }
@@ -113,8 +115,8 @@ impl<W: World> Engine<W> {
     }
 
     async fn stop(&mut self) -> Result<bool, EngineError> {
-        self.inbox_is_held = true;
-        self.compaction_wished = false;
+        self.was_stopped();
+        self.without_compaction()?;
         if self.state.is_stopped() {
             // It is in effect already.
             return Ok(false);
@@ -122,7 +124,10 @@ impl<W: World> Engine<W> {
         let waits = self.store.oldest_queued(self.head.session())?.is_some();
         if self.state.owed || self.state.first_open().is_some() || waits {
             let draft = self.draft.words();
-            let stopped = Entry::Stopped { draft };
+            let stopped = Entry::Stopped {
+                draft,
+                origin: None,
+            };
             self.record(Write::of(stopped).clearing_stream()).await?;
         }
         self.draft.reset();
@@ -156,8 +161,7 @@ impl<W: World> Engine<W> {
             // Nothing that could be allowed.
             (_, Some(Fate::Close(_))) => return Ok(()),
         };
-        let at = self.asked_about.get(&call);
-        let at = at.map(|at| at.to_string_lossy().into_owned());
+        let at = open.and_then(|open| open.asked.as_ref()?.at.clone());
         let decided = Entry::Decided {
             call,
             at: at.filter(|_| verdict == Verdict::Allow),
@@ -165,6 +169,7 @@ impl<W: World> Engine<W> {
             by: By::Person,
             access,
             rule,
+            origin: None,
         };
         match self.state.check(&decided) {
             Ok(()) => self.record(Write::of(decided)).await,
@@ -172,22 +177,51 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// What waits behind a stop is said. A failure and a crash loop are lifted, which is recorded.
+    /// What was begun goes on to its end.
+    async fn pause(&mut self) -> Result<(), EngineError> {
+        match self.state.paused {
+            true => Ok(()),
+            false => self.record(Write::of(Entry::Paused { origin: None })).await,
+        }
+    }
+
+    /// What waits behind a stop is said. A pause, a limit, a failure and a crash loop are lifted,
+    /// which is recorded.
     async fn go_on(&mut self) -> Result<(), EngineError> {
         self.waits_for_person = false;
-        let lifted = rest(&self.state, &self.settings.policy)
-            .is_some_and(|why| why != Why::Idle && !self.state.is_stopped());
-        if lifted {
-            let found = "asked to go on".to_string();
-            let resumed = Entry::Resumed {
+        let mut lifting = Vec::new();
+        if self.state.paused {
+            lifting.push(Entry::Lifted { origin: None });
+        }
+        match rest(&self.state, &self.settings.policy) {
+            None | Some(Why::Idle | Why::Paused) => {}
+            Some(Why::Limit) => lifting.push(Entry::Chose(Choice {
+                limits: Some(RunLimits::default()),
+                ..Choice::default()
+            })),
+            Some(_) if self.state.is_stopped() => {}
+            Some(_) => lifting.push(Entry::Resumed {
                 by: By::Person,
-                found,
+                found: "asked to go on".to_string(),
                 draft: None,
-            };
-            self.record(Write::of(resumed)).await?;
+            }),
+        }
+        if !lifting.is_empty() {
+            self.record(Write::of_all(lifting)).await?;
         }
         self.inbox_is_held = false;
         Ok(())
+    }
+
+    async fn limit(&mut self, limits: RunLimits) -> Result<(), EngineError> {
+        if self.state.run_limits == limits {
+            return Ok(());
+        }
+        let choice = Choice {
+            limits: Some(limits),
+            ..Choice::default()
+        };
+        self.record(Write::of(Entry::Chose(choice))).await
     }
 
     /// Only what is another is recorded.
@@ -253,7 +287,7 @@ impl<W: World> Engine<W> {
                 self.record(Write::default()).await?;
             }
             (Err(StoreError::NotFound { .. }), Some(message)) => {
-                return self.send(message, &[]);
+                return self.send(message, &[]).await;
             }
             (Err(error), _) => return Err(error.into()),
         }
@@ -271,7 +305,9 @@ impl<W: World> Engine<W> {
     }
 
     /// What stood in the input box: it is never in both places.
-    fn send(&mut self, message: Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
+    async fn send(&mut self, message: Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
+        // First: what fails is done again as a whole.
+        self.lift_for_words().await?;
         let at_ms = self.world.now_ms();
         let session = self.head.session();
         let id = self.store.send(session, &message, blobs, at_ms)?;
@@ -287,6 +323,14 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
+    /// Who says something where the session runs wants it to go on.
+    async fn lift_for_words(&mut self) -> Result<(), EngineError> {
+        match self.state.paused {
+            true => self.record(Write::of(Entry::Lifted { origin: None })).await,
+            false => Ok(()),
+        }
+    }
+
     /// It waits in the inbox, so it is not lost while a step is in progress.
     fn note(&mut self, text: String) -> Result<(), EngineError> {
         self.say(&Message {
@@ -294,6 +338,7 @@ impl<W: World> Engine<W> {
             images: Vec::new(),
             via: Via::Note,
             command: None,
+            origin: None,
         })
     }
 

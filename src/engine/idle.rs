@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use tokio::time::sleep_until;
+
+use super::signals::Heard;
 use super::{Engine, EngineError};
 use crate::core::entry::SaveReason;
 use crate::core::next::{Step, next};
@@ -27,6 +30,7 @@ impl<W: World> Engine<W> {
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut may_be_tidied = true;
         self.ask_for_title();
+        self.begin_to_wait();
         loop {
             tokio::select! {
                 biased;
@@ -36,6 +40,11 @@ impl<W: World> Engine<W> {
                         None => self.left = Some(SaveReason::Exit),
                     }
                     return Ok(());
+                }
+                () = sleep_until(self.signals_look.due) => {
+                    if self.look_for_signals().await? > Heard::Nothing {
+                        return Ok(());
+                    }
                 }
                 _ = self.timer.tick() => self.tick().await?,
                 () = self.summaries.drive(), if self.summaries.is_running() => return Ok(()),

@@ -17,6 +17,7 @@ mod idle;
 mod outside;
 mod recall;
 mod rewind;
+mod signals;
 mod steps;
 mod structured;
 mod take_in;
@@ -30,15 +31,14 @@ pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, S
 pub use rewind::{AfterPlan, Back, NotRewound, Planned, Rewind, RewindOrder, Rewinding, stopped};
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::core::access::Access;
-use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Verdict};
+use crate::core::entry::{Choice, RunLimits};
 use crate::core::next::{Step, Why, next, rest};
 use crate::core::policy::Rule;
 use crate::core::settings::{PermissionCheck, Policy};
@@ -69,8 +69,12 @@ pub enum Command {
     TakeBackRule(String),
     /// Stop what is in progress.
     Stop,
-    /// Do what waits after a stop or a failure, and lift a stop after a crash loop.
+    /// End what was begun, and begin nothing more.
+    Pause,
+    /// Do what waits after a stop, a pause or a failure, and lift a limit or a crash loop.
     GoOn,
+    /// Pause at these from here on.
+    Limit(RunLimits),
     /// Another text for a queued message; `None` takes it out. When it was said already the
     /// new text is one more message.
     EditQueued {
@@ -271,8 +275,7 @@ pub struct Engine<W> {
     rewind_wished: Option<Box<RewindOrder>>,
     /// What the store had no room for of the input box.
     unkept_input: Option<(String, Option<LeftDraft>)>,
-    /// Where the calls led that a person was asked about.
-    asked_about: BTreeMap<CallId, PathBuf>,
+    signals_look: signals::SignalsLook,
     /// Commands of the user that this process was told to give the terminal to, and how they
     /// ended. Another process's are over.
     on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
@@ -319,7 +322,7 @@ impl<W: World> Engine<W> {
             report_files: None,
             rewind_wished: None,
             unkept_input: None,
-            asked_about: BTreeMap::new(),
+            signals_look: signals::SignalsLook::new(),
             on_terminal: BTreeMap::new(),
             is_stale: false,
         }
@@ -372,6 +375,8 @@ impl<W: World> Engine<W> {
                 self.restore().await?;
             }
             self.take_commands().await?;
+            self.is_active();
+            self.hear().await?;
             if let Some(reason) = self.left {
                 return Ok(Rest::Left(reason));
             }
@@ -427,6 +432,11 @@ impl<W: World> Engine<W> {
         let first = self.held.as_ref().map_or(&write, |held| &held.write);
         let kind = first.entries.first().map_or("none", Entry::kind);
         self.world.boundary(Boundary::BeforeAppend(kind)).await;
+        let signal = self.signal_of(&write.entries);
+        let write = match &signal {
+            Some((_, Some(origin))) => write.from(origin),
+            _ => write,
+        };
         let held_ms = self.held.as_ref().map(|held| held.at_ms);
         let at_ms = held_ms.unwrap_or_else(|| self.world.now_ms());
         if let Err(illegal) = fold(&mut self.state, &write.entries, at_ms) {
@@ -448,9 +458,11 @@ impl<W: World> Engine<W> {
             entries: write.entries,
             blobs: write.blobs,
             taken: write.taken,
+            signal: signal.as_ref().map(|(id, _)| *id),
             clear: write.clear,
             tree: write.tree,
             unfinished: self.state.unfinished(),
+            asks: Some(self.state.questions().next().is_some()),
         };
         let mut busy = 0;
         let appended = loop {
@@ -469,6 +481,9 @@ impl<W: World> Engine<W> {
             }
         };
         self.held = None;
+        if let Some((id, _)) = signal {
+            self.was_obeyed(id);
+        }
         self.world.boundary(Boundary::AfterAppend(kind)).await;
         self.changed = changed;
         for record in &records {
@@ -543,6 +558,13 @@ impl Write {
             entries,
             ..Write::default()
         }
+    }
+
+    /// Its entries say which signal they came with.
+    fn from(mut self, signal: &str) -> Write {
+        let entries = self.entries.into_iter();
+        self.entries = entries.map(|entry| entry.from(signal)).collect();
+        self
     }
 
     /// This, and then `behind`, in one transaction.

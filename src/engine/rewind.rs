@@ -437,7 +437,10 @@ impl<W: World> Engine<W> {
 /// What stops a session in which something is owed.
 pub fn stopped(is_owed: bool) -> Vec<Entry> {
     match is_owed {
-        true => vec![Entry::Stopped { draft: None }],
+        true => vec![Entry::Stopped {
+            draft: None,
+            origin: None,
+        }],
         false => Vec::new(),
     }
 }

@@ -67,7 +67,6 @@ impl<W: World> Engine<W> {
         let has_images = !images.is_empty();
         let model = self.state.model.clone();
         self.draft.reset();
-        self.asked_about.clear();
         self.look_ahead();
 
         let world = Rc::clone(&self.world);

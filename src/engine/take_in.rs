@@ -46,8 +46,7 @@ impl<W: World> Engine<W> {
     /// It is asked for until it is done, or stopped.
     pub(super) async fn compact_as_asked(&mut self) -> Result<(), EngineError> {
         self.compact().await?;
-        self.compaction_wished = false;
-        Ok(())
+        self.without_compaction()
     }
 
     /// The oldest message becomes `Said`, a note `Noted`, in the transaction that deletes its
@@ -61,6 +60,7 @@ impl<W: World> Engine<W> {
             images,
             via,
             command,
+            origin,
         } = queued.message;
         let entry = match via {
             Via::Note => Entry::Noted { text, about: None },
@@ -69,6 +69,7 @@ impl<W: World> Engine<W> {
                 images,
                 via,
                 command,
+                origin,
             },
         };
         self.record(Write {

@@ -5,6 +5,7 @@
 
 mod print;
 mod signals;
+mod wait;
 
 use std::rc::Rc;
 
@@ -15,6 +16,7 @@ use crate::core::entry::{
     By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, UsedCommand, Via,
 };
 use crate::core::next::{self, Why};
+use crate::core::run_limits;
 use crate::core::state::{Halt, State};
 use crate::core::structured::Standing;
 use crate::engine::{Command, Engine, EngineError, Event, Rest};
@@ -25,6 +27,8 @@ use crate::world::machine::Machine;
 
 use print::Printer;
 pub use print::{Format, entry_line};
+pub use wait::Ask;
+use wait::Waiting;
 
 /// What is asked of a headless run.
 pub struct Task {
@@ -37,21 +41,27 @@ pub struct Task {
     pub by: By,
     /// The JSON Schema that the answer has to fit.
     pub schema: Option<Value>,
+    /// What becomes of what would ask a person.
+    pub ask: Ask,
 }
 
 /// Works until the model ends its turn, and gives the exit code.
-pub fn run(session: Session, task: Task) -> u8 {
+pub fn run(mut session: Session, task: Task) -> u8 {
+    session.settings.policy.interactive = task.ask.is_attended();
     let printer = Printer::new(task.format, &session);
+    let waiting = Waiting::new(task.ask);
     let run = Run {
         id: session.id.clone(),
         warnings: session.warnings.clone(),
         found: session.found.clone(),
         printer: Rc::clone(&printer),
+        waiting: Rc::clone(&waiting),
         task,
     };
     let (commands, inbox) = unbounded_channel();
     let on_event = move |state: &State, event: Event<'_>| {
         printer.borrow_mut().event(state, &event);
+        waiting.event(&event);
     };
     let done = drive(session, inbox, Box::new(on_event), async move |driver| {
         run.work(driver, commands).await
@@ -65,6 +75,7 @@ struct Run {
     warnings: Vec<String>,
     found: Option<ResumeReport>,
     printer: print::Shared,
+    waiting: Rc<Waiting>,
     task: Task,
 }
 
@@ -84,6 +95,7 @@ impl Run {
                 images: Vec::new(),
                 via: Via::Prompt,
                 command: self.task.command.clone(),
+                origin: None,
             })
         });
         let is_resumed = self.found.is_some();
@@ -99,7 +111,7 @@ impl Run {
         if let Some(found) = &self.found {
             note(&found.line());
             if self.task.prompt.is_none() && !found.owed {
-                note("nothing is unfinished; give a prompt to go on: rewake -p -c \"…\"");
+                note("nothing is unfinished; give a prompt to continue: rewake -p -c \"…\"");
                 let engine = &mut driver.engine;
                 // The process before may have died before it said so.
                 let result = match next::rest(engine.state(), engine.policy()) {
@@ -115,15 +127,30 @@ impl Run {
         };
         let rest = tokio::select! {
             biased;
-            never = signals::forward(commands) => match never {},
-            rest = driver.run(by) => rest,
+            never = signals::forward(commands.clone()) => match never {},
+            never = self.waiting.limit(commands) => match never {},
+            rest = self.work_and_wait(driver, by) => rest,
         };
         let engine = &mut driver.engine;
         let result = match rest {
-            Ok(rest) => run_result(engine, rest, self.printer.borrow().stop()),
+            Ok(Rest::Left(_)) if self.waiting.is_over() => waited_enough(engine.state(), &self.id),
+            Ok(rest) => run_result(engine, rest, self.printer.borrow().stop(), &self.id),
             Err(error) => return self.refused(engine.state(), &error),
         };
         self.finish(engine, result).await
+    }
+
+    /// Works, and waits where a person elsewhere is waited for.
+    async fn work_and_wait(&self, driver: &mut Driver, by: By) -> Result<Rest, EngineError> {
+        loop {
+            let rest = driver.run(by).await?;
+            match rest {
+                Rest::Waiting(why) if self.waiting.waits_at(why) => {
+                    driver.engine.idle().await?;
+                }
+                Rest::Waiting(_) | Rest::Left(_) => return Ok(rest),
+            }
+        }
     }
 
     async fn finish(&self, engine: &mut Engine<Machine>, result: RunResult) -> u8 {
@@ -139,7 +166,10 @@ impl Run {
         printer.result(engine.state(), &result);
         match &result.why {
             Some(why) if result.is_error => report::error(why, result.hint.as_deref()),
-            Some(why) => note(why),
+            Some(why) => {
+                note(why);
+                result.hint.iter().for_each(|hint| note(hint));
+            }
             None => {}
         }
         note_background(engine.state().background.len());
@@ -153,7 +183,7 @@ impl Run {
                 exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
                 _ => format!("rewake -p -c, or rewake -p -r {short}"),
             };
-            note(&format!("to go on: {how}"));
+            note(&format!("to continue: {how}"));
         }
         code
     }
@@ -168,7 +198,7 @@ impl Run {
         };
         self.printer.borrow_mut().result(state, &result);
         let code = trouble.report();
-        note(&format!("to go on: rewake -p -r {}", short_id(&self.id)));
+        note(&format!("to continue: rewake -p -r {}", short_id(&self.id)));
         code
     }
 }
@@ -200,7 +230,13 @@ impl RunResult {
     }
 }
 
-fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) -> RunResult {
+fn run_result(
+    engine: &Engine<Machine>,
+    rest: Rest,
+    stop: Option<StopReason>,
+    id: &str,
+) -> RunResult {
+    let short = short_id(id);
     match rest {
         Rest::Waiting(Why::Idle) if fitting(engine.state()).is_some() => {
             RunResult::of(exit::DONE, None)
@@ -209,13 +245,28 @@ fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) ->
         Rest::Waiting(Why::Unfit) => unfit(engine.state()),
         Rest::Waiting(Why::Turns) => RunResult::of(
             exit::RESUMABLE,
-            Some("stopped: the number of turns is used up; --max-turns gives more"),
+            Some("stopped: the limit of turns is reached; --max-turns raises it"),
         ),
+        Rest::Waiting(Why::Paused) => RunResult {
+            hint: Some(format!("rewake go {short} lifts the pause")),
+            ..RunResult::of(exit::RESUMABLE, Some("the session is paused"))
+        },
+        Rest::Waiting(Why::Asked) => question_is_open(engine.state(), id),
+        Rest::Waiting(Why::Limit) => {
+            let reached = run_limits::reached(engine.state(), engine.policy());
+            let reached = reached.map_or("a limit is reached".to_string(), |r| r.to_string());
+            RunResult {
+                hint: Some(format!(
+                    "rewake go {short} lifts it, rewake set {short} gives another"
+                )),
+                ..RunResult::of(exit::RESUMABLE, Some(&format!("paused: {reached}")))
+            }
+        }
         Rest::Waiting(Why::CrashLoop) => RunResult::of(
             exit::RESUMABLE,
             Some(
-                "crash loop: the last starts all ended without getting anywhere, so what they ran into is not \
-                 tried again by itself",
+                "crash loop: the last starts all ended without progress, so rewake does not try again by \
+                 itself",
             ),
         ),
         Rest::Waiting(Why::Nonsense) => RunResult::of(
@@ -231,8 +282,37 @@ fn run_result(engine: &Engine<Machine>, rest: Rest, stop: Option<StopReason>) ->
         Rest::Left(reason) => {
             tracing::info!(?reason, "left");
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
-            RunResult::of(code, Some("left; what runs goes on"))
+            RunResult::of(
+                code,
+                Some("ended by a signal; running commands keep running"),
+            )
         }
+    }
+}
+
+/// Nobody answered in the time that was given for it.
+fn waited_enough(state: &State, id: &str) -> RunResult {
+    match state.questions().next() {
+        Some(_) => question_is_open(state, id),
+        None => RunResult::of(exit::RESUMABLE, Some("nobody lifted the pause in time")),
+    }
+}
+
+/// The question stays open: it is answered before the next start, or in it.
+fn question_is_open(state: &State, id: &str) -> RunResult {
+    let short = short_id(id);
+    let asked = state.questions().next();
+    let asked = asked.map_or(String::new(), |(open, asked)| {
+        format!(": {}: {}", open.call.in_one_line(100), asked.why)
+    });
+    RunResult {
+        hint: Some(format!(
+            "rewake allow {short} or rewake deny {short} answers it"
+        )),
+        ..RunResult::of(
+            exit::RESUMABLE,
+            Some(&format!("a question waits for an answer{asked}")),
+        )
     }
 }
 
@@ -255,9 +335,9 @@ fn unfit(state: &State) -> RunResult {
         1 => ", and telling the model once did not help".to_string(),
         n => format!(", and telling the model {n} times did not help"),
     };
-    let why = format!("the answer does not fit its JSON Schema: {why}{told}");
+    let why = format!("the answer does not match its JSON Schema: {why}{told}");
     RunResult {
-        hint: Some("say more (rewake -p -c \"…\"), give another --json-schema with it, or take it back with /schema drop on the screen".into()),
+        hint: Some("send another message (rewake -p -c \"…\"), also with another --json-schema, or remove the schema with /schema drop on the screen".into()),
         ..RunResult::of(exit::FAILED, Some(&why))
     }
 }

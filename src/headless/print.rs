@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{RunResult, fitting, is_denied};
 use crate::core::entry::Choice;
-use crate::core::entry::{About, Block, Entry, Fact, Outcome, Record, StopReason, Usage};
+use crate::core::entry::{About, Block, CallId, Entry, Fact, Outcome, Record, StopReason, Usage};
 use crate::core::outside::with_more;
 use crate::core::state::State;
 use crate::core::structured::MAX_REPAIRS;
@@ -19,7 +19,7 @@ use crate::core::visible::visible;
 use crate::engine::{ContextChange, ContextFigures, Event, SummaryFailure};
 use crate::model::{Delta, Figures};
 use crate::report::{exit, note, raw};
-use crate::session::{Session, journal_fails};
+use crate::session::{Session, journal_fails, short_id};
 
 /// What a headless run prints on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +90,9 @@ impl Printer {
         match event {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
-            // Headless, what would ask is denied, and the prompt is all that is said.
-            Event::Asked { .. }
-            | Event::Queued(_)
+            Event::Asked { call, why, .. } => self.asked(state, *call, why),
+            // What other processes said is told when it is recorded. Nobody rewinds here.
+            Event::Queued(_)
             | Event::Requeued(_)
             | Event::Kept(_)
             | Event::InputKept(_)
@@ -104,6 +104,18 @@ impl Printer {
             Event::Context(figures) => self.context(figures),
             Event::SummaryFailed(failed) => self.summary_failed(failed),
         }
+    }
+
+    /// Nobody is here to answer: how it is done from elsewhere.
+    fn asked(&self, state: &State, call: CallId, why: &str) {
+        let what = state
+            .call(call)
+            .map_or_else(String::new, |open| open.call.in_one_line(200));
+        let short = short_id(&self.session);
+        note(&format!("asks: {what}: {why}"));
+        note(&format!(
+            "rewake allow {short} {call}, or rewake deny {short} {call} \"why\""
+        ));
     }
 
     fn recorded(&mut self, state: &State, record: &Record) {
@@ -149,7 +161,7 @@ impl Printer {
             } => {
                 let repairs = state.structured.as_ref().map_or(0, |held| held.repairs);
                 note(&format!(
-                    "· the answer does not fit its JSON Schema, so the model is told ({repairs} of {MAX_REPAIRS}): {unfit}"
+                    "· the answer does not match its JSON Schema, so the model is told ({repairs} of {MAX_REPAIRS}): {unfit}"
                 ));
             }
             Entry::Noted {
@@ -187,7 +199,7 @@ impl Printer {
             ContextChange::Compacted => ("context.closed", Some("a window was summarised")),
             ContextChange::Continued => (
                 "context.continued",
-                Some("the context began again from a note"),
+                Some("the context was restarted from a note"),
             ),
             ContextChange::Freed => ("context.freed", Some("old results left the context")),
             ContextChange::Learned => (

@@ -52,6 +52,9 @@ pub struct EntryLine {
     /// The queued message that it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<i64>,
+    /// The signal that it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i64>,
     /// Something is to be done after it without a new message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owed: bool,
@@ -146,6 +149,7 @@ mod tests {
             at_ms: 1,
             tip: Tip::of_nothing(),
             taken: None,
+            signal: None,
             owed: false,
             entry: RawValue::from_string(entry.to_string()).unwrap(),
         };

@@ -98,7 +98,8 @@ fn code_of(error: &StoreError) -> u8 {
         | StoreError::Moved { .. }
         | StoreError::HeadMoved { .. } => exit::RESUMABLE,
         StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => exit::USAGE,
-        StoreError::Newer { .. }
+        StoreError::TooMany { .. }
+        | StoreError::Newer { .. }
         | StoreError::Unknown { .. }
         | StoreError::Gap(_)
         | StoreError::BackInTime { .. }

@@ -14,7 +14,7 @@ use super::{
 use crate::config::{Config, Origin};
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
-use crate::core::settings::Policy;
+use crate::core::settings::{Policy, Pricing};
 use crate::core::state::State;
 use crate::engine::{BEGINS_WITHIN, Settings};
 use crate::model::{Figures, Models};
@@ -91,7 +91,7 @@ impl AppContext {
         // A screen says the mode all the time.
         if !interactive && state.mode != config.permission_mode && !mode_is_chosen {
             warnings.push(format!(
-                "this session goes on in mode {}, as it was left; --permission-mode changes it",
+                "this session continues in mode {}; --permission-mode changes it",
                 state.mode.name()
             ));
         }
@@ -116,6 +116,7 @@ impl AppContext {
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
             budget: known.clone().budgeting(),
             windows: context::windows(config),
+            price: pricing(Figures::new(config)),
         };
         let renderer = Renderer::new(self, interactive);
         let budget = policy.budget_of(state, &model);
@@ -182,6 +183,10 @@ impl AppContext {
         };
         Ok((!choice.is_empty()).then_some(choice))
     }
+}
+
+fn pricing(figures: Figures) -> Pricing {
+    Arc::new(move |model, usage| figures.cost(model, usage))
 }
 
 /// The models to fall back to that could be asked. One without its key is not worth the run.

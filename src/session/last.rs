@@ -153,6 +153,7 @@ mod tests {
             images: vec![],
             via: Via::Prompt,
             command: None,
+            origin: None,
         }
     }
 
@@ -261,7 +262,14 @@ mod tests {
             Ending::Left
         );
         assert_eq!(
-            of(vec![said("x"), call(), Entry::Stopped { draft: None }]),
+            of(vec![
+                said("x"),
+                call(),
+                Entry::Stopped {
+                    draft: None,
+                    origin: None
+                }
+            ]),
             Ending::Stopped
         );
         assert_eq!(of(vec![]), Ending::Killed);

@@ -24,6 +24,7 @@ mod lost;
 mod offer;
 mod opening;
 mod permissions;
+mod placed_edit;
 mod purge;
 mod reading;
 mod rename;
@@ -33,6 +34,7 @@ mod rewind_preview;
 mod said;
 pub mod sandbox;
 mod skills;
+mod steer;
 mod takeover;
 mod tmp;
 
@@ -52,12 +54,14 @@ pub use glance::{GLANCE_ENTRIES, Glance, Standing, glance};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
+pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
 pub use rename::rename;
 pub use resume_report::{ResumeReport, ago, clock, resumed_in_short, short_id};
 pub use rewind_preview::{
     NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
     rewind_diff,
 };
+pub use steer::{HERE, MAX_MESSAGE_BYTES, Order, Question, Sending, SteerError, read_image};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

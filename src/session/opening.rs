@@ -115,6 +115,19 @@ impl AppContext {
         ))
     }
 
+    /// An error when the session, or the entry of it, that is to be taken up is not there.
+    pub fn is_there(&self, which: &Which) -> Result<(), SessionError> {
+        let store = self.open_store()?;
+        match which {
+            Which::New | Which::Newest { .. } => Ok(()),
+            Which::Named { id, .. } => Ok(store.find(id).map(|_| ())?),
+            Which::ForkAt { id, seq } => {
+                let info = store.find(id)?;
+                Ok(store.has_entry(&info.id, *seq)?)
+            }
+        }
+    }
+
     fn opened(
         &self,
         store: Store,

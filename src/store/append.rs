@@ -15,6 +15,7 @@ use super::memories::remember;
 use super::models::{LearntRatio, learn_ratio};
 use super::row::{Body, MAX_SUM_OF_TOKENS, checksum, clip, int, sum_of_tokens};
 use super::sessions::DISMISSED;
+use super::signals::{SignalId, obey};
 use super::trees::{self, NewTree};
 use super::untold::is_told;
 use super::{Store, StoreError};
@@ -52,6 +53,9 @@ pub struct Batch {
     /// The queued message that is now among the entries as `Said`. When it is gone, for it
     /// was taken or removed elsewhere, nothing is appended.
     pub taken: Option<InboxId>,
+    /// The signal that became one of the entries. As with `taken`, when it is gone nothing is
+    /// appended.
+    pub signal: Option<SignalId>,
     /// The drafts that are now recorded.
     pub clear: Vec<Draft>,
     /// What the workspace's files were, when an entry names a tree that is not kept yet.
@@ -61,6 +65,8 @@ pub struct Batch {
     /// Something is owed after this, beside what is queued: see
     /// [`super::SessionInfo::unfinished`].
     pub unfinished: bool,
+    /// A question waits for a person after this. `None`: nothing of that changes.
+    pub asks: Option<bool>,
 }
 
 impl Store {
@@ -108,10 +114,18 @@ impl Store {
         if let Some(id) = batch.taken {
             take(&tx, next.key, id)?;
         }
+        if let Some(id) = batch.signal {
+            obey(&tx, next.key, id)?;
+        }
         if let Some(tree) = &batch.tree {
             trees::insert(&tx, batch.at_ms, tree).doing(WHAT)?;
         }
         let records = prepared.record(&tx, &mut next, batch.at_ms, batch.unfinished)?;
+        if let Some(asks) = batch.asks {
+            tx.prepare_cached("UPDATE sessions SET asks = ?2 WHERE key = ?1 AND asks <> ?2")
+                .and_then(|mut s| s.execute(params![next.key, asks]))
+                .doing(WHAT)?;
+        }
         if let Some(ratio) = &batch.ratio {
             learn_ratio(&tx, ratio).doing(WHAT)?;
         }
@@ -129,11 +143,13 @@ impl Store {
         let recorded = Recorded {
             blobs: &batch.blobs,
             taken: batch.taken.map(InboxId::number),
+            signal: batch.signal.map(SignalId::number),
             owed: batch.unfinished,
             ..prepared.recorded(batch.at_ms)
         };
         self.follow(head, &next, &recorded);
-        if batch.taken.is_some() || batch.clear.contains(&Draft::Input) {
+        let takes = batch.taken.is_some() || batch.signal.is_some();
+        if takes || batch.clear.contains(&Draft::Input) {
             self.keep_waiting(head.session());
         }
         *head = next;
@@ -189,6 +205,7 @@ impl<'a> Prepared<'a> {
             json: self.bodies.iter().map(Body::json).collect(),
             blobs: &[],
             taken: None,
+            signal: None,
             owed: false,
         }
     }
@@ -244,6 +261,7 @@ impl<'a> Prepared<'a> {
             version,
             usage,
             dismissed,
+            asks,
         } = &self.listed;
         let rows = tx
             .prepare_cached(
@@ -255,6 +273,10 @@ impl<'a> Prepared<'a> {
                    cached = iif(cached > ?16, 0, cached) + ?12,
                    cache_written = iif(cache_written > ?16, 0, cache_written) + ?13,
                    output = iif(output > ?16, 0, output) + ?14,
+                   billed = CASE WHEN NOT ?18 THEN billed
+                     WHEN input + cached + cache_written + output = 0 THEN ?19
+                     ELSE min(billed + ?19, ?16) END,
+                   asks = max(asks, ?20),
                    bytes = bytes + ?15, trashed_ms = NULL
                  WHERE key = ?1 AND head = ?2",
             )?
@@ -276,6 +298,11 @@ impl<'a> Prepared<'a> {
                 int(self.bytes as u64),
                 MAX_SUM_OF_TOKENS,
                 if *dismissed { DISMISSED } else { 1 },
+                *usage != Usage::default(),
+                usage
+                    .billed_nanos
+                    .map(|nanos| int(nanos).min(MAX_SUM_OF_TOKENS)),
+                *asks,
             ])?;
         Ok(rows == 1)
     }
@@ -337,6 +364,8 @@ struct Listed {
     usage: Usage,
     /// The last of them says that the session is not to be offered.
     dismissed: bool,
+    /// One of them is a question. Whoever recorded it says whether it is still open.
+    asks: bool,
 }
 
 impl Listed {
@@ -350,6 +379,7 @@ impl Listed {
 
     fn add(&mut self, entry: &Entry) {
         self.dismissed = matches!(entry, Entry::Dismissed);
+        self.asks |= matches!(entry, Entry::Asked { .. });
         for (_, usage) in entry.spent() {
             self.usage.add(usage);
         }

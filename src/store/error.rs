@@ -96,6 +96,13 @@ pub enum StoreError {
     /// Several sessions begin so. At most ten are named.
     #[error("{prefix:?} could be any of {}", ids.join(", "))]
     Ambiguous { prefix: String, ids: Vec<String> },
+    /// Too much waits in a session. Nothing was changed.
+    #[error("cannot send more to session {session}: {limit} {what} wait in it already")]
+    TooMany {
+        what: &'static str,
+        session: String,
+        limit: u64,
+    },
     /// The database has to be migrated, and others have it open.
     #[error(
         "cannot bring the session store up to date: it is in use by process {}",
@@ -216,6 +223,9 @@ impl StoreError {
             StoreError::NotFound { near: None, .. } => {
                 "rewake history lists what there is".to_string()
             }
+            StoreError::TooMany { session, .. } => format!(
+                "nobody takes them out: rewake -r {session} goes on with it"
+            ),
             StoreError::Ambiguous { .. } => "give more of the id".to_string(),
             StoreError::Locked { pids } | StoreError::InUse { pids, .. } if pids.is_empty() => {
                 "close the other rewake processes".to_string()

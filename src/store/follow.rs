@@ -51,6 +51,7 @@ pub(super) struct Recorded<'a> {
     pub json: Vec<&'a str>,
     pub blobs: &'a [Vec<u8>],
     pub taken: Option<i64>,
+    pub signal: Option<i64>,
     pub owed: bool,
 }
 
@@ -179,6 +180,7 @@ impl Store {
                 at_ms: recorded.at_ms,
                 tip,
                 taken: recorded.taken,
+                signal: recorded.signal,
                 owed,
                 entry: raw(json)?,
             };
@@ -264,6 +266,7 @@ impl Store {
                 at_ms: record.at_ms,
                 tip,
                 taken: None,
+                signal: None,
                 owed: seq + 1 == head.length && owed,
                 entry: raw(&json)?,
             };

@@ -10,6 +10,8 @@ use super::blobs::{Packed, insert_blob};
 use super::drafts::{Draft, clear};
 use super::error::Doing;
 use super::head::read_head;
+use super::row::count;
+use super::signals::MAX_MESSAGES;
 use super::{Store, StoreError};
 use crate::core::entry::{Image, UsedCommand, Via};
 
@@ -18,7 +20,7 @@ const WHAT_EDIT: &str = "change a queued message";
 const WHAT_READ: &str = "read the queued messages";
 
 /// Never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InboxId(i64);
 
 impl InboxId {
@@ -39,6 +41,9 @@ pub struct Message {
     /// The command that stands for the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<UsedCommand>,
+    /// Who sent it, when it came from another process: `cli`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
 }
 
 impl Message {
@@ -90,6 +95,34 @@ impl Store {
         self.insert(session, message, blobs, at_ms, Some(Draft::Input))
     }
 
+    /// [`Store::queue`] by another process: no more than [`MAX_MESSAGES`] wait.
+    ///
+    /// # Errors
+    /// `TooMany`.
+    pub fn queue_from_outside(
+        &mut self,
+        session: &str,
+        message: &Message,
+        blobs: &[Vec<u8>],
+        at_ms: i64,
+    ) -> Result<InboxId, StoreError> {
+        let waiting: i64 = self
+            .conn
+            .prepare_cached(
+                "SELECT count(*) FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1",
+            )
+            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
+            .doing(WHAT)?;
+        if count(waiting) >= MAX_MESSAGES {
+            return Err(StoreError::TooMany {
+                what: "messages",
+                session: session.to_string(),
+                limit: MAX_MESSAGES,
+            });
+        }
+        self.queue(session, message, blobs, at_ms)
+    }
+
     fn insert(
         &mut self,
         session: &str,
@@ -136,6 +169,17 @@ impl Store {
         self.read_inbox(session, u32::MAX)
     }
 
+    /// The message that came last. `None` when the inbox is empty.
+    pub fn newest_queued(&self, session: &str) -> Result<Option<InboxId>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT max(i.id) FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1",
+            )
+            .and_then(|mut s| s.query_row([session], |row| row.get::<_, Option<i64>>(0)))
+            .doing(WHAT_READ)
+            .map(|id| id.map(InboxId))
+    }
+
     /// The message that waits longest. `None` when the inbox is empty.
     ///
     /// # Errors
@@ -175,7 +219,7 @@ impl Store {
             .prepare_cached("UPDATE inbox SET body = ?2 WHERE id = ?1")
             .and_then(|mut s| s.execute(params![id.0, body]))
             .doing(WHAT_EDIT)?;
-        if let Some(session) = self.session_of_queued(id.0) {
+        if let Some(session) = self.session_of("inbox", id.0) {
             self.keep_waiting(&session);
         }
         one_of(rows, id)
@@ -183,7 +227,7 @@ impl Store {
 
     /// `NotFound` when it is no longer queued.
     pub fn remove_queued(&mut self, id: InboxId) -> Result<(), StoreError> {
-        let session = self.session_of_queued(id.0);
+        let session = self.session_of("inbox", id.0);
         let rows = self
             .conn
             .prepare_cached("DELETE FROM inbox WHERE id = ?1")

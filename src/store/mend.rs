@@ -21,11 +21,15 @@ use super::{Store, StoreError, now_ms};
 const WHAT: &str = "make anew what is damaged in the database";
 
 /// Small tables, and what a person knows them by.
-const TABLES: [(&str, &str); 10] = [
+const TABLES: [(&str, &str); 11] = [
     // First: a table with AUTOINCREMENT needs it.
-    ("sqlite_sequence", "the numbers of queued messages"),
+    (
+        "sqlite_sequence",
+        "the numbers of queued messages and signals",
+    ),
     ("drafts", "words that were not sent yet"),
     ("inbox", "queued messages"),
+    ("signals", "signals of other processes"),
     ("model_limits", "what was learnt of models"),
     ("meta", "what is known of the store"),
     ("conversation_context", "the last summaries"),
@@ -34,6 +38,9 @@ const TABLES: [(&str, &str); 10] = [
     ("places", "the folders whose files are kept"),
     ("tree_uses", "which sessions use what is kept of files"),
 ];
+
+/// Tables whose rows get numbers that are never used twice.
+const NUMBERED: [&str; 2] = ["inbox", "signals"];
 
 /// Large, so it is not copied: made anew only where none of its rows can be read.
 const LARGE: (&str, &str) = ("blobs", "outputs too large for an entry, and images");
@@ -52,7 +59,7 @@ const ANEW: &str = "anew_";
 
 /// One look at what every session needs: what is small is read, of the rest one way to a leaf.
 const LOOK: &str = "SELECT (SELECT count(*) FROM drafts), (SELECT count(*) FROM inbox),
-  (SELECT count(*) FROM sqlite_sequence), (SELECT count(*) FROM model_limits),
+  (SELECT count(*) FROM signals), (SELECT count(*) FROM sqlite_sequence), (SELECT count(*) FROM model_limits),
   (SELECT count(*) FROM meta), (SELECT count(*) FROM indexed),
   EXISTS (SELECT 1 FROM sessions WHERE id = ''), EXISTS (SELECT 1 FROM sessions WHERE workspace = ''),
   EXISTS (SELECT 1 FROM blobs WHERE hash = x''), (SELECT max(id) FROM blobs)";
@@ -316,7 +323,10 @@ impl Table {
         let mut rows = rows_of(conn, name)?;
         match name {
             // None that was given before is given again.
-            "sqlite_sequence" => rows = vec![vec!["inbox".to_string().into(), now_ms().into()]],
+            "sqlite_sequence" => {
+                let behind_all = |table: &str| vec![table.to_string().into(), now_ms().into()];
+                rows = NUMBERED.map(behind_all).to_vec();
+            }
             "meta" => rows.extend(known_of_the_store(conn)),
             "indexed" if rows.is_empty() => rows.push(vec![0.into()]),
             "memories" => rows.extend(memories::in_entries(conn)?),
@@ -344,7 +354,7 @@ impl Table {
             // One that does not fit is damaged too.
             let _ = tx.prepare_cached(&sql)?.execute(params_from_iter(row));
         }
-        if name == "inbox" {
+        if NUMBERED.contains(&name) {
             tx.execute("DELETE FROM sqlite_sequence WHERE name = ?1", [&anew])?;
         }
         take_root(tx, &anew, name)?;

@@ -19,6 +19,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0003_trash.sql"),
     include_str!("../../assets/migrations/0004_tips.sql"),
     include_str!("../../assets/migrations/0005_files.sql"),
+    include_str!("../../assets/migrations/0006_signals.sql"),
 ];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
@@ -127,7 +128,8 @@ mod tests {
                 "3421d4928d0086cb",
                 "7e32c19ebcc0c6c2",
                 "b2092683312bdc39",
-                "9252819e29f33b96"
+                "9252819e29f33b96",
+                "338aabe09f491dcb"
             ]
         );
     }

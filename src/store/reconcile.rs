@@ -6,7 +6,7 @@
 //! session beside it.
 //! Invariant: all of a session comes in, in one transaction, or none of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
 use std::io;
@@ -30,7 +30,7 @@ use super::rebuild::Rebuilt;
 use super::row::int;
 use super::tips::tip_behind;
 use super::untold::keep_untold;
-use super::waiting::{never_again, put_back};
+use super::waiting::{Became, put_back};
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
 use crate::lines::line::{EntryLine, Header};
@@ -558,17 +558,17 @@ fn hold(copies: &mut Copies, missing: u64) {
 /// The lines behind this head, which moves on with them. How many they were.
 fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, StoreError> {
     let (mut entries, mut failed) = (0, None);
-    let mut taken = BTreeSet::new();
+    let mut became = Became::default();
     let read = lines(folder, &mut |met| {
         let done = match met {
             Met::Blob(bytes) => insert_blob(tx, &Packed::new(&bytes)).doing(WHAT),
             Met::Entry(line) if line.seq < head.length => {
-                taken.extend(line.taken);
+                became.note(&line);
                 Ok(())
             }
             Met::Entry(line) => {
                 entries += 1;
-                taken.extend(line.taken);
+                became.note(&line);
                 bring_one(tx, &line, head)
             }
         };
@@ -582,8 +582,8 @@ fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, St
         (None, Err(error)) => Err(io_error(WHAT, error)),
         (None, Ok(_)) if entries == 0 => Ok(0),
         (None, Ok(_)) => {
-            put_back(tx, folder, (head.key, head.length), &taken, &[])?;
-            never_again(tx, taken.last().copied().unwrap_or(0))?;
+            put_back(tx, folder, (head.key, head.length), &became, &[])?;
+            became.never_again(tx)?;
             Ok(entries)
         }
     }
@@ -594,6 +594,14 @@ fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<
     if let Some(id) = line.taken {
         tx.execute(
             "DELETE FROM inbox WHERE id = ?1 AND session = ?2",
+            [id, head.key],
+        )
+        .doing(WHAT)?;
+    }
+    // Else it would be obeyed once more.
+    if let Some(id) = line.signal {
+        tx.execute(
+            "DELETE FROM signals WHERE id = ?1 AND session = ?2",
             [id, head.key],
         )
         .doing(WHAT)?;

@@ -62,7 +62,7 @@ pub(super) const DISMISSED: i64 = 2;
 pub(super) const SELECT: &str =
     "SELECT s.id, s.workspace, s.folder, s.title, s.length, o.id, s.forked_seq,
   s.created_ms, s.updated_ms, s.unfinished, s.version, s.model, s.input, s.cached,
-  s.cache_written, s.output, s.bytes
+  s.cache_written, s.output, s.bytes, s.billed
 FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
 
 /// Nothing was ever said, done or told in it: it was opened, and perhaps set up and left. The
@@ -111,6 +111,18 @@ impl Store {
                 })
                 .doing(WHAT)
         })
+    }
+
+    /// Sessions in which a person was asked something, the newest first. Their entries say whether
+    /// the question is still open.
+    pub fn asking(&self) -> Result<Vec<SessionInfo>, StoreError> {
+        let sql = format!(
+            "{SELECT} WHERE s.asks AND s.unfinished AND s.trashed_ms IS NULL ORDER BY s.head DESC"
+        );
+        self.conn
+            .prepare_cached(&sql)
+            .and_then(|mut s| s.query_map([], info)?.collect())
+            .doing(WHAT)
     }
 
     /// Finished sessions of a workspace with unsent words, and these; the newest first. Neither
@@ -282,7 +294,7 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
             cached: count(sum_of_tokens(row.get(13)?)),
             cache_written: count(sum_of_tokens(row.get(14)?)),
             output: count(sum_of_tokens(row.get(15)?)),
-            billed_nanos: None,
+            billed_nanos: row.get::<_, Option<i64>>(17)?.map(count),
         },
         bytes: count(row.get(16)?),
         dismissed: unfinished == DISMISSED,

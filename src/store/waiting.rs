@@ -11,12 +11,37 @@ use super::blobs::{Packed, insert_blob};
 use super::error::Doing;
 use super::follow::Copies;
 use super::inbox::Message;
-use super::journal::{Met, State, Waiting, lines, read_state};
+use super::journal::{Met, State, Waiting, WaitingSignal, lines, read_state};
 use super::row::count;
 use super::{Store, StoreError};
 use crate::core::entry::Entry;
+use crate::core::signal::Signal;
+use crate::lines::line::EntryLine;
 
 const WHAT: &str = "keep what waits in the journal";
+
+/// Rows that are gone because of what was recorded for them, by their ids.
+#[derive(Default)]
+pub(super) struct Became {
+    /// Of queued messages.
+    pub taken: BTreeSet<i64>,
+    /// Of signals.
+    pub obeyed: BTreeSet<i64>,
+}
+
+impl Became {
+    pub(super) fn note(&mut self, line: &EntryLine) {
+        self.taken.extend(line.taken);
+        self.obeyed.extend(line.signal);
+    }
+
+    /// No id of them is given again.
+    pub(super) fn never_again(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
+        let last = |ids: &BTreeSet<i64>| ids.last().copied().unwrap_or(0);
+        never_again(tx, "inbox", last(&self.taken))?;
+        never_again(tx, "signals", last(&self.obeyed))
+    }
+}
 
 impl Store {
     /// After a commit that changed it. What fails is no error of the change.
@@ -47,12 +72,14 @@ impl Store {
         copies.journal.write_state(session, &state, &blobs)
     }
 
-    /// The same, of the session that a queued message is of.
-    pub(super) fn session_of_queued(&self, id: i64) -> Option<String> {
-        let sql = "SELECT s.id FROM inbox i JOIN sessions s ON s.key = i.session WHERE i.id = ?1";
+    /// The session that a row of `table` is of: `inbox`, or `signals`.
+    pub(super) fn session_of(&self, table: &str, id: i64) -> Option<String> {
+        let sql = format!(
+            "SELECT s.id FROM {table} w JOIN sessions s ON s.key = w.session WHERE w.id = ?1"
+        );
         let read = self
             .conn
-            .prepare_cached(sql)
+            .prepare_cached(&sql)
             .and_then(|mut s| s.query_row([id], |row| row.get(0)).optional());
         read.ok().flatten()
     }
@@ -89,20 +116,44 @@ fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> 
     }
     Ok(Some(State {
         inbox,
+        signals: signals(conn, key)?,
         input: input.filter(|text| !text.is_empty()),
         trashed_ms,
         length: count(length),
     }))
 }
 
+fn signals(conn: &Connection, key: i64) -> Result<Vec<WaitingSignal>, StoreError> {
+    let rows: Vec<(i64, i64, String, String)> = conn
+        .prepare_cached(
+            "SELECT id, at_ms, origin, body FROM signals WHERE session = ?1 ORDER BY id",
+        )
+        .and_then(|mut s| {
+            s.query_map([key], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+            })?
+            .collect()
+        })
+        .doing(WHAT)?;
+    let one = |(id, at_ms, origin, body)| {
+        Ok(WaitingSignal {
+            id,
+            at_ms,
+            origin,
+            signal: RawValue::from_string(body).doing(WHAT)?,
+        })
+    };
+    rows.into_iter().map(one).collect()
+}
+
 /// What the journal in this folder says that a session had, put into a database that lost it.
-/// `taken`: messages that became entries. `said`: entries, with their times, of which it is not
-/// known which message they were; the oldest message is always said first.
+/// `became`: what was recorded already. `said`: entries, with their times, of which it is not
+/// known which message or signal they were; the oldest is always taken first.
 pub(super) fn put_back(
     tx: &Transaction<'_>,
     folder: &Path,
     session: (i64, u64),
-    taken: &BTreeSet<i64>,
+    became: &Became,
     said: &[(i64, Entry)],
 ) -> Result<(), StoreError> {
     let Some((state, blobs)) = read_state(folder) else {
@@ -115,20 +166,45 @@ pub(super) fn put_back(
     let mut said: Vec<&(i64, Entry)> = said.iter().collect();
     for waiting in &state.inbox {
         let message = waiting.message.get();
-        let is_said = said
-            .iter()
-            .position(|(at_ms, entry)| *at_ms >= waiting.at_ms && is_of(entry, message));
-        if let Some(at) = is_said.filter(|_| !taken.contains(&waiting.id)) {
+        if became.taken.contains(&waiting.id) {
+            continue;
+        }
+        let is_said =
+            |(at_ms, entry): &&(i64, Entry)| *at_ms >= waiting.at_ms && is_of(entry, message);
+        if let Some(at) = said.iter().position(is_said) {
             said.remove(at);
             continue;
         }
-        if !taken.contains(&waiting.id) {
-            tx.execute(
-                "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
-                params![waiting.id, key, waiting.at_ms, message],
-            )
-            .doing(WHAT)?;
+        tx.execute(
+            "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
+            params![waiting.id, key, waiting.at_ms, message],
+        )
+        .doing(WHAT)?;
+    }
+    for waiting in &state.signals {
+        if became.obeyed.contains(&waiting.id) {
+            continue;
         }
+        let signal = serde_json::from_str::<Signal>(waiting.signal.get());
+        let is_obeyed = |(at_ms, entry): &&(i64, Entry)| {
+            *at_ms >= waiting.at_ms && signal.as_ref().is_ok_and(|signal| signal.became(entry))
+        };
+        if let Some(at) = said.iter().position(is_obeyed) {
+            said.remove(at);
+            continue;
+        }
+        tx.execute(
+            "INSERT OR IGNORE INTO signals (id, session, at_ms, origin, body)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
+                waiting.id,
+                key,
+                waiting.at_ms,
+                waiting.origin,
+                waiting.signal.get()
+            ],
+        )
+        .doing(WHAT)?;
     }
     if let Some(input) = &state.input {
         tx.execute(
@@ -173,50 +249,72 @@ fn is_of(entry: &Entry, message: &str) -> bool {
 }
 
 impl Store {
-    /// Messages wait here that the journal says were said: an older copy of the database lies
-    /// under a newer write-ahead log, which has the entry and not the page of the inbox.
+    /// Messages wait here that the journal says were said, or signals that were obeyed: an older
+    /// copy of the database lies under a newer write-ahead log, which has the entry and not the
+    /// page of the row.
     pub(super) fn forget_said(&mut self, folder: &Path, session: &str) -> Result<(), StoreError> {
-        let waiting = self.queued(session)?;
-        if waiting.is_empty() {
+        let ids = |rows: Vec<i64>| rows.into_iter().collect::<BTreeSet<i64>>();
+        let queued = self
+            .queued(session)?
+            .iter()
+            .map(|q| q.id.number())
+            .collect();
+        let sent = self
+            .signals(session)?
+            .iter()
+            .map(|s| s.id.number())
+            .collect();
+        let (queued, sent) = (ids(queued), ids(sent));
+        if queued.is_empty() && sent.is_empty() {
             return Ok(());
         }
-        let mut said: Vec<(i64, i64)> = Vec::new();
+        let (mut became, mut gone) = (Became::default(), Vec::new());
         let read = lines(folder, &mut |met| {
-            if let Met::Entry(line) = met
-                && let Some(id) = line.taken
-                && waiting.iter().any(|queued| queued.id.number() == id)
-            {
-                said.push((id, line.at_ms));
+            if let Met::Entry(line) = met {
+                let said = line.taken.filter(|id| queued.contains(id));
+                let obeyed = line.signal.filter(|id| sent.contains(id));
+                became.taken.extend(said);
+                became.obeyed.extend(obeyed);
+                gone.extend(said.map(|id| ("inbox", id, line.at_ms)));
+                gone.extend(obeyed.map(|id| ("signals", id, line.at_ms)));
             }
             Ok(())
         });
         // As far as it can be read.
         drop(read);
-        if said.is_empty() {
+        if gone.is_empty() {
             return Ok(());
         }
         let tx = self.write(WHAT)?;
         let mut forgotten = 0;
-        for (id, at_ms) in &said {
-            // One that was queued later has been given the same id by the older copy.
-            let sql = "DELETE FROM inbox WHERE id = ?1 AND at_ms <= ?2
-              AND session = (SELECT key FROM sessions WHERE id = ?3)";
-            forgotten += tx.execute(sql, params![id, at_ms, session]).doing(WHAT)?;
+        for (table, id, at_ms) in gone {
+            // One that came later has been given the same id by the older copy.
+            let sql = format!(
+                "DELETE FROM {table} WHERE id = ?1 AND at_ms <= ?2
+                 AND session = (SELECT key FROM sessions WHERE id = ?3)"
+            );
+            forgotten += tx.execute(&sql, params![id, at_ms, session]).doing(WHAT)?;
         }
-        never_again(&tx, said.iter().map(|(id, _)| *id).max().unwrap_or(0))?;
+        became.never_again(&tx)?;
         tx.commit().doing(WHAT)?;
         if forgotten > 0 {
-            tracing::warn!(%session, forgotten, "queued messages had been said");
+            tracing::warn!(%session, forgotten, "what waited had been said or obeyed");
         }
         Ok(())
     }
 }
 
-/// Ids of messages up to this one were used.
-pub(super) fn never_again(tx: &Transaction<'_>, highest: i64) -> Result<(), StoreError> {
-    let sql = "INSERT INTO sqlite_sequence (name, seq) SELECT 'inbox', ?1
-      WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'inbox')";
-    tx.execute(sql, [highest]).doing(WHAT)?;
-    let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'inbox'";
-    tx.execute(sql, [highest]).doing(WHAT).map(drop)
+/// Ids of this table up to this one were used.
+pub(super) fn never_again(
+    tx: &Transaction<'_>,
+    table: &str,
+    highest: i64,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO sqlite_sequence (name, seq) SELECT ?1, ?2
+      WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)";
+    tx.execute(sql, params![table, highest]).doing(WHAT)?;
+    let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1";
+    tx.execute(sql, params![table, highest])
+        .doing(WHAT)
+        .map(drop)
 }

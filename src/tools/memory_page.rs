@@ -242,7 +242,9 @@ fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
             let lines: Vec<&str> = results.iter().map(|r| r.line.as_str()).collect();
             lines.join("\n")
         }
-        Entry::Stopped { draft: Some(draft) } => draft.clone(),
+        Entry::Stopped {
+            draft: Some(draft), ..
+        } => draft.clone(),
         other => {
             let mut fields = serde_json::to_value(other).map_err(|e| e.to_string())?;
             // The heading says it.

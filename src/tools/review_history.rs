@@ -234,7 +234,10 @@ mod tests {
     fn the_sessions_of_this_workspace_are_listed_with_their_end() {
         let mut past = Sessions::new();
         past.says("fix the parser");
-        past.appends(Entry::Stopped { draft: None });
+        past.appends(Entry::Stopped {
+            draft: None,
+            origin: None,
+        });
         let first = past.session();
         past.opens("/elsewhere");
         past.says("other things");

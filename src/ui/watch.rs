@@ -1,45 +1,137 @@
-//! A session that another process works in, looked at while it works. Nothing is locked,
-//! nothing is written: new entries and the streamed words are read from the store.
+//! A session that another process works in, looked at while it works. Nothing is locked: new
+//! entries and the streamed words are read from the store. What is said and answered here goes
+//! into the inbox and the signals, where that process finds it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::OnEngineEvent;
 use super::live::{EngineEvent, NotOpened, Now, Opening, waiting};
+use crate::core::entry::Seq;
+use crate::core::signal::Signal;
 use crate::core::state::State;
+use crate::engine::Command;
 use crate::model::Delta;
-use crate::session::{AppContext, SessionError};
+use crate::session::{AppContext, Order, SessionError, SteerError};
 use crate::store::Store;
 use crate::tools;
 
 /// How far behind the screen is.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// How long what was said here waits to be sent.
+const SEND: Duration = Duration::from_millis(20);
+
+/// What the store had no room for is sent again after this.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Who signals come from, as entries say it.
+const ORIGIN: &str = "screen";
+
 /// As many of the last entries are shown at first.
 const RECENT: u64 = 600;
 
-/// Dropped, the looking ends.
+/// Dropped, the looking ends, when what was said is sent.
 pub(super) struct Watch {
+    commands: UnboundedSender<Command>,
     _stop: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A look that is over but for what is still to be sent.
+pub(super) struct LeavingWatch(Option<JoinHandle<()>>);
+
+impl LeavingWatch {
+    pub(super) fn has_left(&self) -> bool {
+        self.0.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 impl Watch {
     pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnEngineEvent) -> Watch {
         let (stop, stopped) = channel();
-        std::thread::spawn(move || {
+        let (commands, mut said) = unbounded_channel();
+        let thread = std::thread::spawn(move || {
             let mut follower = match Follower::begin(&ctx, &id, &on_event) {
                 Ok(follower) => follower,
                 Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
             };
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
+            let mut unsent = Unsent::default();
+            let mut looked = Instant::now();
+            loop {
+                let is_over = stopped.recv_timeout(SEND) != Err(RecvTimeoutError::Timeout);
+                while let Ok(command) = said.try_recv() {
+                    unsent.commands.push_back(command);
+                }
+                unsent.send(&mut follower, &ctx, &on_event, is_over);
+                if is_over {
+                    return;
+                }
+                if looked.elapsed() < LOOK {
+                    continue;
+                }
+                looked = Instant::now();
                 if let Err(error) = follower.again(&ctx, &on_event) {
                     tracing::warn!(%error, "a session cannot be watched any more");
                     return on_event(EngineEvent::Ended(Some((error.to_string(), error.hint()))));
                 }
             }
         });
-        Watch { _stop: stop }
+        Watch {
+            commands,
+            _stop: stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub(super) fn leave(mut self) -> LeavingWatch {
+        LeavingWatch(self.thread.take())
+    }
+
+    /// What a command asks of the engine is asked of the other process.
+    pub(super) fn sender(&self) -> UnboundedSender<Command> {
+        self.commands.clone()
+    }
+}
+
+/// What is to be sent, in its order.
+#[derive(Default)]
+struct Unsent {
+    commands: VecDeque<Command>,
+    /// The first of them was tried, and there was no room for it.
+    tried: Option<Instant>,
+}
+
+impl Unsent {
+    fn send(
+        &mut self,
+        follower: &mut Follower,
+        ctx: &AppContext,
+        on_event: &OnEngineEvent,
+        is_last_try: bool,
+    ) {
+        if !is_last_try && self.tried.is_some_and(|at| at.elapsed() < AGAIN) {
+            return;
+        }
+        while let Some(command) = self.commands.front() {
+            match follower.send(ctx, command, on_event) {
+                Err(SteerError::Session(SessionError::Store(error))) if error.is_passing() => {
+                    self.tried = Some(Instant::now());
+                    return on_event(EngineEvent::Kept(Err(error.to_string())));
+                }
+                Err(error) => on_event(EngineEvent::Notice(format!("not sent: {error}"))),
+                Ok(()) => {}
+            }
+            if self.tried.take().is_some() {
+                on_event(EngineEvent::Kept(Ok(())));
+            }
+            self.commands.pop_front();
+        }
     }
 }
 
@@ -50,6 +142,8 @@ struct Follower {
     state: State,
     /// The streamed text that was sent to the screen.
     streamed: String,
+    /// The question that the screen shows: the place of its entry.
+    asked: Option<Seq>,
 }
 
 impl Follower {
@@ -65,6 +159,7 @@ impl Follower {
             id,
             state: State::new(tools::describe),
             streamed: String::new(),
+            asked: None,
         };
         let mut recent = Vec::new();
         let state = &mut follower.state;
@@ -117,6 +212,7 @@ impl Follower {
             on_event(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
             self.streamed.clear();
         }
+        self.ask(on_event);
         let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();
         if let Some(more) = stream
             .strip_prefix(&self.streamed)
@@ -129,5 +225,63 @@ impl Follower {
             on_event(EngineEvent::Free);
         }
         Ok(())
+    }
+
+    /// The first question that waits, each time it is another one.
+    fn ask(&mut self, on_event: &OnEngineEvent) {
+        let of = self.state.questions().count();
+        let Some((open, asked)) = self.state.questions().next() else {
+            self.asked = None;
+            return;
+        };
+        if self.asked.replace(asked.seq) == Some(asked.seq) {
+            return;
+        }
+        on_event(EngineEvent::Asked {
+            call: open.call.id,
+            why: asked.why.clone(),
+            // What is allowed for longer than this once is for the process that works here.
+            rule: None,
+            access: asked.access,
+            place: (1, of),
+        });
+    }
+
+    /// What the screen wants of the engine, sent to the one of the other process. What only an
+    /// engine of this process could do is left.
+    fn send(
+        &mut self,
+        ctx: &AppContext,
+        command: &Command,
+        on_event: &OnEngineEvent,
+    ) -> Result<(), SteerError> {
+        let info = self.store.find(&self.id)?;
+        let order = match command {
+            Command::Say { message, blobs } => {
+                ctx.send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
+                on_event(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
+                return Ok(());
+            }
+            Command::Decide { call, verdict, .. } => {
+                let verdict = verdict.clone();
+                ctx.answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
+                return Ok(());
+            }
+            Command::Stop => Order::Stop,
+            Command::Pause => Order::Pause,
+            Command::GoOn => Order::GoOn,
+            Command::Name(title) => Order::Signal(Signal::Name {
+                title: title.clone(),
+            }),
+            Command::Compact => Order::Signal(Signal::Compact),
+            Command::Choose(choice) => Order::Signal(Signal::Choose {
+                model: choice.model.clone(),
+                mode: choice.mode,
+                effort: choice.effort,
+                temperature: choice.temperature,
+            }),
+            _ => return Ok(()),
+        };
+        ctx.steer(&mut self.store, &info, order, ORIGIN).map(drop)
     }
 }

@@ -113,6 +113,7 @@ fn said(text: String) -> Batch {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     };
     Batch {
         at_ms: 2_000,

@@ -166,7 +166,7 @@ fn what_is_in_no_copy_is_held_until_a_person_takes_it_as_it_is() {
         home.run(["doctor"])
             .expect(0)
             .stdout
-            .contains("nothing is wrong")
+            .contains("no problems found")
     );
 }
 

@@ -110,7 +110,7 @@ impl Scene {
             );
         }
         assert!(
-            !doctor.stdout.contains("nothing is wrong"),
+            !doctor.stdout.contains("no problems found"),
             "{}",
             doctor.stdout
         );
@@ -244,7 +244,7 @@ fn logs_are_enough() {
     .unwrap();
     remove_all_but_logs();
     let doctor = scene.home.run(["doctor"]).expect(0);
-    assert!(doctor.stdout.contains("nothing is wrong"));
+    assert!(doctor.stdout.contains("no problems found"));
     play(&scene.home, &[step("done", &[])]);
     let anew = scene.home.run(["-p", "anew"]).expect(0);
     assert!(!anew.stderr.contains(SAID), "{}", anew.stderr);
@@ -311,7 +311,7 @@ fn what_doctor_says_to_move_ends_it() {
 fn nothing_is_said(home: &Home) {
     let doctor = home.run(["doctor"]).expect(0);
     assert!(
-        doctor.stdout.contains("nothing is wrong"),
+        doctor.stdout.contains("no problems found"),
         "{}",
         doctor.stdout
     );

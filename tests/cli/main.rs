@@ -34,6 +34,7 @@ mod rewind;
 mod sessions;
 mod start;
 mod stats;
+mod steer;
 mod store;
 mod structured;
 mod tools;

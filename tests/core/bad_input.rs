@@ -23,6 +23,7 @@ fn says(session: &mut Session, said: &mut Vec<Said>, text: &str, is_rule: bool) 
         images: Vec::new(),
         via: Via::Prompt,
         command: None,
+        origin: None,
     });
     said.push(Said {
         seq,

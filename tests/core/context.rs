@@ -55,6 +55,7 @@ fn policy(window: u64, windows: Windows) -> Policy {
             Budget::new(limit.unwrap_or(window), ANSWER, None)
         }),
         windows,
+        price: std::sync::Arc::new(|_, _| None),
     }
 }
 
@@ -300,6 +301,7 @@ fn play(session: &mut Session, turn: Turn) {
                 images,
                 via: Via::Prompt,
                 command: None,
+                origin: None,
             });
         }
         Turn::Words(size) => {
@@ -313,6 +315,7 @@ fn play(session: &mut Session, turn: Turn) {
                 images: vec![],
                 via: Via::Prompt,
                 command: None,
+                origin: None,
             });
         }
         Turn::Plans => {
@@ -439,7 +442,7 @@ proptest! {
         background in any::<bool>(),
     ) {
         let mut session = Session::new(window, windows(), summariser);
-        session.push(Entry::Said { text: "the task: mend it".into(), images: vec![], via: Via::Prompt, command: None });
+        session.push(Entry::Said { text: "the task: mend it".into(), images: vec![], via: Via::Prompt, command: None, origin: None });
         for turn in turns {
             play(&mut session, turn);
             if background {
@@ -462,6 +465,7 @@ fn a_window_that_shrinks_is_obeyed_at_once() {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     });
     for _ in 0..20 {
         play(&mut session, Turn::Calls(vec![4_000]));
@@ -490,6 +494,7 @@ fn windows_close_in_steps_and_the_newest_exchange_stays() {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     });
     let (mut closings, mut kept) = (0, 0);
     let mut before: Vec<Message> = Vec::new();
@@ -530,6 +535,7 @@ fn by_messages_all_but_the_last_are_closed() {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     });
     for exchange in 2..=51 {
         assert_eq!(
@@ -564,6 +570,7 @@ fn by_minutes_a_pause_ends_a_window() {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     });
     play(&mut session, Turn::Calls(vec![10]));
     assert_eq!(
@@ -579,6 +586,7 @@ fn by_minutes_a_pause_ends_a_window() {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     };
     let record = Record {
         seq: seq + 1,
@@ -605,6 +613,7 @@ fn without_its_summary_the_context_is_the_windows() {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     });
     for _ in 0..30 {
         play(&mut session, Turn::Calls(vec![4_000]));

@@ -86,6 +86,7 @@ fn said(text: &str) -> Entry {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     }
 }
 
@@ -113,6 +114,7 @@ fn said_with(model: &str) -> Entry {
         images: vec![],
         via: Via::Prompt,
         command: Some(command),
+        origin: None,
     }
 }
 
@@ -178,7 +180,10 @@ fn started(call: CallId, guard: Guard) -> Entry {
 }
 
 fn stopped() -> Entry {
-    Entry::Stopped { draft: None }
+    Entry::Stopped {
+        draft: None,
+        origin: None,
+    }
 }
 
 fn resumed(by: By) -> Entry {
@@ -220,6 +225,7 @@ fn policy(interactive: bool) -> Policy {
             Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)
         }),
         windows: windows(&Config::default()),
+        price: std::sync::Arc::new(|_, _| None),
     }
 }
 
@@ -331,6 +337,7 @@ fn what_is_next() {
         by: By::Person,
         access: None,
         rule: None,
+        origin: None,
     };
     check(
         then(turn(vec![bash("ask")]), vec![decided(Verdict::Allow)]),
@@ -389,6 +396,7 @@ fn rules_of_a_session_are_folded_from_its_log() {
         by: By::Person,
         access: None,
         rule: Some(rule.to_string()),
+        origin: None,
     };
     let rules = |entries: Vec<Entry>| -> Vec<String> {
         let rules = state(entries).session_rules;
@@ -432,6 +440,7 @@ fn all_questions_of_an_answer_come_before_what_has_an_effect() {
         by: By::Person,
         access: None,
         rule: None,
+        origin: None,
     };
     let mut log = vec![said("go"), replied(calls)];
     let mut goes_on = |entry: Option<Entry>, want: Step, place: (usize, usize)| {
@@ -873,9 +882,10 @@ fn any_move() -> impl Strategy<Value = Move> {
         3 => (any_text(), any::<bool>()).prop_map(move |(text, with)| Entry::Said {
             text,
             images: if with { vec![image.clone()] } else { vec![] },
-            via: Via::Queue, command: None
+            via: Via::Queue, command: None,
+            origin: None,
         }),
-        1 => any_text().prop_map(|d| Entry::Stopped { draft: Some(d) }),
+        1 => any_text().prop_map(|d| Entry::Stopped { draft: Some(d), origin: None }),
         1 => any_text().prop_map(|text| Entry::Noted { text, about: None }),
         1 => Just(failed()),
         1 => Just(resumed(By::Start)),
@@ -955,6 +965,7 @@ fn entry_of(state: &State, step: Move) -> Option<Entry> {
                 by: By::Person,
                 access: None,
                 rule: None,
+                origin: None,
             }
         }
     })
@@ -1068,7 +1079,7 @@ proptest! {
                 Step::Run(calls) => prop_assert!(!calls.is_empty()),
                 Step::Settle(call) => prop_assert!(state.check(&interrupted(call)).is_ok()),
                 Step::Ask(call) => {
-                    let entry = Entry::Decided { at: None, call, verdict: Verdict::Allow, by: By::Person, access: None, rule: None };
+                    let entry = Entry::Decided { at: None, call, verdict: Verdict::Allow, by: By::Person, access: None, rule: None, origin: None };
                     prop_assert!(state.check(&entry).is_ok());
                 }
                 Step::CheckAnswer(answer) => {

@@ -68,6 +68,7 @@ pub(crate) fn say(session: &mut Session, said: &mut Vec<Said>, bytes: usize, rul
         images,
         via,
         command: None,
+        origin: None,
     });
     said.push(Said { seq, text, rule });
 }

@@ -213,6 +213,7 @@ fn what_is_taken_out_of_the_queue_leaves_nothing_owed() {
         images: vec![],
         via: rewake::core::entry::Via::Prompt,
         command: None,
+        origin: None,
     };
     let queued = store(&home).queue(&id, &message, &[], 1).unwrap();
     live(
@@ -238,6 +239,7 @@ fn new_words_that_come_too_late_are_said_as_well() {
         images: vec![],
         via: rewake::core::entry::Via::Queue,
         command: None,
+        origin: None,
     };
     let mut store = store(&home);
     let queued = store.queue(&id, &message("first"), &[], 1).unwrap();
@@ -355,6 +357,7 @@ fn what_waits_for_a_person_waits_whatever_else_is_heard() {
             images: vec![],
             via: rewake::core::entry::Via::Prompt,
             command: None,
+            origin: None,
         };
         store(&home).queue(&session.id, &said, &[], 1).unwrap();
         let id = live_waiting(session, commands);
@@ -554,6 +557,7 @@ fn titled(home: &Home, answers: &str, name: Option<&str>) -> (String, Vec<Entry>
         images: vec![],
         via: rewake::core::entry::Via::Prompt,
         command: None,
+        origin: None,
     };
     let say = Command::Say {
         message,

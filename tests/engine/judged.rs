@@ -109,6 +109,7 @@ impl Scene {
             images: vec![],
             via: Via::Prompt,
             command: None,
+            origin: None,
         };
         let say = Command::Say {
             message,

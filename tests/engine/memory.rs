@@ -255,6 +255,7 @@ fn every_address_that_is_printed_can_be_read() {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     };
     log.push(said("fix the parser".into()), vec![]);
     log.push(said("long words ".repeat(2_000)), vec![]);

@@ -39,7 +39,7 @@ fn what_is_typed_ahead_is_for_the_box() {
 #[test]
 fn every_byte_of_a_command_is_seen_and_exported() {
     let home = asks_once(OSC);
-    let mut terminal = Terminal::start(&home, &["go"]);
+    let mut terminal = Terminal::start(&home, &["do it"]);
     terminal.sees("Run this?");
     terminal.sees(SEEN);
     terminal.answers("Enter chooses", "n");
@@ -70,7 +70,7 @@ fn every_byte_of_a_file_is_seen() {
         let read = step("", &[("read", json!({ "path": "a.sh" }))]);
         let home = scripted(&[read, step("", &[call]), step("It is over.", &[])]);
         std::fs::write(home.path("a.sh"), "true\n").unwrap();
-        let terminal = Terminal::start(&home, &["go"]);
+        let terminal = Terminal::start(&home, &["do it"]);
         terminal.sees(&format!("+ {SEEN}"));
     }
 }
@@ -82,7 +82,7 @@ fn blanks_hide_nothing() {
         ("\n".repeat(120), "⟨120 line breaks⟩"),
     ] {
         let home = asks_once(&format!("true;{blank}touch made"));
-        let mut terminal = Terminal::start(&home, &["go"]);
+        let mut terminal = Terminal::start(&home, &["do it"]);
         terminal.sees("Run this? · 2 commands");
         terminal.sees(mark);
         terminal.sees("touch made");
@@ -96,7 +96,7 @@ fn blanks_hide_nothing() {
 fn the_end_of_a_long_command_is_seen_before_a_yes() {
     let lines: String = (0..200).map(|n| format!("true {n}\n")).collect();
     let home = asks_once(&format!("{lines}touch made"));
-    let mut terminal = Terminal::start(&home, &["go"]);
+    let mut terminal = Terminal::start(&home, &["do it"]);
     terminal.sees("scroll to the end first");
     terminal.types("\x1b[6~");
     terminal.sees("true 20");
@@ -143,12 +143,12 @@ fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
     terminal.sees("asks nothing");
     terminal.answers("Enter resume", "\r\r");
     terminal.sees("This session runs without asking");
-    terminal.answers("y or Enter goes on", "n");
-    terminal.sees("waiting · Enter goes on");
+    terminal.answers("y or Enter continue", "n");
+    terminal.sees("waiting · Enter continues");
     // What is kept of it meanwhile, and any other news, is no word to go on.
     terminal.types("half a thought");
     wait_until_kept(&home, "half a thought");
-    terminal.sees("waiting · Enter goes on");
+    terminal.sees("waiting · Enter continues");
     assert!(!terminal.screen().contains("middle of it all"));
     terminal.types("\x15");
     terminal.no_longer_sees("half a thought");
@@ -176,13 +176,13 @@ fn a_copy_waits_for_a_word() {
     // Behind a question that has no answer there.
     terminal.says(&format!("/fork {at}"));
     terminal.sees(&format!("forked from {id}"));
-    terminal.sees("waiting · Enter goes on");
+    terminal.sees("waiting · Enter continues");
     terminal.types("half a thought");
     wait_until_kept(&home, "half a thought");
-    terminal.sees("waiting · Enter goes on");
+    terminal.sees("waiting · Enter continues");
     terminal.types("\x15");
     terminal.no_longer_sees("half a thought");
-    terminal.sees("waiting · Enter goes on");
+    terminal.sees("waiting · Enter continues");
     assert!(!terminal.screen().contains("Second answer."));
     terminal.types(ENTER);
     terminal.sees("Second answer.");

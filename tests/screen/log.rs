@@ -122,6 +122,7 @@ pub mod entry {
             images: Vec::new(),
             via: Via::Prompt,
             command: None,
+            origin: None,
         }
     }
 
@@ -155,6 +156,7 @@ pub mod entry {
             by: By::Person,
             access: None,
             rule: None,
+            origin: None,
         }
     }
 
@@ -191,6 +193,7 @@ pub mod entry {
             by: By::Person,
             rule: None,
             access: None,
+            origin: None,
         }
     }
 
@@ -300,6 +303,7 @@ pub mod entry {
     pub fn stopped(draft: &str) -> Entry {
         Entry::Stopped {
             draft: Some(draft.into()),
+            origin: None,
         }
     }
 

@@ -377,6 +377,7 @@ pub fn queued(texts: &[&str]) -> Vec<Queued> {
             images: Vec::new(),
             via: Via::Queue,
             command: None,
+            origin: None,
         };
         store.queue(ID, &message, &[], NOON_MS).unwrap();
     }

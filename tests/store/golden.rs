@@ -6,8 +6,10 @@
 
 use std::path::{Path, PathBuf};
 
-use rewake::core::entry::Via;
+use rewake::core::choice::Effort;
+use rewake::core::entry::{CallId, Mode, Verdict, Via};
 use rewake::core::entry::{Entry, ForkPoint, Record};
+use rewake::core::signal::Signal;
 use rewake::store::{Batch, Draft, Message, Store, blob_ref};
 use rusqlite::Connection;
 
@@ -20,7 +22,7 @@ const TRASHED_MS: i64 = 4_000;
 const ELSEWHERE: &str = "/elsewhere";
 
 /// The schema of this version: its file is what [`write_golden`] makes.
-const NEWEST: u32 = 5;
+const NEWEST: u32 = 6;
 
 fn golden(schema: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{schema}.sql"))
@@ -52,8 +54,13 @@ fn write_session(store: &mut Store) {
         images: vec![],
         via: Via::Queue,
         command: None,
+        origin: None,
     };
     store.queue(head.session(), &message, &[], 2_500).unwrap();
+    for signal in all_signals() {
+        let session = head.session();
+        store.signal(session, "cli", 2_600, |_| signal).unwrap();
+    }
     store.learn_limit("ollama/small", 4_096).unwrap();
     let mut elsewhere = session(store, ELSEWHERE);
     append(
@@ -67,6 +74,40 @@ fn write_session(store: &mut Store) {
     store.trash(gone.session(), TRASHED_MS).unwrap();
 }
 
+/// Every kind of signal: what waited when an older version was left is obeyed by a newer one.
+fn all_signals() -> Vec<Signal> {
+    let call = CallId { reply: 2, index: 1 };
+    let decide = |verdict| Signal::Decide {
+        call,
+        asked: 4,
+        verdict,
+    };
+    vec![
+        Signal::Stop { seen: 7 },
+        Signal::Pause { seen: 7 },
+        Signal::GoOn,
+        decide(Verdict::Allow),
+        decide(Verdict::Deny {
+            reason: "no".into(),
+        }),
+        Signal::Choose {
+            model: Some("ollama/small".into()),
+            mode: Some(Mode::Plan),
+            effort: Some(Effort::High),
+            temperature: Some(0.5),
+        },
+        Signal::Name {
+            title: "The parser".into(),
+        },
+        Signal::Compact,
+        Signal::Leave { seen: 7 },
+        Signal::Limit {
+            turns: Some(3),
+            usd: Some(1.5),
+        },
+    ]
+}
+
 fn records(first_seq: u64, at_ms: i64, entries: Vec<Entry>) -> Vec<Record> {
     (first_seq..)
         .zip(entries)
@@ -78,6 +119,8 @@ fn records(first_seq: u64, at_ms: i64, entries: Vec<Entry>) -> Vec<Record> {
 fn kinds_of(schema: u32) -> Vec<Entry> {
     let mut kinds = all_kinds();
     kinds.retain(|entry| schema >= 4 || !matches!(entry, Entry::Checked { .. }));
+    let is_of_6 = |e: &Entry| matches!(e.kind(), "asked" | "paused" | "lifted");
+    kinds.retain(|entry| schema >= 6 || !is_of_6(entry));
     kinds
 }
 
@@ -169,7 +212,28 @@ fn a_database_of_schema_5_says_what_it_said() {
     let (dir, mut store) = opened_from(5);
     check(&mut store, 5);
     assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
-    assert!(!dir.path().join("rewake.db.schema-5").exists());
+    assert!(dir.path().join("rewake.db.schema-5").exists());
+    // What was not counted then is not known.
+    let origin = store.newest(Some(HERE)).unwrap().unwrap().forked_from;
+    let info = store.find(&origin.unwrap().session).unwrap();
+    assert_eq!(info.usage.billed_nanos, None);
+}
+
+#[test]
+fn a_database_of_schema_6_says_what_it_said() {
+    let (dir, mut store) = opened_from(6);
+    check(&mut store, 6);
+    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert!(!dir.path().join("rewake.db.schema-6").exists());
+    let origin = store.newest(Some(HERE)).unwrap().unwrap().forked_from;
+    let signals = store.signals(&origin.unwrap().session).unwrap();
+    let signals: Vec<_> = signals
+        .into_iter()
+        .map(|sent| (sent.origin, sent.at_ms, sent.signal.unwrap()))
+        .collect();
+    let sent = all_signals().into_iter();
+    let sent: Vec<_> = sent.map(|s| ("cli".to_string(), 2_600, s)).collect();
+    assert_eq!(signals, sent);
 }
 
 #[test]

@@ -121,6 +121,7 @@ fn nothing_is_said_twice() {
         images: vec![],
         via: Via::Queue,
         command: None,
+        origin: None,
     };
     let queued = store.queue(head.session(), &message, &[], 1).unwrap();
     drop(store);

@@ -52,6 +52,7 @@ pub fn said(text: &str) -> Entry {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     }
 }
 
@@ -128,6 +129,7 @@ pub fn all_kinds() -> Vec<Entry> {
             }],
             via: Via::Queue,
             command: None,
+            origin: None,
         },
         Entry::Replied {
             blocks: vec![
@@ -160,6 +162,14 @@ pub fn all_kinds() -> Vec<Entry> {
             by: By::Person,
             access: None,
             rule: None,
+            origin: None,
+        },
+        Entry::Asked {
+            call: call(3),
+            why: "it writes".into(),
+            rule: Some("Bash(make:*)".into()),
+            access: None,
+            at: Some("/w/a.rs".into()),
         },
         Entry::Started {
             call: call(2),
@@ -236,7 +246,12 @@ pub fn all_kinds() -> Vec<Entry> {
         },
         Entry::Stopped {
             draft: Some("I was".into()),
+            origin: None,
         },
+        Entry::Paused {
+            origin: Some("cli".into()),
+        },
+        Entry::Lifted { origin: None },
         Entry::Failed {
             error: Failure {
                 class: FailureClass::Overloaded,

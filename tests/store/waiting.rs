@@ -11,6 +11,7 @@ fn message(text: &str) -> Message {
         images: vec![],
         via: Via::Queue,
         command: None,
+        origin: None,
     }
 }
 

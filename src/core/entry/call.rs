@@ -49,6 +49,24 @@ impl std::fmt::Display for CallId {
     }
 }
 
+/// As it is shown: `3.0`.
+impl std::str::FromStr for CallId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CallId, String> {
+        let parts = text.split_once('.');
+        let parse = |(reply, index): (&str, &str)| {
+            Some(CallId {
+                reply: reply.parse().ok()?,
+                index: index.parse().ok()?,
+            })
+        };
+        parts
+            .and_then(parse)
+            .ok_or_else(|| format!("{text:?} names no call: `rewake asks` shows them, as in 12.0"))
+    }
+}
+
 /// A person's or a hook's answer to whether a call may run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]

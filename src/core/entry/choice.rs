@@ -30,6 +30,24 @@ pub struct Choice {
     /// No answer has to fit a schema any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_schema: bool,
+    /// At these the session pauses. They replace those before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<RunLimits>,
+    /// Which signal it came with. `None`: it was chosen where the session runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+}
+
+/// Where a session pauses by itself. Of the whole session, what it has from its ancestors
+/// included.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// So many answers of the model. `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<u64>,
+    /// So many US dollars. `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<f64>,
 }
 
 /// Where an answer does not fit its schema, and why.
@@ -67,9 +85,13 @@ impl Choice {
         }
     }
 
-    /// Nothing is chosen.
+    /// Nothing is chosen, whoever did not.
     pub fn is_empty(&self) -> bool {
-        *self == Choice::default()
+        let nothing = Choice {
+            origin: self.origin.clone(),
+            ..Choice::default()
+        };
+        *self == nothing
     }
 }
 

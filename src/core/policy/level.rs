@@ -43,10 +43,66 @@ fn reaches(access: Access) -> Option<&'static str> {
     }
 }
 
+const THIS_PROGRAM: &str = "rewake";
+
+/// Whether a line has this program's name as a word, or as the last part of a path.
+fn names_this_program(text: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    text.match_indices(THIS_PROGRAM).any(|(at, name)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(|c| is_part(c) || c == '/')
+    })
+}
+
 impl Evaluation<'_> {
     /// The access that a line gets, and whether it may run with it. `asked` is what the call
     /// names; without, it is the most that mode and rules give without a question.
     pub(super) fn command_line(
+        &self,
+        text: &str,
+        asked: Option<Access>,
+        background: bool,
+    ) -> (Access, Finding) {
+        let (access, finding) = self.access_and_finding(text, asked, background);
+        (access, self.unless_it_steers(text, finding))
+    }
+
+    /// A command that runs this program could answer the question about the next one. So a line
+    /// that names it is asked about, unless it only looks, or a rule that names it too allows it.
+    /// In the sandbox it cannot write the store; without one this is a fence, not a wall.
+    fn unless_it_steers(&self, text: &str, finding: Finding) -> Finding {
+        let may_run = matches!(finding, Finding::Fine | Finding::Unknown { .. });
+        if !may_run || self.mode == Mode::BypassPermissions || !names_this_program(text) {
+            return finding;
+        }
+        let is_fine = |finding: Finding| matches!(finding, Finding::Fine);
+        let allowing = |names: fn(&Rule) -> bool| Rules {
+            allow: self
+                .rules
+                .allow
+                .iter()
+                .filter(|r| names(r))
+                .cloned()
+                .collect(),
+            ..self.rules.clone()
+        };
+        let by_name = allowing(|rule| names_this_program(&rule.to_string()));
+        if is_fine(finding)
+            && is_fine(
+                self.with_rules(Mode::Default, &by_name)
+                    .line(text, Access::Read),
+            )
+        {
+            return Finding::Fine;
+        }
+        Finding::Asked(
+            "the line names rewake, which could answer what is asked here; it is always asked about"
+                .to_string(),
+        )
+    }
+
+    fn access_and_finding(
         &self,
         text: &str,
         asked: Option<Access>,

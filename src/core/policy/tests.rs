@@ -746,3 +746,48 @@ proptest! {
         }
     }
 }
+
+/// A model that could run this program could answer its own questions.
+#[test]
+fn a_line_that_names_this_program_is_asked_about_whatever_is_allowed() {
+    let broad = rules("+Bash;;+Full;;+Bash(sh:*);;+Bash(env:*)");
+    let sandboxed = Workspace {
+        sandbox: Sandbox {
+            available: true,
+            read: true,
+            workspace: true,
+            hides: true,
+        },
+        ..place()
+    };
+    for line in [
+        "rewake allow @here",
+        "/usr/bin/rewake allow @here 3.0",
+        "make && rewake go @here",
+        "sh -c 'rewake allow @here'",
+        "env -u REWAKE_RUN rewake send @here hi",
+        "$(echo rewake) allow @here",
+    ] {
+        for (mode, place) in [
+            (Mode::Default, place()),
+            (Mode::AcceptEdits, place()),
+            (Mode::Default, sandboxed.clone()),
+            (Mode::AcceptEdits, sandboxed.clone()),
+        ] {
+            let decision = decide(&bash(line), mode, &broad, &place, &DISK);
+            let is_asked = matches!(decision, Decision::Ask { rule: None, .. });
+            assert!(is_asked, "{line} in {mode:?}: {decision:?}");
+        }
+    }
+    // What only looks, what is named by a rule, and what has the name in another word.
+    let named = rules("+Bash(rewake history:*);;+Bash(cargo:*)");
+    for line in [
+        "grep rewake README.md",
+        "rewake history",
+        "cargo test -p rewake-core",
+        "cargo test --manifest-path /src/rewake/Cargo.toml",
+    ] {
+        let decision = decide(&bash(line), Mode::Default, &named, &place(), &DISK);
+        assert_eq!(decision, Decision::Allow, "{line}");
+    }
+}

@@ -83,6 +83,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
         by,
         access: None,
         rule: None,
+        origin: None,
     };
     let failure = Failure {
         class: FailureClass::Auth,
@@ -122,6 +123,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 images: vec![],
                 via: Via::Prompt,
                 command: None,
+                origin: None,
             },
             ("hello", Conversation),
         ),
@@ -160,7 +162,10 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
             ("bash make ␊ make test: interrupted", Conversation),
         ),
         (
-            Entry::Stopped { draft: None },
+            Entry::Stopped {
+                draft: None,
+                origin: None,
+            },
             ("stopped by you", Conversation),
         ),
         (
@@ -188,7 +193,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 spent: vec![],
                 story: None,
             },
-            ("the context began again from a note", Conversation),
+            ("the context was restarted from a note", Conversation),
         ),
         (
             Entry::Saved {
@@ -223,7 +228,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 without_schema: true,
                 ..Choice::default()
             }),
-            ("no answer has to fit a JSON Schema any more", Conversation),
+            ("no JSON Schema applies any more", Conversation),
         ),
         (Entry::Named { title: "t".into() }, ("named t", Detail)),
         (
@@ -276,6 +281,7 @@ fn what_was_streaming_is_cut_or_whole() {
     let cut = |draft: &str| {
         record(Entry::Stopped {
             draft: Some(draft.into()),
+            origin: None,
         })
     };
     assert_eq!(

@@ -35,6 +35,7 @@ fn recorded_session() -> (tempfile::TempDir, Store, String) {
             images: vec![],
             via: Via::Prompt,
             command: None,
+            origin: None,
         },
         Entry::Replied {
             blocks: vec![

@@ -1,5 +1,5 @@
-//! What a session has besides its entries: queued messages, unsent words, whether it is in the
-//! trash. It lies in a file of its own beside the entries, which older versions do not read. Each
+//! What a session has besides its entries: queued messages, signals, unsent words, whether it is
+//! in the trash. It lies in a file of its own beside the entries, which older versions do not read. Each
 //! line says all of it, and the last one that is whole counts.
 
 use std::fs::{self, File, OpenOptions};
@@ -23,6 +23,9 @@ const MAX_BYTES: u64 = 256 << 10;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(in crate::store) struct State {
     pub inbox: Vec<Waiting>,
+    /// Signals that were not obeyed yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<WaitingSignal>,
     /// Words in the input box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
@@ -41,9 +44,21 @@ pub(in crate::store) struct Waiting {
     pub message: Box<RawValue>,
 }
 
+/// A signal, as its row has it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in crate::store) struct WaitingSignal {
+    pub id: i64,
+    pub at_ms: i64,
+    pub origin: String,
+    pub signal: Box<RawValue>,
+}
+
 impl State {
     pub(in crate::store) fn is_empty(&self) -> bool {
-        self.inbox.is_empty() && self.input.is_none() && self.trashed_ms.is_none()
+        self.inbox.is_empty()
+            && self.signals.is_empty()
+            && self.input.is_none()
+            && self.trashed_ms.is_none()
     }
 }
 
@@ -76,6 +91,12 @@ impl StateFile {
         }
         let mut line = serde_json::to_vec(state)?;
         line.push(b'\n');
+        // Another process may have written behind it: who sends something to the session.
+        let found = fs::metadata(folder.join(STATE)).map_or(0, |found| found.len());
+        if found != self.bytes {
+            (self.bytes, self.last) = (found, Vec::new());
+            self.blobs.clear();
+        }
         if self.last == line {
             return Ok(());
         }

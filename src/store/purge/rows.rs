@@ -32,7 +32,7 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
         .execute("DELETE FROM entries WHERE session = ?1", [head.key])
         .doing(WHAT)?;
     let session = head.session();
-    let of_key = ["memories", "drafts", "inbox", "tree_uses"];
+    let of_key = ["memories", "drafts", "inbox", "signals", "tree_uses"];
     for table in of_key {
         let sql = format!("DELETE FROM {table} WHERE session = ?1");
         tx.execute(&sql, [head.key]).doing(WHAT)?;

@@ -42,6 +42,7 @@ pub(super) struct FoundEntry {
     /// The tip of the entry before. `None`: it is not known.
     pub before: Option<Tip>,
     pub taken: Option<i64>,
+    pub signal: Option<i64>,
     pub owed: bool,
     /// A row of a database has it.
     pub in_row: bool,
@@ -188,6 +189,7 @@ impl Found {
         {
             known.before = Some(before);
             known.taken = known.taken.or(line.taken);
+            known.signal = known.signal.or(line.signal);
             known.owed |= line.owed;
             return Ok(());
         }
@@ -197,6 +199,7 @@ impl Found {
             at_ms: line.at_ms,
             before: Some(before),
             taken: line.taken,
+            signal: line.signal,
             owed: line.owed,
             in_row: false,
             place,
@@ -278,6 +281,7 @@ impl Found {
             at_ms,
             before,
             taken: None,
+            signal: None,
             owed: false,
             in_row: true,
             place,
@@ -448,6 +452,7 @@ mod tests {
             at_ms: 7,
             tip,
             taken: None,
+            signal: None,
             owed: false,
             entry: RawValue::from_string(RIGHT.to_string()).unwrap(),
         };

@@ -15,6 +15,7 @@ use super::found::{Found, Rows};
 use super::progress::Progress;
 use super::sql::SessionRow;
 use crate::core::entry::{Entry, Seq};
+use crate::core::signal;
 use crate::core::text::count;
 use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
@@ -24,6 +25,7 @@ use crate::store::error::Doing;
 use crate::store::head::Head;
 use crate::store::missing::Gap;
 use crate::store::row::int;
+use crate::store::waiting::Became;
 
 /// All that the copies say of one session.
 #[derive(Default)]
@@ -52,12 +54,12 @@ pub(super) struct Made {
     /// The row key and the length of each.
     pub keys: BTreeMap<String, (i64, u64)>,
     pub gaps: Vec<Gap>,
-    /// Messages that became entries, and for each session what was said that only a row had: it
-    /// is not known which message it was.
-    pub taken: BTreeSet<i64>,
+    /// Messages and signals that became entries, and for each session those entries that only a
+    /// row had: it is not known which message or signal it was.
+    pub became: Became,
     pub said: BTreeMap<String, Vec<(i64, Entry)>>,
-    /// The rows of the entries, by their tips.
-    written: HashMap<Tip, i64>,
+    /// The row of each entry.
+    rows: HashMap<Tip, i64>,
 }
 
 /// By their ids, so that what a fork goes on from comes before it.
@@ -191,7 +193,12 @@ struct Begin {
     row: Option<i64>,
 }
 
-fn begin(known: &Known, plan: &Plan, sessions: &BTreeMap<String, Known>, made: &Made) -> Begin {
+fn begin(
+    known: &Known,
+    plan: &Plan,
+    sessions: &BTreeMap<String, Known>,
+    made: &Made,
+) -> Begin {
     let alone = Begin {
         from: None,
         row: None,
@@ -214,7 +221,7 @@ fn begin(known: &Known, plan: &Plan, sessions: &BTreeMap<String, Known>, made: &
     let tip = usize::try_from(seq)
         .ok()
         .and_then(|seq| plan.chain.get(seq));
-    let row = tip.and_then(|tip| made.written.get(tip));
+    let row = tip.and_then(|tip| made.rows.get(tip));
     match (made.keys.get(&parent), row) {
         (Some((key, _)), Some(row)) => Begin {
             from: Some((*key, seq)),
@@ -277,6 +284,7 @@ fn record(
             at_ms: entry.at_ms,
             tip: *tip,
             taken: entry.taken,
+            signal: entry.signal,
             owed: entry.owed,
             entry: RawValue::from_string(json).doing(WHAT)?,
         };
@@ -288,12 +296,12 @@ fn record(
             )));
         }
         if let Some(row) = head.row {
-            made.written.entry(*tip).or_insert(row);
+            made.rows.entry(*tip).or_insert(row);
         }
         made.entries += 1;
+        made.became.note(&line);
         progress.so_far(|| count(made.entries, "entry"));
-        made.taken.extend(entry.taken);
-        if entry.in_row && entry.taken.is_none() {
+        if entry.in_row && entry.taken.is_none() && entry.signal.is_none() {
             note_said(made, plan, &line);
         }
         made.from_journal += u64::from(!entry.in_row);
@@ -303,8 +311,8 @@ fn record(
 
 fn note_said(made: &mut Made, plan: &Plan, line: &EntryLine) {
     let json = line.entry.get();
-    let is_said = ["{\"kind\":\"said\"", "{\"kind\":\"noted\""];
-    if !is_said.iter().any(|begin| json.starts_with(begin)) {
+    let is_kind = |kind: &&str| json.starts_with(&format!("{{\"kind\":\"{kind}\""));
+    if !["said", "noted"].iter().chain(signal::BECOME).any(is_kind) {
         return;
     }
     if let Ok(entry) = serde_json::from_str(json) {
@@ -336,7 +344,7 @@ fn set_as_before(
     tx.execute(
         "UPDATE sessions SET title = ?2, version = ?3, model = ?4, unfinished = ?5, input = ?6,
            cached = ?7, cache_written = ?8, output = ?9, bytes = ?10, trashed_ms = ?11,
-           updated_ms = ?12 WHERE key = ?1",
+           updated_ms = ?12, billed = ?13, asks = ?14 WHERE key = ?1",
         params![
             head.key,
             row.title,
@@ -349,7 +357,9 @@ fn set_as_before(
             output,
             bytes,
             row.trashed_ms,
-            row.updated_ms
+            row.updated_ms,
+            row.billed,
+            row.asks
         ],
     )
     .doing(WHAT)

@@ -39,6 +39,8 @@ pub(super) struct SessionRow {
     /// Sums: input, cached, cache_written, output, bytes.
     pub sums: [i64; 5],
     pub trashed_ms: Option<i64>,
+    pub billed: Option<i64>,
+    pub asks: bool,
 }
 
 /// One database, and what was found in it.
@@ -48,9 +50,18 @@ pub(super) struct Source {
     pub rows: Rows,
     /// Tables of which not everything could be read.
     pub torn: Vec<&'static str>,
+    schema: i64,
 }
 
+/// The first schema that has signals.
+const SIGNALS_SINCE: i64 = 6;
+
 impl Source {
+    /// Nobody could send a signal yet.
+    pub(super) fn is_older_than_signals(&self) -> bool {
+        self.schema < SIGNALS_SINCE
+    }
+
     /// `None`: SQL can read nothing of it at all.
     pub(super) fn open(path: &Path) -> Result<Option<Source>, StoreError> {
         let Ok(conn) = database::open_damaged(path) else {
@@ -75,11 +86,12 @@ impl Source {
                 found,
                 known: crate::store::migrate::known(),
             }),
-            Ok(_) => Ok(Some(Source {
+            Ok(schema) => Ok(Some(Source {
                 conn,
                 sessions: Vec::new(),
                 rows: Rows::default(),
                 torn: Vec::new(),
+                schema,
             })),
             Err(_) => Ok(None),
         }
@@ -148,8 +160,10 @@ fn session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
             sum("output"),
             sum("bytes"),
         ],
-        // Older schemas do not have it.
+        // Older schemas do not have these.
         trashed_ms: row.get("trashed_ms").unwrap_or(None),
+        billed: row.get("billed").unwrap_or(None),
+        asks: row.get("asks").unwrap_or(false),
     })
 }
 

@@ -27,34 +27,33 @@ pub(super) fn waiting(
     waits: &Waits<'_>,
     torn: &mut Vec<String>,
 ) -> Result<(), StoreError> {
-    let (inbox, drafts) = match waits.source {
-        Some(source) => (
-            queued(tx, source, waits, made)?,
-            words(tx, source, waits, made)?,
-        ),
-        None => (false, false),
+    let is_whole = match waits.source {
+        Some(source) => {
+            let inbox = queued(tx, source, waits, made)?;
+            let drafts = words(tx, source, waits, made)?;
+            signals(tx, source, waits, made)? && inbox && drafts
+        }
+        None => false,
     };
-    let is_whole = inbox && drafts;
     for (id, session) in &made.keys {
         let row = waits.sessions.get(id).and_then(|known| known.row.as_ref());
         let by_rows = is_whole && row.is_some_and(|(source, _)| *source == 0);
         if let (Some(journal), false) = (waits.journal, by_rows) {
             let said = made.said.get(id).map_or(&[][..], Vec::as_slice);
-            put_back(tx, &journal.join(id), *session, &made.taken, said)?;
+            put_back(tx, &journal.join(id), *session, &made.became, said)?;
         }
     }
     if !is_whole && waits.journal.is_none() {
-        torn.push("queued messages and unsent words may be missing".to_string());
+        torn.push("queued messages, signals and unsent words may be missing".to_string());
     }
-    let used = waits.source.and_then(|source| {
-        let sql = "SELECT seq FROM sqlite_sequence WHERE name = 'inbox'";
-        source.conn.query_row(sql, [], |row| row.get(0)).ok()
-    });
-    never_again(
-        tx,
-        used.unwrap_or(0)
-            .max(made.taken.last().copied().unwrap_or(0)),
-    )?;
+    made.became.never_again(tx)?;
+    for table in ["inbox", "signals"] {
+        let used = waits.source.and_then(|source| {
+            let sql = "SELECT seq FROM sqlite_sequence WHERE name = ?1";
+            source.conn.query_row(sql, [table], |row| row.get(0)).ok()
+        });
+        never_again(tx, table, used.unwrap_or(0))?;
+    }
     tx.execute(
         "UPDATE sessions SET unfinished = 1
          WHERE NOT unfinished AND key IN (SELECT session FROM inbox)",
@@ -86,10 +85,49 @@ fn queued(
         };
         // The journal may know that it was said already.
         match keys.get(&session) {
-            Some(key) if !made.taken.contains(&id) => tx
+            Some(key) if !made.became.taken.contains(&id) => tx
                 .execute(
                     "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
                     params![id, key, at_ms, body],
+                )
+                .doing(WHAT)
+                .map(drop),
+            _ => Ok(()),
+        }
+    })
+}
+
+/// As [`queued`].
+fn signals(
+    tx: &Transaction<'_>,
+    source: &Source,
+    waits: &Waits<'_>,
+    made: &Made,
+) -> Result<bool, StoreError> {
+    if source.is_older_than_signals() {
+        return Ok(true);
+    }
+    let keys = keys(0, waits.sessions, made);
+    let read = |row: &Row<'_>| -> rusqlite::Result<(i64, i64, i64, String, String)> {
+        Ok((
+            row.get("id")?,
+            row.get("session")?,
+            row.get("at_ms")?,
+            row.get("origin")?,
+            row.get("body")?,
+        ))
+    };
+    each_row(&source.conn, "signals", "id", None, &mut |row| {
+        let Ok((id, session, at_ms, origin, body)) = read(row) else {
+            return Ok(());
+        };
+        // The journal may know that it was obeyed already.
+        match keys.get(&session) {
+            Some(key) if !made.became.obeyed.contains(&id) => tx
+                .execute(
+                    "INSERT OR IGNORE INTO signals (id, session, at_ms, origin, body)
+                     VALUES (?1, ?2, ?3, ?4, ?5)",
+                    params![id, key, at_ms, origin, body],
                 )
                 .doing(WHAT)
                 .map(drop),

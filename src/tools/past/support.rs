@@ -74,6 +74,7 @@ impl Sessions {
             images: vec![],
             via: Via::Prompt,
             command: None,
+            origin: None,
         });
     }
 

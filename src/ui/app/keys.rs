@@ -27,6 +27,9 @@ const WHEEL_LINES: usize = 3;
 /// What is said to a yes before the end of a question was on the screen.
 pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
 
+/// What is said to Esc while there is text in the box and nothing to stop.
+const WORDS_STAY: &str = "your text stays; Ctrl+C clears it, then Esc Esc rewinds";
+
 /// The engine is leaving: the keys that leave need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -108,7 +111,9 @@ impl App {
             // Another mode may settle the question, which would be an answer.
             KeyCode::BackTab => {
                 self.quiet.typed(at);
-                self.hint = Some("a question came: Shift+Tab again when it can be answered".into());
+                self.hint = Some(
+                    "a question came up: press Shift+Tab again once it can be answered".into(),
+                );
                 return Vec::new();
             }
             _ => {}
@@ -331,12 +336,8 @@ impl App {
         self.transcript.scroll_end();
         self.typed_ms = None;
         match self.phase {
-            Phase::Watching => {
-                self.back_into_box(words);
-                self.hint =
-                    Some("this session is another process's: /fork goes your own way".into());
-                return Vec::new();
-            }
+            // The process that works here finds them in the inbox.
+            Phase::Watching => return vec![Intent::Say(words)],
             Phase::Nothing | Phase::Ended => {
                 self.first_words.push(words);
                 let which = Which::New;
@@ -347,7 +348,7 @@ impl App {
             }
             Phase::Starting | Phase::Opening => {
                 self.first_words.push(words);
-                self.hint = Some("your words are said when it is open".into());
+                self.hint = Some("sent when the session is open".into());
                 return Vec::new();
             }
             Phase::Working { .. } | Phase::Resting(_) => {}
@@ -388,7 +389,7 @@ impl App {
             Action::Ps => return vec![Intent::Ps],
             Action::WaitForFiles => return self.wait_for_files(),
             Action::PasteImage => {
-                self.hint = Some("looking into the clipboard …".into());
+                self.hint = Some("reading the clipboard …".into());
                 return vec![Intent::PasteImage];
             }
             Action::ExternalEditor => return vec![Intent::Editor(self.composer.for_editor())],
@@ -424,6 +425,9 @@ impl App {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
             _ => {
                 self.transcript.scroll_end();
+                if !self.composer.is_empty() {
+                    self.hint = Some(WORDS_STAY.into());
+                }
                 Vec::new()
             }
         }
@@ -443,8 +447,8 @@ impl App {
         self.quit_asked_ms = Some(self.now_ms);
         let is_working = matches!(self.phase, Phase::Working { .. });
         let hint = match is_working {
-            true => "Ctrl+C again leaves",
-            false => "Ctrl+C again leaves; what runs goes on",
+            true => "Ctrl+C again quits",
+            false => "Ctrl+C again quits; running commands keep running",
         };
         self.hint = Some(hint.into());
         match is_working {

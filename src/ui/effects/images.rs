@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::core::image::{self, START_BYTES, media_type};
+use crate::core::image::{START_BYTES, media_type};
+use crate::session::read_image;
 use crate::store::database;
-use crate::tools::load_file;
 
 /// The first of these ways to read a text whose files are all images.
 pub(super) fn found(ways: &[Vec<PathBuf>]) -> Option<Vec<PathBuf>> {
@@ -25,22 +25,15 @@ fn is_image(path: &Path) -> bool {
     read.is_ok() && media_type(&start).is_some()
 }
 
-/// One that cannot be read would be refused with every request from then on.
+/// See [`read_image`].
 pub(super) fn read(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
-    let cannot = |why: &str| format!("cannot send {}: {why}", path.display());
-    let bytes = load_file(path, image::MAX_BYTES).map_err(|e| match e.kind() {
-        std::io::ErrorKind::FileTooLarge => {
-            cannot(&format!("it has more than {} bytes", image::MAX_BYTES))
-        }
-        _ => cannot(&e.to_string()),
-    })?;
-    let known = image::check(&bytes).map_err(|why| cannot(&format!("it {why}")))?;
-    Ok((known.media_type, bytes))
+    read_image(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::image;
     use crate::ui::composer::images::{PathBase, pasted, typed};
 
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n1234";

@@ -31,7 +31,7 @@ use super::live::{EngineEvent, Live, Open};
 use super::plain::Lines;
 use super::terminal::Screen;
 use super::transcript::Tone;
-use super::watch::Watch;
+use super::watch::{LeavingWatch, Watch};
 use super::{OnEngineEvent, Wake, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
@@ -57,6 +57,7 @@ pub(crate) struct Effects {
     /// Engines that were told to leave, and that no other engine waits for.
     leaving: Vec<Live>,
     watch: Option<Watch>,
+    leaving_watches: Vec<LeavingWatch>,
     history: Option<history::Worker>,
     /// Lines are read, not keys.
     is_lines: bool,
@@ -99,6 +100,7 @@ impl Effects {
             outbox: None,
             leaving: Vec::new(),
             watch: None,
+            leaving_watches: Vec::new(),
             history: None,
             is_lines,
             reader: None,
@@ -198,6 +200,7 @@ impl Effects {
             Intent::AllowRule(scope, rule) => self.settings.ask(Ask::Allow(scope, rule)),
             Intent::History(ask) => self.history(ask),
             Intent::CallChanges { session, spans } => self.call_changes(session, spans),
+            Intent::EditPlaces(edits) => self.edit_places(edits),
             Intent::Files => self.files(),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
@@ -272,16 +275,15 @@ impl Effects {
 
     /// Takes up another session. For one that is not there none is left: it is looked for first.
     fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
-        let id = match &which {
-            Which::Named { id, .. } | Which::ForkAt { id, .. } if self.live.is_some() => id.clone(),
-            _ => return self.switch(which, take_over, app),
-        };
+        let names_one = matches!(which, Which::Named { .. } | Which::ForkAt { .. });
+        if !names_one || self.live.is_none() {
+            return self.switch(which, take_over, app);
+        }
         app.hint = Some(LOOKING_FOR_SESSION.into());
         let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
         self.aside(move || {
-            let found = ctx.open_store().and_then(|store| store.find(&id));
-            Some(match found {
-                Ok(_) => Wake::Found {
+            Some(match ctx.is_there(&which) {
+                Ok(()) => Wake::Found {
                     engine,
                     which,
                     take_over,
@@ -326,7 +328,9 @@ impl Effects {
         app.engine += 1;
         app.phase = Phase::Watching;
         let on_event = self.on_engine_event(app.engine);
-        self.watch = Some(Watch::start(Arc::clone(&self.ctx), id, on_event));
+        let watch = Watch::start(Arc::clone(&self.ctx), id, on_event);
+        self.outbox = Some(Outbox::new(watch.sender(), self.to_screen.clone()));
+        self.watch = Some(watch);
     }
 
     fn on_engine_event(&self, engine: u64) -> OnEngineEvent {
@@ -351,7 +355,11 @@ impl Effects {
 
     /// Tells the engine to leave; [`Effects::has_left`] says when it did.
     pub(crate) fn leave(&mut self, reason: SaveReason) {
-        self.watch = None;
+        if let Some(watch) = self.watch.take() {
+            self.outbox = None;
+            self.leaving_watches.retain(|watch| !watch.has_left());
+            self.leaving_watches.push(watch.leave());
+        }
         self.leaving.retain(|live| !live.has_left());
         if let (Some(live), Some(mut outbox)) = (self.live.take(), self.outbox.take()) {
             outbox.leave(&live, reason);
@@ -361,7 +369,9 @@ impl Effects {
 
     /// What was said and done is in the log, and what was changed is in the config.
     pub(crate) fn has_left(&self) -> bool {
-        self.leaving.iter().all(Live::has_left) && self.settings.is_idle()
+        self.leaving.iter().all(Live::has_left)
+            && self.leaving_watches.iter().all(LeavingWatch::has_left)
+            && self.settings.is_idle()
     }
 
     /// A file of the config may have changed.

@@ -63,6 +63,7 @@ impl Outbox {
                 images: Vec::new(),
                 via,
                 command: None,
+                origin: None,
             },
             blobs: Vec::new(),
         });
@@ -116,7 +117,7 @@ impl Outbox {
             self.queue = None;
             notify(
                 &self.to_screen,
-                "what you said was not sent: its thread is gone",
+                "your message was not sent: the engine has ended",
             );
         }
     }
@@ -173,6 +174,7 @@ fn of_command(
         images: Vec::new(),
         via,
         command: Some(expanded.command),
+        origin: None,
     };
     let blobs = Vec::new();
     Some(Command::Say { message, blobs })
@@ -209,6 +211,7 @@ fn with_images(words: Words, via: Via, to_screen: &Sender<Wake>) -> Command {
         images,
         via,
         command: None,
+        origin: None,
     };
     Command::Say { message, blobs }
 }

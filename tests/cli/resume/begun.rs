@@ -28,6 +28,7 @@ fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     });
     let mut call = CallId { reply: 0, index: 0 };
     scene.append(|seq| {

@@ -17,6 +17,6 @@ mod begun;
 mod disk;
 mod keeper;
 mod reader;
-mod scene;
+pub mod scene;
 mod signals;
 mod words;

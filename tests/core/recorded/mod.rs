@@ -204,6 +204,7 @@ fn next_request(one: &Recorded, model: &str) -> Value {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     };
     let entries = [
         Entry::Opened {

@@ -75,6 +75,18 @@ impl Script {
         ])
     }
 
+    /// A look, and a command and a change that ask.
+    pub fn short() -> Script {
+        Script(vec![
+            vec![
+                call("read", r#"{"path":"a"}"#),
+                call("bash", r#"{"command":"one"}"#),
+                call("write", r#"{"path":"f","content":"1"}"#),
+            ],
+            vec![Block::text("done")],
+        ])
+    }
+
     /// Answers that begin with an effect: each can be in one transaction with what it begins.
     pub fn effects_first() -> Script {
         let two = call("bash", r#"{"command":"two"}"#);
@@ -234,6 +246,8 @@ pub struct Outside {
     pub stop_at: Option<u64>,
     pub say_at: Option<u64>,
     pub person: Person,
+    /// At this boundary another process does something to the session.
+    pub other: Option<(u64, Box<dyn Fn()>)>,
     pub commands: Option<UnboundedSender<Command>>,
     pub acknowledged: Vec<(String, Record)>,
     clock_ms: i64,
@@ -281,6 +295,7 @@ impl Outside {
             stop_at: None,
             say_at: None,
             person: Person::default(),
+            other: None,
             commands: None,
             acknowledged: Vec::new(),
             clock_ms: 0,
@@ -467,12 +482,16 @@ impl Fake {
                     images: vec![],
                     via: Via::Queue,
                     command: None,
+                    origin: None,
                 };
                 let say = Command::Say {
                     message,
                     blobs: vec![],
                 };
                 let _ = commands.send(say);
+            }
+            if let Some((_, act)) = outside.other.take_if(|(at, _)| *at == now) {
+                act();
             }
             let does = outside.person.at_boundary(now);
             outside.send(does);

@@ -167,6 +167,7 @@ fn message(text: &str) -> Message {
         images: vec![],
         via: Via::Queue,
         command: None,
+        origin: None,
     }
 }
 
@@ -186,7 +187,7 @@ fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
 }
 
 /// Asks about commands, a change and what is far away: several calls of each answer.
-fn policy() -> Policy {
+pub fn policy() -> Policy {
     Policy {
         permission_check: Arc::new(|permission, _| {
             let decision = match permission {
@@ -213,6 +214,7 @@ fn policy() -> Policy {
         max_turns: None,
         budget: Arc::new(|_, limit, ratio| Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)),
         windows: windows(&Config::default()),
+        price: std::sync::Arc::new(|_, _| None),
     }
 }
 

@@ -61,6 +61,7 @@ pub fn begin(dir: &Path) -> String {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     };
     let batch = Batch {
         entries: vec![said],

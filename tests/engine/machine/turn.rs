@@ -76,6 +76,7 @@ impl Turn {
             images: vec![],
             via: Via::Prompt,
             command: None,
+            origin: None,
         };
         let batch = Batch {
             entries: vec![said],
@@ -153,6 +154,7 @@ impl Turn {
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
                 windows: windows(&Config::default()),
+                price: std::sync::Arc::new(|_, _| None),
             },
             begins_within: match self.late_at {
                 Some(_) => Duration::from_millis(1),

@@ -95,6 +95,7 @@ fn said(text: &str) -> Entry {
         images: vec![],
         via: Via::Prompt,
         command: None,
+        origin: None,
     }
 }
 

@@ -1,0 +1,264 @@
+//! `rewake send`, `stop`, `pause`, `go`, `set`, `asks`, `allow`, `deny`: a session is steered from
+//! another process, whether somebody works in it or not.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use super::run::STDIN_MAX_BYTES;
+use super::steer_args::{SendArgs, SetArgs, Steer};
+use crate::core::entry::{By, CallId, Image, Verdict, Via};
+use crate::core::visible::visible;
+use crate::headless::{self, Ask, Format, Task};
+use crate::report::{Trouble, exit, note};
+use crate::session::{
+    AppContext, Order, Question, Sending, SessionError, SteerError, Which, ago, now_ms, read_image,
+    short_id,
+};
+use crate::store::{Message, SessionInfo, Store, StoreError, blob_ref};
+use crate::ui::call_in_words;
+
+/// Who signals of these subcommands come from, as entries say it.
+const ORIGIN: &str = "cli";
+
+/// How often it is looked for new questions.
+const LOOK: Duration = Duration::from_millis(200);
+
+impl From<SteerError> for Trouble {
+    fn from(error: SteerError) -> Trouble {
+        match error {
+            SteerError::Session(error) => error.into(),
+            SteerError::Refused { what, hint } => Trouble::new(exit::USAGE, what).with_hint(hint),
+        }
+    }
+}
+
+pub(super) fn run(ctx: &AppContext, steer: Steer) -> Result<u8, Trouble> {
+    if let Steer::Asks { watch, json } = steer {
+        return asks(ctx, watch, json);
+    }
+    ctx.may_steer()?;
+    let mut store = super::open_store(ctx)?;
+    match steer {
+        Steer::Send(args) => send(ctx, store, args),
+        Steer::Stop { id } => order(ctx, &mut store, &id, Order::Stop),
+        Steer::Pause { id } => order(ctx, &mut store, &id, Order::Pause),
+        Steer::Go { id } => order(ctx, &mut store, &id, Order::GoOn),
+        Steer::Set(args) => set(ctx, &mut store, &args),
+        Steer::Answer { id, call, verdict } => answer(ctx, &mut store, &id, call, verdict),
+        Steer::Asks { .. } => Ok(exit::DONE),
+    }
+}
+
+fn send(ctx: &AppContext, mut store: Store, args: SendArgs) -> Result<u8, Trouble> {
+    let info = ctx.meant(&store, &args.id)?;
+    let text = text(&args.text)?;
+    let (mut images, mut blobs) = (Vec::new(), Vec::new());
+    for path in &args.image {
+        let (media_type, bytes) = read_image(path).map_err(|why| Trouble::new(exit::USAGE, why))?;
+        images.push(Image {
+            media_type: media_type.to_string(),
+            blob: blob_ref(&bytes),
+        });
+        blobs.push(bytes);
+    }
+    let message = Message {
+        text,
+        images,
+        via: Via::Signal,
+        command: None,
+        origin: None,
+    };
+    let sending = ctx.send(&mut store, &info.id, message, &blobs, ORIGIN)?;
+    drop(store);
+    match (sending, args.start) {
+        (Sending::Kept, true) => start(ctx, &info),
+        _ => Ok(said(&info, sending)),
+    }
+}
+
+/// Goes on with a session in which nobody works. Who was quicker has the words.
+fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
+    let which = Which::Named {
+        id: info.id.clone(),
+        fork: false,
+    };
+    let session = match ctx.open(&which, false) {
+        Ok(session) => session,
+        Err(SessionError::Store(StoreError::Held { .. })) => {
+            return Ok(said(info, Sending::Heard));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let task = Task {
+        prompt: None,
+        command: None,
+        format: Format::Text,
+        by: By::Person,
+        schema: None,
+        ask: Ask::Deny,
+    };
+    Ok(headless::run(session, task))
+}
+
+/// The words of the arguments, with `-` for what stdin has.
+fn text(words: &[String]) -> Result<String, Trouble> {
+    let mut parts = Vec::new();
+    for word in words {
+        match word.as_str() {
+            "-" => parts.push(stdin()?),
+            word => parts.push(word.to_string()),
+        }
+    }
+    Ok(parts.join("\n\n"))
+}
+
+fn stdin() -> Result<String, Trouble> {
+    let mut bytes = Vec::new();
+    // One more than may be sent: that it is too long is said there.
+    std::io::stdin()
+        .lock()
+        .take(STDIN_MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn order(ctx: &AppContext, store: &mut Store, id: &str, order: Order) -> Result<u8, Trouble> {
+    let info = ctx.meant(store, id)?;
+    let sending = ctx.steer(store, &info, order, ORIGIN)?;
+    Ok(said(&info, sending))
+}
+
+fn set(ctx: &AppContext, store: &mut Store, args: &SetArgs) -> Result<u8, Trouble> {
+    let signals = args.signals();
+    if signals.is_empty() {
+        return Err(
+            Trouble::new(exit::USAGE, "there is nothing to set").with_hint(
+                "--model, --mode, --effort, --temperature, --turns, --usd or --no-limits says what",
+            ),
+        );
+    }
+    let info = ctx.meant(store, &args.id)?;
+    let mut sending = Sending::Kept;
+    for signal in signals {
+        sending = ctx.steer(store, &info, Order::Signal(signal), ORIGIN)?;
+    }
+    Ok(said(&info, sending))
+}
+
+fn answer(
+    ctx: &AppContext,
+    store: &mut Store,
+    id: &str,
+    call: Option<CallId>,
+    verdict: Verdict,
+) -> Result<u8, Trouble> {
+    let info = ctx.meant(store, id)?;
+    let what = match verdict {
+        Verdict::Allow => "allowed",
+        Verdict::Deny { .. } => "denied",
+    };
+    let (question, sending) = ctx.answer(store, &info, call, verdict, ORIGIN)?;
+    note(&format!("{what}: {}", question.call.in_one_line(200)));
+    Ok(said(&info, sending))
+}
+
+/// What a person is told of what was sent.
+fn said(info: &SessionInfo, sending: Sending) -> u8 {
+    let id = short_id(&info.id);
+    note(&match sending {
+        Sending::Heard => format!("sent to {id}"),
+        Sending::Kept => format!(
+            "kept for {id}: nobody works in it; rewake -r {id}, or rewake -p -r {id}, takes it up"
+        ),
+        Sending::NothingToDo => format!("nobody works in {id}: there is nothing to stop"),
+        Sending::Done => format!("{id} is paused; rewake go {id} lifts that"),
+    });
+    exit::DONE
+}
+
+/// What is asked in all sessions, the oldest question first.
+fn asks(ctx: &AppContext, watch: bool, json: bool) -> Result<u8, Trouble> {
+    let store = super::open_store(ctx)?;
+    let mut known: Vec<(String, u64)> = Vec::new();
+    let mut version = None;
+    loop {
+        let now = store.data_version()?;
+        if version.replace(now) != Some(now) {
+            let (questions, unread) = ctx.questions(&store)?;
+            for error in unread.iter().filter(|_| known.is_empty()) {
+                note(&format!("a session cannot be read: {error}"));
+            }
+            let place = |q: &Question| (q.session.id.clone(), q.asked.seq);
+            let new = questions.iter().filter(|q| !known.contains(&place(q)));
+            if !print(new, json && !watch, json) {
+                return Ok(exit::DONE);
+            }
+            known = questions.iter().map(place).collect();
+        }
+        if !watch {
+            if known.is_empty() && !json {
+                note("nothing is asked");
+            }
+            return Ok(exit::DONE);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// False: nobody reads any more.
+fn print<'a>(questions: impl Iterator<Item = &'a Question>, as_list: bool, json: bool) -> bool {
+    let mut stdout = std::io::stdout().lock();
+    let printed = match (as_list, json) {
+        (true, _) => {
+            let all: Vec<_> = questions.map(Question::to_json).collect();
+            writeln!(stdout, "{}", serde_json::Value::Array(all))
+        }
+        (false, true) => questions
+            .map(Question::to_json)
+            .try_for_each(|question| writeln!(stdout, "{question}")),
+        (false, false) => questions
+            .map(in_words)
+            .try_for_each(|text| writeln!(stdout, "{text}")),
+    };
+    printed.and_then(|()| stdout.flush()).is_ok()
+}
+
+/// All of it: what was not seen cannot be allowed.
+fn in_words(question: &Question) -> String {
+    let Question {
+        session,
+        call,
+        asked,
+        is_live,
+    } = question;
+    let id = short_id(&session.id);
+    let title = session.title.as_deref().unwrap_or("untitled");
+    let live = match is_live {
+        true => "",
+        false => " · nobody works in it",
+    };
+    let mut lines = vec![format!(
+        "{id} asks about call {}, {} ago · {title} · {}{live}",
+        call.id,
+        ago(now_ms() - asked.at_ms),
+        session.folder,
+    )];
+    lines.extend(
+        call_in_words(call)
+            .into_iter()
+            .map(|line| format!("  {line}")),
+    );
+    lines.push(format!("  why it asks: {}", asked.why));
+    if let Some(access) = asked.access {
+        lines.push(format!("  access {access}: {}", access.reach().0));
+    }
+    if let Some(at) = &asked.at {
+        lines.push(format!("  leads to {at}"));
+    }
+    lines.push(format!(
+        "  rewake allow {id} {call}  ·  rewake deny {id} {call} \"why\"",
+        call = call.id
+    ));
+    visible(&lines.join("\n")).into_owned()
+}

@@ -1,0 +1,136 @@
+//! What another process wants of a session: pause, go on, a verdict, another model.
+//!
+//! A signal is a row of the store until it is obeyed. It is deleted in the transaction of the
+//! entry that it becomes, or alone when nothing can come of it any more. `docs/signals.md` has
+//! the table.
+//!
+//! Words are no signal: they wait in the inbox, and become `Said`.
+
+use serde::{Deserialize, Serialize};
+
+use super::choice::Effort;
+use super::entry::{CallId, Choice, Entry, Mode, Seq, Verdict};
+use super::state::State;
+
+/// What is wanted of a session. The JSON of it is a format of the store: it only grows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "signal", rename_all = "snake_case")]
+pub enum Signal {
+    /// Stop what is in progress.
+    Stop {
+        /// The last entry that was there when it was sent: who takes the session up later is not
+        /// meant.
+        seen: Seq,
+    },
+    /// End what was begun, and begin nothing more.
+    Pause {
+        /// As that of `Stop`.
+        seen: Seq,
+    },
+    /// Lift a pause, a limit, a failure or a crash loop, and say what waits behind a stop.
+    GoOn,
+    /// A person's verdict on a call that was asked about.
+    Decide {
+        call: CallId,
+        /// The place of the `Asked` that was answered: a question that was put again, in another
+        /// form, has another place.
+        asked: Seq,
+        verdict: Verdict,
+    },
+    /// From the next step on.
+    Choose {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<Mode>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effort: Option<Effort>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        temperature: Option<f64>,
+    },
+    /// A title.
+    Name { title: String },
+    /// Summarise all but the newest exchange when no call is open.
+    Compact,
+    /// Leave the session, with all that runs going on.
+    Leave {
+        /// As that of `Stop`.
+        seen: Seq,
+    },
+    /// Pause after so many more answers, or when the whole session has cost so much. What is not
+    /// named stays; with neither, there is no limit any more.
+    Limit {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turns: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usd: Option<f64>,
+    },
+}
+
+/// Kinds of the entries that signals become.
+pub const BECOME: &[&str] = &[
+    "stopped", "paused", "lifted", "decided", "chose", "named", "closed", "woke",
+];
+
+impl Signal {
+    /// Whether the entry may be what it became. A rebuilt store asks, where nothing else tells.
+    pub fn became(&self, entry: &Entry) -> bool {
+        match (self, entry) {
+            (Signal::Stop { .. }, Entry::Stopped { origin, .. })
+            | (Signal::Pause { .. }, Entry::Paused { origin })
+            | (Signal::GoOn, Entry::Lifted { origin }) => origin.is_some(),
+            (Signal::GoOn, Entry::Chose(Choice { limits, origin, .. })) => {
+                limits.is_some() && origin.is_some()
+            }
+            (Signal::GoOn, Entry::Resumed { .. }) | (Signal::Compact, Entry::Compacted { .. }) => {
+                true
+            }
+            (Signal::Decide { call, .. }, Entry::Decided { call: decided, .. }) => call == decided,
+            (Signal::Choose { .. }, Entry::Chose(choice)) => {
+                choice.limits.is_none() && choice.origin.is_some()
+            }
+            (Signal::Limit { .. }, Entry::Chose(choice)) => {
+                choice.limits.is_some() && choice.origin.is_some()
+            }
+            (Signal::Name { title }, Entry::Named { title: named }) => title == named,
+            _ => false,
+        }
+    }
+}
+
+/// Why a signal can no longer be obeyed, in words for a person. `None`: it can.
+pub fn late(state: &State, signal: &Signal) -> Option<String> {
+    match signal {
+        Signal::Stop { seen } | Signal::Pause { seen } | Signal::Leave { seen } => {
+            let is_old = *seen < state.taken_up;
+            is_old.then(|| "the session was taken up again since it was sent".to_string())
+        }
+        Signal::Decide { call, asked, .. } => late_verdict(state, *call, *asked),
+        Signal::GoOn
+        | Signal::Choose { .. }
+        | Signal::Name { .. }
+        | Signal::Compact
+        | Signal::Limit { .. } => None,
+    }
+}
+
+fn late_verdict(state: &State, call: CallId, asked: Seq) -> Option<String> {
+    let Some(open) = state.call(call) else {
+        return Some(format!("call {call} is over"));
+    };
+    if open.finished {
+        return Some(format!("call {call} has its result"));
+    }
+    if open.decided.is_some() {
+        return Some(format!("call {call} was decided already"));
+    }
+    if open.guard.is_some() {
+        return Some(format!("call {call} was begun already"));
+    }
+    match &open.asked {
+        Some(question) if question.seq == asked => None,
+        _ => Some(format!(
+            "another question is asked about call {call} by now"
+        )),
+    }
+}

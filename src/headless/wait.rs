@@ -1,0 +1,148 @@
+//! Waiting, in a run without a screen, for a person who answers from another process.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{Instant, sleep_until};
+
+use crate::core::entry::{Entry, SaveReason};
+use crate::core::next::Why;
+use crate::engine::{Command, Event};
+
+/// What becomes of what would ask a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ask {
+    /// It is denied.
+    #[default]
+    Deny,
+    /// It is asked, and the answer of another process waited for: so long at most.
+    Wait(Option<Duration>),
+}
+
+/// Longer than this nobody waits.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// As it is typed: `deny`, `wait`, `wait=30m`.
+impl std::str::FromStr for Ask {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Ask, String> {
+        match text.split_once('=') {
+            None if text == "deny" => Ok(Ask::Deny),
+            None if text == "wait" => Ok(Ask::Wait(None)),
+            Some(("wait", time)) => match duration(time) {
+                Some(time) if time <= LONGEST => Ok(Ask::Wait(Some(time))),
+                _ => Err(format!(
+                    "{time:?} is no time: 90s, 30m or 2h, and 30 days at most"
+                )),
+            },
+            _ => Err("deny, wait, or wait=30m".to_string()),
+        }
+    }
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let unit = text.chars().next_back()?;
+    let number = text.strip_suffix(unit)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        _ => return None,
+    };
+    let number: u64 = number.parse().ok()?;
+    Some(Duration::from_secs(number.checked_mul(seconds)?))
+}
+
+impl Ask {
+    /// Somebody can be asked.
+    pub(super) fn is_attended(self) -> bool {
+        matches!(self, Ask::Wait(_))
+    }
+}
+
+/// Since when a person is waited for.
+pub(super) struct Waiting {
+    ask: Ask,
+    since: Cell<Option<Instant>>,
+    changed: Notify,
+    /// It was paused by this run, and not before it.
+    was_paused: Cell<bool>,
+    is_over: Cell<bool>,
+}
+
+impl Waiting {
+    pub(super) fn new(ask: Ask) -> Rc<Waiting> {
+        Rc::new(Waiting {
+            ask,
+            since: Cell::new(None),
+            changed: Notify::new(),
+            was_paused: Cell::new(false),
+            is_over: Cell::new(false),
+        })
+    }
+
+    pub(super) fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Asked { .. } => self.waits(true),
+            Event::Recorded(record) => match &record.entry {
+                Entry::Paused { .. } => self.was_paused.set(true),
+                // Not what a person has anything to do with.
+                Entry::Saved { .. } | Entry::Asked { .. } => {}
+                _ => self.waits(false),
+            },
+            _ => {}
+        }
+    }
+
+    fn waits(&self, waits: bool) {
+        let since = self.since.get().filter(|_| waits);
+        self.since.set(since.or_else(|| waits.then(Instant::now)));
+        self.changed.notify_one();
+    }
+
+    /// Whether the run goes on when a person elsewhere lifts this. Who paused a run that was
+    /// working means it to go on; a start that finds a pause does not wait for somebody.
+    pub(super) fn waits_at(&self, why: Why) -> bool {
+        let waits = match (why, self.ask) {
+            (Why::Paused, Ask::Deny) => self.was_paused.get(),
+            (Why::Paused | Why::Limit, Ask::Wait(_)) => true,
+            _ => false,
+        };
+        if waits && self.ask.is_attended() {
+            self.waits(true);
+        }
+        waits
+    }
+
+    /// Leaves when a person was waited for long enough.
+    pub(super) async fn limit(&self, commands: UnboundedSender<Command>) -> Infallible {
+        let Ask::Wait(Some(longest)) = self.ask else {
+            return std::future::pending().await;
+        };
+        loop {
+            let Some(since) = self.since.get() else {
+                self.changed.notified().await;
+                continue;
+            };
+            tokio::select! {
+                () = sleep_until(since + longest) => {
+                    self.is_over.set(true);
+                    // The engine is gone only when the run is over.
+                    let _ = commands.send(Command::Leave(SaveReason::Exit));
+                    return std::future::pending().await;
+                }
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+
+    /// The time is over, and nobody answered.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.get()
+    }
+}

@@ -1,0 +1,398 @@
+//! Steering a session from another process: words, signals and verdicts.
+//!
+//! A subcommand and a route of a server do the same through this. What is sent is a row of the
+//! store, so it needs no running agent, and it survives the death of both.
+//!
+//! Invariant: nothing here waits for the session to obey, and nothing locks it but a pause of one
+//! in which nobody works.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{AppContext, SessionError, now_ms};
+use crate::command;
+use crate::core::entry::{CallId, Entry, Verdict, Via};
+use crate::core::image;
+use crate::core::signal::Signal;
+use crate::core::state::{Asked, OpenCall, State};
+use crate::core::tool::ToolCall;
+use crate::model::Models;
+use crate::store::{Batch, Message, SessionInfo, SessionLock, Store, StoreError, database};
+use crate::tools;
+
+/// Longer messages are refused.
+pub const MAX_MESSAGE_BYTES: usize = 10 * 1024 * 1024;
+
+/// As many images may come with one message.
+const MAX_IMAGES: usize = 20;
+
+/// Names the session here that was worked in last.
+pub const HERE: &str = "@here";
+
+/// Why nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum SteerError {
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// What was asked for makes no sense, or comes too late: what, and what can be done.
+    #[error("{what}")]
+    Refused { what: String, hint: String },
+}
+
+impl From<StoreError> for SteerError {
+    fn from(error: StoreError) -> SteerError {
+        SteerError::Session(error.into())
+    }
+}
+
+fn refused(what: impl Into<String>, hint: impl Into<String>) -> SteerError {
+    SteerError::Refused {
+        what: what.into(),
+        hint: hint.into(),
+    }
+}
+
+/// What is wanted of a session. A verdict is given with [`AppContext::answer`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Order {
+    Stop,
+    Pause,
+    GoOn,
+    /// Any other signal.
+    Signal(Signal),
+}
+
+/// What became of what was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// The process that works in the session obeys.
+    Heard,
+    /// Nobody works in it: whoever takes it up obeys.
+    Kept,
+    /// There was nothing to stop: nobody works in it.
+    NothingToDo,
+    /// It is recorded already: nobody works in it.
+    Done,
+}
+
+/// A question that waits for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub session: SessionInfo,
+    pub call: ToolCall,
+    pub asked: Asked,
+    /// A process works in the session: it goes on as soon as it is answered.
+    pub is_live: bool,
+}
+
+impl Question {
+    /// As `rewake asks --json` and the server give it.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "session": self.session.id,
+            "title": self.session.title,
+            "folder": self.session.folder,
+            "call": self.call.id.to_string(),
+            "asked": self.asked.seq,
+            "at_ms": self.asked.at_ms,
+            "tool": self.call.name,
+            "subject": self.call.subject(),
+            "arguments": serde_json::from_str::<Value>(&self.call.arguments)
+                .unwrap_or_else(|_| Value::String(self.call.arguments.clone())),
+            "why": self.asked.why,
+            "rule": self.asked.rule,
+            "access": self.asked.access,
+            "leads_to": self.asked.at,
+            "live": self.is_live,
+        })
+    }
+}
+
+/// The bytes of an image file, and what it is. One that cannot be read would be refused with every
+/// request from then on.
+///
+/// # Errors
+/// Why it cannot be sent, for a person.
+pub fn read_image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
+    let cannot = |why: &str| format!("cannot send {}: {why}", path.display());
+    if database::is_open_here(path) {
+        return Err(cannot("it belongs to the session store"));
+    }
+    let bytes = tools::load_file(path, image::MAX_BYTES).map_err(|e| match e.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            cannot(&format!("it has more than {} bytes", image::MAX_BYTES))
+        }
+        _ => cannot(&e.to_string()),
+    })?;
+    let known = image::check(&bytes).map_err(|why| cannot(&format!("it {why}")))?;
+    Ok((known.media_type, bytes))
+}
+
+impl AppContext {
+    /// Refuses to steer from inside a command of the agent: a model that could do so would answer
+    /// its own questions. Without a sandbox this is a fence, not a wall.
+    ///
+    /// # Errors
+    /// [`SteerError::Refused`].
+    pub fn may_steer(&self) -> Result<(), SteerError> {
+        match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
+            false => Ok(()),
+            true => Err(refused(
+                "sessions are not steered from inside a command that an agent runs",
+                "type it in a terminal of your own",
+            )),
+        }
+    }
+
+    /// The session that is meant: an id, the beginning of one, or [`HERE`].
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub fn meant(&self, store: &Store, id: &str) -> Result<SessionInfo, SessionError> {
+        if id != HERE {
+            return Ok(store.find(id)?);
+        }
+        let newest = store.newest(Some(&self.workspace()))?;
+        newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))
+    }
+
+    fn sending_to(&self, session: &str) -> Sending {
+        match self.is_in_use(session) {
+            true => Sending::Heard,
+            false => Sending::Kept,
+        }
+    }
+
+    /// Puts words into the inbox of a session, with the bytes of their images. They are said when
+    /// no call is open.
+    ///
+    /// # Errors
+    /// Too long, too many, or nothing at all.
+    pub fn send(
+        &self,
+        store: &mut Store,
+        session: &str,
+        message: Message,
+        blobs: &[Vec<u8>],
+        origin: &str,
+    ) -> Result<Sending, SteerError> {
+        let Message { text, images, .. } = &message;
+        if text.len() > MAX_MESSAGE_BYTES {
+            return Err(refused(
+                format!(
+                    "the message has {} bytes, and at most {MAX_MESSAGE_BYTES} are sent",
+                    text.len()
+                ),
+                "put it into a file in the session's folder, and name the file in the message",
+            ));
+        }
+        if images.len() > MAX_IMAGES {
+            let what = format!(
+                "there are {} images, and at most {MAX_IMAGES} are sent",
+                images.len()
+            );
+            return Err(refused(what, "send them with several messages"));
+        }
+        if text.trim().is_empty() && images.is_empty() {
+            return Err(refused(
+                "there is nothing to send: the message is empty",
+                "rewake send ID \"text\", or - to read it from stdin",
+            ));
+        }
+        let message = Message {
+            text: text.replace('\0', "\u{2400}"),
+            via: Via::Signal,
+            origin: Some(origin.to_string()),
+            ..message
+        };
+        store.queue_from_outside(session, &message, blobs, now_ms())?;
+        Ok(self.sending_to(session))
+    }
+
+    /// Sends a signal to a session.
+    ///
+    /// # Errors
+    /// A model that is not known or has no key; a session that cannot be read or written.
+    pub fn steer(
+        &self,
+        store: &mut Store,
+        info: &SessionInfo,
+        order: Order,
+        origin: &str,
+    ) -> Result<Sending, SteerError> {
+        if let Order::Signal(signal) = &order {
+            self.check_signal(info, signal)?;
+        }
+        let is_live = self.is_in_use(&info.id);
+        if order == Order::Stop && !is_live {
+            return Ok(Sending::NothingToDo);
+        }
+        if order == Order::Pause && !is_live && self.pause_at_rest(store, &info.id, origin)? {
+            return Ok(Sending::Done);
+        }
+        store.signal(&info.id, origin, now_ms(), |seen| match order {
+            Order::Stop => Signal::Stop { seen },
+            Order::Pause => Signal::Pause { seen },
+            Order::GoOn => Signal::GoOn,
+            Order::Signal(signal) => signal,
+        })?;
+        Ok(self.sending_to(&info.id))
+    }
+
+    /// Nobody would obey before the session is taken up, and whoever takes it up is not meant. So
+    /// the pause is recorded here. False: somebody was quicker, and works in it now.
+    fn pause_at_rest(
+        &self,
+        store: &mut Store,
+        session: &str,
+        origin: &str,
+    ) -> Result<bool, SteerError> {
+        let _lock = match SessionLock::take(&self.paths.data_dir, session) {
+            Ok(lock) => lock,
+            Err(StoreError::Held { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let (mut head, state) = folded(store, session)?;
+        if !state.paused {
+            let origin = Some(origin.to_string());
+            let batch = Batch {
+                at_ms: now_ms(),
+                entries: vec![Entry::Paused { origin }],
+                unfinished: state.unfinished(),
+                ..Batch::default()
+            };
+            store.append(&mut head, &batch)?;
+        }
+        Ok(true)
+    }
+
+    fn check_signal(&self, info: &SessionInfo, signal: &Signal) -> Result<(), SteerError> {
+        let of_range = "a temperature is a number from 0 to 2";
+        match signal {
+            Signal::Choose {
+                temperature: Some(t),
+                ..
+            } if !(0.0..=2.0).contains(t) => Err(refused(
+                format!("the temperature {t} makes no sense"),
+                of_range,
+            )),
+            Signal::Limit { usd: Some(usd), .. } if !usd.is_finite() || *usd <= 0.0 => {
+                Err(refused(
+                    format!("a limit of ${usd} makes no sense"),
+                    "rewake set ID --usd 5; --no-limits takes the limits away",
+                ))
+            }
+            Signal::Choose {
+                model: Some(model), ..
+            } => {
+                let its = self.of(info)?;
+                Models::new(its.config().clone(), its.env.clone())
+                    .check(model)
+                    .map_err(SessionError::from)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The questions of all sessions that wait for a person; of a session that cannot be read, why.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn questions(
+        &self,
+        store: &Store,
+    ) -> Result<(Vec<Question>, Vec<SessionError>), StoreError> {
+        let (mut questions, mut unread) = (Vec::new(), Vec::new());
+        for info in store.asking()? {
+            match self.questions_of(store, &info) {
+                Ok(of_session) => questions.extend(of_session),
+                Err(error) => unread.push(error),
+            }
+        }
+        questions.sort_by_key(|q: &Question| q.asked.at_ms);
+        Ok((questions, unread))
+    }
+
+    fn questions_of(
+        &self,
+        store: &Store,
+        info: &SessionInfo,
+    ) -> Result<Vec<Question>, SessionError> {
+        let (_, state) = folded(store, &info.id)?;
+        let is_live = self.is_in_use(&info.id);
+        let question = |(open, asked): (&OpenCall, &Asked)| Question {
+            session: info.clone(),
+            call: open.call.clone(),
+            asked: asked.clone(),
+            is_live,
+        };
+        Ok(state.questions().map(question).collect())
+    }
+
+    /// Answers a question of a session: the one about this call, or the only one.
+    ///
+    /// # Errors
+    /// Nothing is asked, not about this call any more, or several things are and none is named.
+    pub fn answer(
+        &self,
+        store: &mut Store,
+        info: &SessionInfo,
+        call: Option<CallId>,
+        verdict: Verdict,
+        origin: &str,
+    ) -> Result<(Question, Sending), SteerError> {
+        let questions = self.questions_of(store, info)?;
+        let short = super::short_id(&info.id);
+        let found = match (call, &questions[..]) {
+            (None, [only]) => only.clone(),
+            (None, []) => {
+                return Err(refused(
+                    format!("session {short} asks nothing"),
+                    "rewake asks lists what is asked; what was asked before is answered or over",
+                ));
+            }
+            (None, several) => {
+                let calls: Vec<String> = several
+                    .iter()
+                    .map(|q| format!("{} ({})", q.call.id, q.call.in_one_line(60)))
+                    .collect();
+                return Err(refused(
+                    format!("session {short} asks {} things", several.len()),
+                    format!("name the call: {}", calls.join(", ")),
+                ));
+            }
+            (Some(id), all) => match all.iter().find(|q| q.call.id == id) {
+                Some(question) => question.clone(),
+                None => {
+                    return Err(refused(
+                        format!(
+                            "session {short} does not ask about call {id}: it is answered, over, or was never asked"
+                        ),
+                        "rewake asks lists what is asked",
+                    ));
+                }
+            },
+        };
+        let signal = Signal::Decide {
+            call: found.call.id,
+            asked: found.asked.seq,
+            verdict,
+        };
+        store.signal(&info.id, origin, now_ms(), |_| signal)?;
+        let sending = self.sending_to(&info.id);
+        Ok((found, sending))
+    }
+}
+
+fn folded(store: &Store, session: &str) -> Result<(crate::store::Head, State), SessionError> {
+    let mut state = State::new(tools::describe);
+    let head = store.load_each(session, |record| {
+        state.fold(&record).map_err(|why| SessionError::Illegal {
+            session: session.to_string(),
+            why,
+        })
+    })?;
+    Ok((head, state))
+}

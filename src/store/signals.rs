@@ -1,0 +1,139 @@
+//! Signals: what another process wants of a session. They wait here, durable, until an append
+//! records what each becomes and deletes its row in the same transaction.
+
+use rusqlite::{Row, Transaction, params};
+
+use super::error::Doing;
+use super::head::read_head;
+use super::row::count;
+use super::{Store, StoreError};
+use crate::core::entry::Seq;
+use crate::core::signal::Signal;
+
+const WHAT: &str = "send a signal";
+const WHAT_READ: &str = "read the signals";
+
+/// As many wait in one session. Who sends more does not look whether anybody obeys.
+pub const MAX_SIGNALS: u64 = 1_000;
+
+/// As many messages from outside wait in one session.
+pub const MAX_MESSAGES: u64 = 1_000;
+
+/// Never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SignalId(i64);
+
+impl SignalId {
+    pub(super) fn number(self) -> i64 {
+        self.0
+    }
+}
+
+/// A signal that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sent {
+    pub id: SignalId,
+    /// When it was sent: UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    /// Who sent it: `cli`.
+    pub origin: String,
+    /// What cannot be read is what no version wrote; why.
+    pub signal: Result<Signal, String>,
+}
+
+impl Store {
+    /// Durable when it returns. `signal` is given the place of the session's last entry.
+    ///
+    /// # Errors
+    /// `TooMany`: too many wait already.
+    pub fn signal(
+        &mut self,
+        session: &str,
+        origin: &str,
+        at_ms: i64,
+        signal: impl FnOnce(Seq) -> Signal,
+    ) -> Result<SignalId, StoreError> {
+        let tx = self.write(WHAT)?;
+        let head = read_head(&tx, session)?;
+        let waiting: i64 = tx
+            .prepare_cached("SELECT count(*) FROM signals WHERE session = ?1")
+            .and_then(|mut s| s.query_row([head.key], |row| row.get(0)))
+            .doing(WHAT)?;
+        if count(waiting) >= MAX_SIGNALS {
+            return Err(StoreError::TooMany {
+                what: "signals",
+                session: session.to_string(),
+                limit: MAX_SIGNALS,
+            });
+        }
+        let body = serde_json::to_string(&signal(head.seq())).doing(WHAT)?;
+        tx.prepare_cached(
+            "INSERT INTO signals (session, at_ms, origin, body) VALUES (?1, ?2, ?3, ?4)",
+        )
+        .and_then(|mut s| s.execute(params![head.key, at_ms, origin, body]))
+        .doing(WHAT)?;
+        let id = SignalId(tx.last_insert_rowid());
+        tx.commit().doing(WHAT)?;
+        self.keep_waiting(session);
+        Ok(id)
+    }
+
+    /// The oldest first.
+    pub fn signals(&self, session: &str) -> Result<Vec<Sent>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT g.id, g.at_ms, g.origin, g.body FROM signals g JOIN sessions s ON s.key = g.session
+                 WHERE s.id = ?1 ORDER BY g.id",
+            )
+            .and_then(|mut s| s.query_map([session], sent)?.collect())
+            .doing(WHAT_READ)
+    }
+
+    /// Deletes one that nothing comes of. That it is gone already is what was wanted.
+    pub fn remove_signal(&mut self, id: SignalId) -> Result<(), StoreError> {
+        self.in_use.still_there()?;
+        let session = self.session_of("signals", id.0);
+        self.conn
+            .prepare_cached("DELETE FROM signals WHERE id = ?1")
+            .and_then(|mut s| s.execute([id.0]))
+            .doing(WHAT)?;
+        if let Some(session) = session {
+            self.keep_waiting(&session);
+        }
+        Ok(())
+    }
+
+    /// Changes when another connection has committed anything. Costs two microseconds.
+    pub fn data_version(&self) -> Result<i64, StoreError> {
+        self.conn
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut s| s.query_row([], |row| row.get(0)))
+            .doing(WHAT_READ)
+    }
+}
+
+/// Deletes it in the transaction of the entry that it became.
+pub(super) fn obey(tx: &Transaction<'_>, session: i64, id: SignalId) -> Result<(), StoreError> {
+    let rows = tx
+        .prepare_cached("DELETE FROM signals WHERE id = ?1 AND session = ?2")
+        .and_then(|mut s| s.execute(params![id.0, session]))
+        .doing(WHAT)?;
+    if rows == 1 {
+        return Ok(());
+    }
+    Err(StoreError::NotFound {
+        what: "signal",
+        name: id.0.to_string(),
+        near: None,
+    })
+}
+
+fn sent(row: &Row<'_>) -> rusqlite::Result<Sent> {
+    let body: String = row.get(3)?;
+    Ok(Sent {
+        id: SignalId(row.get(0)?),
+        at_ms: row.get(1)?,
+        origin: row.get(2)?,
+        signal: serde_json::from_str(&body).map_err(|e| e.to_string()),
+    })
+}
