@@ -77,6 +77,8 @@ impl Source {
             // loads the schema fails, and the next one has the tables before the damage.
             conn.pragma_update(None, "writable_schema", true)?;
             let _ = conn.prepare("SELECT 1 FROM sqlite_schema");
+            // One lock for all: behind a damaged page many rows are asked for one by one.
+            conn.execute_batch("BEGIN")?;
             conn.pragma_query_value(None, "user_version", |row| row.get(0))
         };
         match set() {
