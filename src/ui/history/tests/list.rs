@@ -358,7 +358,10 @@ fn unfinished_work_is_dismissed_and_a_new_name_does_not_bring_it_back() {
     let is_done = |row: &Row| row.standing == Standing::Ended(Ending::Done);
     play.pane.list.selected = play.pane.list.rows.iter().position(is_done).unwrap();
     play.control('x');
-    assert!(play.screen(120, 40).contains("it is finished, so it is not offered"));
+    assert!(
+        play.screen(120, 40)
+            .contains("it is finished, so it is not offered")
+    );
 }
 
 #[test]
