@@ -580,6 +580,8 @@ fn not_rewound(error: NotRewound) -> Trouble {
     match error {
         NotRewound::Engine(error) => engine_trouble(error),
         NotRewound::Unknown(_) => unknown(&error.to_string()),
+        NotRewound::OtherFolder(_) => Trouble::new(exit::USAGE, error.to_string())
+            .with_hint("rewake restore PATH --at ID:ENTRY -o FILE prints one file as it was there"),
         NotRewound::NothingToRedo => Trouble::new(exit::USAGE, error.to_string()),
         NotRewound::OpenCall => Trouble::new(exit::RESUMABLE, error.to_string())
             .with_hint("rewake -p -r ID resumes it; --conversation leaves it behind"),

@@ -111,6 +111,9 @@ pub enum Planned {
 pub enum NotRewound {
     #[error("the files are not known {0}")]
     Unknown(String),
+    /// The session worked elsewhere then.
+    #[error("what is known of the files then is of another folder: {}", .0.display())]
+    OtherFolder(PathBuf),
     #[error("there is no rewind to take back in this session")]
     NothingToRedo,
     #[error("the session has a call without a result")]
@@ -171,14 +174,17 @@ impl<W: World> Engine<W> {
                 .map_or(0, |r| r.at_ms),
         );
         let copy_of = undone(&records).map(|undone| undone.copy_of);
+        let root = self.world.root();
+        match self.store.tree_root(&from)? {
+            Some(of) if of == root => {}
+            Some(of) => return Err(NotRewound::OtherFolder(of)),
+            None => return Err(NotRewound::Unknown("there any more".to_string())),
+        }
         self.keep_before(&from).await?;
         let Some(before) = self.state.tree.clone() else {
             return Err(NotRewound::Unknown("now".to_string()));
         };
         let (_, records) = self.store.load(self.head.session())?;
-        let Some(root) = self.store.tree_root(&from)? else {
-            return Err(NotRewound::Unknown("there any more".to_string()));
-        };
         let changes = changes(&self.store, &records, start, &from, &root)?;
         let mut merged = Merged {
             store: &self.store,
