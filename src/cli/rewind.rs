@@ -513,6 +513,7 @@ fn say_kept(kept: &[Kept], all: u64) {
 /// What was done; gives the exit code. `planned` is what stays when nothing had to be done.
 fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner: Manner) -> u8 {
     let nothing = Entry::Restored {
+        new_folder: false,
         tree: None,
         written: 0,
         removed: 0,

@@ -274,6 +274,7 @@ impl<W: World> Engine<W> {
             target: tree.name(),
             to,
             whole: wanted.whole,
+            new_folder: false,
             kept,
             more_kept,
         };
@@ -389,6 +390,7 @@ impl<W: World> Engine<W> {
         let Some(Restoring {
             before,
             target,
+            new_folder,
             mut kept,
             mut more_kept,
         }) = self.state.restoring.clone()
@@ -424,6 +426,7 @@ impl<W: World> Engine<W> {
         paths.truncate(MAX_KEPT);
         let restored = Entry::Restored {
             tree: found.name,
+            new_folder,
             written: end.written,
             removed: end.removed,
             paths,
@@ -463,7 +466,11 @@ fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), N
             .enumerate()
             .rev()
             .find_map(|(place, record)| match &record.entry {
-                Entry::Restoring { before, .. } => Some((place, before.as_str(), None)),
+                Entry::Restoring {
+                    before,
+                    new_folder: false,
+                    ..
+                } => Some((place, before.as_str(), None)),
                 _ => None,
             })
             .ok_or(NotRewound::NothingToRedo),
@@ -484,7 +491,11 @@ fn undone(records: &[Record]) -> Option<Undone> {
         match &record.entry {
             Entry::Said { .. } => return None,
             Entry::Restoring { .. } => has_files = true,
-            Entry::Forked { from } => {
+            // With files of its own it is no way back.
+            Entry::Forked {
+                folder: Some(_), ..
+            } => return None,
+            Entry::Forked { from, .. } => {
                 return Some(Undone {
                     copy_of: from.session.clone(),
                     has_files,

@@ -249,14 +249,18 @@ impl Describer {
                 count(results.len() as u64, "old result")
             )),
             Entry::Saved { reason, .. } => detail(format!("saved: {}", saved(*reason))),
+            Entry::Restoring {
+                new_folder: true, ..
+            } => detail("files are being put into the new folder".to_string()),
             Entry::Restoring { .. } => detail("files are being set back".to_string()),
             Entry::Restored { .. } => restored(&record.entry),
-            Entry::Forked { from } => {
+            Entry::Forked { from, folder } => {
                 let origin = short_id(&from.session);
-                let text = format!(
-                    "forked from {origin} at entry {}; files are shared",
-                    from.seq
-                );
+                let files = match folder {
+                    Some(folder) => format!("it has files of its own in {folder}"),
+                    None => "files are shared".to_string(),
+                };
+                let text = format!("forked from {origin} at entry {}; {files}", from.seq);
                 event(Tone::Calm, text)
             }
             Entry::Checked { unfit, told, .. } => checked(unfit.as_ref(), told.as_deref()),
@@ -523,6 +527,7 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
 /// What was set back, and what was not.
 fn restored<'a>(entry: &'a Entry) -> Description<'a> {
     let Entry::Restored {
+        new_folder,
         written,
         removed,
         kept,
@@ -536,6 +541,11 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
     if let Some(why) = why {
         return event(Tone::Bad, format!("no file was set back: {why}"));
     }
+    let files = count(*written, "file");
+    let done = match new_folder {
+        true => format!("{files} put into the new folder"),
+        false => format!("{files} set back, {removed} removed"),
+    };
     let left = kept.len() as u64 + more_kept;
     let left = match left {
         0 => String::new(),
@@ -554,14 +564,7 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
             .then(|| Part::Output(named.join("\n").into()))
             .into_iter()
             .collect(),
-        ..event(
-            Tone::Calm,
-            format!(
-                "{} set back, {} removed{left}",
-                count(*written, "file"),
-                removed
-            ),
-        )
+        ..event(Tone::Calm, format!("{done}{left}"))
     }
 }
 

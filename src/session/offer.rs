@@ -238,7 +238,12 @@ fn how(ending: Ending, last: Option<&Record>) -> String {
                 reason: SaveReason::Signal,
                 ..
             }) => "left on a signal".into(),
-            Some(Entry::Forked { .. }) => "a fork nobody resumed".into(),
+            Some(
+                Entry::Forked { .. }
+                | Entry::Restored {
+                    new_folder: true, ..
+                },
+            ) => "a fork nobody resumed".into(),
             _ => "left".into(),
         },
         Ending::Done | Ending::Failed | Ending::Stopped | Ending::Dismissed | Ending::Killed => {

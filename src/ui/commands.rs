@@ -66,7 +66,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Help, "help", &["h", "?"], "", "keys and commands"),
     entry(SlashCommand::New, "new", &["clear", "reset"], "[task]", "begin a new session; this one stays in the history"),
     entry(SlashCommand::Resume, "resume", &["continue"], "[session]", "resume another session"),
-    entry(SlashCommand::Fork, "fork", &["branch"], "[entry]", "fork from here, or from behind an entry"),
+    entry(SlashCommand::Fork, "fork", &["branch"], "[entry]", "fork from here or behind an entry; --files dir: with its own files"),
     entry(SlashCommand::Rewind, "rewind", &["checkpoint"], "", "back to before a message, files too if you want"),
     entry(SlashCommand::Undo, "undo", &[], "", "take back the last message and its files"),
     entry(SlashCommand::Redo, "redo", &[], "", "take back the last rewind"),

@@ -17,6 +17,7 @@ mod context;
 mod custom;
 mod figures;
 mod files;
+mod forks;
 mod journal;
 mod keeper;
 mod kernels;
