@@ -93,6 +93,7 @@
 //! | [`cli`] | arguments; one file for each subcommand |
 //! | [`ui`] | the terminal: the screen as a projection of the log, and the keys |
 //! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
+//! | `server` | `rewake serve`: sessions over HTTP, and the page; a window on the store, without an engine |
 //! | [`report`] | what the shell is told: exit codes, data on stdout, notes and errors on stderr |
 //! | [`session`] | a session put together: which one, lock, log, layers, rules, world; [driven](session::drive), and [described](session::describe) to people |
 //! | [`engine`] | the loop, and what is attended to while a step is in progress |
@@ -138,6 +139,8 @@ pub mod lines;
 pub mod model;
 pub mod report;
 pub mod sandbox;
+#[cfg(feature = "serve")]
+pub mod server;
 pub mod session;
 pub mod store;
 pub mod tools;

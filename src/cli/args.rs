@@ -17,13 +17,14 @@ use super::diff::Range;
 use super::doctor::Asked;
 use super::gc::Wanted;
 use super::rewind::{At, RewindArgs};
-use super::steer::{self, SendArgs, SetArgs, Steer};
+use super::steer::{SendArgs, SetArgs, Steer};
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::{CallId, Mode, Verdict};
 use crate::core::text::nearest;
 use crate::headless::Ask;
+use crate::session::denial;
 use crate::session::export::{Format, Replace};
 
 const EXAMPLES: &str = "\
@@ -170,11 +171,16 @@ enum Command {
     History {
         #[arg(value_name = "QUERY")]
         query: Vec<String>,
+        #[command(flatten)]
+        page: PageArgs,
     },
     /// Print a session
     Show {
         /// The id of a session, or the beginning of it
         id: String,
+        /// What is known of it, as one JSON object; `rewake export --json` has its entries
+        #[arg(long)]
+        json: bool,
     },
     /// Copy a session, and print the id of the copy
     Fork {
@@ -375,12 +381,32 @@ enum Command {
         #[arg(long, conflicts_with = "repair")]
         scrub: bool,
     },
+    /// Serve sessions over HTTP, to steer them from scripts and from a phone: see docs/server.md
+    #[cfg(feature = "serve")]
+    Serve(super::serve::ServeArgs),
     /// Show a session that survives its own kill: needs no key and no network
     Demo,
     /// Print the completion script of a shell
     Completion { shell: Shell },
     /// Print the manual page, as `man` reads it
     Man,
+}
+
+/// A page of the history as JSON.
+#[derive(Debug, Clone, PartialEq, Args, Default)]
+pub(crate) struct PageArgs {
+    /// As one JSON object: sessions with title, state, plan, summary and last checkpoints
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: so many sessions
+    #[arg(long, value_name = "N", requires = "json", value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub limit: Option<u32>,
+    /// With --json: the page behind this one, by its `next`
+    #[arg(long, value_name = "PLACE", requires = "json")]
+    pub before: Option<i64>,
+    /// With --json: only sessions of this folder
+    #[arg(long, value_name = "DIR", requires = "json")]
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -423,9 +449,11 @@ pub(crate) enum Invocation {
     /// The words of the query; empty: all sessions.
     History {
         query: String,
+        page: PageArgs,
     },
     Show {
         id: String,
+        json: bool,
     },
     Fork {
         id: String,
@@ -487,6 +515,8 @@ pub(crate) enum Invocation {
     },
     Sandbox(Sandboxed),
     Doctor(Asked),
+    #[cfg(feature = "serve")]
+    Serve(super::serve::ServeArgs),
     Demo,
     Completion {
         shell: Shell,
@@ -614,10 +644,11 @@ impl Cli {
             )));
         }
         Ok(match command {
-            Command::History { query } => Invocation::History {
+            Command::History { query, page } => Invocation::History {
                 query: query.join(" "),
+                page,
             },
-            Command::Show { id } => Invocation::Show { id },
+            Command::Show { id, json } => Invocation::Show { id, json },
             Command::Fork { id, at } => Invocation::Fork { id, at },
             Command::Diff { id, range, stat } => Invocation::Diff {
                 id,
@@ -715,6 +746,8 @@ impl Cli {
                 (_, _, true) => Asked::Scrub,
                 _ => Asked::Look,
             }),
+            #[cfg(feature = "serve")]
+            Command::Serve(args) => Invocation::Serve(args),
             Command::Demo => Invocation::Demo,
             Command::Completion { shell } => Invocation::Completion { shell },
             Command::Man => Invocation::Man,
@@ -752,6 +785,8 @@ impl Command {
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
             Command::Doctor { .. } => "doctor",
+            #[cfg(feature = "serve")]
+            Command::Serve(_) => "serve",
             Command::Demo => "demo",
             Command::Completion { .. } => "completion",
             Command::Man => "man",
@@ -772,7 +807,7 @@ fn denied(id: String, rest: Vec<String>) -> Result<Steer, clap::Error> {
         None => Ok(Steer::Answer {
             id,
             call,
-            verdict: steer::denial(reason),
+            verdict: denial(reason),
         }),
     }
 }

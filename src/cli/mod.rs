@@ -24,6 +24,8 @@ mod purge;
 mod rewind;
 mod run;
 mod sandbox;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 mod show;
 mod stats;
 pub(crate) mod steer;
@@ -34,7 +36,7 @@ mod trust;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::config::{self, Env, Paths};
-use crate::report::{Trouble, exit, note};
+use crate::report::{Trouble, exit, note, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
 use crate::workspace::here;
@@ -64,6 +66,14 @@ fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
         note(&line);
     }
     Ok(store)
+}
+
+/// One JSON object on stdout, for programs: as it is.
+fn print_json(value: &impl serde::Serialize) -> Result<u8, Trouble> {
+    let text = serde_json::to_string(value)
+        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot write the answer: {e}")))?;
+    raw(format!("{text}\n").as_bytes());
+    Ok(exit::DONE)
 }
 
 /// Help and versions go to stdout with 0, wrong usage to stderr with 2.
@@ -129,8 +139,8 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
 fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
     match invocation {
         Invocation::Run(run) => run::run(ctx, run),
-        Invocation::History { query } => history::run(ctx, &query),
-        Invocation::Show { id } => show::run(ctx, &id),
+        Invocation::History { query, page } => history::run(ctx, &query, page),
+        Invocation::Show { id, json } => show::run(ctx, &id, json),
         Invocation::Fork { id, at } => fork::run(ctx, &id, at),
         Invocation::Diff { id, range, stat } => diff::run(ctx, &id, range, stat),
         Invocation::Rewind(wanted) => rewind::run(ctx, &wanted),
@@ -159,6 +169,8 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
             json,
         } => stats::run(ctx, since.as_deref(), project.as_deref(), json),
         Invocation::Steer(steer) => steer::run(ctx, steer),
+        #[cfg(feature = "serve")]
+        Invocation::Serve(args) => serve::run(ctx, args),
         Invocation::Ps => ps::list(ctx),
         Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }

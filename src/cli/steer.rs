@@ -27,8 +27,6 @@ const ORIGIN: &str = "cli";
 /// How often it is looked for new questions.
 const LOOK: Duration = Duration::from_millis(200);
 
-const NO_REASON: &str = "the user said no";
-
 /// What is done to a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Steer {
@@ -125,7 +123,9 @@ impl From<SteerError> for Trouble {
     fn from(error: SteerError) -> Trouble {
         match error {
             SteerError::Session(error) => error.into(),
-            SteerError::Refused { what, hint } => Trouble::new(exit::USAGE, what).with_hint(hint),
+            SteerError::Refused { what, hint, .. } => {
+                Trouble::new(exit::USAGE, what).with_hint(hint)
+            }
         }
     }
 }
@@ -155,7 +155,9 @@ fn send(ctx: &AppContext, mut store: Store, args: SendArgs) -> Result<u8, Troubl
     let images = images
         .collect::<Result<Vec<_>, _>>()
         .map_err(|why| Trouble::new(exit::USAGE, why))?;
-    let sending = ctx.send(&mut store, &info.id, text, images, ORIGIN)?;
+    let sending = ctx
+        .send(&mut store, &info.id, text, images, ORIGIN)?
+        .sending;
     drop(store);
     match (sending, args.start) {
         (Sending::Kept, true) => start(ctx, &info),
@@ -212,7 +214,7 @@ fn stdin() -> Result<String, Trouble> {
 
 fn order(ctx: &AppContext, store: &mut Store, id: &str, order: Order) -> Result<u8, Trouble> {
     let info = ctx.meant(store, id)?;
-    let sending = ctx.steer(store, &info, order, ORIGIN)?;
+    let sending = ctx.steer(store, &info, order, ORIGIN)?.sending;
     Ok(said(&info, sending))
 }
 
@@ -228,7 +230,9 @@ fn set(ctx: &AppContext, store: &mut Store, args: &SetArgs) -> Result<u8, Troubl
     let info = ctx.meant(store, &args.id)?;
     let mut sending = Sending::Kept;
     for signal in signals {
-        sending = ctx.steer(store, &info, Order::Signal(signal), ORIGIN)?;
+        sending = ctx
+            .steer(store, &info, Order::Signal(signal), ORIGIN)?
+            .sending;
     }
     Ok(said(&info, sending))
 }
@@ -245,9 +249,9 @@ fn answer(
         Verdict::Allow => "allowed",
         Verdict::Deny { .. } => "denied",
     };
-    let (question, sending) = ctx.answer(store, &info, call, verdict, ORIGIN)?;
+    let (question, receipt) = ctx.answer(store, &info, call, verdict, ORIGIN)?;
     note(&format!("{what}: {}", question.call.in_one_line(200)));
-    Ok(said(&info, sending))
+    Ok(said(&info, receipt.sending))
 }
 
 /// What a person is told of what was sent.
@@ -262,17 +266,6 @@ fn said(info: &SessionInfo, sending: Sending) -> u8 {
         Sending::Done => format!("{id} is paused; rewake go {id} lifts that"),
     });
     exit::DONE
-}
-
-/// The reason of a denial.
-pub(super) fn denial(reason: Option<String>) -> Verdict {
-    let reason = reason.filter(|reason| !reason.trim().is_empty());
-    Verdict::Deny {
-        reason: reason.map_or_else(
-            || NO_REASON.to_string(),
-            |reason| format!("{NO_REASON}: {reason}"),
-        ),
-    }
 }
 
 /// What is asked in all sessions, the oldest question first.
