@@ -102,7 +102,7 @@
 //! | [`tools`] | one file for each tool, with all that is known of it; what the model reads of it is in `assets/tools` |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
-//! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, locks; trees and contents of files |
+//! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
 //! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
 //! | [`workspace`] | where "here" is, and whether git may look at it; its [files](workspace::files) as they are now; AGENTS.md; skills; custom commands |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |

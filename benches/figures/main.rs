@@ -27,6 +27,7 @@ mod request;
 mod sample;
 mod sandbox;
 mod screen;
+mod signals;
 mod starting;
 mod stream;
 #[path = "../../tests/support/mod.rs"]
@@ -42,7 +43,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 12] = [
+const SUBJECTS: [(&str, Subject); 13] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -55,6 +56,7 @@ const SUBJECTS: [(&str, Subject); 12] = [
     ("request", request::rows),
     ("context", context::rows),
     ("files", files::rows),
+    ("signals", signals::rows),
 ];
 
 fn main() {

@@ -17,10 +17,10 @@ use super::diff::Range;
 use super::doctor::Asked;
 use super::gc::Wanted;
 use super::rewind::{At, RewindArgs};
-use super::steer::{SendArgs, SetArgs, Steer};
+use super::steer_args::{SendArgs, SetArgs, Steer};
+use super::values;
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
-use crate::core::choice::Effort;
 use crate::core::entry::{CallId, Mode, Verdict};
 use crate::core::text::nearest;
 use crate::headless::Ask;
@@ -124,11 +124,11 @@ struct RunArgs {
     model: Option<String>,
 
     /// How hard the model is to think: none, minimal, low, medium, high, xhigh, max
-    #[arg(long, value_name = "EFFORT", value_parser = effort())]
+    #[arg(long, value_name = "EFFORT", value_parser = values::effort())]
     effort: Option<String>,
 
     /// What runs without asking
-    #[arg(long, value_name = "MODE", value_parser = mode())]
+    #[arg(long, value_name = "MODE", value_parser = values::mode())]
     permission_mode: Option<String>,
 
     /// Ask nothing: the same as --permission-mode bypassPermissions; deny rules still hold
@@ -356,7 +356,7 @@ enum Command {
     /// Run one command in the sandbox that commands of the model get
     Sandbox {
         /// What the command may do
-        #[arg(long, value_name = "LEVEL", default_value = "workspace", value_parser = access())]
+        #[arg(long, value_name = "LEVEL", default_value = "workspace", value_parser = values::access())]
         access: String,
         /// Act as if the kernel lacked something: abi=N, no-namespaces, no-network, no-pid
         #[arg(long, value_name = "WHAT", hide = true, default_value = "")]
@@ -428,18 +428,6 @@ pub(crate) enum OutputFormat {
     Json,
     /// One JSON object a line, as it happens
     StreamJson,
-}
-
-fn access() -> clap::builder::PossibleValuesParser {
-    Access::ALL.map(Access::name).into()
-}
-
-pub(super) fn effort() -> clap::builder::PossibleValuesParser {
-    Effort::ALL.map(Effort::name).into()
-}
-
-pub(super) fn mode() -> clap::builder::PossibleValuesParser {
-    Mode::ALL.map(Mode::name).into()
 }
 
 /// What is to be done.
@@ -1256,7 +1244,7 @@ mod tests {
 
     #[test]
     fn any_other_word_is_a_prompt_and_so_is_one_that_is_said_to_be() {
-        for argv in ["hey", "go", "refactor", "test", "'histroy of it'"] {
+        for argv in ["hey", "fix", "refactor", "test", "'histroy of it'"] {
             let word = argv.trim_matches('\'');
             assert_eq!(meant(argv), a_run(Some(word), None, Session::New));
         }

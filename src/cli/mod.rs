@@ -28,10 +28,12 @@ mod sandbox;
 pub(crate) mod serve;
 mod show;
 mod stats;
-pub(crate) mod steer;
+mod steer;
+mod steer_args;
 mod table;
 mod time;
 mod trust;
+mod values;
 
 use tracing_appender::non_blocking::WorkerGuard;
 
@@ -84,6 +86,12 @@ fn usage(error: &clap::Error) -> u8 {
         && let Some(meant) = args::meant(std::env::args_os())
     {
         note(&format!("hint: did you mean {meant:?}?"));
+    }
+    if error.kind() == clap::error::ErrorKind::MissingRequiredArgument
+        && let [_, word] = &std::env::args_os().collect::<Vec<_>>()[..]
+    {
+        let word = word.to_string_lossy();
+        note(&format!("hint: to send it as a prompt: rewake -- {word}"));
     }
     u8::try_from(code).unwrap_or(exit::USAGE)
 }

@@ -2,15 +2,11 @@
 //! another process, whether somebody works in it or not.
 
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
-
 use super::run::STDIN_MAX_BYTES;
-use crate::core::choice::Effort;
-use crate::core::entry::{By, CallId, Mode, Verdict};
-use crate::core::signal::Signal;
+use super::steer_args::{SendArgs, SetArgs, Steer};
+use crate::core::entry::{By, CallId, Image, Verdict, Via};
 use crate::core::visible::visible;
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{Trouble, exit, note};
@@ -18,7 +14,7 @@ use crate::session::{
     AppContext, Order, Question, Sending, SessionError, SteerError, Which, ago, now_ms, read_image,
     short_id,
 };
-use crate::store::{SessionInfo, Store, StoreError};
+use crate::store::{Message, SessionInfo, Store, StoreError, blob_ref};
 use crate::ui::call_in_words;
 
 /// Who signals of these subcommands come from, as entries say it.
@@ -26,98 +22,6 @@ const ORIGIN: &str = "cli";
 
 /// How often it is looked for new questions.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// What is done to a session.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Steer {
-    Send(SendArgs),
-    Stop {
-        id: String,
-    },
-    Pause {
-        id: String,
-    },
-    Go {
-        id: String,
-    },
-    Set(SetArgs),
-    Asks {
-        watch: bool,
-        json: bool,
-    },
-    Answer {
-        id: String,
-        call: Option<CallId>,
-        verdict: Verdict,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq, Args)]
-pub(crate) struct SendArgs {
-    /// The id of a session, or the beginning of it; @here: the newest one of this folder
-    pub id: String,
-    /// What is said; - reads it, or the rest of it, from stdin
-    #[arg(value_name = "TEXT")]
-    pub text: Vec<String>,
-    /// With this image (repeatable)
-    #[arg(long, value_name = "FILE")]
-    pub image: Vec<PathBuf>,
-    /// When nobody works in the session: go on with it here, as -p -r ID does
-    #[arg(long)]
-    pub start: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Args)]
-pub(crate) struct SetArgs {
-    /// The id of a session, or the beginning of it; @here: the newest one of this folder
-    pub id: String,
-    /// The model, as provider/model
-    #[arg(short, long, value_name = "PROVIDER/MODEL")]
-    pub model: Option<String>,
-    /// What runs without asking
-    #[arg(long, value_name = "MODE", value_parser = super::args::mode())]
-    pub mode: Option<String>,
-    /// How hard the model is to think
-    #[arg(long, value_name = "EFFORT", value_parser = super::args::effort())]
-    pub effort: Option<String>,
-    /// From 0 to 2
-    #[arg(long, value_name = "T")]
-    pub temperature: Option<f64>,
-    /// Pause after N more answers of the model
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    pub turns: Option<u64>,
-    /// Pause when the whole session has cost so many dollars
-    #[arg(long, value_name = "DOLLARS")]
-    pub usd: Option<f64>,
-    /// Take both limits away
-    #[arg(long, conflicts_with_all = ["turns", "usd"])]
-    pub no_limits: bool,
-}
-
-impl SetArgs {
-    fn signals(&self) -> Vec<Signal> {
-        let mode = self.mode.as_deref();
-        let mode = mode.and_then(|name| Mode::ALL.into_iter().find(|m| m.name() == name));
-        let effort = self.effort.as_deref().and_then(Effort::named);
-        let choice = Signal::Choose {
-            model: self.model.clone(),
-            mode,
-            effort,
-            temperature: self.temperature,
-        };
-        let chooses = self.model.is_some()
-            || mode.is_some()
-            || effort.is_some()
-            || self.temperature.is_some();
-        let limit = Signal::Limit {
-            turns: self.turns,
-            usd: self.usd,
-        };
-        let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
-        let choice = chooses.then_some(choice);
-        choice.into_iter().chain(limits.then_some(limit)).collect()
-    }
-}
 
 impl From<SteerError> for Trouble {
     fn from(error: SteerError) -> Trouble {
@@ -150,13 +54,24 @@ pub(super) fn run(ctx: &AppContext, steer: Steer) -> Result<u8, Trouble> {
 fn send(ctx: &AppContext, mut store: Store, args: SendArgs) -> Result<u8, Trouble> {
     let info = ctx.meant(&store, &args.id)?;
     let text = text(&args.text)?;
-    let read = |path: &PathBuf| read_image(path).map(|(kind, bytes)| (kind.to_string(), bytes));
-    let images = args.image.iter().map(read);
-    let images = images
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|why| Trouble::new(exit::USAGE, why))?;
+    let (mut images, mut blobs) = (Vec::new(), Vec::new());
+    for path in &args.image {
+        let (media_type, bytes) = read_image(path).map_err(|why| Trouble::new(exit::USAGE, why))?;
+        images.push(Image {
+            media_type: media_type.to_string(),
+            blob: blob_ref(&bytes),
+        });
+        blobs.push(bytes);
+    }
+    let message = Message {
+        text,
+        images,
+        via: Via::Signal,
+        command: None,
+        origin: None,
+    };
     let sending = ctx
-        .send(&mut store, &info.id, text, images, ORIGIN)?
+        .send(&mut store, &info.id, message, &blobs, ORIGIN)?
         .sending;
     drop(store);
     match (sending, args.start) {

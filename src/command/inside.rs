@@ -3,14 +3,11 @@
 //! A fence, not a wall: a command without a sandbox may take the variable away and leave its
 //! ancestors behind.
 
-/// Set for each command of a keeper: the name of its run.
-pub const RUN_ENV: &str = "REWAKE_RUN";
-
 /// More ancestors than this nobody has.
 #[cfg(target_os = "linux")]
 const MAX_ANCESTORS: usize = 1_000;
 
-/// `run` is the value of [`RUN_ENV`].
+/// `run` is the value of [`keeper::RUN_ENV`](super::keeper::RUN_ENV).
 pub fn is_below_keeper(run: Option<&str>) -> bool {
     run.is_some() || has_keeper_above()
 }

@@ -35,7 +35,6 @@ use signal_hook::consts::signal;
 
 use super::confined::Confined;
 use super::folder::{self, RunFolder};
-use super::inside::RUN_ENV;
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
 use super::spec::Spec;
@@ -45,6 +44,9 @@ use crate::store::now_ms;
 
 /// The hidden first argument. The second is the run folder.
 pub const WORD: &str = "__keep";
+
+/// Set for each command of a keeper: the name of its run.
+pub const RUN_ENV: &str = "REWAKE_RUN";
 
 /// How long the output of a command is read on when its shell has exited.
 const DRAIN: Duration = Duration::from_millis(200);

@@ -74,7 +74,7 @@ mod spec;
 mod status;
 
 pub use confined::Aftermath;
-pub use inside::{RUN_ENV, is_below_keeper};
+pub use inside::is_below_keeper;
 pub use look::{Ended, NOT_HELD};
 pub use output::Printed;
 pub use process::{boot_id, booted_ms, hear_of_children, own_exe};

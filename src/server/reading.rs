@@ -1,6 +1,5 @@
 //! What can be read: the history, one session, its entries, what is asked.
 
-
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;

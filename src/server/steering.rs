@@ -13,11 +13,11 @@ use super::problem::Problem;
 use super::routes::{Named, json};
 use super::{Scope, Shared, body};
 use crate::core::choice::Effort;
-use crate::core::entry::Verdict;
-use crate::core::entry::{CallId, Mode};
+use crate::core::entry::{CallId, Image, Mode, Verdict, Via};
 use crate::core::image;
 use crate::core::signal::Signal;
 use crate::session::{Order, Receipt, Sending, denial};
+use crate::store::{Message as InboxMessage, blob_ref};
 
 /// Who signals come from, as entries say it.
 pub(super) const ORIGIN: &str = "http";
@@ -85,7 +85,7 @@ struct SentImage {
 }
 
 impl SentImage {
-    fn decoded(&self) -> Result<(String, Vec<u8>), Problem> {
+    fn decoded(&self) -> Result<(Image, Vec<u8>), Problem> {
         let cannot = |why: &str| {
             Problem::bad(format!("an image cannot be sent: {why}"))
                 .hint("PNG, JPEG, GIF or WebP, in base64")
@@ -100,7 +100,11 @@ impl SentImage {
             .hint("make it smaller"));
         }
         let known = image::check(&bytes).map_err(|why| cannot(&format!("it {why}")))?;
-        Ok((known.media_type.to_string(), bytes))
+        let image = Image {
+            media_type: known.media_type.to_string(),
+            blob: blob_ref(&bytes),
+        };
+        Ok((image, bytes))
     }
 }
 
@@ -115,9 +119,17 @@ pub(super) async fn send(
         .stores
         .write(move |ctx, store| {
             let id = store.find(&id)?.id;
-            let images = message.images.iter().map(SentImage::decoded);
-            let images = images.collect::<Result<_, _>>()?;
-            let receipt = ctx.send(store, &id, message.text, images, ORIGIN)?;
+            let decoded = message.images.iter().map(SentImage::decoded);
+            let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
+            let (images, blobs): (Vec<Image>, Vec<Vec<u8>>) = decoded.into_iter().unzip();
+            let message = InboxMessage {
+                text: message.text,
+                images,
+                via: Via::Signal,
+                command: None,
+                origin: None,
+            };
+            let receipt = ctx.send(store, &id, message, &blobs, ORIGIN)?;
             Ok((id, receipt))
         })
         .await?;

@@ -12,15 +12,13 @@ use serde_json::{Value, json};
 
 use super::{AppContext, SessionError, now_ms};
 use crate::command;
-use crate::core::entry::{CallId, Entry, Image, Verdict, Via};
+use crate::core::entry::{CallId, Entry, Verdict, Via};
 use crate::core::image;
 use crate::core::signal::Signal;
 use crate::core::state::{Asked, OpenCall, State};
 use crate::core::tool::ToolCall;
 use crate::model::Models;
-use crate::store::{
-    Batch, Message, SessionInfo, SessionLock, Store, StoreError, blob_ref, database,
-};
+use crate::store::{Batch, Message, SessionInfo, SessionLock, Store, StoreError, database};
 use crate::tools;
 
 /// Longer messages are refused.
@@ -164,7 +162,7 @@ impl AppContext {
     /// # Errors
     /// [`SteerError::Refused`].
     pub fn may_steer(&self) -> Result<(), SteerError> {
-        match command::is_below_keeper(self.env.var(command::RUN_ENV)) {
+        match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
             false => Ok(()),
             true => Err(refused(
                 Refusal::Forbidden,
@@ -193,7 +191,8 @@ impl AppContext {
         }
     }
 
-    /// Puts words into the inbox of a session. They are said when no call is open.
+    /// Puts words into the inbox of a session, with the bytes of their images. They are said when
+    /// no call is open.
     ///
     /// # Errors
     /// Too long, too many, or nothing at all.
@@ -201,10 +200,11 @@ impl AppContext {
         &self,
         store: &mut Store,
         session: &str,
-        text: String,
-        images: Vec<(String, Vec<u8>)>,
+        message: Message,
+        blobs: &[Vec<u8>],
         origin: &str,
     ) -> Result<Receipt, SteerError> {
+        let Message { text, images, .. } = &message;
         if text.len() > MAX_MESSAGE_BYTES {
             return Err(refused(
                 Refusal::TooLarge,
@@ -233,25 +233,13 @@ impl AppContext {
                 "rewake send ID \"text\", or - to read it from stdin",
             ));
         }
-        let (pictures, blobs) = images
-            .into_iter()
-            .map(|(media_type, bytes)| {
-                let image = Image {
-                    media_type,
-                    blob: blob_ref(&bytes),
-                };
-                (image, bytes)
-            })
-            .unzip();
         let message = Message {
             text: text.replace('\0', "\u{2400}"),
-            images: pictures,
             via: Via::Signal,
-            command: None,
             origin: Some(origin.to_string()),
+            ..message
         };
-        let blobs: Vec<Vec<u8>> = blobs;
-        let id = store.queue_from_outside(session, &message, &blobs, now_ms())?;
+        let id = store.queue_from_outside(session, &message, blobs, now_ms())?;
         Ok(Receipt {
             id: Some(id.number()),
             sending: self.sending_to(session),

@@ -20,7 +20,7 @@ pub const MAX_SIGNALS: u64 = 1_000;
 pub const MAX_MESSAGES: u64 = 1_000;
 
 /// Never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SignalId(i64);
 
 impl SignalId {

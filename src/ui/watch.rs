@@ -2,8 +2,10 @@
 //! entries and the streamed words are read from the store. What is said and answered here goes
 //! into the inbox and the signals, where that process finds it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -25,33 +27,50 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long what was said here waits to be sent.
 const SEND: Duration = Duration::from_millis(20);
 
+/// What the store had no room for is sent again after this.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Who signals come from, as entries say it.
 const ORIGIN: &str = "screen";
 
 /// As many of the last entries are shown at first.
 const RECENT: u64 = 600;
 
-/// Dropped, the looking ends.
+/// Dropped, the looking ends, when what was said is sent.
 pub(super) struct Watch {
     commands: UnboundedSender<Command>,
     _stop: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A look that is over but for what is still to be sent.
+pub(super) struct LeavingWatch(Option<JoinHandle<()>>);
+
+impl LeavingWatch {
+    pub(super) fn has_left(&self) -> bool {
+        self.0.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 impl Watch {
     pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnEngineEvent) -> Watch {
         let (stop, stopped) = channel();
         let (commands, mut said) = unbounded_channel();
-        std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let mut follower = match Follower::begin(&ctx, &id, &on_event) {
                 Ok(follower) => follower,
                 Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
             };
+            let mut unsent = Unsent::default();
             let mut looked = Instant::now();
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(SEND) {
+            loop {
+                let is_over = stopped.recv_timeout(SEND) != Err(RecvTimeoutError::Timeout);
                 while let Ok(command) = said.try_recv() {
-                    if let Err(error) = follower.send(&ctx, command, &on_event) {
-                        on_event(EngineEvent::Kept(Err(error.to_string())));
-                    }
+                    unsent.commands.push_back(command);
+                }
+                unsent.send(&mut follower, &ctx, &on_event, is_over);
+                if is_over {
+                    return;
                 }
                 if looked.elapsed() < LOOK {
                     continue;
@@ -66,12 +85,53 @@ impl Watch {
         Watch {
             commands,
             _stop: stop,
+            thread: Some(thread),
         }
+    }
+
+    pub(super) fn leave(mut self) -> LeavingWatch {
+        LeavingWatch(self.thread.take())
     }
 
     /// What a command asks of the engine is asked of the other process.
     pub(super) fn sender(&self) -> UnboundedSender<Command> {
         self.commands.clone()
+    }
+}
+
+/// What is to be sent, in its order.
+#[derive(Default)]
+struct Unsent {
+    commands: VecDeque<Command>,
+    /// The first of them was tried, and there was no room for it.
+    tried: Option<Instant>,
+}
+
+impl Unsent {
+    fn send(
+        &mut self,
+        follower: &mut Follower,
+        ctx: &AppContext,
+        on_event: &OnEngineEvent,
+        is_last_try: bool,
+    ) {
+        if !is_last_try && self.tried.is_some_and(|at| at.elapsed() < AGAIN) {
+            return;
+        }
+        while let Some(command) = self.commands.front() {
+            match follower.send(ctx, command, on_event) {
+                Err(SteerError::Session(SessionError::Store(error))) if error.is_passing() => {
+                    self.tried = Some(Instant::now());
+                    return on_event(EngineEvent::Kept(Err(error.to_string())));
+                }
+                Err(error) => on_event(EngineEvent::Notice(format!("not sent: {error}"))),
+                Ok(()) => {}
+            }
+            if self.tried.take().is_some() {
+                on_event(EngineEvent::Kept(Ok(())));
+            }
+            self.commands.pop_front();
+        }
     }
 }
 
@@ -192,30 +252,30 @@ impl Follower {
     fn send(
         &mut self,
         ctx: &AppContext,
-        command: Command,
+        command: &Command,
         on_event: &OnEngineEvent,
     ) -> Result<(), SteerError> {
         let info = self.store.find(&self.id)?;
         let order = match command {
             Command::Say { message, blobs } => {
-                let types = message.images.iter().map(|image| image.media_type.clone());
-                let images = types.zip(blobs).collect();
-                let text = message.text;
-                ctx.send(&mut self.store, &self.id, text, images, ORIGIN)?;
+                ctx.send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
                 on_event(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
                 return Ok(());
             }
             Command::Decide { call, verdict, .. } => {
-                ctx.answer(&mut self.store, &info, Some(call), verdict, ORIGIN)?;
+                let verdict = verdict.clone();
+                ctx.answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
                 return Ok(());
             }
             Command::Stop => Order::Stop,
             Command::Pause => Order::Pause,
             Command::GoOn => Order::GoOn,
-            Command::Name(title) => Order::Signal(Signal::Name { title }),
+            Command::Name(title) => Order::Signal(Signal::Name {
+                title: title.clone(),
+            }),
             Command::Compact => Order::Signal(Signal::Compact),
             Command::Choose(choice) => Order::Signal(Signal::Choose {
-                model: choice.model,
+                model: choice.model.clone(),
                 mode: choice.mode,
                 effort: choice.effort,
                 temperature: choice.temperature,

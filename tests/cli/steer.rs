@@ -2,7 +2,8 @@
 //! set up before, and nothing waits for the agent.
 
 use rewake::core::signal::Signal;
-use rewake::store::MAX_SIGNALS;
+use rewake::lines::tip::Tip;
+use rewake::store::{MAX_SIGNALS, StoreError};
 use serde_json::{Value, json};
 
 use crate::resume::scene::*;
@@ -312,7 +313,8 @@ fn a_command_of_the_agent_cannot_answer_for_its_person() {
 fn what_makes_no_sense_is_refused_with_a_way_out() {
     let scene = writes();
     scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
-    let table: [(&[&str], &[&str]); 9] = [
+    let table: [(&[&str], &[&str]); 10] = [
+        (&["go"], &["<ID>", "rewake -- go"]),
         (&["send", "0000", "x"], &["there is no session", "hint:"]),
         (&["send", "@here"], &["the message is empty", "hint:"]),
         (
@@ -397,4 +399,137 @@ fn a_store_of_a_newer_version_is_refused() {
     drop(conn);
     let refused = scene.steers(&["send", "@here", "x"]).expect(1);
     assert_has(&refused.stderr, &["its schema is 99", "update rewake"]);
+}
+
+/// The cost counts from the first request of the session on, and a limit of it is no limit of
+/// answers.
+#[test]
+fn at_a_limit_of_cost_the_session_pauses_and_says_so() {
+    let scene = Scene::with_command(&waits_for_go());
+    let config = scene.home.rewake_home().join("config.toml");
+    let before = std::fs::read_to_string(&config).expect("the config");
+    // Each request has ten tokens or more: ten dollars.
+    let price = "[models.\"local/test-model\"]\ninput_price = 1000000\noutput_price = 0\n";
+    std::fs::write(&config, format!("{before}\n{price}")).expect("a price");
+    let first = scene.start_command();
+    scene.steers(&["set", "@here", "--usd", "0.5"]).expect(0);
+    first.wait_for(LIMIT, |line| is_entry(line, "chose"));
+    scene.go();
+    let run = first.wait(LIMIT).expect(75);
+    let asked = scene.server.requests().len();
+    assert_eq!(asked, 1, "it was asked beyond the limit");
+    assert_has(
+        &run.stderr,
+        &["the limit of cost is reached: $", "of $0.50", "rewake go"],
+    );
+    // What was begun has its result, and nothing more is asked before somebody lifts it.
+    assert_eq!(scene.entries("finished").len(), 1);
+    let again = scene.go_on().expect(75);
+    assert_has(&again.stderr, &["the limit of cost is reached"]);
+    assert_eq!(scene.server.requests().len(), asked);
+    scene.steers(&["set", "@here", "--usd", "5000"]).expect(0);
+    scene.go_on().expect(0);
+    assert_eq!(scene.server.requests().len(), asked + 1);
+}
+
+#[test]
+fn a_limit_of_cost_without_a_price_is_not_passed_over() {
+    let scene = Scene::with_command(&waits_for_go());
+    let first = scene.start_command();
+    scene.steers(&["set", "@here", "--usd", "5"]).expect(0);
+    first.wait_for(LIMIT, |line| is_entry(line, "chose"));
+    scene.go();
+    let run = first.wait(LIMIT).expect(75);
+    assert_has(
+        &run.stderr,
+        &[
+            "the price of a model that was asked is not known",
+            "rewake go",
+        ],
+    );
+    assert_eq!(scene.server.requests().len(), 1);
+    scene.steers(&["set", "@here", "--no-limits"]).expect(0);
+    scene.go_on().expect(0);
+}
+
+/// The last entry of a session becomes one of a kind that this version does not know.
+fn as_of_a_newer_version(scene: &Scene, id: &str) {
+    let body = r#"{"kind":"teleported","to":"mars"}"#;
+    let path = scene.home.rewake_home().join("rewake.db");
+    let conn = rusqlite::Connection::open(path).expect("the database");
+    let sql = "SELECT e.id, e.parent, e.seq, e.at_ms, p.tip FROM sessions s
+      JOIN entries e ON e.id = s.head JOIN entries p ON p.id = e.parent WHERE s.id = ?1";
+    let row: (i64, i64, i64, i64, Vec<u8>) = conn
+        .query_row(sql, [id], |row| row.try_into())
+        .expect("the last entry");
+    let (row, parent, seq, at_ms, before) = row;
+    let seq = u64::try_from(seq).expect("a place");
+    let mut checksum = blake3::Hasher::new();
+    checksum.update(&parent.to_le_bytes());
+    checksum.update(&seq.to_le_bytes());
+    checksum.update(&at_ms.to_le_bytes());
+    checksum.update(body.as_bytes());
+    let checksum = checksum.finalize();
+    let tip = Tip::from_bytes(&before).expect("a tip");
+    let tip = tip.and(seq, at_ms, body.as_bytes());
+    let sql = "UPDATE entries SET kind = 'teleported', body = ?2, checksum = ?3, tip = ?4
+      WHERE id = ?1";
+    let set = rusqlite::params![row, body, &checksum.as_bytes()[..16], tip.as_bytes()];
+    conn.execute(sql, set).expect("changed");
+}
+
+/// A session that a newer version worked in cannot be read here. What needs no reading is kept for
+/// whoever can.
+#[test]
+fn a_session_of_a_newer_version_is_told() {
+    let scene = writes();
+    scene
+        .live(&["-p", "do it", "--ask", "wait=1s"])
+        .wait(LIMIT)
+        .expect(75);
+    let id = scene.id();
+    as_of_a_newer_version(&scene, &id);
+    for args in [&["pause", "@here"][..], &["allow", "@here"]] {
+        let refused = scene.steers(args).expect(1);
+        assert_has(&refused.stderr, &["teleported", "hint:", "update rewake"]);
+    }
+    let asked = scene.steers(&["asks"]).expect(0);
+    assert_has(&asked.stderr, &["a session cannot be read", "teleported"]);
+    let kept = scene.steers(&["send", "@here", "later"]).expect(0);
+    assert_has(&kept.stderr, &["nobody works in it"]);
+    assert_eq!(scene.store().queued(&id).expect("the inbox").len(), 1);
+}
+
+/// Each waits for the other, and each of ten thousand has an answer: it fits, or it is refused.
+#[test]
+fn ten_thousand_signals_do_no_harm() {
+    let scene = writes();
+    scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
+    let id = scene.id();
+    let refused: u64 = std::thread::scope(|threads| {
+        let sender = |of: u64| {
+            let (mut store, id) = (scene.store(), &id);
+            threads.spawn(move || {
+                let one = |n: &u64| {
+                    let title = format!("{of} {n}");
+                    let sent = store.signal(id, "test", 1, |_| Signal::Name { title });
+                    assert!(
+                        matches!(sent, Ok(_) | Err(StoreError::TooMany { .. })),
+                        "{sent:?}"
+                    );
+                    sent.is_err()
+                };
+                (0..5_000).filter(one).count() as u64
+            })
+        };
+        let senders = [sender(1), sender(2)];
+        senders
+            .map(|sender| sender.join().expect("a count"))
+            .iter()
+            .sum()
+    });
+    assert_eq!(refused, 10_000 - MAX_SIGNALS);
+    scene.live(&["-p", "-c", "more"]).wait(LIMIT).expect(0);
+    assert!(scene.store().signals(&id).expect("the signals").is_empty());
+    assert_eq!(scene.entries("named").len() as u64, MAX_SIGNALS);
 }

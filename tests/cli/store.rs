@@ -233,6 +233,14 @@ fn what_cannot_be_recorded_is_not_begun() {
         };
         refused(run, 1, &["Read-only", "REWAKE_HOME"]);
     }
+    for args in [
+        &["send", "@here", "y"][..],
+        &["pause", "@here"],
+        &["go", "@here"],
+    ] {
+        let run = read_only(&home, &home.rewake_home(), args).unwrap();
+        refused(run, 1, &["Read-only", "REWAKE_HOME"]);
+    }
     // Only the file of the database.
     let run = read_only(&home, &database(&home), &["-p", "x"]).unwrap();
     refused(run, 1, &["rewake.db: Read-only", "REWAKE_HOME"]);

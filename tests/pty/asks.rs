@@ -39,7 +39,7 @@ fn what_is_typed_ahead_is_for_the_box() {
 #[test]
 fn every_byte_of_a_command_is_seen_and_exported() {
     let home = asks_once(OSC);
-    let mut terminal = Terminal::start(&home, &["go"]);
+    let mut terminal = Terminal::start(&home, &["do it"]);
     terminal.sees("Run this?");
     terminal.sees(SEEN);
     terminal.answers("Enter chooses", "n");
@@ -70,7 +70,7 @@ fn every_byte_of_a_file_is_seen() {
         let read = step("", &[("read", json!({ "path": "a.sh" }))]);
         let home = scripted(&[read, step("", &[call]), step("It is over.", &[])]);
         std::fs::write(home.path("a.sh"), "true\n").unwrap();
-        let terminal = Terminal::start(&home, &["go"]);
+        let terminal = Terminal::start(&home, &["do it"]);
         terminal.sees(&format!("+ {SEEN}"));
     }
 }
@@ -82,7 +82,7 @@ fn blanks_hide_nothing() {
         ("\n".repeat(120), "⟨120 line breaks⟩"),
     ] {
         let home = asks_once(&format!("true;{blank}touch made"));
-        let mut terminal = Terminal::start(&home, &["go"]);
+        let mut terminal = Terminal::start(&home, &["do it"]);
         terminal.sees("Run this? · 2 commands");
         terminal.sees(mark);
         terminal.sees("touch made");
@@ -96,7 +96,7 @@ fn blanks_hide_nothing() {
 fn the_end_of_a_long_command_is_seen_before_a_yes() {
     let lines: String = (0..200).map(|n| format!("true {n}\n")).collect();
     let home = asks_once(&format!("{lines}touch made"));
-    let mut terminal = Terminal::start(&home, &["go"]);
+    let mut terminal = Terminal::start(&home, &["do it"]);
     terminal.sees("scroll to the end first");
     terminal.types("\x1b[6~");
     terminal.sees("true 20");

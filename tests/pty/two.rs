@@ -1,5 +1,8 @@
 //! Two processes and one session.
 
+use rewake::headless::entry_line;
+use rewake::store::Store;
+
 use crate::support::Home;
 use crate::support::{ENTER, Terminal};
 use crate::{FREE, bash, open_gate, scripted, step, until_gate};
@@ -10,6 +13,7 @@ fn working() -> (Home, Terminal) {
     let steps = [
         step("", &[bash(&until_gate(&home, 0))]),
         step("So it ended.", &[]),
+        step("And that too.", &[]),
     ];
     std::fs::write(home.rewake_home().join("script.toml"), steps.concat()).unwrap();
     let terminal = Terminal::start(&home, &["build it"]);
@@ -29,8 +33,74 @@ fn one_that_is_open_elsewhere_is_watched_live() {
     open_gate(&home);
     first.sees("So it ended.");
     second.sees("So it ended.");
+    // What is said here is said there.
     second.says("let me in");
-    second.sees("this session is another process's");
+    first.sees("let me in");
+    first.sees("And that too.");
+    second.sees("And that too.");
+}
+
+/// Words that were said right before the terminal is left are sent all the same.
+#[test]
+fn words_of_who_looks_on_and_leaves_at_once_are_not_lost() {
+    let (home, first) = working();
+    let mut second = Terminal::start(&home, &[]);
+    second.sees("open in process");
+    second.answers("Enter watch it", ENTER);
+    second.sees("another process works here");
+    second.says("let me in");
+    second.types("\x04");
+    second.ends();
+    open_gate(&home);
+    first.sees("So it ended.");
+    assert_eq!(of_origin(&home, "said"), ["let me in"]);
+}
+
+/// The words of entries of this kind that came from the screen of another process.
+fn of_origin(home: &Home, kind: &str) -> Vec<String> {
+    let store = Store::open(&home.rewake_home()).unwrap();
+    let id = store.newest(None).unwrap().unwrap().id;
+    let (_, records) = store.load(&id).unwrap();
+    let entries = records.iter().map(entry_line);
+    let entries =
+        entries.filter(|e| e["type"] == format!("entry.{kind}") && e["origin"] == "screen");
+    entries
+        .map(|e| e["text"].as_str().unwrap_or_default().to_string())
+        .collect()
+}
+
+fn asking() -> (Home, Terminal, Terminal) {
+    let home = scripted(&[step("", &[bash("touch made")]), step("It is over.", &[])]);
+    let first = Terminal::start(&home, &["make it"]);
+    first.sees("Run this?");
+    let mut second = Terminal::start(&home, &[]);
+    second.sees("open in process");
+    second.answers("Enter watch it", ENTER);
+    (home, first, second)
+}
+
+#[test]
+fn who_looks_on_answers_a_question_of_the_other_process() {
+    let (home, first, mut second) = asking();
+    second.sees("touch made");
+    second.answers("Enter chooses", "y");
+    first.sees("It is over.");
+    second.sees("It is over.");
+    assert!(home.path("made").exists());
+    assert_eq!(of_origin(&home, "decided").len(), 1);
+}
+
+#[test]
+fn a_question_that_was_answered_there_is_gone_here() {
+    let (home, mut first, second) = asking();
+    second.sees("touch made");
+    second.sees("Run this?");
+    first.answers("Enter chooses", "n");
+    first.types(ENTER);
+    first.sees("It is over.");
+    second.no_longer_sees("Run this?");
+    assert!(!home.path("made").exists());
+    assert!(of_origin(&home, "decided").is_empty());
 }
 
 #[test]

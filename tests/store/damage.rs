@@ -3,6 +3,7 @@
 use std::fs;
 
 use rewake::core::entry::{Record, Via};
+use rewake::core::signal::Signal;
 use rewake::lines::tip::Tip;
 use rewake::store::{Message, Order, Scope, SessionFilter, Sought, Store, StoreError};
 use rusqlite::{Connection, params};
@@ -395,6 +396,8 @@ fn full() -> (tempfile::TempDir, Vec<u8>, Vec<Log>) {
     store
         .queue(branch.session(), &message("wait"), &[], 1)
         .unwrap();
+    let sent = store.signal(branch.session(), "cli", 1, |_| Signal::GoOn);
+    sent.unwrap();
     store.learn_limit("a/b", 9_000).unwrap();
     while store.index_pending(100).unwrap() > 0 {}
     let logs = [&head, &branch].map(|head| {
@@ -425,11 +428,15 @@ fn work(store: &mut Store, id: &str) -> Result<(), StoreError> {
     let queued = store.queue(id, &message("words"), &[], 1)?;
     let found = store.queued(id)?;
     assert_eq!(found.last().map(|found| found.id), Some(queued));
+    let sent = store.signal(id, "cli", 1, |_| Signal::GoOn)?;
+    let found = store.signals(id)?;
+    assert_eq!(found.last().map(|found| found.id), Some(sent));
     store.learnt("a/b")?;
     let mut all = batch(all_kinds());
     all.entries.push(remembered("the vault is red"));
     all.blobs = vec![vec![7; 9_000]];
     all.taken = Some(queued);
+    all.signal = Some(sent);
     store.append(&mut head, &all)?;
     store.search("words", Scope::All, Order::Best, 9)?;
     store.memories(&sought("vault"))?;

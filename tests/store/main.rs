@@ -23,6 +23,7 @@ mod purging;
 mod rebuilding;
 mod scene;
 mod searching;
+mod signals;
 #[cfg(target_os = "linux")]
 #[path = "../support/skip.rs"]
 mod skip;

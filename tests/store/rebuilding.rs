@@ -4,7 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use rewake::core::entry::{Record, Via};
-use rewake::store::{Batch, Message, Rebuilt, Repair, SessionFilter, Store, StoreError, blob_ref};
+use rewake::core::signal::Signal;
+use rewake::store::{
+    Batch, Message, Rebuilt, Repair, Sent, SessionFilter, Store, StoreError, blob_ref,
+};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -44,6 +47,7 @@ struct Seen {
     logs: Vec<Vec<Record>>,
     infos: Vec<rewake::store::SessionInfo>,
     queued: Vec<Vec<Message>>,
+    signals: Vec<Vec<Sent>>,
     inputs: Vec<Option<String>>,
 }
 
@@ -56,6 +60,7 @@ fn seen(store: &Store, ids: &[String]) -> Seen {
         logs: ids.iter().map(|id| log(store, id)).collect(),
         infos: store.sessions(SessionFilter::default(), 99).unwrap(),
         queued: ids.iter().map(queued).collect(),
+        signals: ids.iter().map(|id| store.signals(id).unwrap()).collect(),
         inputs: ids
             .iter()
             .map(|id| store.drafts(id).unwrap().input)
@@ -63,7 +68,7 @@ fn seen(store: &Store, ids: &[String]) -> Seen {
     }
 }
 
-/// Two long sessions, a fork of the first, queued words and unsent ones, one in the trash.
+/// Two long sessions, a fork of the first, queued words and unsent ones, a signal, one in the trash.
 fn furnished(scene: &Scene) -> Vec<String> {
     let mut store = scene.open();
     let mut first = session(&mut store, HERE);
@@ -95,6 +100,8 @@ fn furnished(scene: &Scene) -> Vec<String> {
     store
         .queue(second.session(), &message("waits"), &[], 6)
         .unwrap();
+    let sent = store.signal(branch.session(), "cli", 6, |_| Signal::GoOn);
+    sent.unwrap();
     store.set_input(branch.session(), "not sent yet").unwrap();
     store.trash(trashed.session(), 7).unwrap();
     [first, second, branch, trashed]
@@ -130,6 +137,7 @@ fn garbage_is_replaced_by_what_the_journal_has() {
     assert_eq!(store.brought().line(), None);
     assert_eq!(seen(&store, &ids).logs, before.logs);
     assert_eq!(seen(&store, &ids).queued, before.queued);
+    assert_eq!(seen(&store, &ids).signals, before.signals);
     assert_eq!(seen(&store, &ids).inputs, before.inputs);
     assert!(store.is_in_trash(&ids[3]).unwrap());
     let blob = blob_ref(BLOB).hash;
@@ -157,6 +165,7 @@ fn any_page_may_be_zeroed() {
         let after = seen(&store, &ids);
         assert_eq!(after.logs, before.logs, "page {page}");
         assert_eq!(after.queued, before.queued, "page {page}");
+        assert_eq!(after.signals, before.signals, "page {page}");
         assert_eq!(after.inputs, before.inputs, "page {page}");
         assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
         drop(store);

@@ -310,11 +310,7 @@ fn record(
 fn note_said(made: &mut Made, plan: &Plan, line: &EntryLine) {
     let json = line.entry.get();
     let is_kind = |kind: &&str| json.starts_with(&format!("{{\"kind\":\"{kind}\""));
-    if !["said", "noted"]
-        .iter()
-        .chain(signal::BECOME)
-        .any(|kind| is_kind(&kind))
-    {
+    if !["said", "noted"].iter().chain(signal::BECOME).any(is_kind) {
         return;
     }
     if let Ok(entry) = serde_json::from_str(json) {

@@ -31,7 +31,7 @@ use super::live::{EngineEvent, Live, Open};
 use super::plain::Lines;
 use super::terminal::Screen;
 use super::transcript::Tone;
-use super::watch::Watch;
+use super::watch::{LeavingWatch, Watch};
 use super::{OnEngineEvent, Wake, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
@@ -57,6 +57,7 @@ pub(crate) struct Effects {
     /// Engines that were told to leave, and that no other engine waits for.
     leaving: Vec<Live>,
     watch: Option<Watch>,
+    leaving_watches: Vec<LeavingWatch>,
     history: Option<history::Worker>,
     /// Lines are read, not keys.
     is_lines: bool,
@@ -99,6 +100,7 @@ impl Effects {
             outbox: None,
             leaving: Vec::new(),
             watch: None,
+            leaving_watches: Vec::new(),
             history: None,
             is_lines,
             reader: None,
@@ -353,8 +355,10 @@ impl Effects {
 
     /// Tells the engine to leave; [`Effects::has_left`] says when it did.
     pub(crate) fn leave(&mut self, reason: SaveReason) {
-        if self.watch.take().is_some() {
+        if let Some(watch) = self.watch.take() {
             self.outbox = None;
+            self.leaving_watches.retain(|watch| !watch.has_left());
+            self.leaving_watches.push(watch.leave());
         }
         self.leaving.retain(|live| !live.has_left());
         if let (Some(live), Some(mut outbox)) = (self.live.take(), self.outbox.take()) {
@@ -365,7 +369,9 @@ impl Effects {
 
     /// What was said and done is in the log, and what was changed is in the config.
     pub(crate) fn has_left(&self) -> bool {
-        self.leaving.iter().all(Live::has_left) && self.settings.is_idle()
+        self.leaving.iter().all(Live::has_left)
+            && self.leaving_watches.iter().all(LeavingWatch::has_left)
+            && self.settings.is_idle()
     }
 
     /// A file of the config may have changed.

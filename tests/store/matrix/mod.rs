@@ -2,8 +2,8 @@
 //! then a person starts, and repairs where a start alone does not do it.
 //!
 //! What has to hold for any of them: what was acknowledged is there, or the session is held or an
-//! error says what to do; no entry is silently gone or another one; nothing that was said waits
-//! again; no panic; a second start changes nothing.
+//! error says what to do; no entry is silently gone or another one; nothing that was said or obeyed
+//! waits again; no panic; a second start changes nothing.
 
 mod damage;
 mod told;
@@ -135,6 +135,8 @@ impl Place {
         let queued = store.queued(id).unwrap_or_default();
         let said = queued.iter().find(|q| q.message.text == known.taken);
         assert_eq!(said.map(|q| q.id), None, "what was said waits again");
+        let sent = store.signals(id).unwrap_or_default();
+        assert_eq!(sent, [], "what was obeyed waits again");
     }
 
     /// `rewake doctor --repair`: true when it says that something is lost.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rewake::core::entry::{BlobRef, CallId, Entry, Outcome, Output, Record, Via};
+use rewake::core::entry::{BlobRef, By, CallId, Entry, Outcome, Output, Record, Via};
+use rewake::core::signal::Signal;
 use rewake::store::{Batch, Head, Message, SessionLock, Store, blob_ref};
 
 use super::Place;
@@ -68,6 +69,7 @@ struct Story<'a> {
     store: Option<Store>,
     heads: Vec<Head>,
     queued: Option<rewake::store::InboxId>,
+    sent: Option<rewake::store::SignalId>,
     rounds: u64,
 }
 
@@ -92,11 +94,13 @@ impl<'a> Story<'a> {
             origin: None,
         };
         let queued = store.queue(second.session(), &waits, &[], 5).unwrap();
+        let sent = store.signal(second.session(), "cli", 5, |_| Signal::GoOn);
         let story = Story {
             place,
             store: Some(store),
             heads: vec![first, second, branch],
             queued: Some(queued),
+            sent: Some(sent.unwrap()),
             rounds: 0,
         };
         story.heads.iter().for_each(|head| story.is_recorded(head));
@@ -129,6 +133,19 @@ impl<'a> Story<'a> {
                 ..Batch::default()
             };
             store.append(&mut self.heads[1], &taking).unwrap();
+        }
+        if let Some(id) = self.sent.take() {
+            let obeying = Batch {
+                at_ms: 3_000,
+                entries: vec![Entry::Resumed {
+                    by: By::Person,
+                    found: "asked to go on".into(),
+                    draft: None,
+                }],
+                signal: Some(id),
+                ..Batch::default()
+            };
+            store.append(&mut self.heads[1], &obeying).unwrap();
         }
         let mut printed = batch(vec![printed(self.rounds)]);
         printed.blobs = vec![blob(self.rounds)];
