@@ -1,19 +1,21 @@
 //! Who may do what: the tokens, and their scopes.
 //!
-//! There is one token for each scope, made once and kept in a file that only its owner can read.
+//! There is one token for each scope, made once and kept in a file that only its owner can read. It
+//! lies in the folder of the keys, so no call of a model may name it and no tool and no command in
+//! the sandbox can read it; it begins with a dot, which the name of no provider does.
 //! They are kept as they are, not as hashes: `rewake serve` prints the same link each time, and
 //! whoever can read the file can read and write the store beside it as well.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::report::{Trouble, exit};
 
-/// The file in the folder of the store.
-const FILE: &str = "serve.token";
+/// The file in the folder of the keys.
+const FILE: &str = ".serve.token";
 
 /// Bytes of a token, from the system's random numbers.
 const TOKEN_BYTES: usize = 32;
@@ -61,9 +63,9 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Those of this store, made when there are none, or when new ones are wanted.
-    pub(super) fn of(data_dir: &Path, anew: bool) -> Result<Tokens, Trouble> {
-        let path = data_dir.join(FILE);
+    /// Those of this folder, made when there are none, or when new ones are wanted.
+    pub(super) fn of(folder: &Path, anew: bool) -> Result<Tokens, Trouble> {
+        let path = folder.join(FILE);
         let cannot = |what: &str, e: io::Error| {
             Trouble::new(
                 exit::FAILED,
@@ -74,6 +76,12 @@ impl Tokens {
         if !anew && let Some(text) = read(&path)? {
             return parse(&text).ok_or_else(|| unreadable(&path));
         }
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)))
+            .map_err(|e| cannot("make the folder of", e))?;
         let made = Tokens::random().map_err(|e| cannot("make", e))?;
         made.write(&path, anew).map_err(|e| cannot("write", e))?;
         // Where two servers begin at once, the file has the tokens of one of them.
@@ -177,7 +185,6 @@ fn unreadable(path: &Path) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn tokens_are_made_once_for_their_owner_alone() {
@@ -210,10 +217,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         drop(Tokens::of(dir.path(), false).unwrap());
         let path = dir.path().join(FILE);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let trouble = Tokens::of(dir.path(), false).err().unwrap();
         assert!(trouble.message.contains("you alone"), "{}", trouble.message);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "read x\n").unwrap();
         assert!(Tokens::of(dir.path(), false).is_err());
     }

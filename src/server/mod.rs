@@ -81,7 +81,7 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, Trouble> {
         .flatten()
         .for_each(|text| note(text));
     drop(store);
-    let tokens = Tokens::of(&ctx.paths.data_dir, options.new_tokens)?;
+    let tokens = Tokens::of(&ctx.paths.keys_dir(), options.new_tokens)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(stores::MAX_AT_ONCE + 8)
