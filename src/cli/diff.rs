@@ -81,7 +81,7 @@ fn name(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<&str, Trou
     };
     found.ok_or_else(|| {
         Trouble::new(exit::USAGE, format!("the files are not known {place}")).with_hint(
-            "they are known from the first command or edit on; rewake show ID lists the entries",
+            "they are known only from the first command or edit on; rewake show ID lists the entries",
         )
     })
 }

@@ -10,12 +10,12 @@ pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
     let said = match dismiss(&mut store, &ctx.paths.data_dir, &info.id)? {
         Dismissal::Done => {
             format!(
-                "{id} is not offered any more; rewake --all offers it, rewake -r {id} resumes it"
+                "{id} is dismissed: it is not offered again; rewake --all still offers it, rewake -r {id} resumes it"
             )
         }
-        Dismissal::Already => format!("{id} was dismissed already"),
+        Dismissal::Already => format!("{id} is already dismissed"),
         Dismissal::NotOffered => {
-            format!("nothing is unfinished in {id}, so it is not offered anyway")
+            format!("{id} is finished, so it is not offered anyway")
         }
     };
     note(&said);

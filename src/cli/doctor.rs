@@ -5,7 +5,7 @@
 mod journal;
 mod repair;
 
-use crate::core::text::count;
+use crate::core::text::{count, size_text};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -97,10 +97,10 @@ pub(super) fn run(
     runs(&mut report, paths);
     git(&report);
     if report.wrong == 0 {
-        line("nothing is wrong");
+        line("no problems found");
         return Ok(exit::DONE);
     }
-    line(&format!("{} wrong", count(report.wrong, "thing")));
+    line(&format!("{} found", count(report.wrong, "problem")));
     Ok(exit::FAILED)
 }
 
@@ -151,8 +151,8 @@ fn inside(report: &Report, all: &[(&str, &PathBuf)], here: &Here) {
         report.note(
             "folder",
             format!(
-                "rewake's own folders ({}) lie inside the workspace {}: the model may read what is \
-                 in them, all sessions too; work in a folder below, or set REWAKE_HOME to one outside",
+                "rewake's own folders ({}) lie inside the workspace {}: the model may read them, \
+                 including all sessions; work in a folder below, or set REWAKE_HOME to a folder outside",
                 names.join(", "),
                 here.root.display()
             ),
@@ -199,7 +199,7 @@ fn trust(report: &Report, project: &Project) {
         ),
         Standing::Changed(_) | Standing::Unbound => report.note(
             "trust",
-            "this folder is to be trusted again: only [context] and theme of its config are used",
+            "this folder is not trusted any more, because its config changed: only [context] and theme of it are used",
         ),
     }
 }
@@ -227,7 +227,7 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
             Ok(None) => {
                 let script = provider.script.as_ref().map(|s| s.display().to_string());
                 let what = script.unwrap_or(provider.base_url);
-                report.note("key", format!("{name}: needs none ({what})"));
+                report.note("key", format!("{name} needs no key ({what})"));
             }
             // It is there, and is not used.
             Err(error) if provider.has_key(env) => {
@@ -237,7 +237,10 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
         }
     }
     if !others.is_empty() {
-        report.note("key", format!("nor for {}", others.join(", ")));
+        report.note(
+            "key",
+            format!("these providers have no key either: {}", others.join(", ")),
+        );
     }
     match config.model_name(env) {
         Ok(model) => match config
@@ -293,7 +296,10 @@ fn sandbox(report: &mut Report, env: &Env, loaded: &Loaded) {
             "this system has no sandbox, and sandbox.enabled wants one",
             Some("set sandbox.enabled to \"auto\""),
         ),
-        (false, _) => report.note("sandbox", "this system has none"),
+        (false, _) => report.note(
+            "sandbox",
+            "this system has no sandbox: approved commands run with all your rights",
+        ),
     }
     for lack in kernel.lacks() {
         report.note("sandbox", lack);
@@ -302,15 +308,15 @@ fn sandbox(report: &mut Report, env: &Env, loaded: &Loaded) {
 
 fn standing(kernel: &Kernel) -> String {
     let network = match kernel.private_network {
-        true => "a network of its own",
-        false => "no network of its own",
+        true => "private loopback network",
+        false => "no private network",
     };
     let files = match kernel.mounts {
         true => "protected files are read-only",
-        false => "protected files are compared",
+        false => "protected files are checked afterwards",
     };
     format!(
-        "Landlock version {} and seccomp; {files}; {network} for level workspace",
+        "works, with Landlock version {} and seccomp; {files}; {network} for commands with access workspace",
         kernel.landlock
     )
 }
@@ -330,7 +336,7 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
         match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
             Some(lost) => report_lost(report, &lost, paths),
-            None => report.note("store", "there is none yet"),
+            None => report.note("store", "there is no database yet: the first run makes it"),
         }
         if let Some(loaded) = loaded {
             journal::without_database(report, loaded, paths);
@@ -342,7 +348,7 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
         Ok(None) => {
             report.note(
                 "store",
-                "an older version made it; the next run brings it up to date",
+                "the database is of an older version; the next run updates it",
             );
             return;
         }
@@ -353,10 +359,10 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     };
     match store.quick_check() {
         Ok(problems) if problems.iter().all(|problem| is_unused(problem)) => {
-            let megabytes = database::bytes(&paths.data_dir) as f64 / 1e6;
-            report.ok("store", format!("{megabytes:.1} MB, checked"));
+            let size = size_text(database::bytes(&paths.data_dir));
+            report.ok("store", format!("database of {size}, checked: no damage"));
             if !problems.is_empty() {
-                let text = "pages are out of use, since something damaged was made anew";
+                let text = "some pages are unused, because a damaged part was rebuilt";
                 report.note("store", text);
             }
         }
@@ -395,7 +401,7 @@ fn damaged(
 fn report_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
     let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
     // A run folder of a session that is not lost may hold a result that it has yet to take.
-    let meant = "if it was meant so, move the folders runs, locks and log away while no rewake runs \
+    let meant = "if you did this on purpose, move the folders runs, locks and log away while no rewake runs \
                  and no session is unfinished";
     report.wrong("store", lost.line(), Some(&format!("{hint}; {meant}")));
 }
@@ -440,7 +446,10 @@ fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: 
     if unreadable == 0 {
         report.ok(
             "sessions",
-            format!("{}, all readable; {unfinished} unfinished", sessions.len()),
+            format!(
+                "{}, all readable; {unfinished} unfinished",
+                count(sessions.len() as u64, "session")
+            ),
         );
     }
 }
@@ -462,14 +471,20 @@ fn runs(report: &mut Report, paths: &Paths) {
         .iter()
         .filter(|r| matches!(r.state, RunState::Running { .. }))
         .count();
-    report.ok("commands", format!("{running} running"));
+    report.ok(
+        "commands",
+        match running {
+            0 => "none running".to_string(),
+            _ => format!("{} running", count(running as u64, "command")),
+        },
+    );
     for info in &all {
         if let RunState::Ended(ended) = &info.state
             && let How::Lost { group: Some(group) } = ended.how
         {
             report.wrong(
                 "commands",
-                format!("group {group} runs on without its keeper"),
+                format!("process group {group} still runs, but its keeper is gone"),
                 Some(&format!("rewake ps stop {}", short_id(&info.run))),
             );
         }

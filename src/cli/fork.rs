@@ -13,7 +13,7 @@ pub(super) fn run(ctx: &AppContext, id: &str, at: Option<u64>) -> Result<u8, Tro
     }
     line(&fork);
     note(&format!(
-        "files are not copied; to go on: rewake -p -r {}",
+        "files are not copied; to continue: rewake -p -r {}",
         short_id(&fork)
     ));
     Ok(exit::DONE)

@@ -1,6 +1,6 @@
 //! `rewake gc`: what is kept of files is tidied up, and what all of the data takes is shown.
 
-use crate::core::text::count;
+use crate::core::text::{count, size_text};
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, now_ms};
 use crate::store::{Keep, Tidied, database};
@@ -31,13 +31,15 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
     sizes(ctx, &store)?;
     let found = store.tidy_files(data_dir, keep(true))?;
     if !wanted.yes {
-        line(&format!("to remove  {}", words(&found)));
-        if found.bytes > 0 || found.sessions > 0 {
-            note(&format!(
-                "nothing was removed; rewake gc --yes removes it (sessions of {} and younger are kept)",
-                count(days, "day")
-            ));
+        if found.bytes == 0 && found.sessions == 0 {
+            line("to remove  nothing");
+            return Ok(exit::DONE);
         }
+        line(&format!("to remove  {}", words(&found)));
+        note(&format!(
+            "nothing was removed yet; rewake gc --yes removes it (sessions used in the last {} are kept)",
+            count(days, "day")
+        ));
         return Ok(exit::DONE);
     }
     let removed = ctx.open_store()?.tidy_files(data_dir, keep(false))?;
@@ -50,32 +52,28 @@ fn sizes(ctx: &AppContext, store: &crate::store::Store) -> Result<(), Trouble> {
     let of_files = store.files_bytes()?;
     line(&format!(
         "database   {}",
-        mib(database::bytes(&ctx.paths.data_dir))
+        size_text(database::bytes(&ctx.paths.data_dir))
     ));
     line(&format!(
-        "files      {} of at most {}",
-        mib(of_files),
-        mib(ctx.config().files.max_bytes)
+        "snapshots  {} of at most {}",
+        size_text(of_files),
+        size_text(ctx.config().files.max_bytes)
     ));
     line(&format!(
         "trash      {}, {}",
         count(sessions, "session"),
-        mib(in_trash)
+        size_text(in_trash)
     ));
     Ok(())
 }
 
 fn words(tidied: &Tidied) -> String {
     format!(
-        "{}, {}, {} of {} ({} in the trash)",
-        mib(tidied.bytes),
-        count(tidied.contents, "content"),
-        count(tidied.trees, "tree"),
+        "{}: {}, {} of {} ({} of them in the trash)",
+        size_text(tidied.bytes),
+        count(tidied.contents, "file content"),
+        count(tidied.trees, "snapshot"),
         count(tidied.sessions, "session"),
         tidied.in_trash
     )
-}
-
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

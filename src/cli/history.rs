@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::args::PageArgs;
 use super::time::local_time;
-use crate::core::text::{count, one_line};
+use crate::core::marks::title_line;
+use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::objects::HistoryQuery;
 use crate::session::{AppContext, GLANCE_ENTRIES, Glance, glance, short_id};
@@ -13,6 +14,7 @@ use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo};
 const MAX_SESSIONS: u32 = 100;
 const MAX_HITS: u32 = 50;
 const FORK_CHARS: usize = 60;
+const TITLE_CHARS: usize = 200;
 
 pub(super) fn run(ctx: &AppContext, query: &str, page: PageArgs) -> Result<u8, Trouble> {
     if page.json {
@@ -77,9 +79,10 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
 /// The title, of a fork with what was said in it last.
 fn label(info: &SessionInfo, seen: &Glance) -> String {
     let title = info.title.as_deref().unwrap_or("untitled");
+    let title = title_line(title, TITLE_CHARS);
     match info.forked_from {
-        Some(_) => format!("{title} ⑂ {}", one_line(seen.name(info), FORK_CHARS)),
-        None => title.to_string(),
+        Some(_) => format!("{title} ⑂ {}", title_line(seen.name(info), FORK_CHARS)),
+        None => title,
     }
 }
 
@@ -103,7 +106,7 @@ fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     }
     let sessions: HashSet<&str> = hits.iter().map(|hit| hit.session.as_str()).collect();
     match hits.len() {
-        0 => note(&format!("nothing of {query:?} was said, called or printed")),
+        0 => note(&format!("no message, call or output contains {query:?}")),
         found => {
             let newest = match found == MAX_HITS as usize {
                 true => "the newest ",

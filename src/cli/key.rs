@@ -24,8 +24,8 @@ pub(super) fn run(
 ) -> Result<u8, Trouble> {
     if remove {
         match config::remove_key(paths, provider)? {
-            true => line(&format!("the key of {provider} is removed")),
-            false => line(&format!("no key of {provider} was kept")),
+            true => line(&format!("the key for {provider} was removed")),
+            false => line(&format!("no key for {provider} was stored")),
         }
         return Ok(exit::DONE);
     }
@@ -37,17 +37,17 @@ pub(super) fn run(
         false => Some(without_paste_marks(&read_line().map_err(unread)?)),
     };
     let typed =
-        typed.ok_or_else(|| Trouble::new(exit::SIGINT, "no key was typed; nothing is changed"))?;
+        typed.ok_or_else(|| Trouble::new(exit::SIGINT, "no key was typed; nothing was changed"))?;
     let file = config::keep_key(paths, provider, &typed)?;
     line(&format!(
-        "the key of {provider} is kept in {}",
+        "the key for {provider} is stored in {}",
         file.display()
     ));
     // What is used may be another one.
     if let Ok(Some(Key { origin, .. })) = config.provider(provider).and_then(|p| p.key(env))
         && origin != config::Origin::Kept(file)
     {
-        note(&format!("{origin} goes before it, and is what is used"));
+        note(&format!("{origin} takes precedence and is used instead"));
     }
     Ok(exit::DONE)
 }
@@ -154,7 +154,7 @@ impl Typed {
 fn odd() -> Trouble {
     let why =
         "what was typed holds a control character or an escape sequence, or is too long for a key";
-    Trouble::new(exit::USAGE, format!("{why}; nothing is kept"))
+    Trouble::new(exit::USAGE, format!("{why}; nothing was stored"))
         .with_hint("copy the key alone, and paste it; or: rewake key PROVIDER < FILE")
 }
 

@@ -6,6 +6,7 @@
 pub(crate) mod args;
 mod compact;
 mod completion;
+mod confirm;
 mod demo;
 mod diff;
 mod dismiss;

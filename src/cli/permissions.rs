@@ -19,7 +19,9 @@ pub(super) fn run(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
         line(&format!("{list:<5}  {rule}  ({origin})"));
     }
     if rules.is_empty() {
-        note("no rules: what the mode does not give asks, and is denied where nobody is asked");
+        note(
+            "no rules: whatever the mode does not allow is asked about, or denied when nobody can be asked",
+        );
     }
     let (words, name) = (mode.words(), mode.name());
     note(&format!(

@@ -1,5 +1,6 @@
 //! `rewake purge ID`: a session is removed for good.
 
+use super::confirm::{can_ask, is_yes};
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, short_id};
@@ -14,10 +15,19 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
             "to remove  {short} \"{title}\", {}",
             count(info.entries, "entry")
         ));
-        note(&format!(
-            "nothing was removed; rewake purge {short} --yes removes it for good, from the journal too"
-        ));
-        return Ok(exit::DONE);
+        if !can_ask() {
+            return Err(Trouble::new(
+                exit::USAGE,
+                "nothing was removed: there is no terminal to ask for a yes",
+            )
+            .with_hint(format!(
+                "rewake purge {short} --yes removes it for good, from the journal too"
+            )));
+        }
+        if !is_yes("remove it for good, from the journal too?") {
+            note("nothing was removed");
+            return Ok(exit::DONE);
+        }
     }
     let removed = ctx.purge(store, &info.id)?;
     line(&format!(
@@ -27,13 +37,13 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
     ));
     if removed.kept > 0 {
         note(&format!(
-            "{} stay: forks go on from them",
+            "{} stay: forks use them",
             count(removed.kept, "entry")
         ));
     }
     for copy in &removed.copies {
         note(&format!(
-            "this copy may still hold it, and is not changed: {}",
+            "this copy of the database may still hold it, and was not changed: {}",
             copy.display()
         ));
     }

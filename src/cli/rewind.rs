@@ -5,7 +5,6 @@
 //! that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -14,6 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
+use super::confirm::{can_ask, is_yes};
 use super::diff::tree;
 use crate::core::entry::{Entry, Kept, KeptWhy, Seq};
 use crate::core::path;
@@ -251,7 +251,7 @@ fn print_one(
 
 fn unknown(why: &str) -> Trouble {
     Trouble::new(exit::USAGE, why).with_hint(
-        "they are known from the first command or edit on; rewake show ID lists the entries",
+        "they are known only from the first command or edit on; rewake show ID lists the entries",
     )
 }
 
@@ -278,7 +278,7 @@ fn copied(copy: &str, manner: Manner) {
         false => line(copy),
     }
     note(&format!(
-        "to go on from there: rewake -r {}",
+        "to continue from there: rewake -r {}",
         short_id(copy)
     ));
 }
@@ -356,7 +356,7 @@ fn both(
     let restored = restored.map_err(engine_trouble)?;
     let code = said(restored.as_ref(), &planned, Some(&copy), manner);
     note(&format!(
-        "to go on from there: rewake -r {}",
+        "to continue from there: rewake -r {}",
         short_id(&copy)
     ));
     Ok(code)
@@ -388,7 +388,7 @@ async fn agreed(
         shown(ctx, &store, id, &rewinding, manner)?;
         return Ok(Agreed::Over(code_of(rewinding.plan.kept.values())));
     }
-    let is_asked = !manner.yes && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let is_asked = !manner.yes && can_ask();
     if is_asked {
         shown(ctx, &store, id, &rewinding, manner)?;
         let of_its_own = |why: &KeptWhy| matches!(why, KeptWhy::Protected | KeptWhy::Outside);
@@ -406,7 +406,7 @@ async fn agreed(
         if !wanted.allowed.is_empty() {
             rewinding = engine.plan_rewind(&wanted).await.map_err(not_rewound)?;
         }
-        if rewinding.entry.is_some() && !is_yes("set the files back?") {
+        if rewinding.entry.is_some() && !is_yes("restore the files?") {
             note("nothing was changed");
             return Ok(Agreed::Over(exit::DONE));
         }
@@ -416,18 +416,11 @@ async fn agreed(
         shown(ctx, &store, id, &rewinding, manner)?;
         return Err(Trouble::new(
             exit::USAGE,
-            "nothing was changed: nobody is there to say yes",
+            "nothing was changed: there is no terminal to ask for a yes",
         )
-        .with_hint("--yes sets the files back, --preview only shows what would change"));
+        .with_hint("--yes restores the files, --preview only shows what would change"));
     }
     Ok(Agreed::Yes(Box::new(rewinding)))
-}
-
-fn is_yes(question: &str) -> bool {
-    note(&format!("{question} [y/N]"));
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 /// What would change, a line for each path; and what stays.
@@ -545,9 +538,9 @@ fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner:
     } else {
         copy.iter().for_each(|copy| line(copy));
         match (restored, why) {
-            (None, _) => note("no file had to be set back"),
+            (None, _) => note("no file had to be restored"),
             (Some(_), None) => note(&format!(
-                "{} set back, {removed} removed",
+                "{} restored, {removed} removed",
                 count(*written, "file")
             )),
             (Some(_), Some(_)) => {}
@@ -556,8 +549,8 @@ fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner:
     say_kept(kept, kept.len() as u64 + more_kept);
     if let Some(why) = why {
         crate::report::error(
-            &format!("no file was set back: {why}"),
-            Some("nothing was changed; it can be tried again"),
+            &format!("no file was restored: {why}"),
+            Some("nothing was changed; you can try again"),
         );
         return exit::RESUMABLE;
     }

@@ -72,13 +72,13 @@ fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     let plain = run.plain || is_dumb(ctx);
     if !run.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
         return Err(
-            Trouble::new(exit::USAGE, "the screen needs a terminal, and this is none").with_hint(
+            Trouble::new(exit::USAGE, "the screen needs a terminal, but stdin or stdout is not one").with_hint(
                 "rewake -p \"what to do\" works without one; rewake -p -c resumes the newest session here",
             ),
         );
     }
     if plain && !run.plain {
-        note("TERM=dumb cannot be drawn on: lines only, as with --plain");
+        note("TERM=dumb cannot draw a screen: plain lines, as with --plain");
     }
     let (which, pick, fork) = match run.session {
         Asked::New => (None, false, false),
@@ -180,7 +180,7 @@ fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
         let id = short_id(&info.id);
         let title = info.title.as_deref().unwrap_or("untitled");
         note(&match SessionLock::holder(&ctx.paths.data_dir, &info.id) {
-            Some(pid) => format!("at work here: {id} \"{title}\", in process {pid}"),
+            Some(pid) => format!("in use here: {id} \"{title}\", in process {pid}"),
             None => format!(
                 "unfinished here: {id} \"{title}\", {} ago; rewake -p -r {id} resumes it",
                 ago(crate::session::now_ms() - info.updated_ms),
@@ -212,7 +212,7 @@ fn piped() -> Result<Option<String>, Trouble> {
     read.map_err(|e| Trouble::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
     if bytes.len() as u64 > STDIN_MAX_BYTES {
         return Err(Trouble::new(exit::USAGE, "stdin is larger than 10 MiB")
-            .with_hint("put it into a file and name the file in the prompt"));
+            .with_hint("put it into a file, and name that file in the prompt"));
     }
     let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{2400}");
     Ok(Some(text).filter(|t| !t.trim().is_empty()))

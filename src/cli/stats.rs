@@ -215,7 +215,7 @@ impl Stats {
 
     fn print(&self) {
         if self.all.answers == 0 {
-            return note("no model was asked for anything in that time");
+            return note("no model was called in that time");
         }
         let days = self
             .days
@@ -226,21 +226,21 @@ impl Stats {
             ("day", days.collect()),
             ("project", by_tokens(&self.projects)),
             ("model", by_tokens(&self.models)),
-            ("in all", vec![(String::new(), &self.all)]),
+            ("total", vec![(String::new(), &self.all)]),
         ];
         let columns = terminal_columns();
         print_tables(&tables, columns);
         let say = |text: &str| note(&broken(text, columns));
         say(&format!(
-            "prices are of {}, or what the provider says it took; input is what no cache had",
+            "prices as of {}, or as the provider reports them; input does not count cached tokens",
             snapshot()
         ));
         if self.all.unpriced > 0 {
             let answers = count(self.all.unpriced, "answer");
             let tokens = tokens(self.all.unpriced_tokens);
             say(&format!(
-                "{answers} with {tokens} tokens have no known price and are in no sum; \
-                 [models.\"NAME\"] in the config gives one"
+                "{answers} with {tokens} tokens have no known price and are not in the cost; \
+                 [models.\"NAME\"] in the config sets one"
             ));
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::text::size_text;
 use crate::sandbox::{Change, Family, Profile, Watched, bytes_below};
 
 /// How often processes are counted, and how often the temporary folder is measured.
@@ -84,8 +85,8 @@ impl Confined {
             // What takes long to measure is measured less often.
             self.measure_at = now + MEASURE_EVERY.max(now.elapsed() * 20);
             if bytes > limits.tmp_bytes {
-                let megabytes = limits.tmp_bytes / 1_000_000;
-                self.after.limit = Some(format!("more than {megabytes} MB in $TMPDIR"));
+                let most = size_text(limits.tmp_bytes);
+                self.after.limit = Some(format!("more than {most} in $TMPDIR"));
             }
         }
         self.after.limit.is_some()

@@ -26,6 +26,7 @@ pub(crate) mod harmless;
 pub(crate) mod image;
 pub(crate) mod ledger;
 pub(crate) mod limits;
+pub(crate) mod marks;
 pub mod next;
 pub(crate) mod offer;
 pub mod outside;

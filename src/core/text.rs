@@ -35,6 +35,25 @@ pub(crate) fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str
     }
 }
 
+/// A size as people read it: `512 B`, `1.2 KiB`, `8 MiB`. The one form of sizes in all that is
+/// shown, with powers of 1,024 as in the config.
+pub(crate) fn size_text(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1_024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1_024.0;
+    let mut unit = 0;
+    while value >= 1_023.5 && unit + 1 < UNITS.len() {
+        value /= 1_024.0;
+        unit += 1;
+    }
+    let tenths = (value * 10.0).round();
+    let has_tenths = tenths < 100.0 && tenths % 10.0 != 0.0;
+    let decimals = usize::from(has_tenths);
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
 /// The plural of a regular English noun.
 pub(crate) fn plural(one: &str) -> String {
     let vowel = |c: char| "aeiou".contains(c);
@@ -178,6 +197,28 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_has_one_form() {
+        let sizes = [
+            0,
+            1_023,
+            1_024,
+            1_536,
+            10_239,
+            8 << 20,
+            1_048_000,
+            1_048_575,
+            2 << 30,
+            5 << 40,
+        ];
+        let shown: Vec<String> = sizes.into_iter().map(size_text).collect();
+        let want = [
+            "0 B", "1023 B", "1 KiB", "1.5 KiB", "10 KiB", "8 MiB", "1023 KiB", "1 MiB", "2 GiB",
+            "5 TiB",
+        ];
+        assert_eq!(shown, want);
+    }
 
     #[test]
     fn a_title_is_the_first_sentence_of_the_task() {

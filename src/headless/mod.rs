@@ -112,7 +112,7 @@ impl Run {
         if let Some(found) = &self.found {
             note(&found.line());
             if self.task.prompt.is_none() && !found.owed {
-                note("nothing is unfinished; give a prompt to go on: rewake -p -c \"…\"");
+                note("nothing is unfinished; give a prompt to continue: rewake -p -c \"…\"");
                 let engine = &mut driver.engine;
                 // The process before may have died before it said so.
                 let result = match next::rest(engine.state(), engine.policy()) {
@@ -184,7 +184,7 @@ impl Run {
                 exit::RESUMABLE | exit::FAILED => format!("rewake -p -r {short}"),
                 _ => format!("rewake -p -c, or rewake -p -r {short}"),
             };
-            note(&format!("to go on: {how}"));
+            note(&format!("to continue: {how}"));
         }
         code
     }
@@ -199,7 +199,7 @@ impl Run {
         };
         self.printer.borrow_mut().result(state, &result);
         let code = trouble.report();
-        note(&format!("to go on: rewake -p -r {}", short_id(&self.id)));
+        note(&format!("to continue: rewake -p -r {}", short_id(&self.id)));
         code
     }
 }
@@ -246,7 +246,7 @@ fn run_result(
         Rest::Waiting(Why::Unfit) => unfit(engine.state()),
         Rest::Waiting(Why::Turns) => RunResult::of(
             exit::RESUMABLE,
-            Some("stopped: the number of turns is used up; --max-turns gives more"),
+            Some("stopped: the limit of turns is reached; --max-turns raises it"),
         ),
         Rest::Waiting(Why::Paused) => RunResult {
             hint: Some(format!("rewake go {short} lifts the pause")),
@@ -266,8 +266,8 @@ fn run_result(
         Rest::Waiting(Why::CrashLoop) => RunResult::of(
             exit::RESUMABLE,
             Some(
-                "crash loop: the last starts all ended without getting anywhere, so what they ran into is not \
-                 tried again by itself",
+                "crash loop: the last starts all ended without progress, so rewake does not try again by \
+                 itself",
             ),
         ),
         Rest::Waiting(Why::Nonsense) => RunResult::of(
@@ -283,7 +283,10 @@ fn run_result(
         Rest::Left(reason) => {
             tracing::info!(?reason, "left");
             let code = signals::last().map_or(exit::SIGTERM, signals::exit_code);
-            RunResult::of(code, Some("left; what runs goes on"))
+            RunResult::of(
+                code,
+                Some("ended by a signal; running commands keep running"),
+            )
         }
     }
 }
@@ -333,9 +336,9 @@ fn unfit(state: &State) -> RunResult {
         1 => ", and telling the model once did not help".to_string(),
         n => format!(", and telling the model {n} times did not help"),
     };
-    let why = format!("the answer does not fit its JSON Schema: {why}{told}");
+    let why = format!("the answer does not match its JSON Schema: {why}{told}");
     RunResult {
-        hint: Some("say more (rewake -p -c \"…\"), give another --json-schema with it, or take it back with /schema drop on the screen".into()),
+        hint: Some("send another message (rewake -p -c \"…\"), also with another --json-schema, or remove the schema with /schema drop on the screen".into()),
         ..RunResult::of(exit::FAILED, Some(&why))
     }
 }

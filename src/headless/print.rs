@@ -162,7 +162,7 @@ impl Printer {
             } => {
                 let repairs = state.structured.as_ref().map_or(0, |held| held.repairs);
                 note(&format!(
-                    "· the answer does not fit its JSON Schema, so the model is told ({repairs} of {MAX_REPAIRS}): {unfit}"
+                    "· the answer does not match its JSON Schema, so the model is told ({repairs} of {MAX_REPAIRS}): {unfit}"
                 ));
             }
             Entry::Noted {
@@ -200,7 +200,7 @@ impl Printer {
             ContextChange::Compacted => ("context.closed", Some("a window was summarised")),
             ContextChange::Continued => (
                 "context.continued",
-                Some("the context began again from a note"),
+                Some("the context was restarted from a note"),
             ),
             ContextChange::Freed => ("context.freed", Some("old results left the context")),
             ContextChange::Learned => (

@@ -17,6 +17,7 @@ use super::sse::{self, Event};
 use super::wire::{Codec, Decoder};
 use super::{Delta, Reply, errors};
 use crate::core::entry::Failure;
+use crate::core::text::size_text;
 
 /// After the last event a well-behaved server closes the answer, and the connection can be
 /// used again; another one is not waited for.
@@ -145,8 +146,7 @@ impl Body {
     ) -> Result<Flow, Failure> {
         self.bytes += chunk.len();
         if self.bytes > MAX_ANSWER_BYTES {
-            let most = MAX_ANSWER_BYTES / (1024 * 1024);
-            return self.unless_whole(too_large(most));
+            return self.unless_whole(too_large(MAX_ANSWER_BYTES));
         }
         let missing = HEAD_BYTES.saturating_sub(self.head.len());
         self.head.extend(chunk.iter().take(missing));
@@ -158,7 +158,7 @@ impl Body {
             Some(object) => {
                 object.extend_from_slice(chunk);
                 if object.len() > MAX_OBJECT_BYTES {
-                    return Err(too_large(MAX_OBJECT_BYTES / (1024 * 1024)));
+                    return Err(too_large(MAX_OBJECT_BYTES));
                 }
                 patience.progressed();
                 let last = chunk.trim_ascii_end().last();
@@ -274,8 +274,9 @@ fn no_answer(head: &[u8]) -> Failure {
     ))
 }
 
-fn too_large(mib: usize) -> Failure {
-    errors::nonsense(format!("the answer has more than {mib} MiB"))
+fn too_large(most: usize) -> Failure {
+    let most = size_text(most as u64);
+    errors::nonsense(format!("the answer has more than {most}"))
 }
 
 /// The innermost reason: the outer ones say only that a request failed.

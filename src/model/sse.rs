@@ -9,6 +9,7 @@
 //! cut. `id` and `retry` are read over, since a model call is never taken up in the middle.
 
 use crate::core::entry::{Failure, FailureClass};
+use crate::core::text::size_text;
 
 /// The most bytes one event may have.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
@@ -77,8 +78,8 @@ impl Parser {
         Err(Failure {
             class: FailureClass::Protocol,
             message: format!(
-                "reading the answer: one event has more than {} MiB",
-                MAX_EVENT_BYTES / (1024 * 1024)
+                "reading the answer: one event has more than {}",
+                size_text(MAX_EVENT_BYTES as u64)
             ),
             hint: None,
         })

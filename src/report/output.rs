@@ -34,9 +34,9 @@ pub fn error(message: &str, hint: Option<&str>) {
 pub fn note_background(running: usize) {
     match running {
         0 => {}
-        1 => note("1 background command goes on; rewake ps lists it"),
+        1 => note("1 background command is still running; rewake ps lists it"),
         n => note(&format!(
-            "{n} background commands go on; rewake ps lists them"
+            "{n} background commands are still running; rewake ps lists them"
         )),
     }
 }

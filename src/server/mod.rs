@@ -25,6 +25,8 @@ mod stores;
 
 use std::sync::Arc;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 pub use access::Scope;
 pub use listen::Listen;
 pub use routes::{ROUTES, Route};
@@ -94,6 +96,8 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, Trouble> {
 }
 
 async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8, Trouble> {
+    let cannot = |e| Trouble::new(exit::FAILED, format!("cannot serve: {e}"));
+    let mut ends = Ends::listen().map_err(cannot)?;
     let listening = Listening::bind(&options.listen).await?;
     let scope = match options.read_only {
         true => Scope::Read,
@@ -115,21 +119,30 @@ async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8,
     let ended = tokio::select! {
         served = listening.serve(router) => served.map(|()| exit::DONE),
         never = app.stores.close_idle() => match never {},
-        signal = told_to_end() => signal.map(|()| exit::DONE),
+        () = ends.told() => Ok(exit::DONE),
     };
     listening.remove();
-    ended.map_err(|e| Trouble::new(exit::FAILED, format!("cannot serve: {e}")))
+    ended.map_err(cannot)
 }
 
-async fn told_to_end() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
+/// The signals that tell it to end. Listened for before it is said that it serves.
+struct Ends([Signal; 3]);
+
+impl Ends {
+    fn listen() -> std::io::Result<Ends> {
+        Ok(Ends([
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+        ]))
     }
-    Ok(())
+
+    async fn told(&mut self) {
+        let [terminate, interrupt, hangup] = &mut self.0;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
 }

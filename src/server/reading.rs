@@ -24,7 +24,7 @@ const MAX_CHECKPOINTS: u32 = 1_000;
 const CHECKPOINTS: u32 = 100;
 
 /// Longer queries are refused.
-const MAX_QUERY_BYTES: usize = 4_096;
+const MAX_QUERY_CHARS: usize = 1_000;
 
 #[derive(Deserialize)]
 pub(super) struct Page {
@@ -42,7 +42,7 @@ pub(super) async fn history(
     if page.limit.is_some_and(|n| !(1..=MAX_PAGE).contains(&n)) {
         return Err(out_of(MAX_PAGE));
     }
-    if page.q.len() > MAX_QUERY_BYTES {
+    if page.q.chars().count() > MAX_QUERY_CHARS {
         return Err(Problem::bad("the query is too long").hint("search for fewer words"));
     }
     let query = HistoryQuery {

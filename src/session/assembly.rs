@@ -91,7 +91,7 @@ impl AppContext {
         // A screen says the mode all the time.
         if !interactive && state.mode != config.permission_mode && !mode_is_chosen {
             warnings.push(format!(
-                "this session goes on in mode {}, as it was left; --permission-mode changes it",
+                "this session continues in mode {}; --permission-mode changes it",
                 state.mode.name()
             ));
         }

@@ -51,7 +51,7 @@ impl Source {
             Source::LearntBefore => "learnt in an earlier session",
             Source::Config => "from the config",
             Source::Catalogue => "from the list of models",
-            Source::Assumed => "assumed: nothing is known of the model",
+            Source::Assumed => "assumed: the model is not in the list",
         }
     }
 }
@@ -197,7 +197,11 @@ impl Gauge {
             recent,
         } = self.parts;
         let mut lines = vec![
-            format!("window of {} tokens, {}", self.window, self.source.words()),
+            format!(
+                "context window of {} tokens, {}",
+                self.window,
+                self.source.words()
+            ),
             format!(
                 "the next request has about {} tokens of at most {}: system and tools {system}, \
                  instructions {instructions}, summary {summary}, recent {recent}",
@@ -214,7 +218,7 @@ impl Gauge {
         if self.asked > 0 {
             let rate = self.cached as f64 / self.asked as f64 * 100.0;
             lines.push(format!(
-                "{} of {} tokens asked came from the cache, {rate:.1} %",
+                "{} of {} input tokens came from the cache, {rate:.1} %",
                 self.cached, self.asked
             ));
         }

@@ -259,18 +259,18 @@ impl Describer {
             } => compacted(*first, *last, *by, summary),
             Entry::Continued { note, .. } => Description {
                 body: vec![Part::Summary(note)],
-                ..event(Tone::Calm, "the context began again from a note")
+                ..event(Tone::Calm, "the context was restarted from a note")
             },
             Entry::Saved { why: Some(why), .. } => event(
                 Tone::Bad,
-                format!("the files before this were not kept: {why}"),
+                format!("the state of the files before this was not saved: {why}"),
             ),
             Entry::Freed { results } => detail(format!(
                 "{} left the context for a line each",
                 count(results.len() as u64, "old result")
             )),
             Entry::Saved { reason, .. } => detail(format!("saved: {}", saved(*reason))),
-            Entry::Restoring { .. } => detail("files are being set back".to_string()),
+            Entry::Restoring { .. } => detail("the files are being restored".to_string()),
             Entry::Restored { .. } => restored(&record.entry),
             Entry::Forked { from } => {
                 let origin = short_id(&from.session);
@@ -290,7 +290,7 @@ impl Describer {
                 title: Some(title), ..
             } => detail(format!("titled {title}")),
             Entry::Titled { title: None, .. } => detail("no title was made".to_string()),
-            Entry::Dismissed => detail("dismissed: not offered any more".to_string()),
+            Entry::Dismissed => detail("dismissed: not offered again".to_string()),
             Entry::Learned {
                 model,
                 limit,
@@ -358,8 +358,8 @@ impl Describer {
 
     fn started<'a>(&self, id: CallId, guard: &'a Guard) -> Description<'a> {
         let (run, title) = match guard {
-            Guard::Checked { path, .. } => (None, format!("began on {path}")),
-            Guard::Supervised { run, .. } => (Some(run.as_str()), format!("began as run {run}")),
+            Guard::Checked { path, .. } => (None, format!("started on {path}")),
+            Guard::Supervised { run, .. } => (Some(run.as_str()), format!("started as run {run}")),
             Guard::Opaque => (None, "began".to_string()),
         };
         Description {
@@ -501,22 +501,22 @@ fn saved(reason: SaveReason) -> &'static str {
         SaveReason::Exit => "left",
         SaveReason::ContextLimit => "context nearly full",
         SaveReason::Manual => "saved by hand",
-        SaveReason::Files => "what the files were",
+        SaveReason::Files => "snapshot of the files",
     }
 }
 
 fn checked<'a>(unfit: Option<&Unfit>, told: Option<&str>) -> Description<'a> {
     match (unfit, told) {
-        (None, _) => detail("the answer fits its JSON Schema".to_string()),
+        (None, _) => detail("the answer matches its JSON Schema".to_string()),
         (Some(unfit), Some(_)) => event(
             Tone::Warn,
             format!(
-                "the answer does not fit its JSON Schema, so the model is asked again: {unfit}"
+                "the answer does not match its JSON Schema, so the model is asked again: {unfit}"
             ),
         ),
         (Some(unfit), None) => event(
             Tone::Bad,
-            format!("the answer does not fit its JSON Schema: {unfit}"),
+            format!("the answer does not match its JSON Schema: {unfit}"),
         ),
     }
 }
@@ -532,15 +532,15 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
         );
     }
     if let Some(rule) = &choice.without {
-        return event(Tone::Calm, format!("{rule} is taken back in this session"));
+        return event(Tone::Calm, format!("{rule} was removed from this session"));
     }
     let model = choice.model.as_ref().map(|m| format!("model {m}"));
     let mode = choice.mode.map(|m| format!("mode: {}", m.words()));
     let effort = choice.effort.map(|e| format!("effort {}", e.name()));
     let temperature = choice.temperature.map(|t| format!("temperature {t}"));
     let schema = match (&choice.schema, choice.without_schema) {
-        (Some(_), _) => Some("the next answer has to fit a JSON Schema".to_string()),
-        (None, true) => Some("no answer has to fit a JSON Schema any more".to_string()),
+        (Some(_), _) => Some("the next answer must match a JSON Schema".to_string()),
+        (None, true) => Some("no JSON Schema applies any more".to_string()),
         (None, false) => None,
     };
     let limits = choice.limits.map(|limits| limited(&limits));
@@ -571,10 +571,10 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
         ..
     } = entry
     else {
-        return detail("the files were set back".to_string());
+        return detail("the files were restored".to_string());
     };
     if let Some(why) = why {
-        return event(Tone::Bad, format!("no file was set back: {why}"));
+        return event(Tone::Bad, format!("no file was restored: {why}"));
     }
     let left = kept.len() as u64 + more_kept;
     let left = match left {
@@ -597,7 +597,7 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
         ..event(
             Tone::Calm,
             format!(
-                "{} set back, {} removed{left}",
+                "{} restored, {} removed{left}",
                 count(*written, "file"),
                 removed
             ),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{AppContext, ago, now_ms, watch};
 use crate::config::{Env, FilesConfig, FilesInTime, Paths};
-use crate::core::text::count;
+use crate::core::text::{count, size_text};
 use crate::store::{Store, StoreError, database};
 use crate::workspace::Here;
 use crate::workspace::files::{Unwatched, Watch, guard};
@@ -71,8 +71,8 @@ pub fn files_rows(env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) ->
         _ => None,
     };
     if let Some(why) = guard::nearly_full(&paths.data_dir) {
-        let row = FilesRow::new(Grade::Wrong, format!("not kept at present: {why}"));
-        rows.push(row.with_hint(Some("make room")));
+        let row = FilesRow::new(Grade::Wrong, format!("no snapshots at present: {why}"));
+        rows.push(row.with_hint(Some("free some space on the disk")));
     }
     if !database::exists(&paths.data_dir) {
         rows.extend(watched(watch, 0));
@@ -94,19 +94,20 @@ pub fn files_rows(env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) ->
 
 fn covered(files: &FilesConfig, unfit: Option<&str>) -> FilesRow {
     match (files.time, unfit) {
-        (FilesInTime::Off, _) => FilesRow::new(Grade::Note, "not kept (files.time)"),
-        (FilesInTime::Tools, _) => {
-            FilesRow::new(Grade::Fine, "what file tools write is kept (files.time)")
-        }
+        (FilesInTime::Off, _) => FilesRow::new(Grade::Note, "snapshots are off (files.time)"),
+        (FilesInTime::Tools, _) => FilesRow::new(
+            Grade::Fine,
+            "snapshots hold only what file tools write (files.time)",
+        ),
         (FilesInTime::On, Some(why)) => {
-            let what = format!("only what file tools write is kept: {why}");
+            let what = format!("snapshots hold only what file tools write: {why}");
             FilesRow::new(Grade::Note, what)
         }
         (FilesInTime::On, None) => {
-            let megabytes = files.max_file_bytes as f64 / 1e6;
-            let most = files.max_files;
-            let what =
-                format!("what is not ignored is kept: at most {most} files of {megabytes:.1} MB");
+            let (most, bytes) = (files.max_files, size_text(files.max_file_bytes));
+            let what = format!(
+                "snapshots hold all files that git does not ignore: up to {most} files of at most {bytes} each"
+            );
             FilesRow::new(Grade::Fine, what)
         }
     }
@@ -120,13 +121,13 @@ fn stored(
 ) -> Result<Vec<FilesRow>, StoreError> {
     let mut rows = Vec::new();
     let used = store.files_bytes()?;
-    if let Some((count, bytes)) = store.last_tree_size(&here.root)? {
-        let megabytes = bytes as f64 / 1e6;
-        let what = format!("{count} in the last tree, {megabytes:.1} MB");
+    if let Some((files, bytes)) = store.last_tree_size(&here.root)? {
+        let (files, bytes) = (count(files, "file"), size_text(bytes));
+        let what = format!("the last snapshot has {files}, {bytes}");
         rows.push(FilesRow::new(Grade::Fine, what));
     }
     if let Some(at_ms) = store.last_tree_ms(&here.root)? {
-        let what = format!("the last tree was recorded {} ago", ago(now_ms() - at_ms));
+        let what = format!("the last snapshot was taken {} ago", ago(now_ms() - at_ms));
         rows.push(FilesRow::new(Grade::Fine, what));
     }
     let folders = store.last_tree(&here.root).ok().flatten();
@@ -148,23 +149,28 @@ fn watched(watch: Option<Result<usize, Unwatched>>, folders: usize) -> Option<Fi
     };
     Some(match refused {
         None => {
-            let what = format!("changes are watched: {}", count(folders, "folder"));
+            let what = match folders {
+                0 => "watching for changes works; no folder is watched yet".to_string(),
+                _ => format!("watching for changes in {}", count(folders, "folder")),
+            };
             FilesRow::new(Grade::Fine, what)
         }
         Some(why) => {
-            let what = format!("changes are not watched, so all files are looked at: {why}");
+            let what =
+                format!("not watching for changes, so every file is checked each time: {why}");
             FilesRow::new(Grade::Note, what).with_hint(why.hint())
         }
     })
 }
 
 fn room(used: u64, most: u64) -> FilesRow {
-    let (used_mb, most_mb) = (used as f64 / 1e6, most as f64 / 1e6);
-    let what = format!("{used_mb:.1} of {most_mb:.1} MB are used by all workspaces");
-    let hint = Some("rewake gc makes room");
+    let (used_text, most_text) = (size_text(used), size_text(most));
+    let what = format!("the snapshots of all workspaces use {used_text} of {most_text}");
+    let hint = Some("rewake gc frees space");
     match used {
         _ if used >= most => {
-            FilesRow::new(Grade::Wrong, format!("{what}: nothing more is kept")).with_hint(hint)
+            FilesRow::new(Grade::Wrong, format!("{what}: no more snapshots are taken"))
+                .with_hint(hint)
         }
         _ if used >= most / 5 * 4 => FilesRow::new(Grade::Note, what).with_hint(hint),
         _ => FilesRow::new(Grade::Fine, what),

@@ -1,7 +1,7 @@
 //! The sessions of a folder that are finished, as the start screen lists them.
 
 use super::{AppContext, GLANCE_ENTRIES, SessionError, Standing, glance};
-use crate::core::text::one_line;
+use crate::core::marks::title_line;
 use crate::store::{SessionFilter, Store};
 
 /// Among so many sessions, the newest, finished ones are looked for.
@@ -47,7 +47,7 @@ impl AppContext {
                 continue;
             };
             found.push(Finished {
-                title: one_line(glance.name(&info), 200),
+                title: title_line(glance.name(&info), 200),
                 how: ending.word(),
                 updated_ms: info.updated_ms,
                 id: info.id,

@@ -25,6 +25,7 @@ pub mod objects;
 mod offer;
 mod opening;
 mod permissions;
+mod placed_edit;
 mod purge;
 mod reading;
 mod rename;
@@ -54,6 +55,7 @@ pub use glance::{GLANCE_ENTRIES, Glance, Standing, glance};
 pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
+pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
 pub use rename::rename;
 pub use resume_report::{ResumeReport, ago, clock, resumed_in_short, short_id};
 pub use rewind_preview::{
@@ -356,8 +358,10 @@ impl AppContext {
 
     /// A database in which nothing can be recorded any more is rebuilt, if all of it comes back.
     fn rebuild_whole(&self, place: &JournalPlace) -> Option<Rebuilt> {
+        let program = command::own_exe().ok();
         let repair = Repair {
             from: &[],
+            program: program.as_deref(),
             only_whole: true,
             progress: &mut |doing| tracing::info!(doing, "rebuild"),
         };

@@ -9,6 +9,7 @@ use super::{AppContext, SessionError, now_ms};
 use crate::command::{RunState, Runs};
 use crate::core::ending::Ending;
 use crate::core::entry::{Entry, Failure, FailureClass, Guard, Mode, Record, SaveReason};
+use crate::core::marks::title_line;
 use crate::core::state::{Halt, State};
 use crate::core::text::{count, one_line};
 use crate::store::{SessionInfo, SessionLock, Store};
@@ -161,7 +162,7 @@ impl AppContext {
         let recent = recent.into_records();
         let request = recent.iter().rev().find_map(|record| {
             let typed = record.entry.typed()?;
-            Some(one_line(&typed, 200))
+            Some(title_line(&typed, 200))
         });
         Ok(Details {
             request,
@@ -238,7 +239,7 @@ fn how(ending: Ending, last: Option<&Record>) -> String {
                 reason: SaveReason::Signal,
                 ..
             }) => "left on a signal".into(),
-            Some(Entry::Forked { .. }) => "a fork nobody resumed".into(),
+            Some(Entry::Forked { .. }) => "a fork that was never used".into(),
             _ => "left".into(),
         },
         Ending::Done | Ending::Failed | Ending::Stopped | Ending::Dismissed | Ending::Killed => {
@@ -256,9 +257,9 @@ fn doing(state: &State, recent: &[Record]) -> Option<String> {
     recent.iter().rev().find_map(|record| match &record.entry {
         said @ Entry::Said { .. } => {
             let typed = said.typed().unwrap_or_default();
-            Some(format!("answering: {}", one_line(&typed, 200)))
+            Some(format!("answering: {}", title_line(&typed, 200)))
         }
-        Entry::Finished { .. } => Some("going on after a tool call".to_string()),
+        Entry::Finished { .. } => Some("waiting for the model after a tool call".to_string()),
         _ => None,
     })
 }

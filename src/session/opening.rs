@@ -115,6 +115,19 @@ impl AppContext {
         ))
     }
 
+    /// An error when the session, or the entry of it, that is to be taken up is not there.
+    pub fn is_there(&self, which: &Which) -> Result<(), SessionError> {
+        let store = self.open_store()?;
+        match which {
+            Which::New | Which::Newest { .. } => Ok(()),
+            Which::Named { id, .. } => Ok(store.find(id).map(|_| ())?),
+            Which::ForkAt { id, seq } => {
+                let info = store.find(id)?;
+                Ok(store.has_entry(&info.id, *seq)?)
+            }
+        }
+    }
+
     fn opened(
         &self,
         store: Store,
@@ -279,6 +292,8 @@ impl AppContext {
         let mut warnings = Vec::new();
         let (id, mut lock) = match taking {
             Taking::Copy(parting) => {
+                // Before anything is made.
+                store.not_back_in_time(&info.id)?;
                 let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
                 warnings.extend(warning);
                 (id, lock)
@@ -286,10 +301,10 @@ impl AppContext {
             Taking::Up | Taking::Blank => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
                 store.has_no_gap(&info.id)?;
+                store.not_back_in_time(&info.id)?;
                 (info.id.clone(), lock)
             }
         };
-        store.not_back_in_time(&info.id)?;
         let brought = store.bring_in(&id);
         let mut recent = Recent::new(interactive);
         // What is damaged is named best by reading all of it.

@@ -34,7 +34,7 @@ pub struct RewindPreview {
 
 /// What is not set back in any case.
 pub const NEVER_SET_BACK: &str =
-    "Never set back: commits, ignored files, secrets, files that are too big";
+    "Never restored: commits, ignored files, secrets, files that are too big";
 
 /// One path that differs from what it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl RewindSection {
             RewindSection::Commands => "Changed while a command ran",
             RewindSection::Asked => "Protected, or outside of the workspace",
             RewindSection::Outside => "Changed outside of rewake",
-            RewindSection::Stays => "Cannot be set back for certain",
+            RewindSection::Stays => "Cannot be restored for certain",
         }
     }
 }
@@ -294,7 +294,7 @@ impl RewindSums {
             stay,
         } = self;
         if written + removed + stay == 0 {
-            return "no file goes back".to_string();
+            return "no file would change".to_string();
         }
         let goes = |n: usize, one: &str, more: &str| match n {
             1 => format!("1 {one}"),

@@ -1,5 +1,7 @@
 //! Bytes too big for an entry, kept once under their hash, compressed when that helps.
 
+use std::borrow::Cow;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Doing;
@@ -40,24 +42,46 @@ impl Store {
         let Some((bytes, compressed, data)) = row else {
             return Ok(None);
         };
-        unpack(bytes, compressed, data)
+        unpack(bytes, compressed, data.into())
             .filter(|data| blake3::hash(data) == wanted)
-            .map(Some)
+            .map(|data| Some(data.into_owned()))
             .ok_or_else(|| StoreError::damaged(format!("blob {hash} is not what it was")))
     }
 }
 
-/// The bytes in a row as it lies there, if they are those that the hash is of.
-pub(super) fn checked(hash: &[u8], bytes: i64, encoding: &str, data: &[u8]) -> Option<Vec<u8>> {
-    let whole = unpack(bytes, encoding == "zstd", data.to_vec())?;
-    (blake3::hash(&whole).as_bytes() == hash).then_some(whole)
+/// A row of `blobs` as it lies there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlobRow<'a> {
+    pub hash: &'a [u8],
+    /// Before compression.
+    pub bytes: i64,
+    pub is_packed: bool,
+    pub data: &'a [u8],
+}
+
+impl BlobRow<'_> {
+    /// Its bytes are those that the hash is of.
+    pub(super) fn is_whole(&self) -> bool {
+        let whole = unpack(self.bytes, self.is_packed, self.data.into());
+        whole.is_some_and(|whole| blake3::hash(&whole).as_bytes() == self.hash)
+    }
+
+    /// Puts one that is whole into another database.
+    pub(super) fn insert(&self, tx: &Connection) -> rusqlite::Result<()> {
+        insert(tx, self)
+    }
+
+    pub(super) fn is_in(&self, tx: &Connection) -> rusqlite::Result<bool> {
+        tx.prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")?
+            .exists([self.hash])
+    }
 }
 
 /// Never gives more than the size that was recorded, whatever the compressed data says.
-fn unpack(bytes: i64, compressed: bool, data: Vec<u8>) -> Option<Vec<u8>> {
+fn unpack(bytes: i64, compressed: bool, data: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
     let size = usize::try_from(bytes.min(i64::from(MAX_ROW_BYTES))).ok()?;
     let data = if compressed {
-        zstd::bulk::decompress(&data, size).ok()?
+        zstd::bulk::decompress(&data, size).ok()?.into()
     } else {
         data
     };
@@ -89,20 +113,25 @@ impl<'a> Packed<'a> {
 }
 
 pub(super) fn insert_blob(tx: &Connection, blob: &Packed<'_>) -> rusqlite::Result<()> {
-    let (encoding, data) = match &blob.compressed {
-        Some(small) => ("zstd", small.as_slice()),
-        None => ("raw", blob.whole),
+    let row = BlobRow {
+        hash: blob.hash.as_bytes(),
+        bytes: int(blob.whole.len() as u64),
+        is_packed: blob.compressed.is_some(),
+        data: blob.compressed.as_deref().unwrap_or(blob.whole),
+    };
+    insert(tx, &row)
+}
+
+fn insert(tx: &Connection, row: &BlobRow<'_>) -> rusqlite::Result<()> {
+    let encoding = match row.is_packed {
+        true => "zstd",
+        false => "raw",
     };
     tx.prepare_cached(
         "INSERT INTO blobs (hash, bytes, encoding, data) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (hash) DO NOTHING",
     )?
-    .execute(params![
-        blob.hash.as_bytes(),
-        int(blob.whole.len() as u64),
-        encoding,
-        data
-    ])?;
+    .execute(params![row.hash, row.bytes, encoding, row.data])?;
     Ok(())
 }
 
@@ -113,10 +142,10 @@ mod tests {
     #[test]
     fn a_decompression_bomb_is_not_unpacked() {
         let bomb = zstd::bulk::compress(&vec![0; 10 << 20], 3).unwrap();
-        assert_eq!(unpack(100, true, bomb.clone()), None);
-        assert_eq!(unpack(-1, true, bomb.clone()), None);
+        assert_eq!(unpack(100, true, bomb[..].into()), None);
+        assert_eq!(unpack(-1, true, bomb[..].into()), None);
         assert_eq!(
-            unpack(10 << 20, true, bomb).map(|b| b.len()),
+            unpack(10 << 20, true, bomb.into()).map(|b| b.len()),
             Some(10 << 20)
         );
     }

@@ -79,6 +79,13 @@ pub(super) fn copy_of_schema(data_dir: &Path, schema: i64) -> PathBuf {
     data_dir.join(format!("{DATABASE}.schema-{schema}"))
 }
 
+/// Where SQLite keeps the write-ahead log of a database.
+pub(super) fn log_beside(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}
+
 /// A database that may be damaged, wherever it lies; it is never made.
 pub(super) fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(path, FLAGS).doing(WHAT)

@@ -97,9 +97,9 @@ impl Store {
 
 impl Store {
     /// The head of the session, and the row of its entry at this place.
-    fn row_of(&self, session: &str, seq: Seq) -> Result<(Head, Option<i64>), StoreError> {
-        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
-        let head = read_head(&tx, session)?;
+    /// An error when the session has no entry with this number.
+    pub fn has_entry(&self, session: &str, seq: Seq) -> Result<(), StoreError> {
+        let head = read_head(&self.conn, session)?;
         if seq >= head.length {
             return Err(StoreError::NotFound {
                 what: "entry",
@@ -107,6 +107,13 @@ impl Store {
                 near: Some(head.seq().to_string()),
             });
         }
+        Ok(())
+    }
+
+    fn row_of(&self, session: &str, seq: Seq) -> Result<(Head, Option<i64>), StoreError> {
+        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
+        self.has_entry(session, seq)?;
+        let head = read_head(&tx, session)?;
         let chain = chain(&tx, &head, seq)?;
         chain.readable_upto(seq)?;
         Ok((head, chain.rows.last().copied()))

@@ -3,12 +3,15 @@
 use std::io;
 use std::path::Path;
 
-use super::blobs::checked;
+use super::blobs::BlobRow;
+use super::chain::chain;
 use super::error::Doing;
+use super::head::read_head;
 use super::journal::{Piece, folders, salvage};
 use super::row::count;
 use super::{JournalPlace, Store, StoreError};
 use crate::core::tree::ContentHash;
+use crate::lines::tip::Tip;
 
 const WHAT: &str = "read all of the store";
 
@@ -57,7 +60,7 @@ impl Store {
         self.scrub_files(&mut scrubbed);
         if let Some(place) = place {
             progress("reading the journal");
-            scrub_journal(&place.folder, &mut scrubbed);
+            self.scrub_journal(&place.folder, &mut scrubbed);
         }
         Ok(scrubbed)
     }
@@ -92,7 +95,13 @@ impl Store {
                 let (hash, bytes): (Vec<u8>, i64) = (row.get(0)?, row.get(1)?);
                 let (encoding, data): (String, Vec<u8>) = (row.get(2)?, row.get(3)?);
                 scrubbed.blobs += 1;
-                if checked(&hash, bytes, &encoding, &data).is_none() {
+                let blob = BlobRow {
+                    hash: &hash,
+                    bytes,
+                    is_packed: encoding == "zstd",
+                    data: &data,
+                };
+                if !blob.is_whole() {
                     let hash = super::contents::hex(&hash);
                     scrubbed
                         .damaged
@@ -134,31 +143,64 @@ impl Store {
     }
 }
 
-fn scrub_journal(journal: &Path, scrubbed: &mut Scrubbed) {
-    for session in folders(journal) {
-        scrubbed.journals += 1;
-        let folder = journal.join(&session);
-        let mut lines = 0;
-        let read = salvage(&folder, &mut |piece| -> io::Result<()> {
-            lines += u64::from(matches!(piece, Piece::Entry(..)));
-            Ok(())
-        });
-        scrubbed.lines += lines;
-        match read {
-            Ok(read) => {
-                scrubbed.journal_files += read.files;
-                scrubbed.frames += read.frames;
-                if read.damaged > 0 {
-                    scrubbed.damaged.push(format!(
-                        "the journal in {} is damaged in {}",
-                        folder.display(),
-                        crate::core::text::count(read.damaged, "place")
-                    ));
+impl Store {
+    fn scrub_journal(&self, journal: &Path, scrubbed: &mut Scrubbed) {
+        for session in folders(journal) {
+            scrubbed.journals += 1;
+            let folder = journal.join(&session);
+            // What cannot be read of the rows was told already.
+            let tips = self.tips(&session).unwrap_or_default();
+            let (mut lines, mut differs) = (0, None);
+            let read = salvage(&folder, &mut |piece| -> io::Result<()> {
+                let Piece::Entry(_, line) = piece else {
+                    return Ok(());
+                };
+                lines += 1;
+                let recorded = usize::try_from(line.seq).ok().and_then(|seq| tips.get(seq));
+                if recorded.is_some_and(|tip| tip.is_some_and(|tip| tip != line.tip)) {
+                    differs.get_or_insert(line.seq);
                 }
+                Ok(())
+            });
+            scrubbed.lines += lines;
+            scrubbed.damaged.extend(differs.map(|seq| {
+                format!(
+                    "the journal in {} differs from the database from entry {seq} on",
+                    folder.display()
+                )
+            }));
+            match read {
+                Ok(read) => {
+                    scrubbed.journal_files += read.files;
+                    scrubbed.frames += read.frames;
+                    if read.damaged > 0 {
+                        scrubbed.damaged.push(format!(
+                            "the journal in {} is damaged in {}",
+                            folder.display(),
+                            crate::core::text::count(read.damaged, "place")
+                        ));
+                    }
+                }
+                Err(error) => scrubbed
+                    .damaged
+                    .push(format!("the journal in {}: {error}", folder.display())),
             }
-            Err(error) => scrubbed
-                .damaged
-                .push(format!("the journal in {}: {error}", folder.display())),
         }
+    }
+
+    /// The tips of a session's entries, as its rows say them.
+    fn tips(&self, session: &str) -> Result<Vec<Option<Tip>>, StoreError> {
+        let head = read_head(&self.conn, session)?;
+        let chain = chain(&self.conn, &head, 0)?;
+        let mut statement = self
+            .conn
+            .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
+            .doing(WHAT)?;
+        let mut tip = |row: &i64| -> Result<Option<Tip>, StoreError> {
+            let tip: Option<Vec<u8>> = statement.query_row([row], |row| row.get(0)).doing(WHAT)?;
+            Ok(tip.as_deref().and_then(Tip::from_bytes))
+        };
+        // The newest comes first.
+        chain.rows.iter().rev().map(&mut tip).collect()
     }
 }

@@ -4,7 +4,7 @@
 //! has the hash that was recorded; anything else on disk is somebody else's, and is left
 //! alone and told to the model.
 
-use crate::core::text::count;
+use crate::core::text::{count, size_text};
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -242,8 +242,8 @@ fn content(path: &Path) -> Result<Option<Vec<u8>>, String> {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
         Err(e) if e.kind() == ErrorKind::FileTooLarge => Err(format!(
-            "it is over {} MiB\nhint: use a command",
-            MAX_FILE_BYTES / 1024 / 1024
+            "it is over {}\nhint: use a command",
+            size_text(MAX_FILE_BYTES)
         )),
         Err(e) => Err(e.to_string()),
     }

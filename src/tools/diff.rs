@@ -83,6 +83,18 @@ impl Diff {
     }
 }
 
+/// The lines that a result says were added and removed: what `in_words` wrote at its first line's
+/// end. `None`: it says nothing of it.
+pub fn line_counts(result: &str) -> Option<(usize, usize)> {
+    let line = result.lines().next()?;
+    if line.ends_with("already has this content") || line.ends_with("only line ends changed") {
+        return Some((0, 0));
+    }
+    let (_, figures) = line.rsplit_once(", +")?;
+    let (added, removed) = figures.split_once(" −")?;
+    Some((added.parse().ok()?, removed.parse().ok()?))
+}
+
 fn excerpt(diff: &TextDiff<'_, '_, str>) -> String {
     let mut text = String::new();
     let mut lines = 0;
@@ -135,6 +147,24 @@ mod tests {
             .map(|n| format!("{n}{}\n", ["", "x"][n % 2]))
             .collect();
         assert!(words(&old, &new).contains(", 16, 12 more, +20 −20"));
+    }
+
+    #[test]
+    fn the_figures_are_read_from_what_was_told() {
+        for (old, new, counts) in [
+            ("a\nb\nc\n", "A\nb\nC\nD\n", (3, 2)),
+            ("a\nb\n", "b\n", (0, 1)),
+            ("a\r\n", "a\n", (0, 0)),
+        ] {
+            let told = format!(
+                "edited a, +5 −1: {}\nline ends differ",
+                Diff::of(old, new).in_words()
+            );
+            assert_eq!(line_counts(&told), Some(counts), "{told}");
+        }
+        assert_eq!(line_counts("a already has this content"), Some((0, 0)));
+        assert_eq!(line_counts("created a, +5 −1: 2 lines, 4 bytes"), None);
+        assert_eq!(line_counts(""), None);
     }
 
     #[test]

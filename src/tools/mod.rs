@@ -54,6 +54,7 @@ use crate::core::entry::{CallId, Fact, Outcome, Output, ToolSpec};
 use crate::core::tool::{Described, ToolCall};
 
 pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle_file};
+pub use diff::line_counts;
 pub use expand::matches;
 pub use file::load as load_file;
 pub use fit::fit;

@@ -67,6 +67,15 @@ pub(crate) fn file(before: Option<&str>, after: &str, shape: &Shape<'_>) -> Chan
     sheet.finish(before.is_none().then_some("whole file"))
 }
 
+/// A part of a file before and after. `first`: so many lines of the file come before it.
+pub(crate) fn part(first: usize, before: &str, after: &str, shape: &Shape<'_>) -> Changed {
+    let last = first + before.lines().count().max(after.lines().count());
+    let mut sheet = Sheet::new(shape, Some(last.to_string().len()));
+    sheet.first = first;
+    sheet.compare(before, after);
+    sheet.finish(None)
+}
+
 /// A piece of a line, and whether it is what differs.
 type Part<'a> = (bool, &'a str);
 
@@ -74,6 +83,8 @@ struct Sheet<'a> {
     shape: &'a Shape<'a>,
     /// The columns of line numbers, when lines have numbers.
     number_columns: Option<usize>,
+    /// Lines that come before those that are compared.
+    first: usize,
     lines: Vec<Line<'static>>,
     added: usize,
     removed: usize,
@@ -88,6 +99,7 @@ impl<'a> Sheet<'a> {
         Sheet {
             shape,
             number_columns,
+            first: 0,
             lines: Vec::new(),
             added: 0,
             removed: 0,
@@ -106,18 +118,23 @@ impl<'a> Sheet<'a> {
             self.note(&sizes);
             return;
         }
+        let is_same = old == new;
         let old: Vec<&str> = old.lines().collect();
         let new: Vec<&str> = new.lines().collect();
         let diff = TextDiff::configure()
             .timeout(MAX_TIME)
             .diff_slices(&old, &new);
         let groups = diff.grouped_ops(CONTEXT_LINES);
-        if groups.is_empty() {
-            self.note("only line ends change");
+        match groups.is_empty() {
+            true if is_same => self.note("nothing changes"),
+            true => self.note("only line ends change"),
+            false => {}
         }
         for (n, group) in groups.iter().enumerate() {
+            // Numbers say by themselves that something is before the first line.
             let starts_late = group.first().is_some_and(|op| op.old_range().start > 0);
-            let is_gap = !self.lines.is_empty() || (n == 0 && starts_late);
+            let is_hidden = n == 0 && starts_late && self.number_columns.is_none();
+            let is_gap = !self.lines.is_empty() || is_hidden;
             if is_gap && self.left_out == 0 {
                 self.note("⋯");
             }
@@ -243,7 +260,7 @@ impl<'a> Sheet<'a> {
             push_span(&mut spans, style, &clean_line(&part));
         }
         let first = match self.number_columns {
-            Some(columns) => format!("{:>columns$} {sign} ", number + 1),
+            Some(columns) => format!("{:>columns$} {sign} ", self.first + number + 1),
             None => format!("{sign} "),
         };
         let rest = Span::styled(" ".repeat(first.len()), style);
@@ -414,7 +431,6 @@ mod tests {
         let lines = file("src/a.rs", Some(&old), &new, &shape(&Theme::plain()));
         let want = [
             "src/a.rs  +1 −1",
-            "   ⋯",
             " 9   line number 9",
             "10 - line [number] 10",
             "10 + line [figure] 10",

@@ -217,7 +217,7 @@ pub(crate) const BINDINGS: &[Binding] = {
         bind(Main, Conversation, Interrupt, &[key(K::Esc)], "stop"),
         bind(Main, Conversation, CycleMode, &[shift(K::BackTab)], "next permission mode"),
         bind(Queued, Conversation, EditQueued, &[key(K::Up)], "edit the queued message (nothing typed)"),
-        bind(Idle, Conversation, Rewind, &[ESC_ESC], "go back to before a message (nothing typed)"),
+        bind(Idle, Conversation, Rewind, &[ESC_ESC], "rewind to before a message (nothing typed)"),
         bind(Main, Conversation, CopyAnswer, &[after_x('y')], "copy the last answer"),
 
         bind(Main, View, ToggleExpand, &[ctrl_char('o')], "unfold and fold"),
@@ -231,7 +231,7 @@ pub(crate) const BINDINGS: &[Binding] = {
         bind(Empty, View, ScrollTop, &[key(K::Home)], "to the beginning (nothing typed)"),
         bind(Main, View, ScrollBottom, &[ctrl(K::End)], "to the end"),
         bind(Empty, View, ScrollBottom, &[key(K::End)], "to the end (nothing typed)"),
-        bind(Main, View, Redraw, &[ctrl_char('l')], "draw the screen anew"),
+        bind(Main, View, Redraw, &[ctrl_char('l')], "redraw the screen"),
 
         bind(Main, Panes, Help, &[key(K::F(1))], "this help"),
         bind(Empty, Panes, Help, &[char_key('?')], "this help (nothing typed)"),
@@ -259,7 +259,7 @@ pub(crate) const BINDINGS: &[Binding] = {
         bind(InBox, Typing, DeleteNextWord, &[alt_char('d'), ctrl(K::Delete), alt(K::Delete)], "delete the word behind"),
         bind(InBox, Typing, KillToEnd, &[ctrl_char('k')], "cut to the end of the line"),
         bind(InBox, Typing, KillToStart, &[ctrl_char('u')], "cut to the beginning of the line"),
-        bind(InBox, Typing, Yank, &[ctrl_char('y')], "put back what was cut"),
+        bind(InBox, Typing, Yank, &[ctrl_char('y')], "paste what was cut"),
         bind(Main, Typing, PasteImage, &[ctrl_char('v')], "paste an image from the clipboard"),
         bind(InBox, Typing, Undo, &[ctrl_char('_'), ctrl_char('/'), after_x('u')], "undo"),
         bind(InBox, Typing, Redo, &[alt_char('_'), alt_char('/'), after_x('r')], "redo"),

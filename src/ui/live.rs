@@ -510,8 +510,8 @@ fn answer(ctx: &AppContext, id: &str, planned: Planned) -> RewindAnswer {
         Planned::Not(error) => {
             let hint = match &error {
                 NotRewound::Unknown(_) => Some(
-                    "files are known from the first command or edit on; /rewind goes back in the \
-                     conversation alone"
+                    "the files are known only from the first command or edit on; /rewind can still \
+                     rewind the conversation"
                         .to_string(),
                 ),
                 NotRewound::NothingToRedo => None,

@@ -154,7 +154,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
     let mut screen = match opened {
         Ok(screen) => screen,
         Err(e) => {
-            let hint = "rewake --plain prints lines and needs nothing of the terminal";
+            let hint = "rewake --plain prints plain lines and works on any terminal";
             return failed(&format!("cannot take the terminal: {e}"), Some(hint));
         }
     };
@@ -252,6 +252,9 @@ impl Loop<'_> {
                     return ended;
                 }
             }
+            if let Some(ended) = self.lines_ended() {
+                return ended;
+            }
             if self.is_done() {
                 return Ended::Left;
             }
@@ -296,6 +299,13 @@ impl Loop<'_> {
                 return None;
             }
         }
+    }
+
+    /// What is left to be done of what a pipe said, when it has no more lines.
+    fn lines_ended(&mut self) -> Option<Ended> {
+        self.no_more_lines?;
+        let intents = self.app.lines_ended();
+        self.perform(intents)
     }
 
     /// All that a pipe said is done. What was just sent to the engine is on its way for a moment.
@@ -459,7 +469,7 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
         raw(format!("{words}\n").as_bytes());
     }
     if !left {
-        note("the engine did not leave in time; what was recorded is safe");
+        note("the engine did not end in time; what was recorded is safe");
     }
     let Some(id) = app.id.as_deref().filter(|_| !app.is_blank()) else {
         return;

@@ -258,7 +258,7 @@ fn restore_on_panic() {
         if was_taken {
             let _ = writeln!(
                 io::stderr(),
-                "rewake stopped by a fault of its own; nothing that was recorded is lost: rewake -c goes on"
+                "rewake stopped because of a bug; nothing that was recorded is lost: rewake -c resumes"
             );
         }
     }));

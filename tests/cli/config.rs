@@ -188,7 +188,10 @@ fn what_is_pulled_into_a_trusted_folder_is_not_used_until_it_is_trusted_too() {
     assert!(run.stderr.contains("`rewake trust`"), "{}", run.stderr);
     assert!(!home.path("granted").exists());
     let doctor = home.run(["doctor"]).expect(0).stdout;
-    assert!(doctor.contains("to be trusted again"), "{doctor}");
+    assert!(
+        doctor.contains("not trusted any more, because its config changed"),
+        "{doctor}"
+    );
 
     // What was trusted is still trusted when it is back.
     says("# the same\nmax_turns = 9\n");

@@ -93,7 +93,7 @@ fn compact_summarises_all_but_the_newest_exchange() {
         "1 entry in full, 0 cached so far, 1100 tokens spent on it):",
         "nothing is left to do.",
         "tokens    1060 in, 0 cached, 0 written to the cache, 112 out",
-        "0 of 1060 tokens asked came from the cache, 0.0 %",
+        "0 of 1060 input tokens came from the cache, 0.0 %",
     ] {
         assert!(shown.contains(words), "{words:?} in\n{shown}");
     }

@@ -10,12 +10,12 @@ use crate::{LIMIT, bash, calling, play, quiet, refused, scripted, step};
 
 const CALLS: usize = 8;
 
-fn path(home: &Home, name: &str) -> PathBuf {
+pub fn path(home: &Home, name: &str) -> PathBuf {
     home.rewake_home().join(name)
 }
 
 /// A session that does one thing after the other.
-fn at_work() -> (Home, Live) {
+pub fn at_work() -> (Home, Live) {
     let call = |n: usize| step("", &[bash(&format!("echo {n} >> effects; sleep 0.1"))]);
     let mut steps: Vec<String> = (0..CALLS).map(call).collect();
     steps.push(step("all done", &[]));
@@ -26,7 +26,7 @@ fn at_work() -> (Home, Live) {
 }
 
 /// Until so many calls have done what they do.
-fn wait_for_calls(home: &Home, calls: usize) {
+pub fn wait_for_calls(home: &Home, calls: usize) {
     let end = Instant::now() + LIMIT;
     while effects(home).len() < calls {
         assert!(Instant::now() < end, "{:?}", effects(home));
@@ -40,7 +40,7 @@ fn effects(home: &Home) -> Vec<String> {
 }
 
 #[track_caller]
-fn goes_on_and_repeats_nothing(home: &Home, says: &str) {
+pub fn goes_on_and_repeats_nothing(home: &Home, says: &str) {
     let run = home.run(["-p", "-c", "--yolo"]).expect(0);
     quiet(&run);
     assert_eq!(run.stdout.trim(), "all done");
@@ -166,7 +166,7 @@ fn what_is_in_no_copy_is_held_until_a_person_takes_it_as_it_is() {
         home.run(["doctor"])
             .expect(0)
             .stdout
-            .contains("nothing is wrong")
+            .contains("no problems found")
     );
 }
 

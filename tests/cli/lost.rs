@@ -110,7 +110,7 @@ impl Scene {
             );
         }
         assert!(
-            !doctor.stdout.contains("nothing is wrong"),
+            !doctor.stdout.contains("no problems found"),
             "{}",
             doctor.stdout
         );
@@ -177,6 +177,14 @@ fn without_database_and_journal_what_was_recorded_is_held() {
             false => (2, "there is no session"),
         };
         refused(scene.home.run(["-p", "-c"]), code, &[words]);
+        // Nothing is made of what is held.
+        let before = scene.home.run(["history"]).expect(0).stdout;
+        refused(
+            scene.home.run(["-p", "-c", "--fork-session"]),
+            code,
+            &[words],
+        );
+        assert_eq!(scene.home.run(["history"]).expect(0).stdout, before);
         let doctor = scene.home.run(["doctor"]).expect(1);
         assert!(doctor.stdout.contains("are locked"), "{}", doctor.stdout);
         // What is new is not held up.
@@ -236,7 +244,7 @@ fn logs_are_enough() {
     .unwrap();
     remove_all_but_logs();
     let doctor = scene.home.run(["doctor"]).expect(0);
-    assert!(doctor.stdout.contains("nothing is wrong"));
+    assert!(doctor.stdout.contains("no problems found"));
     play(&scene.home, &[step("done", &[])]);
     let anew = scene.home.run(["-p", "anew"]).expect(0);
     assert!(!anew.stderr.contains(SAID), "{}", anew.stderr);
@@ -303,7 +311,7 @@ fn what_doctor_says_to_move_ends_it() {
 fn nothing_is_said(home: &Home) {
     let doctor = home.run(["doctor"]).expect(0);
     assert!(
-        doctor.stdout.contains("nothing is wrong"),
+        doctor.stdout.contains("no problems found"),
         "{}",
         doctor.stdout
     );

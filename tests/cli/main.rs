@@ -15,6 +15,7 @@ mod commands;
 mod config;
 mod context;
 mod custom;
+mod damaged;
 mod figures;
 mod files;
 mod journal;

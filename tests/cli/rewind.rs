@@ -85,14 +85,14 @@ fn files_that_calls_wrote_go_back_and_forth() {
     // Nobody is there to say yes.
     let refused = rewind(&home, &[&id, &at, "--files"], 2);
     assert!(
-        refused.stderr.contains("--yes sets the files back"),
+        refused.stderr.contains("--yes restores the files"),
         "{}",
         refused.stderr
     );
     assert_eq!(home.read("a"), "new\n");
     let done = rewind(&home, &[&id, &at, "--files", "--yes"], 0);
     assert!(
-        done.stderr.contains("2 files set back, 1 removed"),
+        done.stderr.contains("2 files restored, 1 removed"),
         "{}",
         done.stderr
     );
@@ -120,7 +120,7 @@ fn files_that_calls_wrote_go_back_and_forth() {
     assert_eq!(left.count(), 0);
     let again = rewind(&home, &[&id, &at, "--files", "--yes"], 0);
     assert!(
-        again.stderr.contains("no file had to be set back"),
+        again.stderr.contains("no file had to be restored"),
         "{}",
         again.stderr
     );
@@ -229,7 +229,7 @@ fn nothing_goes_on_by_itself_behind_a_rewind() {
     assert_eq!(home.read("a"), "old\n");
     // What the model is told when it is asked again.
     let shown = home.run(["show", &copy]).expect(0).stdout;
-    assert!(shown.contains("1 file set back, 0 removed"), "{shown}");
+    assert!(shown.contains("1 file restored, 0 removed"), "{shown}");
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn a_preview_says_what_it_cannot_do() {
     let shown = rewind(&home, &[&id[..], &at, preview[0], preview[1]], 0);
     assert!(!shown.stderr.contains("HEAD moved"), "{}", shown.stderr);
     assert!(
-        shown.stderr.contains("Never set back: commits"),
+        shown.stderr.contains("Never restored: commits"),
         "{}",
         shown.stderr
     );

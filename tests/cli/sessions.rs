@@ -116,7 +116,7 @@ fn a_killed_run_is_offered_taken_up_and_its_command_ran_once() {
     let id = history(&home)[0].0.clone();
     let other = home.run(["-p", "something else", "--max-turns", "1"]);
     let at_work = format!(
-        "at work here: {id} \"the long task\", in process {}",
+        "in use here: {id} \"the long task\", in process {}",
         live.id()
     );
     assert!(other.stderr.contains(&at_work), "{}", other.stderr);
@@ -267,7 +267,11 @@ fn a_termination_leaves_the_command_running_and_says_so() {
         let live = busy(&home);
         signal(&live, sent);
         let run = live.wait(LIMIT).expect(code);
-        assert!(run.stderr.contains("what runs goes on"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("running commands keep running"),
+            "{}",
+            run.stderr
+        );
         let_go(&home);
         let on = streamed(&home, &["-p", "-c"]).expect(0);
         assert!(
@@ -286,7 +290,7 @@ fn turns_that_are_used_up_leave_a_session_to_go_on_with() {
     let run: Run = home.run(["-p", "x", "--max-turns", "1"]).expect(75);
     quiet(&run);
     assert!(
-        run.stderr.contains("--max-turns gives more"),
+        run.stderr.contains("--max-turns raises it"),
         "{}",
         run.stderr
     );
@@ -366,7 +370,7 @@ fn a_background_command_begins_lives_on_and_is_told_of() {
     for _ in 0..5 {
         let run = home.run(["-p", "x", "--yolo"]).expect(0);
         assert!(
-            run.stderr.contains("1 background command goes on"),
+            run.stderr.contains("1 background command is still running"),
             "{}",
             run.stderr
         );
@@ -421,7 +425,7 @@ fn a_dismissed_session_is_not_offered_until_somebody_resumes_it() {
 
     let said = home.run(["dismiss", &id]).expect(0);
     assert!(
-        said.stderr.contains("is not offered any more"),
+        said.stderr.contains("is not offered again"),
         "{}",
         said.stderr
     );
@@ -431,7 +435,7 @@ fn a_dismissed_session_is_not_offered_until_somebody_resumes_it() {
     assert!(!new.stderr.contains(&offer), "{}", new.stderr);
     let again = home.run(["dismiss", &id]).expect(0);
     assert!(
-        again.stderr.contains("dismissed already"),
+        again.stderr.contains("is already dismissed"),
         "{}",
         again.stderr
     );
@@ -451,7 +455,7 @@ fn only_what_is_owed_and_what_nobody_works_in_can_be_dismissed() {
     let id = history(&home)[0].0.clone();
     let said = home.run(["dismiss", &id]).expect(0);
     assert!(
-        said.stderr.contains("nothing is unfinished"),
+        said.stderr.contains("is finished, so it is not offered"),
         "{}",
         said.stderr
     );
@@ -488,4 +492,22 @@ fn forks_are_told_apart_by_what_was_said_last() {
     assert!(line(1).contains("the task ⑂ with a map"), "{lines:?}");
     assert!(line(2).contains("the task ⑂ with a table"), "{lines:?}");
     assert!(!line(3).contains('⑂'), "{lines:?}");
+}
+
+/// Nobody is there to say yes: it says how, and is no success.
+#[test]
+fn a_purge_that_nobody_confirmed_removes_nothing_and_fails() {
+    let home = scripted(&[step("done", &[])]);
+    home.run(["-p", "secret words"]).expect(0);
+    let id = history(&home)[0].0.clone();
+    let run = refused(
+        home.run(["purge", &id]),
+        2,
+        &["nothing was removed", "--yes"],
+    );
+    assert!(run.stdout.contains("secret words"), "{}", run.stdout);
+    assert_eq!(history(&home).len(), 1);
+    let run = home.run(["purge", &id, "--yes"]).expect(0);
+    assert!(run.stdout.starts_with("removed"), "{}", run.stdout);
+    assert_eq!(history(&home).len(), 0);
 }

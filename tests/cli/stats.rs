@@ -97,7 +97,7 @@ fn the_tables_say_what_has_no_price() {
     let none = home.run(["stats"]).expect(0);
     assert_eq!(none.stdout, "");
     assert!(
-        none.stderr.contains("no model was asked"),
+        none.stderr.contains("no model was called"),
         "{}",
         none.stderr
     );

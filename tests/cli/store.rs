@@ -181,7 +181,7 @@ fn a_damaged_entry_is_named_and_a_fork_before_it_goes_on() {
 fn with_a_damaged_config_doctor_looks_at_the_rest() {
     let home = used();
     home.write_config("modle = \"x\"\n");
-    let run = doctor_finds(&home, &["config.toml:1", "\"model\"", "1 thing wrong"]);
+    let run = doctor_finds(&home, &["config.toml:1", "\"model\"", "1 problem found"]);
     assert!(run.stdout.contains("ok     store"), "{}", run.stdout);
 }
 
@@ -190,8 +190,8 @@ fn doctor_has_nothing_to_say_of_what_is_in_order_and_makes_nothing() {
     let home = used();
     let run = home.run(["doctor"]).expect(0);
     quiet(&run);
-    assert!(run.stdout.contains("nothing is wrong"), "{}", run.stdout);
-    for word in ["script.toml", "1, all readable", "s/play", "folder"] {
+    assert!(run.stdout.contains("no problems found"), "{}", run.stdout);
+    for word in ["script.toml", "1 session, all readable", "s/play", "folder"] {
         assert!(run.stdout.contains(word), "{word} in\n{}", run.stdout);
     }
     let new = Home::new();
@@ -359,7 +359,7 @@ fn any_page_gone(journal: bool) {
         let run = refused(run, 1, &["damaged", "hint: "]);
         assert!(!run.stderr.contains("empty"), "page {page}: {}", run.stderr);
         let doctor = home.run(["doctor"]).expect(1);
-        assert!(!doctor.stdout.contains("nothing is wrong"), "page {page}");
+        assert!(!doctor.stdout.contains("no problems found"), "page {page}");
         if forks(&run).is_some() {
             forked += 1;
             continue;
@@ -392,8 +392,9 @@ fn any_page_gone(journal: bool) {
         );
         repaired += 1;
     }
-    // Of the schema and the sessions.
-    assert!(unreadable < 10, "{unreadable}");
+    // Without a journal: the first page, that of the schema which names sessions and entries, the
+    // sessions, and the one with the first entries.
+    assert!(unreadable <= 4, "{unreadable}");
     assert_eq!(well + forked + repaired + unreadable, pages);
     assert!(journal == (forked == 0), "{well} {forked} {repaired}");
     assert!(repaired < 10, "{well} {forked} {repaired}");

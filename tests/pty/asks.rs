@@ -143,12 +143,12 @@ fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
     terminal.sees("asks nothing");
     terminal.answers("Enter resume", "\r\r");
     terminal.sees("This session runs without asking");
-    terminal.answers("y or Enter goes on", "n");
-    terminal.sees("waiting · Enter goes on");
+    terminal.answers("y or Enter continue", "n");
+    terminal.sees("waiting · Enter continues");
     // What is kept of it meanwhile, and any other news, is no word to go on.
     terminal.types("half a thought");
     wait_until_kept(&home, "half a thought");
-    terminal.sees("waiting · Enter goes on");
+    terminal.sees("waiting · Enter continues");
     assert!(!terminal.screen().contains("middle of it all"));
     terminal.types("\x15");
     terminal.no_longer_sees("half a thought");
@@ -176,13 +176,13 @@ fn a_copy_waits_for_a_word() {
     // Behind a question that has no answer there.
     terminal.says(&format!("/fork {at}"));
     terminal.sees(&format!("forked from {id}"));
-    terminal.sees("waiting · Enter goes on");
+    terminal.sees("waiting · Enter continues");
     terminal.types("half a thought");
     wait_until_kept(&home, "half a thought");
-    terminal.sees("waiting · Enter goes on");
+    terminal.sees("waiting · Enter continues");
     terminal.types("\x15");
     terminal.no_longer_sees("half a thought");
-    terminal.sees("waiting · Enter goes on");
+    terminal.sees("waiting · Enter continues");
     assert!(!terminal.screen().contains("Second answer."));
     terminal.types(ENTER);
     terminal.sees("Second answer.");

@@ -87,7 +87,7 @@ fn a_start_draws_before_it_knows_what_to_offer() {
     terminal.sees("› abc");
     // There is no session yet that it could go into.
     terminal.types(ENTER);
-    terminal.sees("your words are said when it is open");
+    terminal.sees("sent when the session is open");
     holder.lets_go();
     terminal.sees("killed");
     terminal.sees("remember me");
@@ -238,12 +238,12 @@ fn a_person_may_leave_without_the_store_and_loses_nothing_that_was_acknowledged(
     let holder = Holder::of(&home);
     // Once it stops, twice it leaves: the engine cannot record either.
     terminal.types("\x03");
-    terminal.sees("Ctrl+C again leaves");
+    terminal.sees("Ctrl+C again quits");
     terminal.types("\x03");
-    terminal.sees("leaving: what was done last is being saved");
+    terminal.sees("quitting: saving the last changes");
     terminal.types("\x03");
     terminal.ends();
-    terminal.sees("the engine did not leave in time; what was recorded is safe");
+    terminal.sees("the engine did not end in time; what was recorded is safe");
     assert!(terminal.is_cooked());
     holder.lets_go();
     let mut again = Terminal::start(&home, &["-c"]);

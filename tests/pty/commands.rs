@@ -19,6 +19,24 @@ fn one_answer() -> Home {
     scripted(&[step("The answer is 42.", &[])])
 }
 
+/// The session that is open stays open when the fork that is asked for cannot be made.
+#[test]
+fn a_fork_at_an_entry_that_is_not_there_leaves_the_session_open() {
+    let home = scripted(&[
+        step("The answer is 42.", &[]),
+        step("I am still here.", &[]),
+    ]);
+    let mut terminal = talked(&home);
+    terminal.sees("all saved");
+    terminal.says("/fork 9999");
+    terminal.sees("there is no entry 9999 of session");
+    terminal.sees("hint: the last is");
+    terminal.no_longer_sees("looking for the session");
+    terminal.says("are you there?");
+    terminal.sees("I am still here.");
+    assert_eq!(home.run(["history"]).expect(0).stdout.lines().count(), 1);
+}
+
 #[test]
 fn diff_shows_what_changed_since_the_last_commit() {
     let home = one_answer();
@@ -125,7 +143,7 @@ fn memory_shows_what_is_remembered_here_and_searches_it() {
     terminal.types(ESC);
     terminal.no_longer_sees("memory of this workspace");
     terminal.says("/memory kubernetes");
-    terminal.sees("speaks of \"kubernetes\"");
+    terminal.sees("matches \"kubernetes\"");
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_command_outlives_a_kill_and_gives_its_real_end() {
     terminal.sees("it runs without asking");
     terminal.sees("it began");
     terminal.answers("Enter resume", ENTER);
-    terminal.answers("y or Enter goes on", "y");
+    terminal.answers("y or Enter continue", "y");
     terminal.sees("1 command ran on");
     open_gate(&home);
     terminal.sees("the real end");
@@ -72,7 +72,7 @@ fn words_that_were_not_sent_are_in_the_box_again() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("typed half a thought");
     terminal.answers("Enter resume", ENTER);
-    terminal.answers("y or Enter goes on", "y");
+    terminal.answers("y or Enter continue", "y");
     terminal.sees("› half a thought");
     open_gate(&home);
 }
@@ -179,7 +179,7 @@ fn a_queued_message_outlives_a_kill() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("1 queued message");
     terminal.answers("Enter resume", ENTER);
-    terminal.answers("y or Enter goes on", "y");
+    terminal.answers("y or Enter continue", "y");
     terminal.sees("queued: then the docs");
     open_gate(&home);
     terminal.sees("So it ended.");

@@ -109,7 +109,7 @@ fn a_wrong_key_is_changed_without_a_restart() {
     terminal.types(SECRET);
     terminal.sees("•••••");
     terminal.types("\r");
-    terminal.no_longer_sees("the key for anthropic");
+    terminal.no_longer_sees("type or paste the key");
     terminal.says("hello again");
     terminal.sees("Hello from the server.");
     drop(server);

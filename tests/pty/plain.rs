@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::support::{Home, Terminal};
+use crate::support::{Home, Terminal, run};
 use crate::{bash, open_gate, scripted, slowly, step, until_gate, wait_for};
 
 fn plain(home: &Home) -> Terminal {
@@ -142,6 +142,77 @@ fn what_was_killed_is_offered_as_a_numbered_question() {
     is_only_lines(&terminal);
 }
 
+/// A home with a session that was killed in a command.
+fn killed_in_a_command(then: &[String]) -> Home {
+    let home = Home::new();
+    let gate = until_gate(&home, 0);
+    let script = [&[step("", &[bash(&gate)])], then].concat().concat();
+    std::fs::write(home.rewake_home().join("script.toml"), script).unwrap();
+    home.write_config(crate::FREE);
+    let mut terminal = plain(&home);
+    terminal.sees("Ready");
+    terminal.types("run it\r");
+    terminal.sees("it began");
+    terminal.kill();
+    home
+}
+
+#[test]
+fn words_at_the_offer_wait_for_its_answer_and_go_where_it_leads() {
+    let home = killed_in_a_command(&[step("The build ran.", &[])]);
+    let mut terminal = plain(&home);
+    terminal.sees("Question: unfinished work of this folder");
+    terminal.sees("Anything longer is a message");
+    terminal.types("then write the docs\r");
+    terminal.sees("Note: kept until you have answered: then write the docs");
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    // The ages of what is offered move meanwhile: it is not printed again for that.
+    let asked = terminal.screen().matches("unfinished work of this").count();
+    assert_eq!(asked, 1, "{}", terminal.screen());
+    assert_eq!(home.run(["history"]).expect(0).stdout.lines().count(), 1);
+    answers(
+        &mut terminal,
+        "1",
+        "Question: This session runs without asking",
+    );
+    answers(&mut terminal, "y", "Working");
+    open_gate(&home);
+    terminal.sees("You: then write the docs");
+    terminal.sees("rewake: The build ran.");
+    assert_eq!(home.run(["history"]).expect(0).stdout.lines().count(), 1);
+    is_only_lines(&terminal);
+}
+
+#[test]
+fn words_at_the_offer_begin_a_new_session_when_that_is_the_answer() {
+    let home = killed_in_a_command(&[]);
+    let script = step("Something new.", &[]);
+    std::fs::write(home.rewake_home().join("script.toml"), script).unwrap();
+    let mut terminal = plain(&home);
+    terminal.sees("Question: unfinished work of this folder");
+    terminal.types("say something new\r");
+    answers(&mut terminal, "n", "rewake: Something new.");
+    assert_eq!(home.run(["history"]).expect(0).stdout.lines().count(), 2);
+    open_gate(&home);
+}
+
+#[test]
+fn a_pipe_that_answers_no_offer_begins_a_new_session() {
+    let home = killed_in_a_command(&[]);
+    let script = step("Something new.", &[]);
+    std::fs::write(home.rewake_home().join("script.toml"), script).unwrap();
+    std::fs::write(home.user().join("input"), "say something new\n").unwrap();
+    let mut command = home.rewake(["--plain"]);
+    command.stdin(std::fs::File::open(home.user().join("input")).unwrap());
+    let said = run(command, std::time::Duration::from_secs(60)).expect(0);
+    assert!(
+        said.stdout.contains("rewake: Something new."),
+        "{}",
+        said.stdout
+    );
+    open_gate(&home);
+}
+
 #[test]
 fn commands_print_what_the_screen_shows() {
     let home = scripted(&[step("Hello.", &[])]);
@@ -198,7 +269,7 @@ fn a_dumb_terminal_gets_lines_and_is_told_so() {
     command.env_clear().current_dir(home.workspace());
     command.envs(rewake.get_envs().filter_map(|(k, v)| Some((k, v?))));
     let mut terminal = Terminal::of(command);
-    terminal.sees("TERM=dumb cannot be drawn on: lines only, as with --plain");
+    terminal.sees("TERM=dumb cannot draw a screen: plain lines, as with --plain");
     terminal.sees("Ready");
     terminal.types("hello\r");
     terminal.sees("rewake: Hello.");
@@ -224,10 +295,16 @@ fn a_stop_is_said_once_and_so_is_an_exit_code() {
         screen.matches("Ready:").count() == 2
     });
     let said = terminal.screen();
+    let place = |words: &str| {
+        said.find(words)
+            .unwrap_or_else(|| panic!("{words}: {said}"))
+    };
+    assert!(place("Interrupted: bash") < place("tokens"), "{said}");
+    assert!(said.contains("\nWorking: Ctrl+C stops"), "{said}");
     assert_eq!(said.matches("topped").count(), 1, "{said}");
     assert_eq!(said.matches("exit code 3").count(), 1, "{said}");
     // It is just being stopped.
-    assert!(!said.contains("what runs goes on"), "{said}");
+    assert!(!said.contains("running commands keep running"), "{said}");
     terminal.types("/help\r");
     terminal.sees("/quit: leave");
     open_gate(&home);

@@ -62,9 +62,9 @@ fn played(home: &Home) -> Terminal {
 fn list(terminal: &mut Terminal, downs: usize) {
     terminal.types(ESC);
     terminal.types(ESC);
-    terminal.sees("go back to before");
+    terminal.sees("rewind to before");
     terminal.types(ENTER);
-    terminal.sees("nothing all stays as it is");
+    terminal.sees("nothing leave everything as it is");
     terminal.types(&DOWN.repeat(downs));
     terminal.types(ENTER);
     terminal.sees("Changed outside of rewake");
@@ -80,14 +80,14 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.types(ENTER);
     terminal.sees("-by tool");
     terminal.types(ESC);
-    terminal.sees("y sets back");
+    terminal.sees("y restore");
     assert_eq!(all(&home), some(AFTER));
     // What a command made goes too when that is said.
     terminal.types(&DOWN.repeat(2));
-    terminal.answers("y sets back", "t");
+    terminal.answers("y restore", "t");
     terminal.sees("2 files go back, 2 are removed, 1 stays");
-    terminal.answers("y sets back", "y");
-    terminal.sees("2 files set back, 2 removed");
+    terminal.answers("y restore", "y");
+    terminal.sees("2 files restored, 2 removed");
     let back = some(["before\n", "", "before\n", "", "by hand\n"]);
     assert_eq!(all(&home), back);
     terminal.sees("Say what is to be done");
@@ -95,8 +95,8 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.types(ENTER);
     terminal.sees("Redo: take the last rewind back");
     terminal.sees("4 files go back");
-    terminal.answers("y sets back", "y");
-    terminal.sees("4 files set back");
+    terminal.answers("y restore", "y");
+    terminal.sees("4 files restored");
     assert_eq!(all(&home), some(AFTER));
     terminal.does_not_go_on();
 }
@@ -108,8 +108,8 @@ fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
     terminal.types("/undo");
     terminal.types(ENTER);
     terminal.sees("Rewind files and conversation to before: do it");
-    terminal.answers("y sets back", "y");
-    terminal.sees("2 files set back, 1 removed");
+    terminal.answers("y rewind", "y");
+    terminal.sees("2 files restored, 1 removed");
     let back = some(["before\n", "", "before\n", "by bash\n", "by hand\n"]);
     assert_eq!(all(&home), back);
     // The words are in the box, and nothing is done before they are sent.
@@ -121,7 +121,7 @@ fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
     terminal.types("/redo");
     terminal.types(ENTER);
     terminal.sees("Redo: take the last rewind back");
-    terminal.answers("y sets back", "y");
+    terminal.answers("y restore", "y");
     terminal.sees("It is done.");
     assert_eq!(all(&home), some(AFTER));
 }
@@ -150,7 +150,7 @@ fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
     terminal.types("/undo");
     terminal.types(ENTER);
     terminal.sees("2000 files go back");
-    terminal.answers("y sets back", "y");
+    terminal.answers("y rewind", "y");
     let staged = || {
         let names = fs::read_dir(home.workspace()).unwrap().flatten();
         let is_staged = |e: &fs::DirEntry| e.file_name().to_string_lossy().contains("-restore-");
@@ -164,7 +164,7 @@ fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
     terminal.kill();
     assert_eq!(staged(), 1, "it was over before the kill");
     let terminal = Terminal::start(&home, &["-c"]);
-    terminal.sees("2000 files set back");
+    terminal.sees("2000 files restored");
     terminal.sees("› do it");
     terminal.does_not_go_on();
     assert_eq!(staged(), 0);

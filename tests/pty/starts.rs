@@ -198,7 +198,7 @@ fn figures_fit_the_terminal() {
         let env = rewake.get_envs().filter_map(|(k, v)| Some((k, v?)));
         command.env_clear().envs(env).current_dir(home.workspace());
         let mut terminal = Terminal::of(command);
-        terminal.sees("no cache had");
+        terminal.sees("prices as of");
         assert_eq!(terminal.ends().code(), Some(0));
         let screen = terminal.screen();
         let widest = screen.lines().map(|l| l.trim_end().chars().count()).max();

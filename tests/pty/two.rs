@@ -28,7 +28,7 @@ fn one_that_is_open_elsewhere_is_watched_live() {
     second.sees(&format!("open in process {}", first.id()));
     second.sees("open in process");
     second.answers("Enter watch it", ENTER);
-    second.sees("another process works here");
+    second.sees("another process uses this session");
     second.sees("build it");
     open_gate(&home);
     first.sees("So it ended.");
@@ -47,7 +47,7 @@ fn words_of_who_looks_on_and_leaves_at_once_are_not_lost() {
     let mut second = Terminal::start(&home, &[]);
     second.sees("open in process");
     second.answers("Enter watch it", ENTER);
-    second.sees("another process works here");
+    second.sees("another process uses this session");
     second.says("let me in");
     second.types("\x04");
     second.ends();
@@ -110,7 +110,7 @@ fn one_that_is_open_elsewhere_can_be_taken_over() {
     second.sees("open in process");
     second.answers("Enter watch it", "t");
     first.ends();
-    second.answers("y or Enter goes on", "y");
+    second.answers("y or Enter continue", "y");
     second.sees("1 command ran on");
     open_gate(&home);
     second.sees("So it ended.");
@@ -123,7 +123,7 @@ fn naming_one_that_is_open_elsewhere_offers_to_watch_it() {
     second.sees(&format!("open in process {}", first.id()));
     second.sees("open in process");
     second.answers("Enter watch it", "w");
-    second.sees("another process works here");
+    second.sees("another process uses this session");
     open_gate(&home);
     second.sees("So it ended.");
     drop(first);

@@ -39,6 +39,49 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
 }
 
 #[test]
+fn edits_have_the_line_numbers_of_their_file_also_after_a_kill() {
+    let lines: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+    let edit = |old: &str, new: &str| {
+        let edits = json!([{ "old": old, "new": new }]);
+        ("edit", json!({ "path": "a.txt", "edits": edits }))
+    };
+    let steps = [
+        step("", &[edit("line 10\n", "line ten\n")]),
+        // What came before moved it.
+        step("", &[edit("line 15\n", "line 15\nmore\n")]),
+        step("All is edited.", &[]),
+    ];
+    let home = scripted(&steps);
+    home.write_config(&format!(
+        "permission_mode = \"acceptEdits\"\n{}",
+        crate::CONFIG
+    ));
+    std::fs::write(home.path("a.txt"), &lines).unwrap();
+    let wanted = [
+        "10 - line 10",
+        "10 + line ten",
+        "15   line 15",
+        "16 + more",
+        "17   line 16",
+    ];
+    let terminal = Terminal::start(&home, &["mend it"]);
+    terminal.sees("All is edited.");
+    wanted.iter().for_each(|line| terminal.sees(line));
+    terminal.kill();
+    // The file is another by now: what counts is what it was.
+    std::fs::write(home.path("a.txt"), format!("new\n{lines}")).unwrap();
+    let mut terminal = Terminal::start(&home, &["-c"]);
+    terminal.sees("All is edited.");
+    wanted.iter().for_each(|line| terminal.sees(line));
+    // And in the history, beside the tree.
+    terminal.types("\x1bOQ");
+    terminal.sees("look inside");
+    terminal.types("\x1b[C");
+    terminal.sees("answered: All is edited.");
+    terminal.sees("10 + line ten");
+}
+
+#[test]
 fn a_denial_with_its_reason_reaches_the_model() {
     let home = home(&[
         step("", &[bash("touch made")]),
@@ -91,7 +134,7 @@ fn always_is_for_this_project_and_asks_no_second_time() {
     terminal.sees("permissions: 1 rule");
     terminal.sees("allow  Bash(touch:*)  this project: ");
     terminal.types(ENTER);
-    terminal.sees("take back allow Bash(touch:*)?");
+    terminal.sees("remove allow Bash(touch:*)?");
     terminal.types(ENTER);
     assert!(
         project_rules(&home).concat().contains("touch"),
@@ -100,10 +143,10 @@ fn always_is_for_this_project_and_asks_no_second_time() {
     terminal.says("/permissions");
     terminal.sees("permissions: 1 rule");
     terminal.types(ENTER);
-    terminal.sees("take back allow Bash(touch:*)?");
+    terminal.sees("remove allow Bash(touch:*)?");
     terminal.types("\x1b[B");
     terminal.types(ENTER);
-    terminal.sees("is taken out of permissions.allow in");
+    terminal.sees("was removed from permissions.allow in");
     assert!(!project_rules(&home).concat().contains("touch"));
 }
 

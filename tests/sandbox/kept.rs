@@ -471,12 +471,12 @@ fn a_command_with_too_many_processes_is_ended() {
 fn a_command_that_fills_its_temporary_folder_is_ended() {
     let place = place("");
     let mut profile = place.profile(Access::Read);
-    profile.limits.tmp_bytes = 2_000_000;
+    profile.limits.tmp_bytes = 2 << 20;
     let (ended, _) = place.run(profile, "head -c 8000000 /dev/zero > $TMPDIR/big; sleep 50");
     assert_eq!(ended.how, How::Stopped);
     assert_eq!(
         after(&ended).limit.as_deref(),
-        Some("more than 2 MB in $TMPDIR")
+        Some("more than 2 MiB in $TMPDIR")
     );
 }
 

@@ -536,3 +536,23 @@ fn a_question_says_why_in_a_sentence() {
         stage.sees(want);
     }
 }
+
+#[test]
+fn a_command_is_in_the_colours_of_the_shell_where_it_is_asked_about_alone() {
+    let line = "for i in 1 2; do echo \"part $i\"; done # rm -rf build";
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    let id = stage.replies(vec![bash(line)])[0];
+    stage.asks(id, WHY, None);
+    let (keyword, word) = (stage.style_of("for i"), stage.style_of("echo"));
+    let string = stage.style_of("\"part");
+    assert!(keyword.fg != word.fg && string.fg != word.fg);
+    // What a grammar takes for a comment is as loud as the rest.
+    let text = stage.style_of("Run this?");
+    assert_eq!(stage.style_of("# rm -rf build"), text);
+    stage.answers("y");
+    stage.log(entry::allowed(id));
+    stage.log(entry::started(id));
+    stage.log(entry::ran(id, 0, ""));
+    assert_eq!(stage.style_of("for i").fg, stage.style_of("\"part").fg);
+}

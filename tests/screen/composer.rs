@@ -353,7 +353,7 @@ fn ctrl_c_clears_then_leaves_and_ctrl_d_leaves_an_empty_box() {
     stage.does_not_see("words");
     assert!(!stage.is_over());
     stage.keys("<C-c>");
-    stage.sees("Ctrl+C again leaves");
+    stage.sees("Ctrl+C again quits");
     assert!(!stage.is_over());
     stage.keys("<C-c>");
     assert!(stage.is_over());

@@ -149,7 +149,7 @@ fn an_effort_is_chosen_with_the_model_or_alone() {
 fn a_schema_that_is_owed_is_shown_and_dropped() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("/schema<Enter>");
-    stage.sees("no answer has to fit a JSON Schema");
+    stage.sees("no JSON Schema applies");
     stage.log(Entry::Chose(Choice {
         schema: Some(serde_json::json!({ "required": ["count"] })),
         ..Choice::default()
@@ -169,7 +169,7 @@ fn a_schema_that_is_owed_is_shown_and_dropped() {
         without_schema: true,
         ..Choice::default()
     }));
-    stage.sees("no answer has to fit a JSON Schema any more");
+    stage.sees("no JSON Schema applies any more");
     stage.wanted.clear();
     stage.keys("/schema drop<Enter>");
     assert!(!stage.wanted.iter().any(drops));
@@ -228,7 +228,7 @@ fn rules_are_listed_with_their_place_and_taken_back_after_a_question() {
     };
     let (elsewhere, said) = wanted("<Enter><Down><Enter>");
     assert_eq!(elsewhere, None);
-    assert!(said.contains("cannot be taken back here"), "{said}");
+    assert!(said.contains("cannot be removed here"), "{said}");
     assert!(said.contains("parser/.rewake/config.toml:4"), "{said}");
     let everywhere = Some("Everywhere allow Bash(cargo test:*)".to_string());
     assert_eq!(wanted("<Down><Enter><Down><Enter>").0, everywhere);

@@ -165,8 +165,8 @@ fn enter_goes_on_after_a_failure_and_not_after_a_stop() {
         stage.log(entry);
         stage.engine_event(EngineEvent::Resting(Why::Halted));
         match lifts {
-            true => stage.sees("Enter goes on"),
-            false => stage.does_not_see("Enter goes on"),
+            true => stage.sees("Enter continues"),
+            false => stage.does_not_see("Enter continues"),
         }
         stage.keys("<Enter>");
         assert_eq!(stage.wanted.iter().any(goes_on), lifts);

@@ -120,6 +120,57 @@ fn words_that_are_typed_ahead_answer_no_list() {
     stage.sees("maybe they stayy");
 }
 
+#[test]
+fn esc_with_words_in_the_box_says_what_leads_to_a_rewind() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys("words<Esc><Esc>");
+    stage.sees("your text stays; Ctrl+C clears it, then Esc Esc rewinds");
+    assert_eq!(stage.app.composer.text(), "words");
+    stage.keys("<C-c><Esc><Esc>");
+    stage.sees("rewind to before");
+}
+
+#[test]
+fn a_rewind_that_changes_nothing_offers_no_yes() {
+    let mut stage = Stage::new(80, 24);
+    talk(&mut stage);
+    stage.keys(FILES);
+    shows(&mut stage, 1, RewindPreview::default(), false);
+    stage.quiet();
+    stage.sees("No file differs from what it was.");
+    stage.sees("Esc cancel");
+    for key in ["y restore", "t restore", "k keep", "e exact", "Enter diff"] {
+        stage.does_not_see(key);
+    }
+    stage.keys("y");
+    stage.sees("there is nothing to restore");
+    assert_eq!(requests(&stage).len(), 1);
+    stage.keys("<Esc>");
+    // A path that could be chosen: y is offered when one is.
+    stage.keys(FILES);
+    let rows = vec![row("notes.md", RewindSection::Outside, Err(KeptWhy::Yours))];
+    let warnings = Vec::new();
+    shows(&mut stage, 2, RewindPreview { rows, warnings }, false);
+    stage.quiet();
+    stage.sees("t restore this");
+    stage.does_not_see("y restore");
+    stage.keys("y");
+    assert_eq!(requests(&stage).len(), 2);
+    stage.keys("t");
+    stage.sees("y restore");
+    stage.keys("y");
+    assert_eq!(requests(&stage).len(), 3);
+    // With the conversation there is something to do: the copy.
+    stage.keys("<Esc>");
+    stage.keys("/undo<Enter>");
+    shows(&mut stage, 3, RewindPreview::default(), false);
+    stage.quiet();
+    stage.sees("y rewind");
+    stage.keys("y");
+    assert_eq!(requests(&stage).len(), 5);
+}
+
 const FILES: &str = "<Esc><Esc><Enter><Down><Down><Enter>";
 
 fn requests(stage: &Stage) -> Vec<RewindRequest> {
@@ -150,10 +201,10 @@ fn a_message_is_gone_back_to_and_the_menu_opens_on_nothing() {
         )
     };
     assert!(!stage.wanted.iter().any(acts));
-    stage.does_not_see("go back");
+    stage.does_not_see("what to rewind");
     // With words in the box it is no wish to go back.
     stage.keys("words<Esc><Esc>");
-    stage.does_not_see("go back to before");
+    stage.does_not_see("rewind to before");
 }
 
 #[test]
@@ -274,7 +325,7 @@ fn a_thousand_paths_are_gone_through_to_the_end() {
     stage.sees("HEAD moved");
     stage.keys("<End>");
     stage.sees("▸ ← f999");
-    stage.sees("Never set back: commits");
+    stage.sees("Never restored: commits");
     stage.keys("<Home>");
     stage.sees("▸ ← f000");
     stage.sees("HEAD moved");
@@ -332,7 +383,7 @@ fn files_do_not_go_back_under_work_and_what_cannot_go_back_is_said() {
     stage.engine_event(EngineEvent::Working);
     stage.says("and the tests");
     stage.keys("/undo<Enter>");
-    stage.sees("Esc stops it, then files can go back");
+    stage.sees("working: Esc stops it, then rewind the files");
     assert!(requests(&stage).is_empty());
     // Behind the answer the files may still be looked at.
     stage.replies(vec![text("They pass.")]);
@@ -357,7 +408,7 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
         done,
         all,
     })));
-    stage.sees("files are being set back, 412 of 2000 · this is not stopped");
+    stage.sees("restoring files, 412 of 2000 · this cannot be stopped");
     let waits = |stage: &Stage| {
         let is = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::WaitForFiles));
         stage.wanted.iter().any(is)
@@ -366,9 +417,9 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
     assert!(!waits(&stage));
     let seen = 41_000;
     stage.engine_event(EngineEvent::Files(Some(FilesWork::Looking { seen })));
-    stage.sees("looking at the files first, 41000 files seen · Ctrl+X w waits for it");
+    stage.sees("taking a snapshot first, 41000 files seen · Ctrl+X w waits for it");
     stage.keys("<C-x>w");
     assert!(waits(&stage));
     stage.engine_event(EngineEvent::Files(None));
-    stage.does_not_see("looking at the files");
+    stage.does_not_see("taking a snapshot");
 }

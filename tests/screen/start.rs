@@ -235,7 +235,7 @@ fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
     let mut stage = resumed(Mode::BypassPermissions, false);
     stage.answers("n");
     assert!(!goes_on(&stage));
-    stage.sees("waiting · Enter goes on");
+    stage.sees("waiting · Enter continues");
     // A copy waits for words, or for Enter on the box.
     let mut stage = resumed(Mode::BypassPermissions, true);
     stage.answers("y");
@@ -342,7 +342,7 @@ fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
         stage.app.phase = Phase::Starting;
         stage.sees("looking for unfinished work");
         stage.keys("hello<Enter>");
-        stage.sees("your words are said when it is open");
+        stage.sees("sent when the session is open");
         assert!(stage.wanted.is_empty());
         stage
     };
@@ -417,7 +417,7 @@ fn who_leaves_is_told_and_may_go_without_the_engine() {
         &wanted[..],
         [Intent::Engine(Command::KeepInput(text))] if text.contains("unsent")
     ));
-    stage.sees("leaving: what was done last is being saved");
+    stage.sees("quitting: saving the last changes");
     stage.wanted.clear();
     stage.keys("x<Enter><Esc>");
     assert!(stage.wanted.is_empty());

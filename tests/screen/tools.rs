@@ -1,7 +1,8 @@
 //! Each tool's block: waiting, running, over, folded and unfolded.
 
 use rewake::core::entry::Fact;
-use rewake::ui::app::Msg;
+use rewake::session::{EditQuery, PlacedEdit};
+use rewake::ui::app::{Intent, Msg};
 use serde_json::json;
 
 use crate::log::{bash, call, edit, entry};
@@ -70,6 +71,83 @@ fn edits_and_new_files_are_diffs() {
         stage.log(entry::done(id, "README.md: written"));
         stage.rest();
     });
+}
+
+/// What is asked of the worker after a frame about edits.
+fn asked_places(stage: &mut Stage) -> Vec<EditQuery> {
+    stage.draw();
+    let asked = stage.app.seen().into_iter().map(|intent| match intent {
+        Intent::EditPlaces(queries) => queries,
+        _ => panic!("something else is asked"),
+    });
+    asked.flatten().collect()
+}
+
+fn is_placed(stage: &mut Stage, query: &EditQuery, place: Option<PlacedEdit>) {
+    let hashes = (query.before.clone(), query.after.clone());
+    stage.send(Msg::EditPlaces(vec![(hashes, place)]));
+}
+
+#[test]
+fn an_edit_has_the_line_numbers_of_its_file_once_they_are_known() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("mend it");
+    let id = stage.replies(vec![edit("tally.py", "old line", "new line\nand more")])[0];
+    stage.log(entry::checked(id, "/home/ann/parser/tally.py"));
+    // It was not kept yet.
+    let first = asked_places(&mut stage);
+    is_placed(&mut stage, &first[0], None);
+    assert_eq!(asked_places(&mut stage), []);
+    stage.log(entry::done(id, "edited tally.py: lines 10–11, +2 −1"));
+    stage.sees("- old line");
+    let again = asked_places(&mut stage);
+    assert_eq!(again, first);
+    assert_eq!(asked_places(&mut stage), [], "the answer is awaited");
+    let place = PlacedEdit {
+        first: 6,
+        before: "a\nb\nbefore\nold line\nbehind\n".into(),
+        after: "a\nb\nbefore\nnew line\nand more\nbehind\n".into(),
+    };
+    is_placed(&mut stage, &again[0], Some(place));
+    let lines: Vec<String> = stage.rows();
+    let at = lines.iter().position(|l| l.contains("edited")).unwrap();
+    let shown: Vec<&str> = lines[at..at + 6].iter().map(|l| l.trim_end()).collect();
+    let want = [
+        "· edited     tally.py  +2 −1                                             1.0 s",
+        "              9   before",
+        "             10 - old line",
+        "             10 + new line",
+        "             11 + and more",
+        "             12   behind",
+    ];
+    assert_eq!(shown, want);
+}
+
+#[test]
+fn a_file_that_is_written_over_is_counted_by_what_changed() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("write it");
+    let write = call("write", json!({ "path": "a", "content": "1\n2\nthree\n" }));
+    let id = stage.replies(vec![write])[0];
+    stage.log(entry::checked(id, "/home/ann/parser/a"));
+    let fact = Fact::Wrote {
+        path: "/home/ann/parser/a".into(),
+        hash: "b".repeat(64),
+    };
+    let told = rewake::core::entry::Outcome::done("overwrote a: line 3, +1 −1");
+    stage.log(entry::finished(id, told, Some(fact)));
+    stage.sees("wrote      a  +1 −1");
+    let query = &asked_places(&mut stage)[0];
+    let place = PlacedEdit {
+        first: 0,
+        before: "1\n2\n3\n".into(),
+        after: "1\n2\nthree\n".into(),
+    };
+    is_placed(&mut stage, query, Some(place));
+    stage.sees("3 - 3");
+    stage.does_not_see("1 + 1");
+    stage.replies(vec![crate::log::text("It is written.")]);
+    stage.sees("a +1 −1 ·");
 }
 
 #[test]

@@ -85,12 +85,11 @@ fn every_status_that_is_described_is_given() {
             continue;
         }
         note(ask(method, &path, host, ""));
-        note(ask(
-            method,
-            &missing,
-            &good,
-            r#"{"text":"x","verdict":"allow","prompt":"x","title":"x"}"#,
-        ));
+        // The stream of all sessions misses none, and never ends.
+        if route.path != "/events" {
+            let body = r#"{"text":"x","verdict":"allow","prompt":"x","title":"x"}"#;
+            note(ask(method, &missing, &good, body));
+        }
         for body in [
             "{",
             "[1]",

@@ -4,9 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use rewake::core::entry::Record;
-use rewake::store::{
-    Order, Removed, Repair, Scope, SessionFilter, Store, StoreError, blob_ref, is_purged,
-};
+use rewake::store::{Order, Removed, Scope, SessionFilter, Store, StoreError, blob_ref, is_purged};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -126,14 +124,7 @@ fn it_does_not_come_back_with_the_journal_or_an_older_copy() {
     scene.replace_database(Some(b"garbage"));
     fs::write(scene.dir.path().join("older.db"), &older).unwrap();
     let from = [scene.dir.path().join("older.db")];
-    let repair = Repair {
-        from: &from,
-        only_whole: false,
-        progress: &mut |_| {},
-    };
-    Store::rebuild(&scene.data(), Some(&scene.place()), repair)
-        .unwrap()
-        .unwrap();
+    scene.rebuild(false, &from).unwrap().unwrap();
     let store = scene.open();
     assert_gone(&store, &purged);
     assert_eq!(log(&store, &other), whole);
@@ -161,12 +152,7 @@ fn what_was_purged_is_not_missed() {
         drop(store);
         for _ in 0..2 {
             scene.replace_database(Some(b"garbage"));
-            let repair = Repair {
-                from: &[],
-                only_whole: true,
-                progress: &mut |_| {},
-            };
-            let rebuilt = Store::rebuild(&scene.data(), Some(&scene.place()), repair);
+            let rebuilt = scene.rebuild(true, &[]);
             assert_eq!(rebuilt.unwrap().unwrap().lost(), 0);
             let store = scene.open();
             assert_eq!(store.brought().line(), None);

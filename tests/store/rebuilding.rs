@@ -5,9 +5,7 @@ use std::path::PathBuf;
 
 use rewake::core::entry::{Record, Via};
 use rewake::core::signal::Signal;
-use rewake::store::{
-    Batch, Message, Rebuilt, Repair, Sent, SessionFilter, Store, StoreError, blob_ref,
-};
+use rewake::store::{Batch, Message, Rebuilt, Sent, SessionFilter, Store, StoreError, blob_ref};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -15,12 +13,7 @@ use crate::story::*;
 const PAGE: usize = 4096;
 
 fn rebuild_with(scene: &Scene, only_whole: bool, from: &[PathBuf]) -> Option<Rebuilt> {
-    let repair = Repair {
-        from,
-        only_whole,
-        progress: &mut |_| {},
-    };
-    Store::rebuild(&scene.data(), Some(&scene.place()), repair).unwrap()
+    scene.rebuild(only_whole, from).unwrap()
 }
 
 fn rebuild(scene: &Scene) -> Rebuilt {
@@ -172,6 +165,111 @@ fn any_page_may_be_zeroed() {
         fs::remove_dir_all(&scene.place().folder).unwrap();
         copy_folder(&journal, &scene.place().folder);
     }
+}
+
+/// What a power cut and a lost disk leave of a journal at least: its last line.
+fn only_the_last_line(scene: &Scene, id: &str) {
+    let folder = scene.place().folder.join(id);
+    for name in scene.files(id) {
+        if name.ends_with(".closed.jsonl") || name.ends_with(".zst") {
+            fs::remove_file(folder.join(name)).unwrap();
+        }
+    }
+    let tail = folder.join("tail.jsonl");
+    let text = fs::read_to_string(&tail).unwrap();
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &serde_json::Value| line.get("blob").is_none())
+        .collect();
+    let mut header = lines[0].clone();
+    if lines.len() > 2 {
+        header["tip"] = lines[lines.len() - 2]["tip"].clone();
+        header["first"] = lines[lines.len() - 1]["seq"].clone();
+    }
+    let last = text.lines().last().unwrap();
+    fs::write(tail, format!("{header}\n{last}\n")).unwrap();
+}
+
+/// Nothing of the database can be found by its schema, and the journal has one line of each
+/// session: all entries come back from their pages.
+#[test]
+fn entries_are_found_on_their_pages() {
+    let scene = Scene::new();
+    let ids = furnished(&scene);
+    let before = seen(&scene.open(), &ids);
+    let database = scene.database();
+    for id in &ids {
+        only_the_last_line(&scene, id);
+    }
+    let journal = scene.dir.path().join("journal-kept");
+    copy_folder(&scene.place().folder, &journal);
+    let root = |name: &str| -> usize {
+        let conn = rusqlite::Connection::open(crate::story::database(&scene.data())).unwrap();
+        let sql = "SELECT rootpage - 1 FROM sqlite_schema WHERE name = ?1";
+        let page: u32 = conn.query_row(sql, [name], |row| row.get(0)).unwrap();
+        page as usize
+    };
+    let roots = ["sessions", "entries", "sqlite_sequence"].map(root);
+    let mut damages: Vec<(String, Vec<u8>)> = roots
+        .iter()
+        .map(|page| (format!("page {page}"), with_page_zeroed(&database, *page)))
+        .collect();
+    let zeroed = |upto: usize| {
+        let mut bytes = database.clone();
+        bytes[..upto].fill(0);
+        bytes
+    };
+    // Behind these there is no entry in so small a database.
+    let first = root("entries").min(16);
+    damages.push(("header".to_string(), zeroed(100)));
+    damages.push(("magic".to_string(), zeroed(16)));
+    damages.push(("schema".to_string(), zeroed(PAGE)));
+    damages.push(("the first pages".to_string(), zeroed(first * PAGE)));
+    for (what, bytes) in damages {
+        scene.replace_database(Some(&bytes));
+        let rebuilt = rebuild_with(&scene, true, &[]);
+        let rebuilt = rebuilt.unwrap_or_else(|| panic!("{what}: not all came back"));
+        assert_eq!(rebuilt.lost(), 0, "{what}");
+        let store = scene.open();
+        assert_eq!(seen(&store, &ids).logs, before.logs, "{what}");
+        let blob = blob_ref(BLOB).hash;
+        assert_eq!(store.blob(&blob).unwrap().as_deref(), Some(BLOB), "{what}");
+        drop(store);
+        fs::remove_dir_all(&scene.place().folder).unwrap();
+        copy_folder(&journal, &scene.place().folder);
+    }
+}
+
+/// Without a journal a head that can be read says which entries count.
+#[test]
+fn a_head_that_can_be_read_names_what_is_found() {
+    let scene = Scene::new();
+    let ids = furnished(&scene);
+    let before = seen(&scene.open(), &ids);
+    let database = scene.database();
+    fs::remove_dir_all(scene.place().folder).unwrap();
+    let root: u32 = rusqlite::Connection::open(crate::story::database(&scene.data()))
+        .unwrap()
+        .query_row(
+            "SELECT rootpage - 1 FROM sqlite_schema WHERE name = 'entries'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    scene.replace_database(Some(&with_page_zeroed(&database, root as usize)));
+    let rebuilt = rebuild_with(&scene, true, &[]).unwrap();
+    assert_eq!((rebuilt.lost(), rebuilt.from_journal), (0, 0));
+    let after = seen(&scene.open(), &ids);
+    assert_eq!(after.logs, before.logs);
+    assert_eq!((after.queued, after.inputs), (before.queued, before.inputs));
+
+    // Where no head can be read, nothing says that what is found was not removed.
+    assert!(!scene.place().folder.exists());
+    let mut bytes = database.clone();
+    bytes[..PAGE].fill(0);
+    scene.replace_database(Some(&bytes));
+    assert_eq!(rebuild_with(&scene, false, &[]), None);
 }
 
 fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
@@ -343,12 +441,7 @@ fn another_copy_has_what_is_missing_here() {
 fn nobody_is_disturbed_while_the_store_is_open() {
     let scene = Scene::new();
     let store = scene.open();
-    let repair = Repair {
-        from: &[],
-        only_whole: false,
-        progress: &mut |_| {},
-    };
-    let error = Store::rebuild(&scene.data(), Some(&scene.place()), repair).unwrap_err();
+    let error = scene.rebuild(false, &[]).unwrap_err();
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
     drop(store);
 }

@@ -1,10 +1,10 @@
 //! A data folder with a journal and a mark, which its database can be taken from.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rewake::store::{JournalPlace, Standing, Store};
+use rewake::store::{JournalPlace, Rebuilt, Repair, Standing, Store, StoreError};
 
 use crate::story::*;
 
@@ -35,6 +35,21 @@ impl Scene {
         let mut store = Store::open(&self.data()).unwrap();
         store.keep_copies(&self.data(), &self.place()).unwrap();
         store
+    }
+
+    /// As `rewake doctor --repair` does it, with its process that looks at the pages.
+    pub fn rebuild(
+        &self,
+        only_whole: bool,
+        from: &[PathBuf],
+    ) -> Result<Option<Rebuilt>, StoreError> {
+        let repair = Repair {
+            from,
+            program: Some(Path::new(env!("CARGO_BIN_EXE_rewake"))),
+            only_whole,
+            progress: &mut |_| {},
+        };
+        Store::rebuild(&self.data(), Some(&self.place()), repair)
     }
 
     pub fn standing(&self) -> Standing {

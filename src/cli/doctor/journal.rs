@@ -15,7 +15,7 @@ pub(super) fn journal(report: &mut Report, store: &Store, loaded: &Loaded, paths
     let Some(place) = journal_place(&loaded.config.store, paths) else {
         report.note(
             "journal",
-            "turned off by store.journal: a lost database is lost",
+            "turned off by store.journal: a lost or damaged database cannot be rebuilt",
         );
         return;
     };
@@ -87,19 +87,19 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
         );
     } else if standing.trouble.is_none() {
         let late = match standing.late_ms {
-            0 => "not behind".to_string(),
-            ms => format!("{:.1} s behind", ms as f64 / 1e3),
+            0 => "up to date".to_string(),
+            ms => format!("{:.1} s behind the database", ms as f64 / 1e3),
         };
         let behind = match standing.behind {
             0 => String::new(),
-            n => format!("; {n} of them will be brought up to date when worked in"),
+            n => format!("; {n} of them will be updated when they are used"),
         };
         report.ok(
             "journal",
             format!(
-                "{folder}: {} of {} lines, {late}; {}{behind}",
+                "{late}: {} of {} of {} are also in {folder}{behind}",
                 standing.lines,
-                standing.entries,
+                count(standing.entries, "entry"),
                 count(standing.sessions, "session")
             ),
         );

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use crate::command::own_exe;
 use crate::config::{Loaded, Paths};
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
@@ -16,8 +17,10 @@ pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result
         line("the database is sound: it is left as it is");
         return Ok(exit::DONE);
     }
+    let program = own_exe().ok();
     let repair = Repair {
         from,
+        program: program.as_deref(),
         only_whole: false,
         progress: &mut |doing| note(doing),
     };
@@ -59,7 +62,10 @@ fn told(rebuilt: &Rebuilt) -> u8 {
 /// Whether all of it can be read.
 fn is_sound(paths: &Paths) -> Result<bool, StoreError> {
     match Store::open_current(&paths.data_dir) {
-        Ok(Some(store)) => Ok(store.scrub(None, &mut |_| {})?.damaged.is_empty()),
+        Ok(Some(store)) => Ok(store
+            .scrub(None, &mut |doing| note(doing))?
+            .damaged
+            .is_empty()),
         // The next start makes it, or brings it up to date.
         Ok(None) => Ok(database::exists(&paths.data_dir)),
         Err(StoreError::Damaged { .. }) => Ok(false),

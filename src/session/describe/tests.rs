@@ -193,7 +193,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 spent: vec![],
                 story: None,
             },
-            ("the context began again from a note", Conversation),
+            ("the context was restarted from a note", Conversation),
         ),
         (
             Entry::Saved {
@@ -228,7 +228,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 without_schema: true,
                 ..Choice::default()
             }),
-            ("no answer has to fit a JSON Schema any more", Conversation),
+            ("no JSON Schema applies any more", Conversation),
         ),
         (Entry::Named { title: "t".into() }, ("named t", Detail)),
         (

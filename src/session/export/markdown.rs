@@ -10,7 +10,8 @@ use similar::{ChangeTag, TextDiff};
 
 use super::ExportError;
 use crate::core::entry::Record;
-use crate::core::text::{count, one_line};
+use crate::core::marks::title_line;
+use crate::core::text::count;
 use crate::core::visible::visible;
 use crate::session::describe::{Describer, Kind, Part, Stream};
 use crate::store::{SessionInfo, Store};
@@ -39,7 +40,7 @@ pub(crate) fn markdown(
 
 fn head(info: &SessionInfo, out: &mut impl Write) -> Result<(), ExportError> {
     let title = info.title.as_deref().unwrap_or("untitled");
-    writeln!(out, "# {}\n", one_line(title, TITLE_CHARS))?;
+    writeln!(out, "# {}\n", title_line(title, TITLE_CHARS))?;
     writeln!(out, "- session: {}", info.id)?;
     writeln!(out, "- folder: {}", line(&info.folder))?;
     if let Some(model) = &info.model {

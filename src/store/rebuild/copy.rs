@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, Transaction, params, params_from_iter};
 use super::WHAT;
 use super::sql::{Source, each_row};
 use crate::store::StoreError;
-use crate::store::blobs::{Packed, checked, insert_blob};
+use crate::store::blobs::BlobRow;
 use crate::store::error::Doing;
 
 /// With a row id, in an order in which nothing names what comes later.
@@ -40,7 +40,8 @@ pub(super) fn files(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
             }
             Ok(())
         })?;
-        let is_there = tables(&source.conn).contains(&table.to_string());
+        // Older schemas do not have it. Where that cannot be read, it may have been there.
+        let is_there = tables(&source.conn).is_none_or(|all| all.contains(&table.to_string()));
         if !is_whole && is_there {
             source.torn.push(table);
         }
@@ -48,11 +49,11 @@ pub(super) fn files(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
     Ok(())
 }
 
-fn tables(conn: &Connection) -> Vec<String> {
-    let read = conn
-        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
-        .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect());
-    read.unwrap_or_default()
+/// `None`: not all of the schema can be read.
+fn tables(conn: &Connection) -> Option<Vec<String>> {
+    conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+        .ok()
 }
 
 fn columns(conn: &Connection, table: &str) -> Result<Vec<String>, StoreError> {
@@ -75,9 +76,16 @@ pub(super) fn blobs(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
         let Ok((hash, bytes, encoding, data)) = read(row) else {
             return Ok(());
         };
-        match checked(&hash, bytes, &encoding, &data) {
-            Some(whole) => insert_blob(tx, &Packed::new(&whole)).doing(WHAT),
-            None => Ok(()),
+        let blob = BlobRow {
+            hash: &hash,
+            bytes,
+            is_packed: encoding == "zstd",
+            data: &data,
+        };
+        // Most were found on their pages and checked there.
+        match blob.is_in(tx).doing(WHAT)? || !blob.is_whole() {
+            true => Ok(()),
+            false => blob.insert(tx).doing(WHAT),
         }
     })?;
     if !is_whole {

@@ -11,7 +11,9 @@ use std::path::Path;
 use rusqlite::types::ValueRef;
 
 use super::WHAT;
+use super::progress::Progress;
 use crate::core::entry::Seq;
+use crate::core::text::count;
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
 use crate::store::error::io as io_error;
@@ -59,6 +61,8 @@ pub(in crate::store) struct FoundRow<'a> {
     pub body: ValueRef<'a>,
     /// As it was recorded.
     pub tip: Option<Tip>,
+    /// It was found on a page, and no tree of the database leads to it.
+    pub is_carved: bool,
 }
 
 /// A row whose parent was not met yet.
@@ -70,22 +74,45 @@ struct Waiting {
     at_ms: i64,
     tip: Option<Tip>,
     place: Place,
+    is_carved: bool,
 }
 
-/// The rows of one database.
+/// The rows of one database: those that SQL reads, then those that are found on its pages.
 #[derive(Default)]
 pub(super) struct Rows {
     tips: HashMap<i64, Tip>,
+    /// Of the same row two were found on pages: nothing says which of them was recorded last.
+    contradict: HashSet<i64>,
+    /// Those that SQL read: what is found beside them does not contradict them.
+    by_sql: HashSet<i64>,
     waiting: Vec<Waiting>,
     /// By the key of the session that appended it, and the place. Two where rows contradict.
     pub own: BTreeMap<(i64, Seq), Vec<Tip>>,
-    pub highest: i64,
 }
 
 impl Rows {
     /// The tip behind the entry in this row.
     pub(super) fn tip(&self, row: i64) -> Option<Tip> {
         self.tips.get(&row).copied()
+    }
+
+    fn note(&mut self, id: i64, is_carved: bool, place: (i64, Seq), tip: Tip) {
+        let own = self.own.entry(place).or_default();
+        if !own.contains(&tip) {
+            own.push(tip);
+        }
+        if !is_carved {
+            self.by_sql.insert(id);
+            self.tips.insert(id, tip);
+            return;
+        }
+        if self.by_sql.contains(&id) || self.contradict.contains(&id) {
+            return;
+        }
+        if self.tips.insert(id, tip).is_some_and(|known| known != tip) {
+            self.tips.remove(&id);
+            self.contradict.insert(id);
+        }
     }
 }
 
@@ -157,7 +184,9 @@ impl Found {
         before: Tip,
         line: &crate::lines::line::EntryLine,
     ) -> Result<(), StoreError> {
-        if let Some(known) = self.entries.get_mut(&line.tip) {
+        if self.is_proven(line.tip, before)?
+            && let Some(known) = self.entries.get_mut(&line.tip)
+        {
             known.before = Some(before);
             known.taken = known.taken.or(line.taken);
             known.signal = known.signal.or(line.signal);
@@ -179,6 +208,19 @@ impl Found {
         Ok(())
     }
 
+    /// Whether what is known under this tip follows the one before. A row whose parent was not
+    /// found says its tip alone, which its checksum does not cover.
+    fn is_proven(&mut self, tip: Tip, before: Tip) -> Result<bool, StoreError> {
+        match self.entries.get(&tip).copied() {
+            None => Ok(false),
+            Some(known) if known.before.is_some() => Ok(true),
+            Some(known) => {
+                let json = self.json(&known)?;
+                Ok(before.and(known.seq, known.at_ms, json.as_bytes()) == tip)
+            }
+        }
+    }
+
     /// A row; one that is not what was recorded is left out.
     pub(super) fn row(&mut self, rows: &mut Rows, row: &FoundRow<'_>) -> Result<(), StoreError> {
         let (body, is_packed) = match row.body {
@@ -186,29 +228,31 @@ impl Found {
             ValueRef::Blob(packed) => (packed, true),
             _ => return Ok(()),
         };
-        let id_is_sane = row.id > 0 && row.parent.is_none_or(|parent| parent < row.id);
-        if !id_is_sane || row.checksum != checksum(row.parent, row.seq, row.at_ms, body) {
-            return Ok(());
-        }
         let known = row.tip.filter(|tip| rows.tip(row.id) == Some(*tip));
         if known.is_some() {
             return Ok(());
         }
+        let id_is_sane = row.id > 0 && row.parent.is_none_or(|parent| parent < row.id);
+        if !id_is_sane || row.checksum != checksum(row.parent, row.seq, row.at_ms, body) {
+            return Ok(());
+        }
+        let wait = |place| Waiting {
+            id: row.id,
+            parent: row.parent.unwrap_or(0),
+            session: row.session,
+            seq: row.seq,
+            at_ms: row.at_ms,
+            tip: row.tip,
+            is_carved: row.is_carved,
+            place,
+        };
         let before = match row.parent {
             None => Some(Tip::of_nothing()),
             Some(parent) => rows.tip(parent),
         };
         let Some(before) = before else {
             let place = self.keep(body, is_packed)?;
-            rows.waiting.push(Waiting {
-                id: row.id,
-                parent: row.parent.unwrap_or(0),
-                session: row.session,
-                seq: row.seq,
-                at_ms: row.at_ms,
-                tip: row.tip,
-                place,
-            });
+            rows.waiting.push(wait(place));
             return Ok(());
         };
         let Some(json) = json_in(&mut self.reader, body, is_packed) else {
@@ -216,13 +260,18 @@ impl Found {
         };
         let tip = before.and(row.seq, row.at_ms, &json);
         if row.tip.is_some_and(|recorded| recorded != tip) {
+            if row.is_carved {
+                // It follows another one, whose row had the same id.
+                let place = self.keep(body, is_packed)?;
+                rows.waiting.push(wait(place));
+            }
             return Ok(());
         }
-        if !self.entries.contains_key(&tip) {
+        if !self.is_proven(tip, before)? {
             let place = self.keep(body, is_packed)?;
             self.insert(tip, Some(before), row.seq, row.at_ms, place);
         }
-        note(rows, row.id, row.session, row.seq, tip);
+        rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
         Ok(())
     }
 
@@ -238,15 +287,23 @@ impl Found {
             place,
         };
         let known = self.entries.entry(tip).or_insert(entry);
-        known.before = known.before.or(before);
+        // It follows; what said the same tip did not show that.
+        if known.before.is_none() && before.is_some() {
+            *known = entry;
+        }
     }
 
     /// The rows that waited for their parents: all rows of the database were met.
-    pub(super) fn link(&mut self, rows: &mut Rows) -> Result<(), StoreError> {
+    pub(super) fn link(
+        &mut self,
+        rows: &mut Rows,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), StoreError> {
         let mut waiting = std::mem::take(&mut rows.waiting);
         // A parent is older than what follows it.
         waiting.sort_by_key(|row| row.id);
-        for row in waiting {
+        for (linked, row) in waiting.into_iter().enumerate() {
+            progress.so_far(|| count(linked as u64, "entry") + " of its pages put in order");
             let body = self.body(row.place)?;
             let Some(json) = json_in(&mut self.reader, &body, row.place.is_packed) else {
                 continue;
@@ -258,10 +315,12 @@ impl Found {
                 (Some(follows), Some(tip)) if follows == tip => tip,
                 // Its parent is nowhere: the journal may have it.
                 (None, Some(tip)) => tip,
+                (Some(_), Some(tip)) if row.is_carved => tip,
                 _ => continue,
             };
+            let before = before.filter(|_| follows == Some(tip));
             self.insert(tip, before, row.seq, row.at_ms, row.place);
-            note(rows, row.id, row.session, row.seq, tip);
+            rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
         }
         Ok(())
     }
@@ -331,19 +390,80 @@ impl Found {
     }
 }
 
-fn note(rows: &mut Rows, id: i64, session: i64, seq: Seq, tip: Tip) {
-    rows.tips.insert(id, tip);
-    rows.highest = rows.highest.max(id);
-    let own = rows.own.entry((session, seq)).or_default();
-    if !own.contains(&tip) {
-        own.push(tip);
-    }
-}
-
 fn json_in(reader: &mut BodyReader, body: &[u8], is_packed: bool) -> Option<Vec<u8>> {
     let value = match is_packed {
         true => ValueRef::Blob(body),
         false => ValueRef::Text(body),
     };
     reader.json(value).ok().map(<[u8]>::to_vec)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::lines::line::EntryLine;
+
+    const RIGHT: &str = r#"{"kind":"said","text":"right"}"#;
+    const WRONG: &str = r#"{"kind":"said","text":"wrong"}"#;
+
+    fn carved<'a>(checksum: &'a [u8], body: &'a str, tip: Tip) -> FoundRow<'a> {
+        FoundRow {
+            id: 9,
+            parent: Some(8),
+            session: 1,
+            seq: 3,
+            at_ms: 7,
+            checksum,
+            body: ValueRef::Text(body.as_bytes()),
+            tip: Some(tip),
+            is_carved: true,
+        }
+    }
+
+    /// A row with a right checksum and the tip of another one, whose parent is nowhere.
+    fn with_wrong_row(before: Tip, tip: Tip) -> (Found, Rows) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut found = Found::new(dir.path()).unwrap();
+        let mut rows = Rows::default();
+        let sum = checksum(Some(8), 3, 7, WRONG.as_bytes());
+        found.row(&mut rows, &carved(&sum, WRONG, tip)).unwrap();
+        found
+            .link(&mut rows, &mut Progress::new(&mut |_| {}))
+            .unwrap();
+        assert_eq!(before.and(3, 7, RIGHT.as_bytes()), tip);
+        (found, rows)
+    }
+
+    fn text(found: &mut Found, tip: Tip) -> String {
+        let entry = *found.get(&tip).unwrap();
+        found.json(&entry).unwrap()
+    }
+
+    #[test]
+    fn a_tip_that_does_not_follow_does_not_hide_the_one_that_does() {
+        let before = Tip::of_nothing().and(2, 6, b"{}");
+        let tip = before.and(3, 7, RIGHT.as_bytes());
+
+        let (mut found, _) = with_wrong_row(before, tip);
+        let line = EntryLine {
+            seq: 3,
+            at_ms: 7,
+            tip,
+            taken: None,
+            signal: None,
+            owed: false,
+            entry: RawValue::from_string(RIGHT.to_string()).unwrap(),
+        };
+        found.line(before, &line).unwrap();
+        assert_eq!(text(&mut found, tip), RIGHT);
+
+        let (mut found, mut rows) = with_wrong_row(before, tip);
+        rows.tips.insert(8, before);
+        rows.tips.remove(&9);
+        let sum = checksum(Some(8), 3, 7, RIGHT.as_bytes());
+        found.row(&mut rows, &carved(&sum, RIGHT, tip)).unwrap();
+        assert_eq!(text(&mut found, tip), RIGHT);
+    }
 }

@@ -1,4 +1,5 @@
-//! A damaged or lost database is made anew: of the rows that can be read, and of the journal. The
+//! A damaged or lost database is made anew: of the rows that SQL can read, of those that are found
+//! on its pages, and of the journal. The
 //! old one stays under another name, and is never deleted.
 //!
 //! Invariant: the store is had alone meanwhile, and the old database is not changed.
@@ -7,6 +8,8 @@
 
 mod copy;
 mod found;
+mod pages;
+mod progress;
 mod sessions;
 mod sql;
 mod swap;
@@ -33,7 +36,8 @@ use super::missing::Gap;
 use super::purge::{self, Purged};
 use super::{JournalPlace, Store, StoreError, now_ms};
 use crate::core::text::count;
-use found::Found;
+use found::{Found, Rows};
+use progress::Progress;
 use sessions::{Known, Made};
 use sql::Source;
 use waits::{Waits, waiting};
@@ -46,6 +50,9 @@ pub(super) const WHAT: &str = "rebuild the session store";
 pub struct Repair<'a> {
     /// Other copies: data folders, databases, journals.
     pub from: &'a [PathBuf],
+    /// This program, which looks at the pages of a database in a process of its own. `None`: they
+    /// are not looked at.
+    pub program: Option<&'a Path>,
     /// Nothing is changed unless every entry that was recorded comes back.
     pub only_whole: bool,
     /// What a person is told while it takes long.
@@ -207,30 +214,32 @@ impl<'a> Rebuilding<'a> {
             copies.extend(database);
             journals.extend(journal);
         }
-        let progress = &mut *repair.progress;
-        progress("reading the damaged database");
+        let mut progress = Progress::new(&mut *repair.progress);
+        let progress = &mut progress;
+        progress.begin("reading the damaged database");
         let mut torn = Vec::new();
         let names = database::names(self.data_dir);
         if self.was_there {
-            self.read_database(&names.database, &mut torn)?;
+            self.read_database(&names.database, repair.program, &mut torn, progress)?;
         }
         // Of a copy nothing is changed: SQLite would make files beside it.
         let private = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
         for (n, copy) in copies.iter().enumerate() {
             let path = private.path().join(format!("{n}.db"));
             copy_files(copy, &path).map_err(|e| io_error(format!("read {}", copy.display()), e))?;
-            self.read_database(&path, &mut Vec::new())?;
+            progress.begin(&format!("reading {}", copy.display()));
+            self.read_database(&path, repair.program, &mut Vec::new(), progress)?;
         }
-        progress("reading the journal");
+        progress.begin("reading the journal");
         for journal in &journals {
-            self.read_journal(journal)?;
+            self.read_journal(journal, progress)?;
         }
         self.found.flush()?;
         self.found.adopt()?;
         if self.sessions.is_empty() {
             return Ok(None);
         }
-        progress("writing the new database");
+        progress.begin("writing the new database");
         let made = self.write(progress, &mut torn)?;
         Ok((!made.keys.is_empty()).then(|| self.rebuilt(made, torn)))
     }
@@ -254,8 +263,41 @@ impl<'a> Rebuilding<'a> {
         }
     }
 
-    fn read_database(&mut self, path: &Path, torn: &mut Vec<String>) -> Result<(), StoreError> {
-        let Some(mut source) = Source::open(path)? else {
+    fn read_database(
+        &mut self,
+        path: &Path,
+        program: Option<&Path>,
+        torn: &mut Vec<String>,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), StoreError> {
+        // SQLite would remove the log of an empty one.
+        let is_empty = fs::metadata(path).map_or(0, |file| file.len()) == 0;
+        let mut source = match is_empty {
+            true => None,
+            false => Source::open(path)?,
+        };
+        // Without SQL no head says which of its rows count: a journal does.
+        let mut unnamed = Rows::default();
+        let rows = match &mut source {
+            Some(source) => {
+                source.read_sessions();
+                source.read_entries(&mut self.found, self.said.highest, progress)?;
+                &mut source.rows
+            }
+            None => &mut unnamed,
+        };
+        if let Some(program) = program {
+            let log = database::log_beside(path);
+            let files = [path, &log];
+            let carved = pages::carve(program, files, &mut self.found, rows, &self.new, progress)?;
+            torn.extend(
+                carved
+                    .err()
+                    .map(|why| format!("not all of its pages were looked at: {why}")),
+            );
+        }
+        self.found.link(rows, progress)?;
+        let Some(mut source) = source else {
             torn.push(
                 "what was kept of files and what was learnt of models is in the old file alone"
                     .to_string(),
@@ -263,8 +305,6 @@ impl<'a> Rebuilding<'a> {
             return Ok(());
         };
         let number = self.sources.len();
-        source.read_sessions();
-        source.read_entries(&mut self.found, self.said.highest)?;
         for row in std::mem::take(&mut source.sessions) {
             if !self.purged.has(&row.id) {
                 let known = self.sessions.entry(row.id.clone()).or_default();
@@ -275,7 +315,12 @@ impl<'a> Rebuilding<'a> {
         Ok(())
     }
 
-    fn read_journal(&mut self, journal: &Path) -> Result<(), StoreError> {
+    fn read_journal(
+        &mut self,
+        journal: &Path,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), StoreError> {
+        let mut lines = 0_u64;
         for session in folders(journal) {
             if self.purged.has(&session) {
                 continue;
@@ -283,6 +328,8 @@ impl<'a> Rebuilding<'a> {
             let (found, new) = (&mut self.found, &self.new);
             let mut failed = None;
             let read = salvage(&journal.join(&session), &mut |piece| {
+                lines += 1;
+                progress.so_far(|| count(lines, "line"));
                 let done = match piece {
                     Piece::Entry(before, line) => found.line(before, line),
                     Piece::Blob(bytes) => insert_blob(new, &Packed::new(bytes)).doing(WHAT),
@@ -309,7 +356,7 @@ impl<'a> Rebuilding<'a> {
 
     fn write(
         &mut self,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut Progress<'_>,
         torn: &mut Vec<String>,
     ) -> Result<Made, StoreError> {
         let tx = self
@@ -327,25 +374,13 @@ impl<'a> Rebuilding<'a> {
         name_store(&tx, &self.said, &self.sessions)?;
         self.unused = purge::unused(&tx)?.max(self.purged.unused);
         purge::begin_behind(&tx, self.unused)?;
-        let rows: Vec<&found::Rows> = self.sources.iter().map(|source| &source.rows).collect();
+        let rows: Vec<&Rows> = self.sources.iter().map(|source| &source.rows).collect();
         let waits = Waits {
             source: self.sources.first(),
             sessions: &self.sessions,
             journal: self.place.map(|place| place.folder.as_path()),
         };
-        let mut told = 0;
-        let made = sessions::make(
-            &tx,
-            &mut self.found,
-            &rows,
-            &self.sessions,
-            &mut |entries| {
-                if entries - told >= 20_000 {
-                    told = entries;
-                    progress(&format!("{} written", count(entries, "entry")));
-                }
-            },
-        )?;
+        let made = sessions::make(&tx, &mut self.found, &rows, &self.sessions, progress)?;
         purge::end_behind(&tx, self.unused)?;
         for (number, source) in self.sources.iter().enumerate() {
             let keys = keys(number, &self.sessions, &made);
@@ -450,13 +485,8 @@ fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>), StoreError
 }
 
 fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
-    let beside = |path: &Path| {
-        let mut name = path.as_os_str().to_owned();
-        name.push("-wal");
-        PathBuf::from(name)
-    };
     fs::copy(from, to)?;
-    match fs::copy(beside(from), beside(to)) {
+    match fs::copy(database::log_beside(from), database::log_beside(to)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         copied => copied.map(drop),
     }

@@ -12,9 +12,11 @@ use serde_json::value::RawValue;
 
 use super::WHAT;
 use super::found::{Found, Rows};
+use super::progress::Progress;
 use super::sql::SessionRow;
 use crate::core::entry::{Entry, Seq};
 use crate::core::signal;
+use crate::core::text::count;
 use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
@@ -56,6 +58,8 @@ pub(super) struct Made {
     /// row had: it is not known which message or signal it was.
     pub became: Became,
     pub said: BTreeMap<String, Vec<(i64, Entry)>>,
+    /// The row of each entry.
+    rows: HashMap<Tip, i64>,
 }
 
 /// By their ids, so that what a fork goes on from comes before it.
@@ -64,10 +68,9 @@ pub(super) fn make(
     found: &mut Found,
     sources: &[&Rows],
     sessions: &BTreeMap<String, Known>,
-    progress: &mut dyn FnMut(u64),
+    progress: &mut Progress<'_>,
 ) -> Result<Made, StoreError> {
     let mut made = Made::default();
-    let mut written: HashMap<Tip, i64> = HashMap::new();
     for (id, known) in sessions {
         let Some(plan) = plan(found, sources, id, known) else {
             continue;
@@ -76,13 +79,12 @@ pub(super) fn make(
         if plan.chain.is_empty() {
             continue;
         }
-        let begin = begin(known, &plan, sessions, &made, &written);
-        let head = record(tx, found, known, &plan, begin, &mut written, &mut made)?;
+        let begin = begin(known, &plan, sessions, &made);
+        let head = record(tx, found, known, &plan, begin, &mut made, progress)?;
         if let Some((_, row)) = &known.row {
             set_as_before(tx, row, &head, plan.is_as_row)?;
         }
         made.keys.insert(plan.id, (head.key, head.length));
-        progress(made.entries);
     }
     Ok(made)
 }
@@ -196,7 +198,6 @@ fn begin(
     plan: &Plan,
     sessions: &BTreeMap<String, Known>,
     made: &Made,
-    written: &HashMap<Tip, i64>,
 ) -> Begin {
     let alone = Begin {
         from: None,
@@ -220,7 +221,7 @@ fn begin(
     let tip = usize::try_from(seq)
         .ok()
         .and_then(|seq| plan.chain.get(seq));
-    let row = tip.and_then(|tip| written.get(tip));
+    let row = tip.and_then(|tip| made.rows.get(tip));
     match (made.keys.get(&parent), row) {
         (Some((key, _)), Some(row)) => Begin {
             from: Some((*key, seq)),
@@ -237,8 +238,8 @@ fn record(
     known: &Known,
     plan: &Plan,
     begin: Begin,
-    written: &mut HashMap<Tip, i64>,
     made: &mut Made,
+    progress: &mut Progress<'_>,
 ) -> Result<Head, StoreError> {
     let mut head = Head::before_first(plan.id.clone(), 0);
     if let Some((_, seq)) = begin.from {
@@ -295,10 +296,11 @@ fn record(
             )));
         }
         if let Some(row) = head.row {
-            written.entry(*tip).or_insert(row);
+            made.rows.entry(*tip).or_insert(row);
         }
         made.entries += 1;
         made.became.note(&line);
+        progress.so_far(|| count(made.entries, "entry"));
         if entry.in_row && entry.taken.is_none() && entry.signal.is_none() {
             note_said(made, plan, &line);
         }

@@ -7,6 +7,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Row};
 
 use super::found::{Found, FoundRow, Rows};
+use super::progress::Progress;
+use crate::core::text;
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
 use crate::store::database;
@@ -71,6 +73,10 @@ impl Source {
             conn.pragma_update(None, "query_only", true)?;
             conn.pragma_update(None, "trusted_schema", false)?;
             conn.pragma_update(None, "cell_size_check", true)?;
+            // A page of the schema that is gone costs what it names: with this the statement that
+            // loads the schema fails, and the next one has the tables before the damage.
+            conn.pragma_update(None, "writable_schema", true)?;
+            let _ = conn.prepare("SELECT 1 FROM sqlite_schema");
             conn.pragma_query_value(None, "user_version", |row| row.get(0))
         };
         match set() {
@@ -108,24 +114,23 @@ impl Source {
         &mut self,
         found: &mut Found,
         highest: i64,
+        progress: &mut Progress<'_>,
     ) -> Result<(), StoreError> {
         let rows = &mut self.rows;
         let upto = Some(highest).filter(|upto| *upto > 0);
-        let read = each_row(
-            &self.conn,
-            "entries",
-            "id",
-            upto,
-            &mut |row| match entry(row) {
+        let mut met = 0_u64;
+        let read = each_row(&self.conn, "entries", "id", upto, &mut |row| {
+            met += 1;
+            progress.so_far(|| text::count(met, "entry"));
+            match entry(row) {
                 Ok(entry) => found.row(rows, &entry),
                 Err(_) => Ok(()),
-            },
-        );
-        let is_whole = read?;
-        if !is_whole {
+            }
+        });
+        if !read? {
             self.torn.push("entries");
         }
-        found.link(rows)
+        Ok(())
     }
 }
 
@@ -173,6 +178,7 @@ fn entry<'r>(row: &'r Row<'_>) -> rusqlite::Result<FoundRow<'r>> {
         checksum: row.get_ref("checksum")?.as_bytes()?,
         body: row.get_ref("body")?,
         tip: tip.and_then(Tip::from_bytes),
+        is_carved: false,
     })
 }
 

@@ -1,6 +1,8 @@
 //! What the sandbox has to say of a command that is over: what it left running, what was undone,
 //! and, of a failure that looks like the sandbox, which access would do.
 
+use std::path::Path;
+
 use crate::command::{Ended, How};
 use crate::core::access::Access;
 
@@ -34,6 +36,11 @@ const NOT_PERMITTED: [&str; 8] = [
     "permissionerror",
     "device or resource busy",
 ];
+
+/// With these a shell says that it did not run a program, or did not find it. What was denied
+/// before that is not why the command failed.
+const NOT_RUN: i32 = 126;
+const NOT_FOUND: i32 = 127;
 
 /// A program of the wrong kind is killed by the filter of calls.
 const BAD_CALL: i32 = 31;
@@ -144,6 +151,14 @@ fn hint(access: Access, how: &How, printed: &str) -> Option<String> {
             ),
             _ => ("only the loopback network", "network"),
         }
+    } else if *how == How::Exited(NOT_FOUND) {
+        return None;
+    } else if *how == How::Exited(NOT_RUN) {
+        let folder = kept_from(&printed[start..])?;
+        return Some(format!(
+            "{LOOKS_LIKE_SANDBOX}with access {access} it may not run programs in {folder}; access \
+             full would do, if it is needed"
+        ));
     } else if says(&NOT_PERMITTED) {
         match access {
             Access::Read => ("only $TMPDIR can be written", "workspace"),
@@ -166,6 +181,19 @@ fn hint(access: Access, how: &How, printed: &str) -> Option<String> {
         "{LOOKS_LIKE_SANDBOX}with access {access} {rule}; access {would_do} would do, if it is \
          needed"
     ))
+}
+
+/// The folder of a program that was denied to the command and that a person may run. `None`: it was
+/// not the sandbox that denied it (the file is no program, or its disk runs none).
+fn kept_from(printed: &str) -> Option<String> {
+    let denied = printed
+        .lines()
+        .filter(|line| line.to_lowercase().contains("permission denied"));
+    let paths = denied.flat_map(|line| line.split(": ")).map(Path::new);
+    let program = paths.filter(|path| path.is_absolute()).find(|path| {
+        path.is_file() && rustix::fs::access(*path, rustix::fs::Access::EXEC_OK).is_ok()
+    })?;
+    Some(program.parent()?.display().to_string())
 }
 
 #[cfg(test)]
@@ -260,6 +288,34 @@ mod tests {
         assert_eq!(told(Access::Read, How::Exited(1), "1 test failed"), "");
         let far = format!("permission denied{}", "é".repeat(LOOKED_AT_BYTES));
         assert_eq!(told(Access::Read, How::Exited(1), &far), "");
+    }
+
+    /// A shell exits with 126 for a program that it may not run, and with 127 for one that it does
+    /// not find. Neither is about a place that may not be written.
+    #[test]
+    fn a_program_that_does_not_start_is_laid_to_the_sandbox_only_where_that_is_so() {
+        use std::os::unix::fs::PermissionsExt;
+        let denied = |path: &std::path::Path, code| {
+            let printed = format!("bash: line 1: {}: Permission denied", path.display());
+            told(Access::Read, How::Exited(code), &printed)
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("shims/python");
+        std::fs::create_dir(folder.path().join("shims")).unwrap();
+        // It is not there, and there it is no program.
+        assert_eq!(denied(&program, 126), "");
+        std::fs::write(&program, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(denied(&program, 126), "");
+        let lost = "pyenv: cannot rehash: Permission denied\npyenv: python: command not found";
+        assert_eq!(told(Access::Read, How::Exited(127), lost), "");
+        // A person could run it: it is the sandbox that did not let the command.
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let line = denied(&program, 126);
+        assert!(line.contains("may not run programs in"), "{line}");
+        assert!(line.contains("shims; access full would do"), "{line}");
+        assert!(!line.contains("TMPDIR"), "{line}");
+        assert_eq!(denied(&program, 127), "");
     }
 
     #[test]

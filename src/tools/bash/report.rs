@@ -282,7 +282,7 @@ fn ending(ended: &Ended) -> (String, Option<i32>) {
                 None,
             )
         }
-        How::Stopped => ("stopped".into(), None),
+        How::Stopped => ("stopped before it ended".into(), None),
         How::NotRun(why) => (format!("it never ran: {why}"), None),
         How::Lost { group: Some(group) } => (
             format!(

@@ -90,14 +90,16 @@ impl App {
 
     fn fork(&mut self, at: &str) -> Vec<Intent> {
         let Some(id) = self.id.clone() else {
-            self.hint = Some("there is nothing to copy yet".into());
+            self.hint = Some("there is nothing to fork yet".into());
             return Vec::new();
         };
         match at.trim().parse() {
             _ if at.trim().is_empty() => open(Which::Named { id, fork: true }),
             Ok(seq) => open(Which::ForkAt { id, seq }),
             Err(_) => {
-                self.hint = Some(format!("{at:?} is no entry: /fork, or /fork 812"));
+                self.hint = Some(format!(
+                    "{at:?} is not the number of an entry: /fork, or /fork 812"
+                ));
                 Vec::new()
             }
         }
@@ -172,7 +174,7 @@ impl App {
                     choice.temperature = Some(number);
                 }
                 (None, Some(_)) => {
-                    self.hint = Some("a temperature is a number from 0 to 2".to_string());
+                    self.hint = Some("the temperature must be a number from 0 to 2".to_string());
                     return Vec::new();
                 }
                 (None, None) if word.contains('/') => choice.model = Some(word.to_string()),
@@ -195,7 +197,7 @@ impl App {
     /// What is owed, or nothing of it any more.
     fn schema(&mut self, words: &str) -> Vec<Intent> {
         let Some(schema) = &self.now.schema else {
-            self.hint = Some("no answer has to fit a JSON Schema".to_string());
+            self.hint = Some("no JSON Schema applies".to_string());
             return Vec::new();
         };
         match words.trim() {
@@ -204,9 +206,9 @@ impl App {
                 let lines = lines
                     .lines()
                     .map(|line| Line::from(clean_line(line).into_owned()));
-                let how = Line::styled("/schema drop takes it back", self.theme.dim);
+                let how = Line::styled("/schema drop removes it", self.theme.dim);
                 let lines = lines.chain([Line::default(), how]).collect();
-                self.show("an answer still has to fit this JSON Schema", lines);
+                self.show("the next answer must match this JSON Schema", lines);
                 Vec::new()
             }
             "drop" => {
@@ -233,7 +235,7 @@ impl App {
             // Typed by hand, and still asked.
             Some(mode @ Mode::BypassPermissions) => {
                 let yes = Yes::Do(self.choose_mode(mode));
-                let question = "in this mode nothing asks: every command and every change is made at once; deny rules hold";
+                let question = "this mode never asks: every command runs and every change is made at once; deny rules still apply";
                 self.raise(Overlay::Confirm {
                     question: question.to_string(),
                     about: Vec::new(),
@@ -290,7 +292,7 @@ impl App {
             return Vec::new();
         };
         if let RulePlace::Elsewhere(origin) = &place {
-            let text = format!("{rule} cannot be taken back here: it comes from {origin}");
+            let text = format!("{rule} cannot be removed here: it comes from {origin}");
             self.notify(Tone::Warn, text);
             return Vec::new();
         }
@@ -299,8 +301,8 @@ impl App {
             label: label.to_string(),
             detail: String::new(),
         };
-        let items = vec![item("", "no, it stays"), item(value, "yes, take it back")];
-        let title = format!("take back {list} {rule}?");
+        let items = vec![item("", "no, keep it"), item(value, "yes, remove it")];
+        let title = format!("remove {list} {rule}?");
         let mut picker = Picker::new(For::RemoveRule, &title, items);
         picker.note = Some(place.words());
         self.overlay = Overlay::Picker(picker);

@@ -29,7 +29,8 @@ impl App {
             }
             EngineEvent::Watching => self.phase = Phase::Watching,
             EngineEvent::Free => {
-                self.hint = Some("the other process has left: /resume takes it up".into())
+                self.hint =
+                    Some("the other process has quit: /resume opens the session here".into())
             }
             EngineEvent::Recorded(record, now) => return self.recorded(&record, *now),
             EngineEvent::CommandNotRun(command, why) => self.user_command_not_run(&command, &why),
@@ -167,11 +168,11 @@ impl App {
         }
         self.raise(Overlay::Confirm {
             question:
-                "This session runs without asking: every command and every change is made at once; \
-                       deny rules hold."
+                "This session runs without asking: every command runs and every change is made at \
+                       once; deny rules still apply."
                     .to_string(),
             about: Vec::new(),
-            keys: "y or Enter goes on · n not yet: it waits, and Shift+Tab changes the mode",
+            keys: "y or Enter continue · n not yet: it waits, and Shift+Tab changes the mode",
             // A copy waits for words, or for Enter.
             yes: if found.forked {
                 Yes::Nothing
@@ -275,7 +276,7 @@ impl App {
             Why::Halted if self.now.has_failed => self.call(NotifyOn::Failed, "failed"),
             Why::Halted | Why::Paused => None,
             Why::CrashLoop | Why::Turns | Why::Nonsense | Why::Unfit | Why::Limit | Why::Asked => {
-                self.call(NotifyOn::Failed, "cannot go on")
+                self.call(NotifyOn::Failed, "cannot continue")
             }
         }
     }
@@ -285,17 +286,17 @@ impl App {
         let hint = match why {
             // What was said before stays until the next key.
             Why::Idle | Why::Halted => return,
-            Why::Paused => "paused; Enter goes on",
+            Why::Paused => "paused; Enter continues",
             Why::Asked => "a question waits for its answer",
-            Why::Limit => "a limit of this session is reached; Enter goes on without limits",
+            Why::Limit => "a limit of this session is reached; Enter continues without limits",
             Why::CrashLoop => {
-                "crash loop: the last starts all ended without getting anywhere; Enter goes on"
+                "crash loop: the last starts all ended without progress; Enter tries again"
             }
-            Why::Turns => "the number of turns is used up; say something to resume",
+            Why::Turns => "the limit of turns is reached; send a message to continue",
             Why::Unfit => {
-                "no answer fits the JSON Schema of this session; say what is wanted, or /schema drop"
+                "no answer matched the JSON Schema of this session; send a message, or /schema drop"
             }
-            Why::Nonsense => "the model's last answers cannot be used; say what is wanted",
+            Why::Nonsense => "the model's last answers cannot be used; send a message",
         };
         self.hint = Some(hint.into());
     }

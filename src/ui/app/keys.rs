@@ -27,6 +27,9 @@ const WHEEL_LINES: usize = 3;
 /// What is said to a yes before the end of a question was on the screen.
 pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
 
+/// What is said to Esc while there is text in the box and nothing to stop.
+const WORDS_STAY: &str = "your text stays; Ctrl+C clears it, then Esc Esc rewinds";
+
 /// The engine is leaving: the keys that leave need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -108,7 +111,9 @@ impl App {
             // Another mode may settle the question, which would be an answer.
             KeyCode::BackTab => {
                 self.quiet.typed(at);
-                self.hint = Some("a question came: Shift+Tab again when it can be answered".into());
+                self.hint = Some(
+                    "a question came up: press Shift+Tab again once it can be answered".into(),
+                );
                 return Vec::new();
             }
             _ => {}
@@ -343,7 +348,7 @@ impl App {
             }
             Phase::Starting | Phase::Opening => {
                 self.first_words.push(words);
-                self.hint = Some("your words are said when it is open".into());
+                self.hint = Some("sent when the session is open".into());
                 return Vec::new();
             }
             Phase::Working { .. } | Phase::Resting(_) => {}
@@ -384,7 +389,7 @@ impl App {
             Action::Ps => return vec![Intent::Ps],
             Action::WaitForFiles => return self.wait_for_files(),
             Action::PasteImage => {
-                self.hint = Some("looking into the clipboard …".into());
+                self.hint = Some("reading the clipboard …".into());
                 return vec![Intent::PasteImage];
             }
             Action::ExternalEditor => return vec![Intent::Editor(self.composer.for_editor())],
@@ -420,6 +425,9 @@ impl App {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
             _ => {
                 self.transcript.scroll_end();
+                if !self.composer.is_empty() {
+                    self.hint = Some(WORDS_STAY.into());
+                }
                 Vec::new()
             }
         }
@@ -439,8 +447,8 @@ impl App {
         self.quit_asked_ms = Some(self.now_ms);
         let is_working = matches!(self.phase, Phase::Working { .. });
         let hint = match is_working {
-            true => "Ctrl+C again leaves",
-            false => "Ctrl+C again leaves; what runs goes on",
+            true => "Ctrl+C again quits",
+            false => "Ctrl+C again quits; running commands keep running",
         };
         self.hint = Some(hint.into());
         match is_working {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::{App, Intent, Overlay, Phase};
 use crate::core::rule::RuleScope;
+use crate::core::text::one_line;
 use crate::ui::commands::SlashCommand;
 use crate::ui::composer::{Did, Submission};
 use crate::ui::overlay::{Answer, Chosen, Row, Typed};
@@ -33,14 +34,14 @@ impl App {
         if self.asking().is_some() && !is_accepted && is_answer(line) {
             self.quiet.typed(at);
             self.hint = Some(
-                "that line came before the question could be read: it is no answer; answer now"
+                "that line came before you could read the question, so it is not taken as the answer; answer now"
                     .into(),
             );
             return Vec::new();
         }
         match &self.overlay {
             Overlay::Key(_) => self.key_line(line),
-            Overlay::Card(_) if !is_words(line) => self.card_line(line.trim()),
+            Overlay::Card(_) => self.card_line(line, at),
             Overlay::FirstRun(_) => self.first_run_line(line.trim()),
             Overlay::Trust(_) | Overlay::Confirm { .. } => self.yes_or_no(line.trim()),
             Overlay::Picker(_) => self.pick_line(line.trim()),
@@ -53,6 +54,22 @@ impl App {
     pub(super) fn holds_lines(&self) -> bool {
         let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
         opens && matches!(self.overlay, Overlay::None)
+    }
+
+    /// The session is chosen and open: what was meant for it comes before later lines.
+    pub(super) fn release_offer_lines(&mut self) {
+        if self.has_session() && matches!(self.overlay, Overlay::None) {
+            let lines = std::mem::take(&mut self.offer_lines);
+            self.held_lines.splice(0..0, lines);
+        }
+    }
+
+    /// A pipe has said all, and nobody will answer: its messages are for a new session.
+    pub fn lines_ended(&mut self) -> Vec<Intent> {
+        match self.overlay {
+            Overlay::Card(_) if !self.offer_lines.is_empty() => self.card_chosen(Chosen::New),
+            _ => Vec::new(),
+        }
     }
 
     /// The lines that came before a session was open, in their order.
@@ -136,11 +153,11 @@ impl App {
             ("a", "", Some(rule)) => Answer::Rule(RuleScope::Project, rule),
             ("e", "", Some(rule)) => Answer::Rule(RuleScope::Everywhere, rule),
             ("a" | "s" | "e", "", None) => {
-                self.hint = Some("there is no rule to keep for this: y or n".into());
+                self.hint = Some("no rule fits this call: answer y or n".into());
                 return Vec::new();
             }
             ("", ..) => {
-                self.hint = Some("it asks: y or n, then Enter".into());
+                self.hint = Some("answer y or n, then Enter".into());
                 return Vec::new();
             }
             // Words wait until the turn is over; the question stays.
@@ -149,15 +166,23 @@ impl App {
         self.answer(answer)
     }
 
-    fn card_line(&mut self, line: &str) -> Vec<Intent> {
-        let Overlay::Card(card) = &mut self.overlay else {
+    /// An answer to the offer of unfinished sessions, a command, or a message: that waits until
+    /// it is known which session it is for.
+    fn card_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
+        let Some((letter, number)) = offer_answer(line.trim()) else {
+            if line.starts_with(['/', '!']) {
+                return self.words_line(line, at);
+            }
+            self.quiet.typed(at);
+            if self.offer_lines.len() < MAX_HELD {
+                self.offer_lines.push((line.to_string(), at));
+            }
+            let words = one_line(line, 200);
+            self.hint = Some(format!("kept until you have answered: {words}"));
             return Vec::new();
         };
-        let (letter, number) = match line.split_at_checked(1) {
-            Some((letter, rest)) if !letter.starts_with(|c: char| c.is_ascii_digit()) => {
-                (letter, rest.trim())
-            }
-            _ => ("", line),
+        let Overlay::Card(card) = &mut self.overlay else {
+            return Vec::new();
         };
         let offer = match number {
             "" => card.offers.first(),
@@ -167,7 +192,7 @@ impl App {
                 .and_then(|n| card.offers.get(n.checked_sub(1)?)),
         };
         let Some(offer) = offer else {
-            self.hint = Some(format!("there is no offer {number}"));
+            self.hint = Some(format!("there is no session {number} in the list"));
             return Vec::new();
         };
         let (id, is_held) = (offer.info.id.clone(), offer.held_by.is_some());
@@ -176,10 +201,14 @@ impl App {
             "" => Chosen::Resume(id),
             "t" if is_held => Chosen::TakeOver(id),
             "f" => Chosen::Fork(id),
+            "x" if !is_held => Chosen::Dismiss(id),
             "n" => Chosen::New,
             "q" => Chosen::Quit,
             _ => {
-                self.hint = Some("a number resumes, f and a number forks, n begins anew".into());
+                self.hint = Some(
+                    "answer with a number, f1 to fork, x1 to dismiss, n for a new session, or q"
+                        .into(),
+                );
                 return Vec::new();
             }
         };
@@ -208,7 +237,10 @@ impl App {
             }
             Some(Row::Demo) => vec![Intent::Demo],
             None => {
-                self.hint = Some(format!("a number from 1 to {}, or q to leave", rows.len()));
+                self.hint = Some(format!(
+                    "answer with a number from 1 to {}, or q to quit",
+                    rows.len()
+                ));
                 Vec::new()
             }
         }
@@ -252,11 +284,12 @@ impl App {
             }
             None if line.is_empty() => {
                 self.overlay = Overlay::None;
-                self.hint = Some("nothing is chosen".into());
+                self.hint = Some("nothing was chosen".into());
                 Vec::new()
             }
             None => {
-                self.hint = Some("a number of the list, or an empty line for none".into());
+                self.hint =
+                    Some("answer with a number of the list, or with an empty line for none".into());
                 Vec::new()
             }
         }
@@ -266,7 +299,8 @@ impl App {
     pub fn waits_for_person(&self) -> bool {
         let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
         let works = matches!(self.phase, Phase::Working { .. }) && self.asked.is_none();
-        let held = !self.held_lines.is_empty() && matches!(self.overlay, Overlay::None);
+        let has_held = !(self.held_lines.is_empty() && self.offer_lines.is_empty());
+        let held = has_held && matches!(self.overlay, Overlay::None);
         !opens && !works && !held && self.user_commands.is_empty()
     }
 
@@ -294,7 +328,13 @@ fn is_answer(line: &str) -> bool {
         )
 }
 
-/// More than a letter and a number: something to say.
-fn is_words(line: &str) -> bool {
-    line.trim().chars().count() > 4
+/// The letter and the number of an answer to the offer, such as `f1`. `None`: it is a message.
+fn offer_answer(line: &str) -> Option<(&str, &str)> {
+    let letter = line
+        .find(|c: char| !c.is_ascii_alphabetic())
+        .unwrap_or(line.len());
+    let (letter, number) = line.split_at(letter);
+    let number = number.trim_start();
+    let is_answer = letter.len() <= 1 && number.chars().all(|c| c.is_ascii_digit());
+    is_answer.then_some((letter, number))
 }

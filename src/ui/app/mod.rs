@@ -47,7 +47,8 @@ use crate::engine::{Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
 use crate::session::{
-    ChangedFiles, CommandLine, Details, Finished, NotSaid, Offer, StillRunning, Which, is_prompt,
+    ChangedFiles, CommandLine, Details, EditPlace, EditQuery, Finished, NotSaid, Offer,
+    StillRunning, Which, is_prompt,
 };
 use crate::store::{InboxId, Queued};
 
@@ -83,6 +84,8 @@ pub enum Msg {
     History(history::HistoryResponse),
     /// What calls of a session changed in the files. `None`: it is not known.
     CallChanges(String, Vec<(Span, Option<ChangedFiles>)>),
+    /// Where in their files edits were made.
+    EditPlaces(Vec<EditPlace>),
     /// The images that a part of the text names, when it names nothing else.
     Looked(Look, Option<Vec<PathBuf>>),
     /// The file of the image that was in the clipboard, or why there is none.
@@ -186,6 +189,8 @@ pub enum Intent {
         session: String,
         spans: Vec<Span>,
     },
+    /// Where in their files these edits were made.
+    EditPlaces(Vec<EditQuery>),
     /// What is kept of the files.
     Files,
     Ps,
@@ -474,6 +479,8 @@ pub struct App {
     waiting_words: String,
     /// Lines that came before a session was open, and when.
     held_lines: Vec<(String, Instant)>,
+    /// Messages that came while unfinished sessions were offered: for the session that is chosen.
+    offer_lines: Vec<(String, Instant)>,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
     /// The same of what is no warning.
@@ -550,6 +557,7 @@ impl App {
             after_trust: None,
             waiting_words: String::new(),
             held_lines: Vec::new(),
+            offer_lines: Vec::new(),
             warned: Vec::new(),
             told: Vec::new(),
         }
@@ -696,6 +704,7 @@ impl App {
                     self.transcript.learn_changes(known);
                 }
             }
+            Msg::EditPlaces(known) => self.transcript.learn_places(known),
             Msg::Looked(look, found) => {
                 let did = self.composer.looked(&look, found);
                 return self.did(did);
@@ -947,6 +956,10 @@ impl App {
             if !spans.is_empty() {
                 asks.push(Intent::CallChanges { session, spans });
             }
+            let edits = self.transcript.ask_places();
+            if !edits.is_empty() {
+                asks.push(Intent::EditPlaces(edits));
+            }
         }
         asks
     }
@@ -989,6 +1002,7 @@ impl App {
         if self.code.changed() {
             self.generation += 1;
         }
+        self.release_offer_lines();
         if !self.held_lines.is_empty() && !self.holds_lines() {
             return self.held();
         }
@@ -1041,7 +1055,7 @@ impl App {
     /// What the terminal's own frame says.
     pub fn title(&self) -> String {
         let title = self.now.title.as_deref().unwrap_or("new session");
-        let title = crate::core::text::one_line(title, 60);
+        let title = crate::core::marks::title_line(title, 60);
         let state = match (&self.asked, self.phase) {
             (Some(_), _) => "asks: ",
             (None, Phase::Working { .. }) => "works: ",

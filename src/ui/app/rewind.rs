@@ -2,7 +2,7 @@
 
 use super::{App, Intent, Overlay, Phase};
 use crate::core::entry::Seq;
-use crate::core::text::one_line;
+use crate::core::marks::title_line;
 use crate::engine::{Back, Command, FilesWork};
 use crate::session::Which;
 use crate::ui::live::RewindAnswer;
@@ -10,18 +10,15 @@ use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::rewind::{RewindDid, RewindPane, RewindWhat};
 use crate::ui::transcript::Tone;
 
-/// What may be gone back in, and what that means. The first does nothing.
+/// What can be rewound, and what that means. The first does nothing.
 const WHAT: [(&str, &str); 4] = [
-    ("nothing", "all stays as it is"),
+    ("nothing", "leave everything as it is"),
     (
         "conversation",
-        "a copy from before it, with its words in the box",
+        "in a copy that ends before it; its text goes into the box",
     ),
-    (
-        "files",
-        "set back in this session; what changes is shown first",
-    ),
-    ("both", "the copy, with the files set back"),
+    ("files", "in this session; you see the changes first"),
+    ("both", "the copy, and the files"),
 ];
 
 impl App {
@@ -33,16 +30,16 @@ impl App {
             .rev()
             .map(|(seq, text)| PickerItem {
                 value: seq.to_string(),
-                label: one_line(text, 300),
+                label: title_line(text, 300),
                 detail: format!("entry {seq}"),
             })
             .collect();
         if items.is_empty() {
-            self.hint = Some("nothing was said yet".into());
+            self.hint = Some("there is no message yet".into());
             return;
         }
-        let mut picker = Picker::new(For::Rewind, "go back to before", items);
-        picker.note = Some("what goes back, conversation or files, is asked next".into());
+        let mut picker = Picker::new(For::Rewind, "rewind to before", items);
+        picker.note = Some("next you choose: the conversation, the files, or both".into());
         self.overlay = Overlay::Picker(picker);
     }
 
@@ -56,8 +53,11 @@ impl App {
             label: name.to_string(),
             detail: detail.to_string(),
         });
-        let mut picker = Picker::new(For::RewindWhat, "go back in", items.into());
-        picker.note = Some(format!("to before: {}", one_line(&words, 200)));
+        let mut picker = Picker::new(For::RewindWhat, "what to rewind", items.into());
+        picker.note = Some(format!(
+            "to before this message: {}",
+            title_line(&words, 200)
+        ));
         self.overlay = Overlay::Picker(picker);
         Vec::new()
     }
@@ -81,7 +81,7 @@ impl App {
         match last {
             Some(seq) => self.rewind_files(RewindWhat::Both, seq),
             None => {
-                self.hint = Some("nothing was said yet".into());
+                self.hint = Some("there is no message yet".into());
                 Vec::new()
             }
         }
@@ -93,7 +93,7 @@ impl App {
 
     fn rewind_files(&mut self, what: RewindWhat, seq: Seq) -> Vec<Intent> {
         let words = self.words_at(seq).unwrap_or_default();
-        self.look_at_rewind(what, Back::Before(seq), one_line(&words, 300))
+        self.look_at_rewind(what, Back::Before(seq), title_line(&words, 300))
     }
 
     fn look_at_rewind(&mut self, what: RewindWhat, back: Back, words: String) -> Vec<Intent> {
@@ -102,11 +102,12 @@ impl App {
             // Behind its last answer it still looks at the files: it comes to this next.
             Phase::Working { .. } if !self.now.owes => {}
             Phase::Working { .. } => {
-                self.hint = Some("it works: Esc stops it, then files can go back".into());
+                self.hint = Some("working: Esc stops it, then rewind the files".into());
                 return Vec::new();
             }
             _ => {
-                self.hint = Some("files go back in a session that is open here".into());
+                self.hint =
+                    Some("files can be restored only in a session that is open here".into());
                 return Vec::new();
             }
         }
@@ -147,11 +148,11 @@ impl App {
     pub(super) fn wait_for_files(&mut self) -> Vec<Intent> {
         match self.files_work {
             Some(FilesWork::Looking { .. }) => {
-                self.hint = Some("it waits until the files are kept · Esc stops".into());
+                self.hint = Some("waiting until the files are saved · Esc stops".into());
                 vec![Intent::Engine(Command::WaitForFiles)]
             }
             _ => {
-                self.hint = Some("nothing waits for the files".into());
+                self.hint = Some("nothing is waiting for the files".into());
                 Vec::new()
             }
         }

@@ -59,7 +59,7 @@ impl App {
             Phase::Watching => {
                 self.composer.set_text(&format!("!{typed}"));
                 self.hint =
-                    Some("this session is another process's: /fork goes your own way".into());
+                    Some("another process uses this session: /fork makes a copy for you".into());
                 Vec::new()
             }
             Phase::Nothing | Phase::Ended => {
@@ -71,7 +71,7 @@ impl App {
             }
             Phase::Starting | Phase::Opening => {
                 self.first_commands.push(typed);
-                self.hint = Some("your command is run when it is open".into());
+                self.hint = Some("run when the session is open".into());
                 Vec::new()
             }
             Phase::Working { .. } | Phase::Resting(_) => vec![self.run_now(&typed)],

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use super::Effects;
 use super::editor::editor_command;
 use crate::config::Env;
-use crate::core::text::one_line;
+use crate::core::text::{one_line, size_text};
 use crate::session::looking_git;
 use crate::ui::app::Msg;
 use crate::ui::changes::{ChangeLine, FileChange, Side, parse};
@@ -100,7 +100,7 @@ fn open_at(command: &[String], file: &Path, line: usize) -> Result<(), String> {
 fn changes(root: &Path, env: &Env) -> Result<(Vec<FileChange>, Option<String>), String> {
     is_plain(&root.to_string_lossy()).map_err(|why| {
         format!(
-            "{why}: it is not asked. `rewake diff ID` shows what changed in a session, without git"
+            "{why}, so git is not called. `rewake diff ID` shows what changed in a session, without git"
         )
     })?;
     let git = |args: &[&str]| {
@@ -126,11 +126,11 @@ fn changes(root: &Path, env: &Env) -> Result<(Vec<FileChange>, Option<String>), 
     let surplus = names.len().saturating_sub(MAX_NEW_FILES);
     let warning = match (is_cut, surplus) {
         (true, _) => Some(format!(
-            "the diff has more than {} MB: its end is not here",
-            MAX_BYTES >> 20
+            "the diff has more than {}: its end is not shown",
+            size_text(MAX_BYTES)
         )),
         (false, 0) => None,
-        (false, more) => Some(format!("{more} more new files are not here")),
+        (false, more) => Some(format!("{more} more new files are not listed")),
     };
     Ok((files, warning))
 }
@@ -161,9 +161,10 @@ fn new_file(root: &Path, name: &str) -> FileChange {
             .notes
             .push("binary: its lines are not shown".to_string());
     } else if bytes.len() as u64 > MAX_NEW_BYTES {
-        change
-            .notes
-            .push("more than 1 MB: its lines are not shown".to_string());
+        change.notes.push(format!(
+            "more than {}: its lines are not shown",
+            size_text(MAX_NEW_BYTES)
+        ));
     } else {
         let text = String::from_utf8_lossy(&bytes);
         let lines = text.lines().enumerate().map(|(at, line)| ChangeLine {

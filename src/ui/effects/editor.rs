@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::core::shell;
-use crate::core::text::clip;
+use crate::core::text::{clip, size_text};
 use crate::session::{EDITED, MAX_EDITED_BYTES};
 
 const FALLBACK: &str = "vi";
@@ -28,7 +28,7 @@ pub(super) enum EditorError {
     },
     #[error("cannot read back what the editor wrote into {}: {error}; it stays there", path.display())]
     Read { path: PathBuf, error: io::Error },
-    #[error("what the editor wrote into {} is more than {} MiB: it stays there", path.display(), MAX_EDITED_BYTES >> 20)]
+    #[error("what the editor wrote into {} is more than {}: it stays there", path.display(), size_text(MAX_EDITED_BYTES))]
     TooLong { path: PathBuf },
 }
 

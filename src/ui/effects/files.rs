@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::editor::{edit, editor_command};
 use super::{Effects, images};
 use crate::core::entry::Via;
+use crate::core::text::size_text;
 use crate::engine::Command;
 use crate::session::AppContext;
 use crate::session::export::{self, Format, Replace};
 use crate::ui::app::{App, Msg, Phase, Words};
 use crate::ui::composer::Look;
-use crate::ui::history::size;
 use crate::ui::terminal::{Screen, keep_modes};
 
 impl Effects {
@@ -93,5 +93,5 @@ fn exported(ctx: &AppContext, session: &str, file: Option<&str>) -> Result<Strin
     };
     let bytes = std::fs::metadata(&path).map_or(0, |found| found.len());
     let path = path.display();
-    Ok(format!("written to {path}: {what}, {}", size(bytes)))
+    Ok(format!("written to {path}: {what}, {}", size_text(bytes)))
 }

@@ -29,7 +29,7 @@ impl Effects {
             });
             Some(match kept {
                 Ok(()) => Msg::Engine(engine, EngineEvent::InputKept(draft)),
-                Err(e) => Msg::Notice(Tone::Warn, format!("what is typed is not kept: {e}")),
+                Err(e) => Msg::Notice(Tone::Warn, format!("unsent text is not saved: {e}")),
             })
         });
     }

@@ -200,6 +200,7 @@ impl Effects {
             Intent::AllowRule(scope, rule) => self.settings.ask(Ask::Allow(scope, rule)),
             Intent::History(ask) => self.history(ask),
             Intent::CallChanges { session, spans } => self.call_changes(session, spans),
+            Intent::EditPlaces(edits) => self.edit_places(edits),
             Intent::Files => self.files(),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
@@ -274,16 +275,15 @@ impl Effects {
 
     /// Takes up another session. For one that is not there none is left: it is looked for first.
     fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
-        let id = match &which {
-            Which::Named { id, .. } | Which::ForkAt { id, .. } if self.live.is_some() => id.clone(),
-            _ => return self.switch(which, take_over, app),
-        };
+        let names_one = matches!(which, Which::Named { .. } | Which::ForkAt { .. });
+        if !names_one || self.live.is_none() {
+            return self.switch(which, take_over, app);
+        }
         app.hint = Some(LOOKING_FOR_SESSION.into());
         let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
         self.aside(move || {
-            let found = ctx.open_store().and_then(|store| store.find(&id));
-            Some(match found {
-                Ok(_) => Wake::Found {
+            Some(match ctx.is_there(&which) {
+                Ok(()) => Wake::Found {
                     engine,
                     which,
                     take_over,

@@ -117,7 +117,7 @@ impl Outbox {
             self.queue = None;
             notify(
                 &self.to_screen,
-                "what you said was not sent: its thread is gone",
+                "your message was not sent: the engine has ended",
             );
         }
     }

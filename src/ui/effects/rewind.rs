@@ -81,7 +81,7 @@ impl Effects {
     pub(crate) fn rewound(&mut self, engine: u64, id: String, app: &mut App) {
         if engine == app.engine {
             app.named = true;
-            app.hint = Some("nothing goes on by itself: Enter sends what is in the box".into());
+            app.hint = Some("nothing runs yet: Enter sends the text in the box".into());
             self.switch(Which::Named { id, fork: false }, false, app);
         }
     }

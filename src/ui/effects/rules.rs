@@ -119,7 +119,7 @@ impl Effects {
         let mut picker = Picker::new(For::Rule, &format!("permissions: {rules}"), items);
         let mode = app.now.mode;
         picker.note = Some(format!(
-            "Enter takes a rule back · {}: {}",
+            "Enter removes a rule · {}: {}",
             mode.words(),
             explain(mode)
         ));
@@ -174,9 +174,9 @@ impl Effects {
 
 fn explain(mode: Mode) -> &'static str {
     match mode {
-        Mode::Default => "looking is free; changes and commands ask",
+        Mode::Default => "reading is free; changes and commands ask",
         Mode::AcceptEdits => "files of the workspace may be changed; commands ask",
-        Mode::Plan => "only looking; nothing may be changed",
-        Mode::BypassPermissions => "nothing asks; deny rules hold",
+        Mode::Plan => "read only; nothing may be changed",
+        Mode::BypassPermissions => "never asks; deny rules still apply",
     }
 }

@@ -201,7 +201,7 @@ impl Work {
         };
         self.notify(
             Tone::Calm,
-            format!("{rule} is allowed from now on {place}; /permissions takes it back"),
+            format!("{rule} is allowed from now on {place}; /permissions removes it"),
         );
     }
 
@@ -225,7 +225,7 @@ impl Work {
         let file = target.file.display();
         self.notify(
             Tone::Calm,
-            format!("{rule} is taken out of permissions.{list} in {file}"),
+            format!("{rule} was removed from permissions.{list} in {file}"),
         );
     }
 
@@ -310,7 +310,7 @@ impl Work {
         }
         let was_undone = self.changes.was_undone();
         if !self.take_over(loaded) && was_undone {
-            self.notify(Tone::Calm, "the config is again what is in use");
+            self.notify(Tone::Calm, "the config is again the one in use");
         }
     }
 
@@ -318,7 +318,7 @@ impl Work {
     fn take_over_config(&mut self) {
         let loaded = self.load();
         if !self.take_over(loaded) {
-            self.notify(Tone::Calm, "the config says what it said");
+            self.notify(Tone::Calm, "the config has not changed");
         }
     }
 
@@ -343,7 +343,7 @@ impl Work {
             }
         }
         self.apply(loaded);
-        let text = "the config was read again; rules, colours and [notify] hold now, the rest from the next session on";
+        let text = "the config was read again; rules, colours and [notify] apply now, the rest from the next session on";
         if !self.is_change_said {
             self.notify(Tone::Calm, text);
         }
@@ -431,11 +431,11 @@ impl Work {
             .and_then(|p| p.key(&ctx.env));
         let text = match used {
             Ok(Some(key)) if !matches!(key.origin, Origin::Kept(_)) => format!(
-                "the key of {provider} is kept, but {} goes before it",
+                "the key for {provider} is stored, but {} takes precedence",
                 key.origin
             ),
             _ => format!(
-                "the key of {provider} is kept in {}; /key {provider} remove removes it",
+                "the key for {provider} is stored in {}; /key {provider} remove removes it",
                 file.display()
             ),
         };
@@ -463,8 +463,8 @@ impl Work {
 
     fn remove_key(&self, provider: &str) {
         match config::remove_key(&self.ctx.paths, provider) {
-            Ok(true) => self.notify(Tone::Calm, format!("the key of {provider} is removed")),
-            Ok(false) => self.notify(Tone::Calm, format!("no key of {provider} was kept")),
+            Ok(true) => self.notify(Tone::Calm, format!("the key for {provider} was removed")),
+            Ok(false) => self.notify(Tone::Calm, format!("no key for {provider} was stored")),
             Err(e) => self.notify(Tone::Bad, e.to_string()),
         }
     }
@@ -481,7 +481,7 @@ impl Work {
                 self.reload();
                 self.notify(
                     Tone::Calm,
-                    "this folder is trusted with this content; rewake trust --remove takes it back",
+                    "this folder is trusted with this content; rewake trust --remove undoes it",
                 );
             }
             Err(e) => self.notify(Tone::Bad, e.to_string()),

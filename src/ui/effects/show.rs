@@ -11,9 +11,11 @@ use super::Effects;
 use crate::command::RunState;
 use crate::core::custom::Template;
 use crate::core::entry::{CallId, MemoryKind, Seq};
+use crate::core::marks::title_line;
 use crate::core::text::{clip, count, one_line};
 use crate::session::{
-    FilesRow, GLANCE_ENTRIES, Offer, ago, changed_by_call, clock, dismiss, glance, now_ms, short_id,
+    EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ago, changed_by_call, clock, dismiss, edit_places,
+    glance, now_ms, short_id,
 };
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
@@ -129,6 +131,15 @@ impl Effects {
             });
             let known = known.collect();
             Some(Msg::CallChanges(session, known))
+        });
+    }
+
+    /// Where edits were made. What cannot be read is not known.
+    pub(super) fn edit_places(&self, edits: Vec<EditQuery>) {
+        let ctx = Arc::clone(&self.ctx);
+        self.aside(move || {
+            let store = ctx.open_store().ok();
+            Some(Msg::EditPlaces(edit_places(store.as_ref(), edits)))
         });
     }
 
@@ -286,7 +297,7 @@ impl Effects {
                     None => "",
                 };
                 PickerItem {
-                    label: format!("{fork}{}", one_line(seen.name(&info), LABEL_CHARS)),
+                    label: format!("{fork}{}", title_line(seen.name(&info), LABEL_CHARS)),
                     detail: format!(
                         "{state} · {} ago · {} · {}",
                         ago(now - info.updated_ms),
@@ -443,7 +454,7 @@ impl Effects {
                         .collect();
                     let text = match text.is_empty() {
                         true if words.is_empty() => "nothing is remembered here yet; the model keeps facts with memory_insert".to_string(),
-                        true => format!("nothing that is remembered here speaks of {words:?}; /memory alone lists all"),
+                        true => format!("no memory here matches {words:?}; /memory without words lists all"),
                         false => text.join("\n\n"),
                     };
                     Msg::Show("memory of this workspace".into(), plain_lines(&text))

@@ -34,12 +34,11 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::core::entry::{Record, Seq};
-use crate::session::{Standing, TreePair};
+use crate::session::{EditPlace, Standing, TreePair};
 use crate::tools::Verb;
 
 pub(crate) use keys::help;
 pub(crate) use pane::Pane;
-pub(crate) use words::size;
 pub(crate) use worker::Worker;
 
 /// What is asked of the worker. The newest of a kind wins.
@@ -101,6 +100,8 @@ pub enum HistoryResponse {
     Preview {
         number: u64,
         records: Vec<Record>,
+        /// Where the edits in it were made.
+        places: Vec<EditPlace>,
     },
     /// `+12 −3 in 4` for each line that was asked about; nothing where it is not known.
     Changes {

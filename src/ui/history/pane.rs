@@ -74,8 +74,13 @@ impl Pane {
                 tree.receive(piece);
                 self.look()
             }
-            HistoryResponse::Preview { number, records } => {
-                self.tree.as_mut()?.preview.receive(number, &records);
+            HistoryResponse::Preview {
+                number,
+                records,
+                places,
+            } => {
+                let preview = &mut self.tree.as_mut()?.preview;
+                preview.receive(number, &records, places);
                 None
             }
             HistoryResponse::Changes { number, lines } => {

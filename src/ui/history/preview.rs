@@ -4,6 +4,7 @@ use ratatui::text::Line;
 
 use super::HistoryRequest;
 use crate::core::entry::{Record, Seq};
+use crate::session::EditPlace;
 use crate::ui::transcript::{LayoutContext, Scroll, Transcript};
 
 #[derive(Default)]
@@ -34,9 +35,11 @@ impl Preview {
         })
     }
 
-    pub(super) fn receive(&mut self, number: u64, records: &[Record]) {
+    pub(super) fn receive(&mut self, number: u64, records: &[Record], places: Vec<EditPlace>) {
         if number == self.number {
             self.transcript = Transcript::of(records);
+            self.transcript.ask_last_places(usize::MAX);
+            self.transcript.learn_places(places);
             self.is_known = true;
             self.below = 0;
         }

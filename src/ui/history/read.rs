@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use nucleo_matcher::pattern::{AtomKind, CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
-use super::lines::one_clean_line;
+use super::lines::{clean_title, one_clean_line};
 use super::queue::Queue;
 use super::way::Way;
 use super::{
@@ -20,16 +20,20 @@ use crate::core::text::{clip, count};
 use crate::core::tree::{may_change_files, named};
 use crate::model::Figures;
 use crate::session::{
-    AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, glance, now_ms,
+    AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, edit_places, glance,
+    now_ms,
 };
 use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError};
 use crate::ui::text::clean_line;
+use crate::ui::transcript::Transcript;
 
 const PAGE_ROWS: usize = 200;
 /// The first page is about a screen, so that it is soon there; the next is asked for at once.
 const FIRST_ROWS: usize = 60;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
+/// Of so many edits in it the place in the file is looked for.
+const PLACED_EDITS: usize = 8;
 /// So far before a piece and behind it stands what the files were at its ends.
 const MARK_ENTRIES: u64 = 50;
 /// So far back from the end of a session its last words are looked for.
@@ -207,7 +211,7 @@ impl<'a> Reader<'a> {
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,
             standing: self.ctx.standing(&info, &glance),
-            name: one_clean_line(glance.name(&info)),
+            name: clean_title(glance.name(&info)),
             entries: info.entries,
             bytes: info.bytes,
             cost: match cost {
@@ -260,7 +264,7 @@ impl<'a> Reader<'a> {
         self.store.trace(id, None, ABOUT_ENTRIES, |traced| {
             match &traced.record.entry {
                 said @ Entry::Said { .. } => {
-                    about.by_user = said.typed().map(|text| one_clean_line(&text));
+                    about.by_user = said.typed().map(|text| clean_title(&text));
                     // An older answer is no answer to it, and neither is what was printed.
                     about.by_model = None;
                     about.output = None;
@@ -271,7 +275,7 @@ impl<'a> Reader<'a> {
                         _ => None,
                     });
                     if let Some(words) = words {
-                        about.by_model = Some(one_clean_line(words));
+                        about.by_model = Some(clean_title(words));
                     }
                 }
                 Entry::Finished {
@@ -444,7 +448,13 @@ impl<'a> Reader<'a> {
                 records.push(traced.record);
                 Ok::<(), StoreError>(())
             })?;
-        Ok(HistoryResponse::Preview { number, records })
+        // The end of it is seen first.
+        let edits = Transcript::of(&records).ask_last_places(PLACED_EDITS);
+        Ok(HistoryResponse::Preview {
+            number,
+            records,
+            places: edit_places(Some(&self.store), edits),
+        })
     }
 
     fn rename(&mut self, id: &str, title: &str) -> Result<HistoryResponse, StoreError> {
@@ -477,9 +487,9 @@ impl<'a> Reader<'a> {
     fn dismiss(&mut self, id: &str) -> Result<HistoryResponse, StoreError> {
         let data_dir = &self.ctx.paths.data_dir;
         let word = match crate::session::dismiss(&mut self.store, data_dir, id)? {
-            Dismissal::Done => "dismissed: not offered any more until it is resumed",
-            Dismissal::Already => "it was dismissed already",
-            Dismissal::NotOffered => "nothing is left to do in it: it is not offered anyway",
+            Dismissal::Done => "dismissed: not offered again until it is resumed",
+            Dismissal::Already => "it is already dismissed",
+            Dismissal::NotOffered => "it is finished, so it is not offered anyway",
         };
         Ok(HistoryResponse::Dismissed {
             id: id.to_string(),
@@ -551,7 +561,7 @@ fn branch(found: store::Branch) -> Branch {
 }
 
 fn title(title: Option<&str>) -> String {
-    one_clean_line(title.unwrap_or("untitled"))
+    clean_title(title.unwrap_or("untitled"))
 }
 
 /// Sessions whose title has all the words, or nearly.

@@ -300,7 +300,10 @@ impl Tree {
             from = upto;
         }
         let depth = self.ancestors.len();
-        lay.session(depth, &self.title);
+        // Of one that is no fork the head of the screen has the title.
+        if depth > 0 {
+            lay.session(depth, &self.title);
+        }
         self.lay_points(&mut lay, depth, from..self.points.len(), Seq::MAX);
         self.lines = lay.lines;
     }

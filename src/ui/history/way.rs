@@ -1,9 +1,10 @@
 //! What was done in a session, entry by entry: requests, what each call did, and how it ended.
 
-use super::lines::one_clean_line;
+use super::lines::{clean_title, one_clean_line};
 use super::{Came, What};
 use crate::core::entry::{Block, CallId, Entry, Fact, Outcome, Record, Seq};
-use crate::core::text::one_line;
+use crate::core::marks::without_marks;
+use crate::core::text::{clip, one_line};
 use crate::core::tree::may_change_files;
 use crate::session::describe::{Describer, end_of_turn};
 use crate::tools::{self, Verb};
@@ -13,6 +14,7 @@ const SUBJECT_CHARS: usize = 40;
 
 /// And so much of an answer.
 const ANSWER_WORDS: usize = 40;
+const ANSWER_BYTES: usize = 4_096;
 
 #[derive(Default)]
 pub(super) struct Way {
@@ -44,9 +46,7 @@ impl Way {
     pub(super) fn add(&mut self, record: &Record) {
         self.last = Some((record.seq, record.at_ms));
         let what = match &record.entry {
-            said @ Entry::Said { .. } => {
-                What::Said(one_clean_line(&said.typed().unwrap_or_default()))
-            }
+            said @ Entry::Said { .. } => What::Said(clean_title(&said.typed().unwrap_or_default())),
             Entry::Replied { blocks, .. } => {
                 self.open = open(record.seq, blocks);
                 match end_of_turn(&record.entry) {
@@ -198,7 +198,12 @@ fn answer(blocks: &[Block]) -> String {
     words.map_or("answered".to_string(), |words| {
         // Tables and code say nothing on one line.
         let paragraph = words.split("\n\n").next().unwrap_or_default();
-        let words: Vec<&str> = paragraph.split_whitespace().take(ANSWER_WORDS).collect();
-        format!("answered: {}", one_clean_line(&words.join(" ")))
+        let plain = without_marks(&clip(paragraph, ANSWER_BYTES));
+        let plain: Vec<&str> = plain.split_whitespace().take(ANSWER_WORDS).collect();
+        let said = match plain.is_empty() {
+            true => clean_title(words),
+            false => one_clean_line(&plain.join(" ")),
+        };
+        format!("answered: {said}")
     })
 }

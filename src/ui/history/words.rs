@@ -2,22 +2,6 @@
 
 use crate::session::{Ending, Standing, ago};
 
-/// `1.2 MB`, with three figures at most.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    if bytes < 1_000 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1_000.0;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1_000.0;
-        unit += 1;
-    }
-    let decimals = usize::from(value < 9.95);
-    format!("{value:.decimals$} {}", UNITS[unit])
-}
-
 /// `12k tok`
 pub(super) fn tokens(count: u64) -> String {
     match count {
@@ -62,12 +46,6 @@ mod tests {
 
     #[test]
     fn figures_are_short() {
-        let sizes = [0, 999, 1_000, 9_949, 9_950, 999_499, 999_500, 12_345_678];
-        let shown: Vec<String> = sizes.into_iter().map(size).collect();
-        let want = [
-            "0 B", "999 B", "1.0 kB", "9.9 kB", "10 kB", "999 kB", "1.0 MB", "12 MB",
-        ];
-        assert_eq!(shown, want);
         assert_eq!(tokens(999_499), "999k tok");
         assert_eq!(tokens(1_000_000), "1.0M tok");
         assert_eq!(dollars(0.0), "~$0.01");

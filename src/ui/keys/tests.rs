@@ -179,7 +179,7 @@ fn the_help_sheet_spells_the_keys() {
     assert_eq!(keys_of("history: every session"), "F2, Ctrl+X h");
     assert_eq!(keys_of("next permission mode"), "Shift+Tab");
     assert_eq!(
-        keys_of("go back to before a message (nothing typed)"),
+        keys_of("rewind to before a message (nothing typed)"),
         "Esc Esc"
     );
     assert_eq!(keys_of("scroll up"), "Shift+↑");

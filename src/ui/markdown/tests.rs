@@ -109,6 +109,19 @@ fn lists_are_indented() {
 }
 
 #[test]
+fn code_stands_apart_from_the_list_that_it_is_in_or_behind() {
+    check("- a\n  ```\n  x\n  ```\n- b", 80, "• a\n\n    x\n\n• b\n");
+    check(
+        "1. a\n   - b\n   ```\n   x\n   ```",
+        80,
+        "1. a\n   ◦ b\n\n     x\n",
+    );
+    check("- a\n- b\n```\nx\n```\n- c", 80, "• a\n• b\n\n  x\n\n• c\n");
+    check("- a\n\n```\nx\n```", 80, "• a\n\n  x\n");
+    check("- a\n  |b|\n  |-|\n  |c|", 80, "• a\n\n  *b*\n  ─\n  c\n");
+}
+
+#[test]
 fn quotes_have_a_bar() {
     check("> a\n>\n> > b\n\nc", 80, "▎ a\n▎ \n▎ ▎ b\n\nc\n");
     check("> one two", 7, "▎ one\n▎ two\n");

@@ -158,6 +158,7 @@ impl<'a> Writer<'a> {
                 self.styles.push(self.style().patch(self.theme.dim));
             }
             Tag::CodeBlock(kind) => {
+                self.stand_apart();
                 self.open_block();
                 let info = match kind {
                     CodeBlockKind::Fenced(info) => info.to_string(),
@@ -167,6 +168,7 @@ impl<'a> Writer<'a> {
                 self.verbatim = Some(Verbatim::Code { info, text });
             }
             Tag::HtmlBlock => {
+                self.stand_apart();
                 self.open_block();
                 self.verbatim = Some(Verbatim::Html(String::new()));
             }
@@ -176,6 +178,7 @@ impl<'a> Writer<'a> {
             }
             Tag::Item => self.start_item(),
             Tag::Table(alignments) => {
+                self.stand_apart();
                 self.open_block();
                 let rows = Vec::new();
                 self.table = Some(Table { alignments, rows });
@@ -375,6 +378,15 @@ impl<'a> Writer<'a> {
             let lines = wrap(&[], self.columns, &spans, &[], Break::Words);
             self.lines.extend(lines);
         }
+    }
+
+    /// In an item of a list too, whose other lines stand close: the text before ends here.
+    fn stand_apart(&mut self) {
+        self.flush();
+        self.gap |= matches!(
+            self.containers.last(),
+            Some(Container::Item { shown: true, .. })
+        );
     }
 
     fn close_block(&mut self) {

@@ -12,7 +12,7 @@ use crate::tools::{self, Body, Shown};
 use crate::ui::app::{App, Overlay};
 use crate::ui::changes::{FileChange, Side};
 use crate::ui::commands::COMMANDS;
-use crate::ui::overlay::{Approval, Extent, FirstRun, Picker, Row};
+use crate::ui::overlay::{Approval, Card, Extent, FirstRun, Picker, Row};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::change_lines;
 
@@ -53,20 +53,27 @@ impl Printer {
         }
         if matches!(app.overlay, Overlay::Rewind(_)) {
             app.overlay = Overlay::None;
-            app.hint =
-                Some("files go back on the screen, or with rewake rewind ID ENTRY --files".into());
+            app.hint = Some(
+                "files can be rewound on the screen, or with rewake rewind ID ENTRY --files".into(),
+            );
         }
         if matches!(app.overlay, Overlay::History(_) | Overlay::Search { .. }) {
             app.overlay = Overlay::None;
-            app.hint =
-                Some("that is for the screen; /resume lists the sessions of this folder".into());
+            app.hint = Some(
+                "that works only on the screen; /resume lists the sessions of this folder".into(),
+            );
         }
-        let overlay = overlay(&app.overlay);
+        let text = overlay(&app.overlay);
+        let overlay = match &app.overlay {
+            // The ages of the offers move: that is nothing new.
+            Overlay::Card(card) => Some(offered(card)),
+            _ => text.clone(),
+        };
         // All of it is printed.
         app.page.end_seen |= matches!(app.overlay, Overlay::Trust(_) | Overlay::Confirm { .. });
         if overlay != self.overlay {
-            if let Some(text) = &overlay {
-                self.line(text);
+            if let Some(text) = text {
+                self.line(&text);
             }
             self.overlay = overlay;
         }
@@ -89,10 +96,10 @@ impl Printer {
 
     fn help(&mut self) {
         self.line(
-            "A line is said; while it works, it is queued. !COMMAND runs a command of yours.",
+            "Type a line to send it; while it works, the line is queued. !COMMAND runs a shell command.",
         );
-        self.line("A line that ends with a backslash goes on in the next one.");
-        self.line("Ctrl+C stops what runs; twice, or Ctrl+D, leaves.");
+        self.line("A backslash at the end of a line continues the message in the next line.");
+        self.line("Ctrl+C stops the work; twice, or Ctrl+D, quits.");
         for entry in COMMANDS {
             let gap = if entry.argument.is_empty() { "" } else { " " };
             self.line(&format!(
@@ -112,10 +119,9 @@ impl Printer {
             let Some(details) = details(offer) else {
                 continue;
             };
-            let text = format!("Offer {}: {details}", place + 1);
-            if !self.details.contains(&text) {
-                self.line(&text);
-                self.details.push(text);
+            if !self.details.contains(&offer.info.id) {
+                self.line(&format!("Offer {}: {details}", place + 1));
+                self.details.push(offer.info.id.clone());
             }
         }
     }
@@ -184,9 +190,12 @@ fn question(asked: &Approval, theme: &Theme) -> String {
             answers.push(format!("{letter} yes, and {rule} {words}"));
         }
     }
-    answers.push("n no, with words behind it as the reason".to_string());
+    answers.push("n no; a reason may follow".to_string());
     lines.push(format!("Answer with a line: {}", answers.join("; ")));
-    lines.push("Ctrl+C stops the turn: nothing of this runs. Other words are queued.".to_string());
+    lines.push(
+        "Ctrl+C stops the turn, and nothing of this runs. Any other line is queued as a message."
+            .to_string(),
+    );
     lines.join("\n")
 }
 
@@ -243,7 +252,7 @@ fn overlay(overlay: &Overlay) -> Option<String> {
             if !said.is_empty() {
                 lines.push(about(said));
             }
-            lines.push("Answer with a line: y goes on; n does not".into());
+            lines.push("Answer with a line: y continues; n does not".into());
             Some(lines.join("\n"))
         }
         Overlay::None
@@ -262,22 +271,37 @@ fn about(said: &[String]) -> String {
     lines.join("\n")
 }
 
+/// Which sessions are offered, and which of them another process has.
+fn offered(card: &Card) -> String {
+    let offers = card
+        .offers
+        .iter()
+        .map(|offer| format!("{} {:?}", offer.info.id, offer.held_by));
+    offers.collect::<Vec<_>>().join("\n")
+}
+
 fn card_text(offers: &[Offer]) -> String {
-    let mut lines =
-        vec!["Question: unfinished work of this folder. Which is to be resumed?".to_string()];
+    let mut lines = vec![
+        "Question: unfinished work of this folder. Which session do you want to resume?"
+            .to_string(),
+    ];
     for (place, offer) in offers.iter().enumerate() {
         let title = offer.info.title.as_deref().unwrap_or("untitled");
-        let title = crate::core::text::one_line(title, 200);
+        let title = crate::core::marks::title_line(title, 200);
         let age = ago(crate::session::now_ms() - offer.info.updated_ms);
         let held = match offer.held_by {
-            Some(pid) => format!(", open in process {pid}: w looks on, t takes it over"),
+            Some(pid) => {
+                let n = place + 1;
+                format!(", open in process {pid}: w{n} watches it, t{n} takes it over")
+            }
             None => String::new(),
         };
         lines.push(format!("  {}. {title} ({age} ago{held})", place + 1));
     }
     lines.push(
-        "Answer with a line: a number resumes, f and a number forks, n begins something new, q leaves; \
-         an empty line resumes the first"
+        "Answer with a line: a number resumes that session, f1 continues in a fork of it, x1 dismisses \
+         it (it is not offered again), n starts a new session, q quits; an empty line resumes the first. \
+         Anything longer is a message: it is kept, and sent to the session that you choose"
             .to_string(),
     );
     lines.join("\n")
@@ -289,7 +313,12 @@ fn details(offer: &Offer) -> Option<String> {
         Some(failure) => format!("{}: {failure}", details.how),
         None => details.how.clone(),
     }];
-    parts.extend(details.doing.iter().map(|doing| format!("was at: {doing}")));
+    parts.extend(
+        details
+            .doing
+            .iter()
+            .map(|doing| format!("it was doing: {doing}")),
+    );
     parts.extend(details.plan_step.iter().map(|step| format!("plan: {step}")));
     parts.extend(details.typed.iter().map(|typed| format!("typed: {typed}")));
     for run in &details.running {
@@ -310,7 +339,8 @@ fn details(offer: &Offer) -> Option<String> {
 }
 
 fn first_run(first: &FirstRun) -> String {
-    let mut lines = vec!["Question: rewake has no model yet. What is to be used?".to_string()];
+    let mut lines =
+        vec!["Question: rewake has no model yet. Which one do you want to use?".to_string()];
     if !first.why.is_empty() {
         lines.push(format!("  {}", first.why));
     }
@@ -324,7 +354,7 @@ fn first_run(first: &FirstRun) -> String {
         };
         lines.push(format!("  {}. {text}", place + 1));
     }
-    lines.push("Answer with a number, or q to leave".to_string());
+    lines.push("Answer with a number, or q to quit".to_string());
     lines.join("\n")
 }
 

@@ -75,7 +75,8 @@ pub(super) fn call_over(call: &Call) -> String {
         took.unwrap_or_default()
     );
     // The head says these already, and the end of the turn who stopped it.
-    let is_said = |line: &&str| !exit_line(line, code) && *line != "[interrupted: stopped]";
+    let is_said =
+        |line: &&str| !exit_line(line, code) && !line.starts_with("[interrupted: stopped");
     let output = outcome.to_model_text().0;
     let output: Vec<&str> = output.lines().filter(is_said).collect();
     let output = last_lines(&output.join("\n"));

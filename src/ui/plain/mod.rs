@@ -19,6 +19,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::app::{App, Overlay, Phase};
 use super::transcript::{Block, Kind, Status};
+use crate::core::marks::title_line;
 use crate::core::next::Why;
 use crate::core::text::{count, one_line};
 use crate::core::visible::visible;
@@ -51,6 +52,7 @@ pub(crate) struct Printer {
     /// What asks, as it was printed.
     asked: Option<u64>,
     overlay: Option<String>,
+    /// The offered sessions of which the details were printed.
     details: Vec<String>,
     phase: Option<Phase>,
     progress_at: Option<Instant>,
@@ -118,21 +120,28 @@ impl Printer {
             if let Some(id) = &app.id {
                 let title = app.now.title.as_deref().unwrap_or("new");
                 let id = crate::session::short_id(id);
-                self.line(&format!("Session {id}: {}", one_line(title, 200)));
+                self.line(&format!("Session {id}: {}", title_line(title, 200)));
             }
             if blocks.len() > RECENT {
                 self.printed = blocks.len() - RECENT;
                 self.line("Note: what was said before is not printed; rewake show prints all");
             }
         }
-        for (place, block) in blocks.iter().enumerate().skip(self.printed) {
-            self.block(place, block);
-        }
-        self.printed = blocks.len();
+        // What became of the calls that were begun comes before what came after them.
         for (place, was_begun) in std::mem::take(&mut self.calls) {
             if let Some(Kind::Call(call)) = blocks.get(place).map(|block| &block.kind) {
                 self.call(place, call, was_begun);
             }
+        }
+        let is_working = matches!(app.phase, Phase::Working { .. });
+        for (place, block) in blocks.iter().enumerate().skip(self.printed) {
+            // A stop is recorded before the end of the call that it ends; here it comes behind it.
+            let is_end = matches!(block.kind, Kind::TurnEnd(_));
+            if is_end && is_working && !self.calls.is_empty() {
+                break;
+            }
+            self.block(place, block);
+            self.printed = place + 1;
         }
     }
 
@@ -247,7 +256,7 @@ impl Printer {
             let words = one_line(&words, 200);
             self.says(
                 "Note",
-                &format!("these words wait, an empty line sends them: {words}"),
+                &format!("not sent yet, an empty line sends it: {words}"),
             );
         }
     }
@@ -267,13 +276,13 @@ impl Printer {
                     waiting => format!(" ({} queued)", count(waiting, "message")),
                 };
                 self.line(&format!(
-                    "Ready: an empty line goes on{queued}, or say something else"
+                    "Ready: an empty line continues{queued}, or type a message"
                 ));
             }
             Phase::Resting(_) => self.line("Ready: say what is to be done"),
-            Phase::Working { .. } if !was_working => self.line("Working"),
-            Phase::Watching => self.line("Another process works in this session: looking on"),
-            Phase::Ended => self.line("The session has ended"),
+            Phase::Working { .. } if !was_working => self.line("Working: Ctrl+C stops"),
+            Phase::Watching => self.line("Watching: another process works in this session"),
+            Phase::Ended => self.line("Note: the session has ended"),
             Phase::Starting | Phase::Nothing | Phase::Opening | Phase::Working { .. } => {}
         }
         self.phase = Some(app.phase);

@@ -13,15 +13,22 @@ use crate::session::{PathBecomes, RewindRow, RewindSection};
 use crate::ui::text::{clean_line, clip, clip_middle, width};
 use crate::ui::theme::Theme;
 
-/// The keys, those that matter most first: a narrow screen has room for few.
-const KEYS: [&str; 6] = [
-    "y sets back",
-    "Esc nothing",
-    "t as it was",
-    "k stays",
-    "e exact",
-    "Enter diff",
-];
+/// The keys that do something in this list, those that matter most first: a narrow screen has room
+/// for few.
+fn keys(pane: &RewindPane) -> Vec<&'static str> {
+    let mut keys = Vec::new();
+    if pane.does_something() {
+        keys.push(match pane.what {
+            RewindWhat::Both => "y rewind",
+            RewindWhat::Files | RewindWhat::Redo => "y restore",
+        });
+    }
+    keys.push("Esc cancel");
+    if pane.has_rows() {
+        keys.extend(["t restore this", "k keep", "e exact", "Enter diff"]);
+    }
+    keys
+}
 
 /// Draws the pane over the whole area.
 /// `before`: what stands before the keys until they are heard, when they are dim.
@@ -79,10 +86,10 @@ fn head(pane: &RewindPane, columns: usize, theme: &Theme) -> Vec<Line<'static>> 
 fn foot(pane: &RewindPane, columns: usize, theme: &Theme, before: Option<&str>) -> Line<'static> {
     let keys = match (&pane.diff, &pane.shown) {
         (Some(_), _) => "↑↓ PgDn scroll · Esc list".to_string(),
-        (None, None) => "Esc nothing".to_string(),
+        (None, None) => "Esc cancel".to_string(),
         (None, Some(_)) => {
             let mut keys = before.unwrap_or_default().to_string();
-            for (at, key) in KEYS.iter().enumerate() {
+            for (at, key) in self::keys(pane).into_iter().enumerate() {
                 let gap = if at == 0 { "" } else { " · " };
                 if width(&keys) + width(gap) + width(key) <= columns {
                     keys.push_str(gap);

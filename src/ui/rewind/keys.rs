@@ -62,6 +62,10 @@ impl RewindPane {
 
     /// It is done, if the files still are what was seen.
     fn confirmed(&mut self) -> RewindDid {
+        if !self.does_something() {
+            self.note = Some("there is nothing to restore".to_string());
+            return RewindDid::Nothing;
+        }
         let Some(shown) = self.shown.take() else {
             return RewindDid::Nothing;
         };

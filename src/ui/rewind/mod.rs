@@ -257,6 +257,26 @@ impl RewindPane {
         self.top = self.top.min(self.at).max((end + 1).saturating_sub(rows));
     }
 
+    fn has_rows(&self) -> bool {
+        self.preview()
+            .is_some_and(|preview| !preview.rows.is_empty())
+    }
+
+    /// A yes changes a file, makes a copy, or leads back to the session that this is a copy of.
+    fn does_something(&self) -> bool {
+        let sums = self.sums();
+        let leads_back = self
+            .shown
+            .as_ref()
+            .is_some_and(|shown| shown.rewinding.copy_of.is_some());
+        sums.written + sums.removed > 0
+            || match self.what {
+                RewindWhat::Files => false,
+                RewindWhat::Both => true,
+                RewindWhat::Redo => leads_back,
+            }
+    }
+
     fn take(&mut self) {
         let Some(row) = self.row().cloned() else {
             return;

@@ -7,8 +7,8 @@ use ratatui::text::Line;
 use crate::core::entry::{Outcome, Plan, Seq};
 use crate::core::text::{count, in_one_line};
 use crate::core::tool::ToolCall;
-use crate::session::ChangedFiles;
 use crate::session::describe::Tone;
+use crate::session::{ChangedFiles, PlacedEdit};
 use crate::tools::{self, Body, Shown, ShownResult, Verb};
 
 /// A part of the conversation with its lines, which are made when they are first shown.
@@ -118,6 +118,19 @@ pub struct Call {
     /// The entries that it began and ended with, if it may have changed files.
     pub(super) span: (Option<Seq>, Option<Seq>),
     pub(super) changes: Changes,
+    /// Of the file before and after an edit, as the call was begun with them.
+    pub(super) hashes: Option<(String, String)>,
+    pub(super) place: PlaceOfEdit,
+}
+
+/// Where in its file an edit was made.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum PlaceOfEdit {
+    #[default]
+    NotAsked,
+    Asked,
+    NotKnown,
+    Known(PlacedEdit),
 }
 
 /// What a call changed in the workspace's files.

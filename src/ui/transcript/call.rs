@@ -9,14 +9,14 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::block::{Call, Changes, Exit, Status};
+use super::block::{Call, Changes, Exit, PlaceOfEdit, Status};
 use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::cut::lines_behind;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
 use crate::session::{ChangedFiles, clock};
 use crate::tools::bash::{Printed, printed_of};
-use crate::tools::{Body, Shown, ShownResult, Verb, hits};
+use crate::tools::{self, Body, Shown, ShownResult, Verb, hits};
 use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
@@ -28,6 +28,8 @@ const ARGUMENT_AT: usize = 2 + VERB_COLUMNS + 1;
 /// What it is about has so many columns at least, the gap behind it included.
 const LEAST_SUBJECT: usize = 14;
 /// With fewer columns a verb takes only as many as it has.
+const WITH_COLUMNS: u16 = 44;
+/// With fewer, what is said of a background command is short.
 const WIDE: u16 = 60;
 
 /// Of an output, folded: its last lines.
@@ -106,7 +108,10 @@ fn changed_files(
 
 /// What stands before the lines that belong to a call.
 fn before(layout: &LayoutContext<'_>) -> String {
-    let columns = if layout.width >= WIDE { ARGUMENT_AT } else { 4 };
+    let columns = match layout.width >= WITH_COLUMNS {
+        true => ARGUMENT_AT,
+        false => 4,
+    };
     " ".repeat(columns)
 }
 
@@ -119,7 +124,7 @@ pub(super) fn head_line(
     layout: &LayoutContext<'_>,
 ) -> Line<'static> {
     let theme = layout.theme;
-    let columns = match layout.width >= WIDE {
+    let columns = match layout.width >= WITH_COLUMNS {
         true => VERB_COLUMNS,
         false => text::width(verb),
     };
@@ -294,7 +299,26 @@ fn changed(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Option<di
     let inside = layout.edge().saturating_sub(before(layout).len()).max(1);
     let max = if unfolded { MAX_LINES } else { FOLDED_DIFF };
     let inside = u16::try_from(inside).unwrap_or(u16::MAX);
-    change(&call.shown, &shape(inside, Some(max), layout.theme))
+    let shape = shape(inside, Some(max), layout.theme);
+    let mut changed = match &call.place {
+        PlaceOfEdit::Known(place) => diff::part(place.first, &place.before, &place.after, &shape),
+        _ => change(&call.shown, &shape)?,
+    };
+    if let Some((added, removed)) = counted(call) {
+        (changed.added, changed.removed) = (added, removed);
+    }
+    Some(changed)
+}
+
+/// The lines that the call itself says it added and took away.
+fn counted(call: &Call) -> Option<(usize, usize)> {
+    match &call.status {
+        Status::Over {
+            outcome: Outcome::Done { output },
+            ..
+        } => tools::line_counts(&output.text),
+        _ => None,
+    }
 }
 
 fn shape(width: u16, max_lines: Option<usize>, theme: &Theme) -> diff::Shape<'_> {
@@ -314,9 +338,11 @@ fn change(shown: &Shown, shape: &diff::Shape<'_>) -> Option<diff::Changed> {
 }
 
 /// How many lines a call adds and takes away.
-pub(super) fn counts(shown: &Shown, theme: &Theme) -> (usize, usize) {
-    let changed = change(shown, &shape(40, Some(0), theme));
-    changed.map_or((0, 0), |changed| (changed.added, changed.removed))
+pub(super) fn counts(call: &Call, theme: &Theme) -> (usize, usize) {
+    counted(call).unwrap_or_else(|| {
+        let changed = change(&call.shown, &shape(40, Some(0), theme));
+        changed.map_or((0, 0), |changed| (changed.added, changed.removed))
+    })
 }
 
 /// What a person is asked about: all of it, with the file above or without.

@@ -6,6 +6,7 @@
 mod block;
 mod call;
 mod changes;
+mod edits;
 mod lay;
 mod paragraph;
 mod scroll;
@@ -227,6 +228,7 @@ impl Transcript {
         let described = self.describer.describe(record);
         self.add((record.seq, record.at_ms), described);
         self.note_span(record);
+        self.note_hashes(record);
         self.end_turn(record);
     }
 
@@ -345,6 +347,8 @@ impl Transcript {
                         plan: None,
                         span: (None, None),
                         changes: block::Changes::NotAsked,
+                        hashes: None,
+                        place: block::PlaceOfEdit::NotAsked,
                     };
                     self.push(at, Kind::Call(Box::new(call)));
                 }
@@ -440,7 +444,7 @@ impl Transcript {
             exit,
         };
         if matches!(fact, Some(Fact::Wrote { .. })) {
-            let counts = call::counts(&call.shown, &Theme::default());
+            let counts = call::counts(call, &Theme::default());
             let path = call.subject().to_string();
             if let Some(turn) = &mut self.turn {
                 turn.changed(&path, counts);
@@ -514,7 +518,7 @@ impl Transcript {
                 call.status = Status::Over {
                     outcome: Outcome::Interrupted {
                         output: Output::default(),
-                        why: "it goes on in the session that this one was forked from".into(),
+                        why: "it continues in the session that this one was forked from".into(),
                     },
                     took_ms: None,
                     exit: Exit::None,

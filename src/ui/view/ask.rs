@@ -18,6 +18,7 @@ use crate::core::visible::{self, figure};
 use crate::tools::Body;
 use crate::ui::app::{App, Readiness};
 use crate::ui::diff::{self, Shape};
+use crate::ui::highlight::Highlighter;
 use crate::ui::overlay::{Approval, Choice, Extent, Laid, Layout};
 use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
@@ -103,7 +104,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
     let shown: Vec<Line<'static>> = match layout.framed {
         false => body.into_iter().chain(pinned).collect(),
         true => {
-            let title = Line::styled(title(asked, room), theme.text);
+            let title = Line::styled(title(asked, room, Some(asked.extent)), theme.text);
             let before = before_diff(asked, area.width);
             let body = body.into_iter().map(|line| match before {
                 0 => line,
@@ -150,8 +151,8 @@ fn inside(columns: u16) -> usize {
 }
 
 /// `Run this? · 1 of 3 · 3 commands · 64 lines`
-fn title(asked: &Approval, room: usize) -> String {
-    let parts = parts(asked);
+fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
+    let parts = parts(asked, extent);
     let parts: String = parts.iter().map(|part| format!(" · {part}")).collect();
     let long = match &asked.shown.body {
         Body::Edits { path, .. } => format!("Change {}?", counted(path)),
@@ -178,7 +179,7 @@ fn counted(path: &str) -> String {
 }
 
 /// How much is asked about.
-fn parts(asked: &Approval) -> Vec<String> {
+fn parts(asked: &Approval, extent: Option<Extent>) -> Vec<String> {
     let many = |n: usize, what: &str| (n > 1).then(|| format!("{} {what}", figure(n)));
     let mut parts = Vec::new();
     let (place, of) = asked.place;
@@ -194,8 +195,8 @@ fn parts(asked: &Approval) -> Vec<String> {
         Body::Edits { edits, .. } => parts.extend(many(edits.len(), "edits")),
         Body::Subject | Body::Plan(_) | Body::File { .. } => {}
     }
-    if asked.extent.overflows() {
-        parts.push(format!("{} lines", figure(asked.extent.lines)));
+    if let Some(extent) = extent.filter(|extent| extent.overflows()) {
+        parts.push(format!("{} lines", figure(extent.lines)));
     }
     parts
 }
@@ -203,6 +204,7 @@ fn parts(asked: &Approval) -> Vec<String> {
 /// What is scrolled, made once for each look.
 fn lay(app: &mut App, columns: u16, layout: &Layout) {
     let (generation, theme) = (app.generation, app.theme.clone());
+    let highlighter = &mut app.code;
     let Some(asked) = &mut app.asked else {
         return;
     };
@@ -220,7 +222,8 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
     let room = usize::from(width);
     let mut lines = Vec::new();
     if whole {
-        lines.extend(words(&title(asked, room), theme.text, room));
+        // How many lines there are is known when they are laid: the keys say it.
+        lines.extend(words(&title(asked, room, None), theme.text, room));
         lines.extend(words(&asked.because, theme.dim, room));
         lines.extend(access_line(asked, room, &theme));
     }
@@ -237,6 +240,7 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
         width,
         whole || !names_file(asked, room),
         &theme,
+        highlighter,
     ));
     if !whole && why(asked, room, &theme).len() > MAX_WHY_ROWS {
         lines.extend(why(asked, room, &theme));
@@ -264,7 +268,7 @@ fn names_file(asked: &Approval, room: usize) -> bool {
     let (Body::Edits { path, .. } | Body::File { path, .. }) = &asked.shown.body else {
         return false;
     };
-    title(asked, room).contains(&counted(path))
+    title(asked, room, Some(asked.extent)).contains(&counted(path))
 }
 
 /// The command, or the diff of the change: with the file above, unless the question names it.
@@ -273,14 +277,15 @@ fn asked_lines(
     columns: u16,
     with_head: bool,
     theme: &Theme,
+    highlighter: &mut Highlighter,
 ) -> Vec<Line<'static>> {
-    let about = match &asked.shown.body {
-        Body::Command { line, .. } => line,
+    let room = usize::from(columns);
+    let mut lines = match &asked.shown.body {
+        Body::Command { line, .. } => command(line, room, theme, highlighter),
         // The diff names the file.
-        Body::Edits { .. } | Body::File { .. } => "",
-        Body::Subject | Body::Plan(_) => asked.call.subject(),
+        Body::Edits { .. } | Body::File { .. } => Vec::new(),
+        Body::Subject | Body::Plan(_) => code(asked.call.subject(), theme.text, room),
     };
-    let mut lines = code(about, theme.text, usize::from(columns));
     // Where the file is known, the change has its numbers and the lines around it.
     let changes = match &asked.edit {
         Some((before, after)) if !with_head => {
@@ -289,16 +294,36 @@ fn asked_lines(
                 max_lines: None,
                 theme,
             };
-            let mut lines = diff::file(Some(before), after, &shape).lines;
-            // The numbers say that something is before the first line.
-            let is_gap = |line: &Line<'_>| line.to_string().trim() == "⋯";
-            lines.drain(..usize::from(lines.first().is_some_and(is_gap)));
-            lines
+            diff::file(Some(before), after, &shape).lines
         }
         _ => change_lines(&asked.shown, columns, with_head, theme),
     };
     lines.extend(changes);
     lines
+}
+
+/// A command in the colours of the shell's language, as code has everywhere: it must be read here.
+/// Nothing of it is quieter than the rest: what a grammar takes for a comment may be run.
+fn command(
+    text: &str,
+    room: usize,
+    theme: &Theme,
+    highlighter: &mut Highlighter,
+) -> Vec<Line<'static>> {
+    let colours = Theme {
+        syntax_comment: theme.text,
+        ..theme.clone()
+    };
+    let shown = visible::command(text);
+    let coloured = highlighter.lines(&clean(&shown), 0, "bash", &colours);
+    let lines = coloured.lines.into_iter().flat_map(|parts| {
+        let spans: Vec<Span<'static>> = parts
+            .into_iter()
+            .map(|(style, text)| Span::styled(text, theme.text.patch(style)))
+            .collect();
+        wrap(&spans, room, &[], &[], Break::Anywhere)
+    });
+    lines.collect()
 }
 
 fn code(text: &str, style: ratatui::style::Style, room: usize) -> Vec<Line<'static>> {
@@ -364,7 +389,7 @@ fn pinned(
         lines.splice(..0, access);
         lines.push(Line::styled(
             clip(
-                "say why not; the model is told (Enter denies, Esc goes back)",
+                "type a reason for the model (Enter denies, Esc goes back)",
                 room,
             ),
             theme.dim,
@@ -497,10 +522,7 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
             let short = format!("scroll to the end first: {below} ↓ PgDn");
             return fitting(&[&long, &short, "to the end first: ↓"], room);
         }
-        (Readiness::Quiet, true) => &[
-            "answers count when no key was pressed for a moment",
-            "a moment …",
-        ],
+        (Readiness::Quiet, true) => &["wait a moment before you answer", "a moment …"],
         (Readiness::Armed, true) if asked.extent.overflows() => &[
             "Enter chooses · ← → · ↑ ↓ scroll · Esc stops the model",
             "Enter chooses · ↑ ↓ scroll",

@@ -1,5 +1,6 @@
 //! The card that offers unfinished work.
 
+use crate::core::marks::title_line;
 use crate::core::text::count;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -17,6 +18,8 @@ use crate::ui::transcript::spinner;
 
 /// The names of what is told of an offer have so many columns.
 const NAME_COLUMNS: usize = 10;
+/// Of a title so much is looked at.
+const TITLE_CHARS: usize = 200;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Card(card) = &app.overlay else {
@@ -133,9 +136,8 @@ fn offer_lines(
     // A name that was given says more than the last message.
     let request = details.and_then(|details| details.request.as_deref());
     let title = offer.info.title.as_deref().or(request);
-    let shown = title.unwrap_or("untitled");
-    let title = shown;
-    let title = clip(&clean_line(title), columns.saturating_sub(2));
+    let shown = title_line(title.unwrap_or("untitled"), TITLE_CHARS);
+    let title = clip(&clean_line(&shown), columns.saturating_sub(2));
     let mut lines = vec![Line::from(vec![
         Span::styled(mark, theme.accent),
         Span::styled(title, theme.text),
@@ -166,7 +168,7 @@ fn offer_lines(
     lines.extend(wrap(&facts, columns, &before, &before, Break::Words));
     if let Some(details) = details {
         lines.extend(
-            detail_lines(details, shown, since_look, columns, theme)
+            detail_lines(details, &shown, since_look, columns, theme)
                 .into_iter()
                 .map(|mut line| {
                     line.spans.insert(0, Span::raw(indent));
@@ -256,7 +258,7 @@ fn detail_lines(
         .as_ref()
         .filter(|_| details.running.is_empty())
     {
-        tell(blank, "was at", doing, text);
+        tell(blank, "doing", doing, text);
     }
     if let Some(step) = &details.plan_step {
         let name = match details.plan_at {
@@ -272,7 +274,7 @@ fn detail_lines(
         tell(blank, "kept", &details.recovered.join(", "), dim);
     }
     for doubt in &details.in_doubt {
-        let words = format!("{doubt}; it is looked at, not repeated");
+        let words = format!("{doubt}; it will be checked, not repeated");
         tell(("?", theme.warn), "in doubt", &words, text);
     }
     lines

@@ -340,14 +340,14 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
 fn files_work(app: &App) -> String {
     match app.files_work {
         Some(FilesWork::SettingBack { done, all }) if done > 0 => {
-            format!("files are being set back, {done} of {all} · this is not stopped")
+            format!("restoring files, {done} of {all} · this cannot be stopped")
         }
         Some(FilesWork::SettingBack { all, .. }) => {
             let files = count(all, "file");
-            format!("{files} being laid out, to be set back · this is not stopped")
+            format!("preparing to restore {files} · this cannot be stopped")
         }
         Some(FilesWork::Looking { seen }) => format!(
-            "looking at the files first, {} seen · Ctrl+X w waits for it · Esc stops",
+            "taking a snapshot first, {} seen · Ctrl+X w waits for it · Esc stops",
             count(seen, "file")
         ),
         None => String::new(),
@@ -357,7 +357,7 @@ fn files_work(app: &App) -> String {
 fn activity(app: &App, columns: usize) -> Line<'static> {
     let theme = &app.theme;
     if app.is_leaving() {
-        let text = "leaving: what was done last is being saved · Ctrl+C leaves without it";
+        let text = "quitting: saving the last changes · Ctrl+C quits without waiting";
         return Line::styled(clip(text, columns), theme.warn);
     }
     if let Overlay::Search(search) = &app.overlay {
@@ -388,8 +388,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         // Why words were not taken must be seen whole.
         Phase::Watching if !hint.is_empty() => (String::new(), theme.warn),
         Phase::Watching => {
-            let what =
-                "another process works here · Enter sends it your words · /fork goes your own way";
+            let what = "another process uses this session · Enter sends it your words · /fork makes a copy for you";
             (what.to_string(), theme.warn)
         }
         Phase::Resting(why) if app.goes_on() => {
@@ -398,7 +397,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
                 Why::Paused | Why::Limit => "paused",
                 Why::Idle | Why::Turns | Why::Nonsense | Why::Unfit | Why::Asked => "waiting",
             };
-            let text = format!("{what} · Enter goes on, or say something");
+            let text = format!("{what} · Enter continues, or type a message");
             (text, theme.text)
         }
         Phase::Resting(_) | Phase::Nothing => (String::new(), theme.dim),

@@ -1,5 +1,6 @@
 //! Whether the files of a folder can be looked after at all, judged before anything is read.
 
+use crate::core::text::size_text;
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ pub fn nearly_full(folder: &Path) -> Option<String> {
         f_bavail.saturating_mul(f_frsize),
         f_blocks.saturating_mul(f_frsize),
     );
-    is_low(free, all).then(|| format!("the disk is nearly full ({} MiB free)", free >> 20))
+    is_low(free, all).then(|| format!("the disk is nearly full ({} free)", size_text(free)))
 }
 
 fn is_low(free: u64, all: u64) -> bool {

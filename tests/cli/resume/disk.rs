@@ -85,7 +85,7 @@ fn a_result_that_cannot_be_recorded_is_not_lost() {
     disk.fill();
     scene.go();
     let run = live.wait(LIMIT);
-    assert_has(&run.stderr, &["to go on: rewake -p -r"]);
+    assert_has(&run.stderr, &["to continue: rewake -p -r"]);
     assert_stopped(run);
     // Still full: it stops again, in the same way.
     assert_stopped(scene.go_on());

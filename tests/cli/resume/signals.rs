@@ -14,7 +14,7 @@ fn who_is_asked_to_leave_leaves_the_command_running() {
         let run = first.wait(LIMIT).expect(code);
         assert_has(
             &run.stderr,
-            &["what runs goes on", "to go on: rewake -p -c"],
+            &["running commands keep running", "to continue: rewake -p -c"],
         );
         let mut saved = scene.entries("saved");
         saved.retain(|entry| entry["reason"] != "files");

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use rewake::config::{self, Env, Paths};
 use rewake::core::entry::Record;
 use rewake::session::AppContext;
-use rewake::store::{Repair, SessionLock, Store, StoreError};
+use rewake::store::{SessionLock, Store, StoreError};
 use rewake::workspace::here;
 
 use crate::scene::Scene;
@@ -141,13 +141,7 @@ impl Place {
 
     /// `rewake doctor --repair`: true when it says that something is lost.
     fn repair(&self) -> Result<bool, StoreError> {
-        let repair = Repair {
-            from: &[],
-            only_whole: false,
-            progress: &mut |_| {},
-        };
-        let place = self.scene.place();
-        let rebuilt = Store::rebuild(&self.scene.data(), Some(&place), repair)?;
+        let rebuilt = self.scene.rebuild(false, &[])?;
         Ok(rebuilt.is_some_and(|rebuilt| rebuilt.lost() > 0 || !rebuilt.torn.is_empty()))
     }
 

@@ -1,6 +1,6 @@
 //! Sessions under their folders: what each is, how it stands, and how old it is.
 
-use crate::core::text::count;
+use crate::core::text::{count, size_text};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -92,7 +92,7 @@ impl Pane {
 
     fn nothing(&self) -> &'static str {
         match (self.list.query.is_empty(), self.list.in_trash) {
-            (false, _) => "Nothing like it was said or printed, and no title is like it.",
+            (false, _) => "No message, output or title matches.",
             (true, true) => "The trash is empty.",
             (true, false) => "There are no sessions yet.",
         }
@@ -200,7 +200,7 @@ fn session(
 /// The figures of a session, and what it is called on the command line.
 pub(super) fn figures(row: &Row) -> String {
     let entries = count(row.entries, "entry");
-    let size = words::size(row.bytes);
+    let size = size_text(row.bytes);
     let process = match row.standing {
         Standing::InUse { pid: Some(pid), .. } => format!(" · process {pid}"),
         _ => String::new(),

@@ -163,9 +163,13 @@ fn grown(
         true => ("›", theme.accent),
         false => (" ", Style::new()),
     };
-    let branches = match line.branches.strip_suffix(' ') {
-        Some(branches) => format!("{branches}{mark}"),
-        None => line.branches.clone(),
+    // Left of the lines of the tree, where there is room.
+    let branches = match line.branches.strip_prefix(' ') {
+        Some(branches) => format!("{mark}{branches}"),
+        None => match line.branches.strip_suffix(' ') {
+            Some(branches) => format!("{branches}{mark}"),
+            None => line.branches.clone(),
+        },
     };
     let branches = clip(&branches, columns);
     let room = columns.saturating_sub(width(&branches));

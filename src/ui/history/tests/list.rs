@@ -29,7 +29,10 @@ fn typing_filters_by_title_and_by_what_was_said() {
     play.letters("lexer");
     play.screens("filter");
     play.letters(" nowhere");
-    assert!(play.screen(80, 24).contains("Nothing like it"));
+    assert!(
+        play.screen(80, 24)
+            .contains("No message, output or title matches")
+    );
 }
 
 #[test]
@@ -345,7 +348,7 @@ fn unfinished_work_is_dismissed_and_a_new_name_does_not_bring_it_back() {
     play.pane.list.selected = at;
     let id = play.pane.list.rows[at].id.clone();
     play.control('x');
-    assert!(play.screen(120, 40).contains("not offered any more"));
+    assert!(play.screen(120, 40).contains("not offered again"));
     let standing = |play: &Play<'_>| play.pane.list.rows[at].standing;
     let dismissed = Standing::Ended(Ending::Dismissed);
     assert_eq!(standing(&play), dismissed);
@@ -358,7 +361,10 @@ fn unfinished_work_is_dismissed_and_a_new_name_does_not_bring_it_back() {
     let is_done = |row: &Row| row.standing == Standing::Ended(Ending::Done);
     play.pane.list.selected = play.pane.list.rows.iter().position(is_done).unwrap();
     play.control('x');
-    assert!(play.screen(120, 40).contains("nothing is left to do"));
+    assert!(
+        play.screen(120, 40)
+            .contains("it is finished, so it is not offered")
+    );
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn a_fork_shows_where_it_comes_from_and_leads_there() {
     assert!(play.screen(120, 40).contains("answered"));
     // Beside it stands what the conversation would show there.
     let screen = play.screen(120, 40);
-    for shown in ["│ ▌ fix the parser", "│ · edited src/lexer.rs  +1 −1"] {
+    for shown in ["│ ▌ fix the parser", "│ · edited     src/lexer.rs  +1 −1"] {
         assert!(screen.contains(shown), "{screen}");
     }
 }
@@ -125,7 +125,7 @@ fn what_was_done_for_a_request_stands_together_below_it() {
         let mut play = Play::new(scene);
         play.keys(&[KeyCode::End, KeyCode::Right]);
         let screen = play.screen(80, 30);
-        let lines = screen.lines().skip(2).take(8);
+        let lines = screen.lines().skip(1).take(8);
         lines
             .map(|line| line.trim_matches('"').trim_end().to_string())
             .collect::<Vec<_>>()
@@ -141,9 +141,9 @@ fn what_was_done_for_a_request_stands_together_below_it() {
         [first, "  ├ ran make ×2", "  └ answered: Two are there."]
     );
     // Nobody has the session, so what has no result was cut off.
-    assert_eq!(said[5], "  └›ran sleep 9 ◌");
+    assert_eq!(said[5], "› └ ran sleep 9 ◌");
     let _lock = SessionLock::take(&scene.ctx.paths.data_dir, head.session()).unwrap();
-    assert_eq!(tree(&scene)[5], "  └›running sleep 9 ◐");
+    assert_eq!(tree(&scene)[5], "› └ running sleep 9 ◐");
     drop(_lock);
     // Where a fork hangs a line ends.
     fork(&mut store, &head, 6, NOW_MS - HOUR_MS);
@@ -221,11 +221,11 @@ fn the_preview_is_painted_as_the_conversation_is_and_is_read_from_its_end() {
     // One scrolls to the beginning of what was read, and no further.
     play.keys(&[KeyCode::Tab, KeyCode::Home]);
     let top = play.screen(120, 40);
-    assert!(!top.contains("It holds"));
+    assert!(!top.contains("│   It holds"));
     play.keys(&[KeyCode::Down]);
     assert_ne!(play.screen(120, 40), top);
     play.keys(&[KeyCode::End]);
-    assert!(play.screen(120, 40).contains("It holds"));
+    assert!(play.screen(120, 40).contains("│   It holds"));
 }
 
 #[test]
@@ -240,9 +240,60 @@ fn on_a_small_screen_there_is_the_list_alone_and_nothing_overlaps() {
     assert!(rows[4].contains("Esc"), "{screen}");
     play.keys(&[KeyCode::Right]);
     let screen = play.screen(20, 5);
-    assert!(screen.contains("└›answered: Now"), "{screen}");
+    assert!(screen.contains("› └ answered: Now"), "{screen}");
     assert!(
         !screen.contains('│') || !screen.contains("Now all of them"),
         "{screen}"
     );
+}
+
+#[test]
+fn marks_of_markdown_are_in_no_line_of_the_history() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let mut head = begin(&mut store, HERE, NOW_MS);
+    let entries = vec![
+        said("## Fix `total()` in *.py"),
+        replied(vec![Block::text(
+            "# Done\n- **It** rounds [now](http://x)\n",
+        )]),
+        said("and the rest"),
+        replied(vec![Block::text("```sh\nls\n```")]),
+    ];
+    add(&mut store, &mut head, NOW_MS, entries);
+    drop(store);
+    let mut play = Play::new(&scene);
+    let list = play.screen(80, 24);
+    assert!(list.contains("Fix total() in *.py"), "{list}");
+    play.keys(&[KeyCode::Right]);
+    // A screen of few rows has the tree alone.
+    let tree = play.screen(80, 12);
+    for line in [
+        "History › Fix total() in *.py",
+        "▌ Fix total() in *.py",
+        "└ answered: Done It rounds now",
+        "└ answered: ls",
+    ] {
+        assert!(tree.contains(line), "{line}\n{tree}");
+    }
+}
+
+#[test]
+fn the_title_stands_once_and_the_cursor_left_of_the_tree() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    talk(&mut store, HERE, NOW_MS, "mend the lexer");
+    drop(store);
+    let mut play = Play::new(&scene);
+    play.keys(&[KeyCode::Right]);
+    let screen = play.screen(80, 12);
+    let with_title = screen
+        .lines()
+        .filter(|line| line.contains("mend the lexer"));
+    assert_eq!(
+        with_title.count(),
+        2,
+        "in the head, and as what was said\n{screen}"
+    );
+    assert!(screen.contains("\"› └ answered: It is done."), "{screen}");
 }

@@ -1,0 +1,60 @@
+//! What a person is told while a rebuild takes long: each step when it begins, and now and then how
+//! far it is.
+
+use std::time::{Duration, Instant};
+
+const PAUSE: Duration = Duration::from_secs(2);
+
+pub(super) struct Progress<'a> {
+    tell: &'a mut dyn FnMut(&str),
+    step: String,
+    /// When something was told last.
+    told: Instant,
+}
+
+impl<'a> Progress<'a> {
+    pub(super) fn new(tell: &'a mut dyn FnMut(&str)) -> Progress<'a> {
+        Progress {
+            tell,
+            step: String::new(),
+            told: Instant::now(),
+        }
+    }
+
+    pub(super) fn begin(&mut self, step: &str) {
+        (self.tell)(step);
+        self.step = step.to_string();
+        self.told = Instant::now();
+    }
+
+    /// How far the step is; it is put into words only when it is told.
+    pub(super) fn so_far(&mut self, done: impl FnOnce() -> String) {
+        if self.told.elapsed() >= PAUSE {
+            (self.tell)(&format!("{}: {}", self.step, done()));
+            self.told = Instant::now();
+        }
+    }
+}
+
+pub(super) fn mb(bytes: u64) -> String {
+    format!("{} MB", bytes / 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_it_is_is_told_now_and_then() {
+        let mut said = Vec::new();
+        let mut tell = |words: &str| said.push(words.to_string());
+        let mut progress = Progress::new(&mut tell);
+        progress.begin("reading");
+        // As if it had just been told, whatever time goes by meanwhile.
+        progress.told += Duration::from_secs(3_600);
+        progress.so_far(|| unreachable!());
+        progress.told = Instant::now().checked_sub(PAUSE).unwrap();
+        progress.so_far(|| mb(70_000_000));
+        assert_eq!(said, ["reading", "reading: 70 MB"]);
+    }
+}

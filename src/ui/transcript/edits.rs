@@ -1,0 +1,96 @@
+//! Where in their files edits were made: asked for the blocks on the screen, and shown once it is
+//! known. The log has the hashes of a file, not its lines.
+
+use super::Transcript;
+use super::block::{Call, Kind, PlaceOfEdit};
+use crate::core::entry::{Entry, Guard, Record};
+use crate::session::{EditPlace, EditQuery};
+use crate::tools::Body;
+
+impl Transcript {
+    /// The edits on the screen whose place was not asked for.
+    pub fn ask_places(&mut self) -> Vec<EditQuery> {
+        let seen = self.seen.start.min(self.blocks.len())..self.seen.end.min(self.blocks.len());
+        let blocks = self.blocks[seen].iter_mut();
+        blocks
+            .filter_map(|block| match &mut block.kind {
+                Kind::Call(call) => call.ask_place(),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The last edits of all, so many, whether they are on the screen or not.
+    pub fn ask_last_places(&mut self, most: usize) -> Vec<EditQuery> {
+        let blocks = self.blocks.iter_mut().rev();
+        let queries = blocks.filter_map(|block| match &mut block.kind {
+            Kind::Call(call) => call.ask_place(),
+            _ => None,
+        });
+        queries.take(most).collect()
+    }
+
+    /// Where edits were made. `None`: it is not known.
+    pub fn learn_places(&mut self, known: Vec<EditPlace>) {
+        for (hashes, place) in known {
+            for block in &mut self.blocks {
+                let Kind::Call(call) = &mut block.kind else {
+                    continue;
+                };
+                if call.place != PlaceOfEdit::Asked || call.hashes.as_ref() != Some(&hashes) {
+                    continue;
+                }
+                call.place = match &place {
+                    Some(place) => PlaceOfEdit::Known(place.clone()),
+                    None => PlaceOfEdit::NotKnown,
+                };
+                block.touch();
+            }
+        }
+    }
+
+    /// The hashes that a call was begun with. What could not be found while it was done is looked
+    /// for again when it is over.
+    pub(super) fn note_hashes(&mut self, record: &Record) {
+        match &record.entry {
+            Entry::Started {
+                call,
+                guard:
+                    Guard::Checked {
+                        before: Some(before),
+                        after,
+                        ..
+                    },
+                ..
+            } => {
+                if let Some(call) = self.call_mut(*call) {
+                    call.hashes = Some((before.clone(), after.clone()));
+                }
+            }
+            Entry::Finished { call, .. } => {
+                if let Some(call) = self.call_mut(*call)
+                    && call.place == PlaceOfEdit::NotKnown
+                {
+                    call.place = PlaceOfEdit::NotAsked;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Call {
+    fn ask_place(&mut self) -> Option<EditQuery> {
+        let is_edit = matches!(self.shown.body, Body::Edits { .. } | Body::File { .. });
+        if self.place != PlaceOfEdit::NotAsked || !is_edit {
+            return None;
+        }
+        let (before, after) = self.hashes.clone()?;
+        self.place = PlaceOfEdit::Asked;
+        Some(EditQuery {
+            before,
+            after,
+            body: self.shown.body.clone(),
+        })
+    }
+}
