@@ -492,7 +492,7 @@ function draw(mine, e, into) {
   else if (kind === 'noted') { const li = note('told the model'); li.append(folded(e.text, 'out')); add(li); }
   else if (kind === 'closed') { const li = note('the older part was summarised'); li.append(folded(e.summary, 'out')); add(li); }
   else if (kind === 'continued') { const li = note('the context began again from a note'); li.append(folded(e.note, 'out')); add(li); }
-  else if (kind === 'woke') add(note('resumed: ' + e.found));
+  else if (kind === 'woke') add(note(e.found));
   else if (kind === 'forked') add(note('a copy from here on'));
   else if (kind === 'chose') add(note('from here on: ' + [e.model, e.mode && MODES[e.mode], e.effort && 'effort ' + e.effort, e.temperature !== undefined && 'temperature ' + e.temperature, e.limits && 'limits'].filter(Boolean).join(', ')));
   else if (kind === 'user_command') { const li = el('li', 'call'); li.append(el('span', 'verb', '!'), el('code', '', e.command, true)); add(li); }

@@ -1065,6 +1065,7 @@ mod tests {
     fn a_subcommand_wins_over_the_prompt() {
         let history = |query: &str| Invocation::History {
             query: query.to_string(),
+            page: PageArgs::default(),
         };
         let id = || "0197".to_string();
         let table = [
@@ -1072,7 +1073,13 @@ mod tests {
             ("history the parser", history("the parser")),
             ("-C /tmp history", history("")),
             ("history -C /tmp", history("")),
-            ("show 0197", Invocation::Show { id: id() }),
+            (
+                "show 0197",
+                Invocation::Show {
+                    id: id(),
+                    json: false,
+                },
+            ),
             ("fork 0197", Invocation::Fork { id: id(), at: None }),
             (
                 "fork 0197 --at 7",

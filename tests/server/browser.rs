@@ -271,7 +271,7 @@ fn a_hostile_session_is_shown_and_does_nothing() {
     let home = scripted(&[
         step(
             &hostile.replace('\0', "\u{7}"),
-            &[("bash", json!({"command": command, "access": "workspace"}))],
+            &[("bash", json!({"command": command, "access": "network"}))],
         ),
         step("end", &[]),
     ]);

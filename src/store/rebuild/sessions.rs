@@ -193,12 +193,7 @@ struct Begin {
     row: Option<i64>,
 }
 
-fn begin(
-    known: &Known,
-    plan: &Plan,
-    sessions: &BTreeMap<String, Known>,
-    made: &Made,
-) -> Begin {
+fn begin(known: &Known, plan: &Plan, sessions: &BTreeMap<String, Known>, made: &Made) -> Begin {
     let alone = Begin {
         from: None,
         row: None,
