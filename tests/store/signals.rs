@@ -44,6 +44,7 @@ fn rebuild(scene: &Scene) {
         from: &[],
         only_whole: false,
         progress: &mut |_| {},
+        program: None,
     };
     let rebuilt = Store::rebuild(&scene.data(), Some(&scene.place()), repair);
     rebuilt.unwrap().unwrap();
