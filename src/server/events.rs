@@ -21,10 +21,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use super::answer::{Named, Wanted, bytes_as};
 use super::feed::{Feeder, Followed, Frame, Joined, entry_event, event, notice_event};
 use super::problem::Problem;
 use super::reading::lines;
-use super::routes::{Named, Wanted, bytes_as};
 use super::stores::Stores;
 use super::{App, Shared};
 use crate::session::AppContext;

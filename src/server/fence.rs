@@ -15,7 +15,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::problem::Problem;
-use super::routes::ROUTES;
+use super::table::ROUTES;
 use super::{App, Scope};
 
 /// What a browser may do with what is served.

@@ -9,6 +9,7 @@
 //! Invariant: no key and no config is ever served.
 
 mod access;
+mod answer;
 mod body;
 mod connection;
 mod events;
@@ -22,6 +23,7 @@ mod routes;
 mod starting;
 mod steering;
 mod stores;
+mod table;
 
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub use access::Scope;
 pub use listen::Listen;
-pub use routes::{ROUTES, Route};
+pub use table::{ROUTES, Route};
 
 use access::Tokens;
 use events::Hub;

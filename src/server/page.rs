@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
+use super::answer::{bytes_as, json};
 use super::problem::Problem;
-use super::routes::{bytes_as, json};
 use crate::session::VERSION;
 
 const INDEX: &str = include_str!("../../assets/page/index.html");

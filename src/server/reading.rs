@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Shared;
+use super::answer::{Named, Wanted, bytes_as, json};
 use super::problem::Problem;
-use super::routes::{Named, Wanted, bytes_as, json};
 use crate::session::Question;
 use crate::session::objects::{HistoryQuery, MAX_PAGE, checkpoint_objects, entry_line};
 use crate::store::{Store, StoreError};

@@ -16,8 +16,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::answer::{Named, json};
 use super::problem::Problem;
-use super::routes::{Named, json};
 use super::steering::may_choose;
 use super::{Scope, Shared, body};
 use crate::command::own_exe;

@@ -9,8 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
+use super::answer::{Named, json};
 use super::problem::Problem;
-use super::routes::{Named, json};
 use super::{Scope, Shared, body};
 use crate::core::choice::Effort;
 use crate::core::entry::{CallId, Image, Mode, Verdict, Via};

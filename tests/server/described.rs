@@ -85,6 +85,10 @@ fn every_status_that_is_described_is_given() {
             continue;
         }
         note(ask(method, &path, host, ""));
+        if route.path.contains("{id}") {
+            let unreadable = route.path.replace("{id}", "%ff").replace("{hash}", "x");
+            note(ask(method, &unreadable, &good, "{}"));
+        }
         // The stream of all sessions misses none, and never ends.
         if route.path != "/events" {
             let body = r#"{"text":"x","verdict":"allow","prompt":"x","title":"x"}"#;
@@ -147,6 +151,9 @@ fn every_status_that_is_described_is_given() {
         200,
     );
     given.insert(blob);
+    // In `routes`, where something is asked.
+    let verdict = "/sessions/{id}/verdicts".to_string();
+    given.insert(("POST".to_string(), verdict, 202));
     let mut described = BTreeSet::new();
     for (path, methods) in description["paths"].as_object().unwrap() {
         for (method, it) in methods.as_object().unwrap() {
