@@ -221,15 +221,18 @@ pub struct Event {
     pub data: Value,
 }
 
+/// The events so far, and whether the stream has ended; and that more came.
+type Came = Arc<(Mutex<(Vec<Event>, bool)>, Condvar)>;
+
 /// What came of a stream so far.
 pub struct Follow {
-    came: Arc<(Mutex<(Vec<Event>, bool)>, Condvar)>,
+    came: Came,
     stream: TcpStream,
 }
 
 impl Follow {
     fn of(stream: TcpStream) -> Follow {
-        let came: Arc<(Mutex<(Vec<Event>, bool)>, Condvar)> = Arc::default();
+        let came = Came::default();
         let (to, from) = (Arc::clone(&came), stream.try_clone().expect("a stream"));
         std::thread::spawn(move || {
             let mut event = Event {
