@@ -36,7 +36,7 @@ impl std::str::FromStr for Range {
 }
 
 pub(super) fn run(ctx: &AppContext, id: &str, range: Range, stat: bool) -> Result<u8, Trouble> {
-    let store = ctx.open_store()?;
+    let store = super::open_store_to_look(ctx)?;
     let info = store.find(id)?;
     let (_, records) = store.load(&info.id)?;
     let from = name(&records, range.from, true)?;

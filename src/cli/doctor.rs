@@ -11,13 +11,16 @@ use std::process::{Command, Stdio};
 
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{
-    self, Env, FilesConfig, Loaded, Origin, Paths, Project, SandboxUse, Setting, Standing,
+    self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, SandboxUse, Setting,
+    Standing,
 };
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
 use crate::session::{self, Grade, Lost, journal_place, short_id, told_of};
-use crate::store::{SessionFilter, SessionLock, Store, StoreError, database};
+use crate::store::{
+    SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
+};
 use crate::workspace::Here;
 
 /// Sessions whose lock is looked at.
@@ -335,7 +338,7 @@ fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &Fil
 fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
         match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
-            Some(lost) => report_lost(report, &lost, paths),
+            Some(lost) => report_lost(report, &lost, loaded, paths),
             None => report.note("store", "there is no database yet: the first run makes it"),
         }
         if let Some(loaded) = loaded {
@@ -343,14 +346,38 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
         }
         return;
     }
+    let network = loaded.map(|loaded| loaded.config.store.network);
+    if let Err(error) = refuse_shared(&paths.data_dir) {
+        match network {
+            Some(NetworkUse::Allow) => report.note("store", error.to_string()),
+            _ => report.wrong("store", error.to_string(), error.hint().as_deref()),
+        }
+    }
     let store = match Store::open_current(&paths.data_dir) {
         Ok(Some(store)) => store,
+        Err(error) if error.is_forbidden() => {
+            report.wrong("store", error.to_string(), error.hint().as_deref());
+            match Store::open_read_only(&paths.data_dir) {
+                Ok(store) => store,
+                Err(error) => {
+                    damaged(report, "store", error, loaded, paths);
+                    return;
+                }
+            }
+        }
         Ok(None) => {
             report.note(
                 "store",
                 "the database is of an older version; the next run updates it",
             );
-            return;
+            // A copy of it can be looked at now.
+            match Store::open_read_only(&paths.data_dir) {
+                Ok(store) => store,
+                Err(error) => {
+                    damaged(report, "store", error, loaded, paths);
+                    return;
+                }
+            }
         }
         Err(error) => {
             damaged(report, "store", error, loaded, paths);
@@ -373,8 +400,15 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     if let Some(loaded) = loaded {
         journal::journal(report, &store, loaded, paths);
     }
-    match Lost::all(&paths.data_dir, &paths.state_dir, &all_runs(paths), &store) {
-        Ok(Some(lost)) => report_lost(report, &lost, paths),
+    let journals = journals(loaded, paths);
+    match Lost::all(
+        &paths.data_dir,
+        &paths.state_dir,
+        &all_runs(paths),
+        &journals,
+        &store,
+    ) {
+        Ok(Some(lost)) => report_lost(report, &lost, loaded, paths),
         Ok(None) => {}
         Err(error) => report.wrong("store", error.to_string(), error.hint().as_deref()),
     }
@@ -398,12 +432,24 @@ fn damaged(
     report.wrong(what, error.to_string(), error.hint().as_deref());
 }
 
-fn report_lost(report: &mut Report, lost: &Lost, paths: &Paths) {
+/// The sessions that have a journal and were not purged.
+fn journals(loaded: Option<&Loaded>, paths: &Paths) -> Vec<String> {
+    let place = loaded.and_then(|loaded| journal_place(&loaded.config.store, paths));
+    let mut ids = place.map_or_else(Vec::new, |place| place.sessions(usize::MAX));
+    ids.retain(|id| !is_purged(&paths.data_dir, id));
+    ids
+}
+
+fn report_lost(report: &mut Report, lost: &Lost, loaded: Option<&Loaded>, paths: &Paths) {
     let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
     // A run folder of a session that is not lost may hold a result that it has yet to take.
     let meant = "if you did this on purpose, move the folders runs, locks and log away while no rewake runs \
                  and no session is unfinished";
     report.wrong("store", lost.line(), Some(&format!("{hint}; {meant}")));
+    let journals = journals(loaded, paths);
+    for row in lost.rows(&paths.data_dir, &all_runs(paths), &journals) {
+        report.note("lost", row);
+    }
 }
 
 /// To be looked at: no command is started by it.

@@ -13,7 +13,7 @@ pub(super) fn run(
     format: Format,
     file: Option<(&Path, Replace)>,
 ) -> Result<u8, Trouble> {
-    let store = super::open_store(ctx)?;
+    let store = super::open_store_to_look(ctx)?;
     let id = store.find(id)?.id;
     match file {
         Some((file, replace)) => {

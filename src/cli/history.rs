@@ -22,7 +22,7 @@ pub(super) fn run(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
 }
 
 fn list(ctx: &AppContext) -> Result<u8, Trouble> {
-    let store = super::open_store(ctx)?;
+    let store = super::open_store_to_look(ctx)?;
     let here = ctx.workspace();
     let sessions = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
     for info in &sessions {
@@ -68,7 +68,8 @@ fn label(info: &SessionInfo, seen: &Glance) -> String {
 }
 
 fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
-    let mut store = super::open_store(ctx)?;
+    let store = super::open_store_to_look(ctx)?;
+    let mut store = store.into_searchable(&ctx.paths.data_dir)?;
     let hits = store.search(query, Scope::All, Order::Newest, MAX_HITS)?;
     for hit in &hits {
         line(&format!(

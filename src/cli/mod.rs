@@ -60,13 +60,27 @@ pub fn main() -> u8 {
 /// The store of this start. What was put back into it is said, whichever command did it.
 fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
     let store = ctx.open_store()?;
+    say_what_came_back(&store);
+    Ok(store)
+}
+
+/// The same for what only reads: also where nothing can be written.
+fn open_store_to_look(ctx: &AppContext) -> Result<Store, StoreError> {
+    let (store, why) = ctx.open_store_to_look()?;
+    if let Some(why) = why {
+        note(&why);
+    }
+    say_what_came_back(&store);
+    Ok(store)
+}
+
+fn say_what_came_back(store: &Store) {
     if let Some(line) = store.brought().line() {
         note(&line);
     }
     if let Some(line) = store.made_anew() {
         note(&line);
     }
-    Ok(store)
 }
 
 /// Help and versions go to stdout with 0, wrong usage to stderr with 2.
@@ -107,7 +121,11 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     if let Invocation::Doctor(asked) = invocation {
         return doctor::run(&env, &paths, &here, &settings, &asked);
     }
-    paths.create()?;
+    match paths.create() {
+        // What is there can be looked at where nothing can be made.
+        Err(_) if only_looks(&invocation) => {}
+        created => created?,
+    }
     match invocation {
         Invocation::Trust => return trust::trust(&paths, &here),
         Invocation::Untrust => return trust::untrust(&paths, &here),
@@ -132,6 +150,18 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     }
     *log = logging::start(&ctx.paths, ctx.config().log.level);
     work(&ctx, invocation)
+}
+
+/// What only reads the store.
+fn only_looks(invocation: &Invocation) -> bool {
+    matches!(
+        invocation,
+        Invocation::History { .. }
+            | Invocation::Show { .. }
+            | Invocation::Diff { .. }
+            | Invocation::Export { .. }
+            | Invocation::Stats { .. }
+    )
 }
 
 /// What needs the store.

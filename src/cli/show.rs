@@ -20,7 +20,7 @@ const RESULT_BYTES: usize = 2_000;
 const CALL_CHARS: usize = 300;
 
 pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
-    let store = super::open_store(ctx)?;
+    let store = super::open_store_to_look(ctx)?;
     let info = store.find(id)?;
     let mut records = Vec::new();
     let read = store.load_each(&info.id, |record| {

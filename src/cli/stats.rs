@@ -37,9 +37,9 @@ pub(super) fn run(
     let since_ms = since
         .as_ref()
         .map_or(i64::MIN, |at| at.timestamp().as_millisecond());
-    let unreadable = ctx
-        .open_store()?
-        .each_asked(since_ms, workspace.as_deref(), |asked| stats.add(&asked))?;
+    let unreadable =
+        super::open_store_to_look(ctx)?
+            .each_asked(since_ms, workspace.as_deref(), |asked| stats.add(&asked))?;
     match json {
         true => line(
             &stats

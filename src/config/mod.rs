@@ -55,8 +55,8 @@ pub use provider::{
 };
 pub use schema::{
     Config, ContextConfig, FilesConfig, FilesInTime, FilesWatch, InstructionsConfig, LogConfig,
-    LogLevel, ModelFigures, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig, ProviderEntry,
-    RetryConfig, SandboxConfig, SandboxUse, ShellConfig, StoreConfig, UiConfig,
+    LogLevel, ModelFigures, NetworkUse, NotifyConfig, NotifyMethod, NotifyOn, PermissionsConfig,
+    ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig, StoreConfig, UiConfig,
 };
 pub use setting::Setting;
 

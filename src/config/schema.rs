@@ -392,6 +392,18 @@ pub struct StoreConfig {
     pub journal_dir: PathBuf,
     /// Time between two syncs of the journal.
     pub journal_sync_ms: u64,
+    /// Whether the data folder may lie on a file system that several machines share.
+    pub network: NetworkUse,
+}
+
+/// See [`StoreConfig::network`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(rename_all = "lowercase")]
+pub enum NetworkUse {
+    #[default]
+    Refuse,
+    Allow,
 }
 
 impl Default for StoreConfig {
@@ -400,6 +412,7 @@ impl Default for StoreConfig {
             journal: true,
             journal_dir: PathBuf::new(),
             journal_sync_ms: 1_000,
+            network: NetworkUse::Refuse,
         }
     }
 }

@@ -366,7 +366,15 @@ pub enum Entry {
         /// The answer that was streaming at the crash: shown, not sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
+        /// The process before left because nothing could be recorded, as on a full disk: its start
+        /// did not fail, and is not counted.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unrecorded: bool,
     },
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 fn is_zero(number: &u64) -> bool {

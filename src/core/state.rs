@@ -1025,9 +1025,9 @@ impl State {
                     *ratio = ratio.min(seen);
                 }
             }
-            Entry::Resumed { by, .. } => {
+            Entry::Resumed { by, unrecorded, .. } => {
                 self.taken_up = record.seq;
-                self.resumed(*by);
+                self.resumed(*by, *unrecorded);
             }
         }
     }
@@ -1309,7 +1309,7 @@ impl State {
         self.keep(record);
     }
 
-    fn resumed(&mut self, by: By) {
+    fn resumed(&mut self, by: By, unrecorded: bool) {
         if matches!(self.halted, Some(Halt::Failed(_))) {
             self.halted = None;
         }
@@ -1319,6 +1319,8 @@ impl State {
         self.restarts = match (owing, by) {
             (false, _) => 0,
             (true, By::Person) => 1,
+            // The start before is not one of those that came to nothing.
+            (true, By::Start | By::Hook) if unrecorded => self.restarts.max(1),
             (true, By::Start | By::Hook) => self.restarts + 1,
         };
     }

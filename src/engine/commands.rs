@@ -204,6 +204,7 @@ impl<W: World> Engine<W> {
                 by: By::Person,
                 found: "asked to go on".to_string(),
                 draft: None,
+                unrecorded: false,
             }),
         }
         if !lifting.is_empty() {

@@ -341,11 +341,23 @@ impl<W: World> Engine<W> {
     /// Records that a process took the session up again, and what this start chose for it: nobody
     /// sees it resumed with the model and the mode from before. What was streaming at the crash
     /// moves from the drafts into the entry.
-    pub async fn record_resumed(&mut self, by: By, found: String) -> Result<(), EngineError> {
+    ///
+    /// `unrecorded`: the process before left because nothing could be recorded.
+    pub async fn record_resumed(
+        &mut self,
+        by: By,
+        found: String,
+        unrecorded: bool,
+    ) -> Result<(), EngineError> {
         let draft = self.store.drafts(self.head.session())?.stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
         let chosen = self.settings.chosen.clone().filter(|c| !c.is_empty());
-        let resumed = Entry::Resumed { by, found, draft };
+        let resumed = Entry::Resumed {
+            by,
+            found,
+            draft,
+            unrecorded,
+        };
         let entries = std::iter::once(resumed).chain(chosen.map(Entry::Chose));
         self.record(Write::of_all(entries.collect()).clearing_stream())
             .await?;

@@ -105,6 +105,8 @@ fn code_of(error: &StoreError) -> u8 {
         | StoreError::BackInTime { .. }
         | StoreError::Corrupt { .. }
         | StoreError::Damaged { .. }
+        | StoreError::Unreadable { .. }
+        | StoreError::Network { .. }
         | StoreError::Io { .. }
         | StoreError::Sqlite { .. }
         | StoreError::Encode { .. } => exit::FAILED,

@@ -24,6 +24,10 @@ pub struct Driver {
     pub engine: Engine<Machine>,
     /// What a resume found, until it is recorded.
     found: Option<String>,
+    /// The process before left because nothing could be recorded.
+    was_unrecorded: bool,
+    /// So does this one, unless there is room when it is tried again.
+    is_unrecorded: bool,
 }
 
 impl Driver {
@@ -33,8 +37,17 @@ impl Driver {
     /// # Errors
     /// As [`Engine::run`]. It may be called again: what was not recorded is tried again.
     pub async fn run(&mut self, by: By) -> Result<Rest, EngineError> {
+        let rest = self.resume_and_run(by).await;
+        self.is_unrecorded = matches!(&rest, Err(EngineError::Store(error)) if error.is_passing());
+        rest
+    }
+
+    async fn resume_and_run(&mut self, by: By) -> Result<Rest, EngineError> {
         if let Some(found) = &self.found {
-            self.engine.record_resumed(by, found.clone()).await?;
+            let engine = &mut self.engine;
+            engine
+                .record_resumed(by, found.clone(), self.was_unrecorded)
+                .await?;
             self.found = None;
         }
         self.engine.run().await
@@ -64,7 +77,7 @@ pub fn drive<T>(
         .build()
         .map_err(SessionError::Runtime)?;
     let Session {
-        lock,
+        mut lock,
         tmp,
         log,
         world,
@@ -73,19 +86,25 @@ pub fn drive<T>(
         ..
     } = session;
     let held = &lock;
-    let done = runtime.block_on(async move {
+    let (done, is_unrecorded) = runtime.block_on(async move {
         let mut driver = Driver {
             engine: Engine::new(log, world, settings, commands, on_event),
             found: found.map(|found| found.line()),
+            was_unrecorded: held.was_unrecorded(),
+            is_unrecorded: false,
         };
-        tokio::select! {
+        let done = tokio::select! {
             done = work(&mut driver) => done,
             never = show_life(held) => match never {},
-        }
+        };
+        (done, driver.is_unrecorded)
     });
     // A search that was cut short may still sit on a thread; it ends with the process.
     runtime.shutdown_background();
     tmp.remove();
+    if is_unrecorded {
+        lock.leave_unrecorded();
+    }
     drop(lock);
     Ok(done)
 }

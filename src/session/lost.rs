@@ -38,6 +38,9 @@ const AT_MOST: usize = 1_000_000;
 /// So many are named.
 const NAMED: usize = 3;
 
+/// So many have a row of their own.
+const ROWS: usize = 200;
+
 /// Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
@@ -72,11 +75,12 @@ impl Lost {
         Lost::of(data_dir, ids, store)
     }
 
-    /// All of them.
+    /// All of them. `journals`: sessions that the journal has.
     pub fn all(
         data_dir: &Path,
         state_dir: &Path,
         runs: &Runs,
+        journals: &[String],
         store: &Store,
     ) -> Result<Option<Lost>, StoreError> {
         // Asked first: reading a lock's file takes longer.
@@ -87,6 +91,7 @@ impl Lost {
             }
         }
         ids.extend(runs.sessions(AT_MOST));
+        ids.extend_from_slice(journals);
         ids.extend(logged(state_dir, data_dir, LOG_BYTES_AT_MOST));
         Lost::of(data_dir, ids, store)
     }
@@ -136,6 +141,35 @@ impl Lost {
             "{sessions} not in the database: {}; it was lost, emptied, or replaced by an older copy",
             named.join("; ")
         )
+    }
+
+    /// One for each of them, the newest first: since when, and what still knows it.
+    pub fn rows(&self, data_dir: &Path, runs: &Runs, journals: &[String]) -> Vec<String> {
+        let of_runs = runs.sessions(AT_MOST);
+        let row = |id: &String| {
+            let known = [
+                (SessionLock::was_recorded(data_dir, id), "its lock"),
+                (of_runs.contains(id), "a run folder"),
+                (journals.contains(id), "the journal"),
+            ];
+            let mut known: Vec<&str> = known
+                .iter()
+                .filter_map(|(is, what)| is.then_some(*what))
+                .collect();
+            if known.is_empty() {
+                known.push("a log");
+            }
+            format!(
+                "session {id}, begun {}: {} has it",
+                at(id),
+                known.join(", ")
+            )
+        };
+        let mut rows: Vec<String> = self.ids.iter().take(ROWS).map(row).collect();
+        if let Some(more @ 1..) = self.ids.len().checked_sub(ROWS) {
+            rows.push(format!("{more} more"));
+        }
+        rows
     }
 
     /// Nothing that a loss leaves is ever removed by rewake.
@@ -195,8 +229,12 @@ fn opened(line: &str, data: &str) -> Option<String> {
 }
 
 fn begun(id: &str) -> String {
+    format!("{}, begun {}", short_id(id), at(id))
+}
+
+fn at(id: &str) -> String {
     let age_ms = (now_ms() - made_at_ms(id).unwrap_or(0)).max(0);
-    format!("{}, begun {} ago", short_id(id), ago(age_ms))
+    format!("{} ago", ago(age_ms))
 }
 
 #[cfg(test)]

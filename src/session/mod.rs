@@ -72,7 +72,9 @@ use std::time::Duration;
 use context::{Gauging, Known};
 
 use crate::command::{self, Runs};
-use crate::config::{self, Config, ConfigError, Env, Loaded, Paths, Setting, StoreConfig};
+use crate::config::{
+    self, Config, ConfigError, Env, Loaded, NetworkUse, Paths, Setting, StoreConfig,
+};
 use crate::core::entry::{Entry, Record, Seq, Usage};
 use crate::core::settings::PermissionCheck;
 use crate::core::state::{Illegal, State};
@@ -80,6 +82,7 @@ use crate::engine::{Log, Settings};
 use crate::model::Figures;
 use crate::store::{
     JournalPlace, Rebuilt, Repair, SessionFilter, SessionInfo, SessionLock, Store, StoreError,
+    database, refuse_shared,
 };
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
@@ -324,6 +327,9 @@ impl AppContext {
     pub fn open_store(&self) -> Result<Store, StoreError> {
         let place = self.journal_place();
         let data_dir = &self.paths.data_dir;
+        if self.config().store.network == NetworkUse::Refuse {
+            refuse_shared(data_dir)?;
+        }
         let open = || -> Result<Store, StoreError> {
             let mut store = Store::open(data_dir)?;
             if let Some(place) = &place {
@@ -349,6 +355,27 @@ impl AppContext {
                 Ok(store)
             }
             None => failed.and_then(|()| open()).map_err(told),
+        }
+    }
+
+    /// The same for one who only looks: also a store that cannot be written. Why it cannot is said
+    /// with it.
+    ///
+    /// # Errors
+    /// As [`AppContext::open_store`], and as [`Store::open_read_only`].
+    pub fn open_store_to_look(&self) -> Result<(Store, Option<String>), StoreError> {
+        let data_dir = &self.paths.data_dir;
+        match self.open_store() {
+            // A copy of it, or a file that nobody writes in, can be read anywhere.
+            Err(error)
+                if (error.is_forbidden() || matches!(error, StoreError::Network { .. }))
+                    && database::exists(data_dir) =>
+            {
+                let store = Store::open_read_only(data_dir)?;
+                let why = format!("the session store is only looked at: {error}");
+                Ok((store, Some(why)))
+            }
+            opened => opened.map(|store| (store, None)),
         }
     }
 

@@ -107,7 +107,7 @@ impl AppContext {
             ..
         } = &self.paths;
         let store = Store::open_current(data_dir).ok()??;
-        let lost = Lost::all(data_dir, state_dir, &self.runs().ok()?, &store).ok()??;
+        let lost = Lost::all(data_dir, state_dir, &self.runs().ok()?, &[], &store).ok()??;
         Some(format!(
             "{}; {}",
             lost.line(),

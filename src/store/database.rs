@@ -10,6 +10,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -53,6 +54,12 @@ fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf
     })
 }
 
+/// Where the database lies: it may be a link.
+pub(super) fn folder(data_dir: &Path) -> PathBuf {
+    let database = names(data_dir).database;
+    database.parent().unwrap_or(data_dir).to_path_buf()
+}
+
 /// The database and its write-ahead log.
 pub(super) fn of_records(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
     files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])
@@ -72,6 +79,70 @@ pub(super) fn open_or_make(data_dir: &Path) -> Result<Connection, StoreError> {
 /// The database of this folder, which is there.
 pub(super) fn open(data_dir: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(data_dir.join(DATABASE), FLAGS).doing(WHAT)
+}
+
+/// The database of this folder as it is: nothing is locked, and a write-ahead log is not looked
+/// at.
+pub(super) fn open_unchanging(data_dir: &Path) -> Result<Connection, StoreError> {
+    let path = data_dir.join(DATABASE);
+    let path = path.canonicalize().unwrap_or(path);
+    let mut uri = String::from("file://");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte));
+            }
+            byte => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(uri, flags).doing(WHAT)
+}
+
+/// Whether anything is in the write-ahead log.
+pub(super) fn has_log(data_dir: &Path) -> bool {
+    let mut log = files(data_dir, &[WRITE_AHEAD_LOG]);
+    log.any(|path| fs::metadata(path).is_ok_and(|found| found.len() > 0))
+}
+
+/// What came of copying a database that others may write in.
+pub(super) enum Copied {
+    Whole,
+    /// It changed meanwhile.
+    Changing,
+}
+
+/// Database and write-ahead log, for this process alone. They must not be open in it.
+pub(super) fn copy_to(data_dir: &Path, folder: &Path) -> Result<Copied, StoreError> {
+    let all: Vec<PathBuf> = of_records(data_dir).collect();
+    let state = || all.iter().map(|path| stamp(path)).collect::<Vec<_>>();
+    let before = state();
+    for (from, name) in all.iter().zip([DATABASE, WRITE_AHEAD_LOG]) {
+        let to = folder.join(name);
+        if is_open_here(from) {
+            return Ok(Copied::Changing);
+        }
+        let copied = fs::copy(from, &to).and_then(|_| restrict(&to, 0o600));
+        match copied {
+            Err(e) if e.kind() == ErrorKind::NotFound && name != DATABASE => {
+                let _ = fs::remove_file(&to);
+            }
+            copied => copied.map_err(|e| io_error(format!("copy {}", from.display()), e))?,
+        }
+    }
+    Ok(match state() == before {
+        true => Copied::Whole,
+        false => Copied::Changing,
+    })
+}
+
+/// It is another one when a file was written to.
+fn stamp(path: &Path) -> Option<(u64, u64, i64, i64)> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
 /// Where the copy of a database with this schema is kept.

@@ -15,11 +15,20 @@ const REPAIR: &str = "`rewake doctor --repair` makes a new database of what can 
 
 const ELSEWHERE: &str = "to work on, set REWAKE_HOME to another folder";
 
-const FORBIDDEN: &str =
-    "rewake records before it acts: set REWAKE_HOME to a folder that you can write to";
+const FORBIDDEN: &str = "rewake records before it acts: set REWAKE_HOME to a folder that you can \
+                         write to; rewake history, show and export only read what is there";
 
-const DISK_ERROR: &str = "the disk or its file system reports an error (or a quota is used up): look \
-                          at the system log, and copy the data folder to another disk";
+const DISK_ERROR: &str = "the disk reports an error (or a quota is used up), and nothing that was \
+                          acknowledged is lost: look at the system log, copy the data folder to \
+                          another disk, set REWAKE_HOME to it, and run rewake doctor";
+
+const NETWORK: &str = "set REWAKE_HOME to a folder on a disk of this machine; store.journal_dir may lie \
+                       on the network, as a second copy. To use it all the same, by one machine at a \
+                       time: store.network = \"allow\"";
+
+const UNREADABLE: &str = "the disk reports an error: look at the system log, copy the data folder to \
+                          another disk, set REWAKE_HOME to it, and run rewake doctor; what cannot be \
+                          read any more `rewake doctor --repair` takes from the journal";
 
 /// Why the store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +45,16 @@ pub enum StoreError {
     /// The disk or its file system fails on writing. As with `Full`, it can be tried again.
     #[error("cannot {what}: it cannot be recorded: {why}")]
     DiskError { what: String, why: String },
+    /// The disk or its file system fails on reading, or on what is neither.
+    #[error("cannot {what}: {why}")]
+    Unreadable { what: String, why: String },
+    /// The data folder is on a file system that several machines share.
+    #[error(
+        "cannot open the session store: {} is on a file system that several machines share ({kind}), \
+         where a database cannot be kept whole",
+        path.display()
+    )]
+    Network { path: PathBuf, kind: String },
     /// The files of the database were removed, moved or replaced while it was open. Nothing was
     /// changed; it can be tried again when they are back.
     #[error("cannot record anything: {} was removed, moved or replaced", path.display())]
@@ -151,6 +170,8 @@ impl StoreError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             StoreError::DiskError { .. } => DISK_ERROR.to_string(),
+            StoreError::Unreadable { .. } => UNREADABLE.to_string(),
+            StoreError::Network { .. } => NETWORK.to_string(),
             StoreError::Full { .. } => {
                 "free some space on the disk; what was recorded is safe".to_string()
             }
@@ -241,15 +262,22 @@ impl StoreError {
             {
                 FORBIDDEN.to_string()
             }
-            StoreError::Sqlite { source, .. }
-                if source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) =>
-            {
-                DISK_ERROR.to_string()
-            }
             StoreError::Io { .. } | StoreError::Sqlite { .. } | StoreError::Encode { .. } => {
                 return None;
             }
         })
+    }
+
+    /// The store cannot be written: its folder, one of its files, or all of the file system.
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            StoreError::Io { source, .. } => is_forbidden(source),
+            StoreError::Sqlite { source, .. } => matches!(
+                source.sqlite_error_code(),
+                Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen)
+            ),
+            _ => false,
+        }
     }
 
     /// It may be gone soon, nothing was changed, and the same can be tried again.
@@ -385,14 +413,39 @@ pub(super) fn classify(what: &'static str, source: rusqlite::Error) -> StoreErro
                 why: source.to_string(),
             }
         }
-        ErrorCode::SystemIoFailure if is_write(code.extended_code) => StoreError::DiskError {
-            what: what.to_string(),
-            why: source.to_string(),
-        },
+        ErrorCode::SystemIoFailure => {
+            let why = format!("{} fails: {source}", failed_call(code.extended_code));
+            let what = what.to_string();
+            match is_write(code.extended_code) {
+                true => StoreError::DiskError { what, why },
+                false => StoreError::Unreadable { what, why },
+            }
+        }
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
             StoreError::damaged(format!("{source} (cannot {what})"))
         }
         _ => StoreError::Sqlite { what, source },
+    }
+}
+
+/// What was asked of the disk, and of which file. SQLite does not say which of two it was.
+fn failed_call(extended_code: i32) -> &'static str {
+    match extended_code {
+        ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ | ffi::SQLITE_IOERR_CORRUPTFS => {
+            "reading rewake.db or rewake.db-wal"
+        }
+        ffi::SQLITE_IOERR_WRITE => "writing to rewake.db-wal or rewake.db",
+        ffi::SQLITE_IOERR_FSYNC => "syncing rewake.db-wal or rewake.db",
+        ffi::SQLITE_IOERR_DIR_FSYNC => "syncing the folder of rewake.db",
+        ffi::SQLITE_IOERR_TRUNCATE => "changing the size of rewake.db-wal or rewake.db",
+        ffi::SQLITE_IOERR_SHMMAP | ffi::SQLITE_IOERR_SHMOPEN | ffi::SQLITE_IOERR_SHMLOCK => {
+            "mapping rewake.db-shm"
+        }
+        ffi::SQLITE_IOERR_LOCK
+        | ffi::SQLITE_IOERR_UNLOCK
+        | ffi::SQLITE_IOERR_RDLOCK
+        | ffi::SQLITE_IOERR_CHECKRESERVEDLOCK => "locking rewake.db",
+        _ => "looking at rewake.db or what lies beside it",
     }
 }
 
@@ -456,6 +509,8 @@ mod tests {
             assert!(!of_sqlite(code).is_passing(), "{code}");
             assert_hint(&of_sqlite(code), "system log", "free some space");
         }
+        let said = of_sqlite(ffi::SQLITE_IOERR_FSYNC).to_string();
+        assert!(said.contains("syncing rewake.db-wal"), "{said}");
         let errno = |errno: Errno| io("lock the session", errno.into());
         assert_hint(&errno(Errno::IO), "system log", "free some space");
         for full in [

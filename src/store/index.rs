@@ -84,7 +84,8 @@ impl Store {
     }
 
     fn index_step(&mut self, max_rows: u32) -> Result<u64, StoreError> {
-        if pending(&self.conn).doing(WHAT)? == 0 {
+        // One that is only looked at finds what is in the index.
+        if pending(&self.conn).doing(WHAT)? == 0 || self.is_read_only()? {
             return Ok(0);
         }
         let tx = self.write(WHAT)?;

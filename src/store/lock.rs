@@ -32,6 +32,10 @@ const PAUSE: Duration = Duration::from_millis(10);
 const AT_ONCE: Duration = Duration::from_millis(5);
 /// The word in a lock's file that says that its session is in the database.
 const RECORDED: &str = "recorded";
+/// The word that the process which held it last left because nothing could be recorded.
+const UNRECORDED: &str = "unrecorded";
+/// Of a lock's file.
+const MAX_TEXT: u64 = 128;
 /// Longer than a look at a session's lock takes.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -42,6 +46,8 @@ pub struct SessionLock {
     /// What makes the name in `file` more than a number: see [`SessionLock::holder`].
     presence: Option<NamedTempFile>,
     is_recorded: bool,
+    was_unrecorded: bool,
+    is_unrecorded: bool,
 }
 
 impl SessionLock {
@@ -62,15 +68,32 @@ impl SessionLock {
                 Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
             }
         }
-        let is_recorded = signature(&file).is_recorded;
+        let Signature {
+            is_recorded,
+            was_unrecorded,
+            ..
+        } = signature(&file);
         let mut lock = SessionLock {
             file,
             // On a full disk it is held without a name: then nobody can ask us to leave.
             presence: announce(data_dir).ok(),
             is_recorded,
+            was_unrecorded,
+            is_unrecorded: false,
         };
         let _ = lock.sign();
         Ok(lock)
+    }
+
+    /// Whoever held it before left because nothing could be recorded, as on a full disk: where
+    /// the log cannot say it, this file does. No block of it is freed and none is added.
+    pub fn was_unrecorded(&self) -> bool {
+        self.was_unrecorded
+    }
+
+    /// The next one who takes it is told of it.
+    pub fn leave_unrecorded(&mut self) {
+        self.is_unrecorded = true;
     }
 
     /// To be called when the session is in the database. From then on the lock's file says so,
@@ -113,11 +136,16 @@ impl SessionLock {
         if self.is_recorded {
             words.push(RECORDED.to_string());
         }
-        self.file.set_len(0)?;
+        if self.is_unrecorded {
+            words.push(UNRECORDED.to_string());
+        }
+        // Over what stands there: on a full disk there may be no room for a file that was emptied.
+        let text = format!("{}\n", words.join(" "));
+        let before = self.file.metadata()?.len().min(MAX_TEXT) as usize;
         self.file.rewind()?;
         // At once, so that nobody reads a part of it.
-        self.file
-            .write_all(format!("{}\n", words.join(" ")).as_bytes())
+        self.file.write_all(format!("{text:<before$}").as_bytes())?;
+        self.file.set_len(text.len() as u64)
     }
 
     /// Whether a session was made in this folder after the one with this id: then there is a
@@ -207,16 +235,19 @@ struct Signature {
     /// A file name.
     presence: Option<String>,
     is_recorded: bool,
+    was_unrecorded: bool,
 }
 
 fn signature(file: &File) -> Signature {
     let mut text = String::new();
     // The owner may be writing it right now; then nobody is named.
-    let _ = file.take(128).read_to_string(&mut text);
-    let is_recorded = text.split_whitespace().any(|word| word == RECORDED);
-    let mut words = text.split_whitespace().filter(|word| *word != RECORDED);
+    let _ = file.take(MAX_TEXT).read_to_string(&mut text);
+    let has = |wanted: &str| text.split_whitespace().any(|word| word == wanted);
+    let words = text.split_whitespace();
+    let mut words = words.filter(|word| ![RECORDED, UNRECORDED].contains(word));
     Signature {
-        is_recorded,
+        is_recorded: has(RECORDED),
+        was_unrecorded: has(UNRECORDED),
         pid: words.next().and_then(|w| w.parse().ok()),
         since_ms: words.next().and_then(|w| w.parse().ok()),
         presence: words

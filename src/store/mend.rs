@@ -14,15 +14,22 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use super::error::{Doing, classify};
 use super::follow::highest;
+use super::lost_rows::{highest_number, note_lost};
 use super::memories;
 use super::trees;
 use super::{Store, StoreError, now_ms};
+use crate::core::text::count;
 
 const WHAT: &str = "make anew what is damaged in the database";
 
 /// Small tables, and what a person knows them by.
 const TABLES: [(&str, &str); 11] = [
-    // First: a table with AUTOINCREMENT needs it.
+    // First: in it is noted what was lost of others.
+    (
+        "meta",
+        "what is known of the store and of sessions that lack entries",
+    ),
+    // A table with AUTOINCREMENT needs it.
     (
         "sqlite_sequence",
         "the numbers of queued messages and signals",
@@ -31,7 +38,6 @@ const TABLES: [(&str, &str); 11] = [
     ("inbox", "queued messages"),
     ("signals", "signals of other processes"),
     ("model_limits", "what was learnt of models"),
-    ("meta", "what is known of the store"),
     ("conversation_context", "the last summaries"),
     ("indexed", "the search index"),
     ("memories", "memories"),
@@ -68,10 +74,17 @@ impl Store {
     /// What was made anew since the store was opened, for a person. `None`: nothing was damaged.
     pub fn made_anew(&self) -> Option<String> {
         let anew = self.anew.borrow();
+        let back = match self.put_back.get() {
+            0 => String::new(),
+            n => format!(
+                "; {} (queued messages, signals, unsent words) came back from the journal",
+                count(n, "row")
+            ),
+        };
         (!anew.is_empty()).then(|| {
             format!(
-                "a part of the database was damaged and was made anew: {}; what stood in the \
-                 damaged part of it may be lost, entries are not in it",
+                "a part of the database was damaged and was made anew: {}{back}; what else stood in \
+                 the damaged part of it may be lost, entries are not in it",
                 anew.join(", ")
             )
         })
@@ -125,6 +138,11 @@ impl Store {
                     if !known.contains(&part) {
                         known.push(part);
                     }
+                }
+                if let Some(copies) = &self.copies
+                    && let Err(error) = self.put_back_lost(copies)
+                {
+                    tracing::warn!(%error, "what waited is put back later");
                 }
                 is_any
             }
@@ -324,8 +342,12 @@ impl Table {
         match name {
             // None that was given before is given again.
             "sqlite_sequence" => {
-                let behind_all = |table: &str| vec![table.to_string().into(), now_ms().into()];
-                rows = NUMBERED.map(behind_all).to_vec();
+                let mut highest = Vec::with_capacity(NUMBERED.len());
+                for table in NUMBERED {
+                    let waiting = rows_of(conn, table)?;
+                    highest.push(highest_number(table, &rows, &waiting, now_ms()).into());
+                }
+                rows = highest;
             }
             "meta" => rows.extend(known_of_the_store(conn)),
             "indexed" if rows.is_empty() => rows.push(vec![0.into()]),
@@ -364,7 +386,8 @@ impl Table {
                 break;
             }
         }
-        forget(tx, &anew)
+        forget(tx, &anew)?;
+        note_lost(tx, name)
     }
 }
 

@@ -39,6 +39,7 @@ mod lent;
 mod listing;
 mod load;
 mod lock;
+mod lost_rows;
 mod mark;
 mod memories;
 mod mend;
@@ -46,10 +47,12 @@ mod migrate;
 mod missing;
 mod models;
 mod moved;
+mod network;
 mod open;
 mod packs;
 mod purge;
 mod query;
+mod read_only;
 mod rebuild;
 mod reconcile;
 mod row;
@@ -93,6 +96,7 @@ pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
 pub use missing::Gap;
 pub use models::{Learnt, LearntRatio};
+pub use network::refuse_shared;
 pub use packs::PackWriter;
 pub use purge::{Removed, is_purged};
 pub use query::Place;
@@ -129,10 +133,14 @@ pub struct Store {
     lent: Cell<u64>,
     /// What was made anew.
     anew: RefCell<Vec<&'static str>>,
+    /// Queued messages and unsent words that were lost with it and came back from the journal.
+    put_back: Cell<u64>,
     /// The folder of large contents of files.
     packs: std::path::PathBuf,
     // Dropped behind the connection.
     _files: crate::config::FilesInUse,
+    /// Where a copy lies that is looked at in place of a store that cannot be written.
+    copy: Option<tempfile::TempDir>,
     // Held as long as the connection, so that nobody migrates under it. `None`: it is held
     // alone by who tidies up.
     lock: Option<lock::StoreLock>,

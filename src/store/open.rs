@@ -18,6 +18,7 @@ use super::rebuild;
 use super::reconcile::Brought;
 use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError};
+use crate::config::FilesInUse;
 
 /// How long a write waits for another process before it is `Busy`.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,7 +54,27 @@ impl Store {
             };
         }
         write_ahead(&conn)?;
-        let store = Store {
+        let store = Store::of(Parts {
+            conn,
+            files,
+            data_dir,
+            lock: Some(lock),
+            can_mend: true,
+        });
+        store.look_for_damage()?;
+        Ok(store)
+    }
+
+    /// After a first statement, with which SQLite opened the last of its files.
+    pub(super) fn of(parts: Parts<'_>) -> Store {
+        let Parts {
+            conn,
+            files,
+            data_dir,
+            lock,
+            can_mend,
+        } = parts;
+        Store {
             _before_closing: files.before_closing(),
             conn,
             indexing: false,
@@ -61,16 +82,26 @@ impl Store {
             copies: None,
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
-            can_mend: true,
+            can_mend,
             lent: Cell::default(),
             anew: RefCell::default(),
+            put_back: Cell::default(),
             packs: packs::folder(data_dir),
             _files: files.opened(),
-            lock: Some(lock),
-        };
-        store.look_for_damage()?;
-        Ok(store)
+            copy: None,
+            lock,
+        }
     }
+}
+
+/// What an open store is made of.
+pub(super) struct Parts<'a> {
+    pub conn: Connection,
+    pub files: FilesInUse,
+    pub data_dir: &'a Path,
+    pub lock: Option<StoreLock>,
+    /// See [`Store`].
+    pub can_mend: bool,
 }
 
 impl Store {
@@ -87,21 +118,16 @@ impl Store {
             Ok((migrate::is_current(&conn, MIGRATIONS)?, conn))
         };
         let (is_current, conn) = open().map_err(StoreError::while_opening)?;
-        Ok(is_current.then_some(Store {
-            _before_closing: files.before_closing(),
-            conn,
-            indexing: false,
-            has_all_tips: false,
-            copies: None,
-            brought: Brought::default(),
-            in_use: InUse::look(data_dir),
-            can_mend: false,
-            lent: Cell::default(),
-            anew: RefCell::default(),
-            packs: packs::folder(data_dir),
-            _files: files.opened(),
-            lock: Some(lock),
-        }))
+        let store = || {
+            Store::of(Parts {
+                conn,
+                files,
+                data_dir,
+                lock: Some(lock),
+                can_mend: false,
+            })
+        };
+        Ok(is_current.then(store))
     }
 }
 
@@ -115,7 +141,7 @@ fn locked(data_dir: &Path) -> Result<StoreLock, StoreError> {
     }
 }
 
-fn set_up(conn: Connection) -> Result<Connection, StoreError> {
+pub(super) fn set_up(conn: Connection) -> Result<Connection, StoreError> {
     let set = || -> rusqlite::Result<()> {
         conn.busy_timeout(BUSY_TIMEOUT)?;
         conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_ROW_BYTES)?;

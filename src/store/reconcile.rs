@@ -112,6 +112,26 @@ impl Store {
     /// # Errors
     /// The database cannot be read or written. What is wrong with the journal is no error.
     pub fn keep_copies(&mut self, data_dir: &Path, place: &JournalPlace) -> Result<(), StoreError> {
+        self.compare_with_copies(data_dir, place)?;
+        let Some(mut copies) = self.copies.take() else {
+            return Ok(());
+        };
+        let put_back = self
+            .put_back_lost(&copies)
+            .and_then(|()| self.put_back_lost_meta(&mut copies, data_dir));
+        self.copies = Some(copies);
+        match put_back {
+            // Whoever reads what is damaged says so.
+            Err(StoreError::Damaged { .. }) => Ok(()),
+            put_back => put_back,
+        }
+    }
+
+    fn compare_with_copies(
+        &mut self,
+        data_dir: &Path,
+        place: &JournalPlace,
+    ) -> Result<(), StoreError> {
         let store: String = self
             .conn
             .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {

@@ -10,11 +10,12 @@ use serde_json::value::RawValue;
 use super::blobs::{Packed, insert_blob};
 use super::error::Doing;
 use super::follow::Copies;
+use super::gap::gap_of;
 use super::inbox::Message;
-use super::journal::{Met, State, Waiting, WaitingSignal, lines, read_state};
+use super::journal::{GapRow, Met, State, Waiting, WaitingSignal, lines, read_state};
 use super::row::count;
 use super::{Store, StoreError};
-use crate::core::entry::Entry;
+use crate::core::entry::{Entry, Seq};
 use crate::core::signal::Signal;
 use crate::lines::line::EntryLine;
 
@@ -55,7 +56,13 @@ impl Store {
         self.copies = Some(copies);
     }
 
-    fn write_waiting(&self, copies: &mut Copies, session: &str) -> Result<(), StoreError> {
+    pub(super) fn write_waiting(
+        &self,
+        copies: &mut Copies,
+        session: &str,
+    ) -> Result<(), StoreError> {
+        // Else the journal would not have it any more either.
+        self.put_back_lost(copies)?;
         let Some(state) = state(&self.conn, session)? else {
             return Ok(());
         };
@@ -102,6 +109,11 @@ fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> 
     let Some((key, length, trashed_ms, input)) = row else {
         return Ok(None);
     };
+    let used = |table: &str| {
+        conn.prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = ?1")
+            .and_then(|mut s| s.query_row([table], |row| row.get::<_, i64>(0)).optional())
+            .doing(WHAT)
+    };
     let rows: Vec<(i64, i64, String)> = conn
         .prepare_cached("SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id")
         .and_then(|mut s| {
@@ -120,6 +132,9 @@ fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> 
         input: input.filter(|text| !text.is_empty()),
         trashed_ms,
         length: count(length),
+        used: used("inbox")?.unwrap_or(0),
+        signals_used: used("signals")?.unwrap_or(0),
+        gap: gap_of(conn, session)?.map(GapRow::from),
     }))
 }
 
@@ -146,73 +161,25 @@ fn signals(conn: &Connection, key: i64) -> Result<Vec<WaitingSignal>, StoreError
     rows.into_iter().map(one).collect()
 }
 
+/// An entry that a message or a signal may have become. By its place, not by its time: a clock may
+/// have been set back.
+pub(super) type Said = (Seq, Entry);
+
 /// What the journal in this folder says that a session had, put into a database that lost it.
-/// `became`: what was recorded already. `said`: entries, with their times, of which it is not
-/// known which message or signal they were; the oldest is always taken first.
+/// `became`: what was recorded already. `said`: entries of which it is not known which message or
+/// signal they were; the oldest is always taken first.
 pub(super) fn put_back(
     tx: &Transaction<'_>,
     folder: &Path,
     session: (i64, u64),
     became: &Became,
-    said: &[(i64, Entry)],
+    said: &[Said],
 ) -> Result<(), StoreError> {
     let Some((state, blobs)) = read_state(folder) else {
         return Ok(());
     };
     let (key, length) = session;
-    for bytes in &blobs {
-        insert_blob(tx, &Packed::new(bytes)).doing(WHAT)?;
-    }
-    let mut said: Vec<&(i64, Entry)> = said.iter().collect();
-    for waiting in &state.inbox {
-        let message = waiting.message.get();
-        if became.taken.contains(&waiting.id) {
-            continue;
-        }
-        let is_said =
-            |(at_ms, entry): &&(i64, Entry)| *at_ms >= waiting.at_ms && is_of(entry, message);
-        if let Some(at) = said.iter().position(is_said) {
-            said.remove(at);
-            continue;
-        }
-        tx.execute(
-            "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
-            params![waiting.id, key, waiting.at_ms, message],
-        )
-        .doing(WHAT)?;
-    }
-    for waiting in &state.signals {
-        if became.obeyed.contains(&waiting.id) {
-            continue;
-        }
-        let signal = serde_json::from_str::<Signal>(waiting.signal.get());
-        let is_obeyed = |(at_ms, entry): &&(i64, Entry)| {
-            *at_ms >= waiting.at_ms && signal.as_ref().is_ok_and(|signal| signal.became(entry))
-        };
-        if let Some(at) = said.iter().position(is_obeyed) {
-            said.remove(at);
-            continue;
-        }
-        tx.execute(
-            "INSERT OR IGNORE INTO signals (id, session, at_ms, origin, body)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![
-                waiting.id,
-                key,
-                waiting.at_ms,
-                waiting.origin,
-                waiting.signal.get()
-            ],
-        )
-        .doing(WHAT)?;
-    }
-    if let Some(input) = &state.input {
-        tx.execute(
-            "INSERT OR IGNORE INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)",
-            params![key, input],
-        )
-        .doing(WHAT)?;
-    }
+    put_waiting_back(tx, (&state, &blobs), key, became, said)?;
     // What was appended behind it took the session out of the trash.
     let trashed_ms = state.trashed_ms.filter(|_| state.length == length);
     tx.execute(
@@ -223,6 +190,65 @@ pub(super) fn put_back(
     )
     .doing(WHAT)
     .map(drop)
+}
+
+/// Its queued messages, signals and unsent words, those that are not there. How many they were.
+pub(super) fn put_waiting_back(
+    tx: &Transaction<'_>,
+    (state, blobs): (&State, &[Vec<u8>]),
+    key: i64,
+    became: &Became,
+    said: &[Said],
+) -> Result<u64, StoreError> {
+    for bytes in blobs {
+        insert_blob(tx, &Packed::new(bytes)).doing(WHAT)?;
+    }
+    // All of them waited when the session had that many entries.
+    let since = said.iter().filter(|(seq, _)| *seq >= state.length);
+    let mut said: Vec<&Entry> = since.map(|(_, entry)| entry).collect();
+    // The oldest entry that fits is what it became.
+    let mut takes = |fits: &dyn Fn(&Entry) -> bool| {
+        let at = said.iter().position(|entry| fits(entry));
+        at.map(|at| said.remove(at)).is_some()
+    };
+    let mut back = 0;
+    for waiting in &state.inbox {
+        let message = waiting.message.get();
+        if became.taken.contains(&waiting.id) || takes(&|entry| is_of(entry, message)) {
+            continue;
+        }
+        back += tx
+            .execute(
+                "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
+                params![waiting.id, key, waiting.at_ms, message],
+            )
+            .doing(WHAT)?;
+    }
+    for waiting in &state.signals {
+        let body = waiting.signal.get();
+        let signal = serde_json::from_str::<Signal>(body);
+        let is_it = |entry: &Entry| signal.as_ref().is_ok_and(|signal| signal.became(entry));
+        if became.obeyed.contains(&waiting.id) || takes(&is_it) {
+            continue;
+        }
+        back += tx
+            .execute(
+                "INSERT OR IGNORE INTO signals (id, session, at_ms, origin, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![waiting.id, key, waiting.at_ms, waiting.origin, body],
+            )
+            .doing(WHAT)?;
+    }
+    if let Some(input) = &state.input {
+        back += tx
+            .execute(
+                "INSERT OR IGNORE INTO drafts (session, kind, piece, text)
+                 VALUES (?1, 'input', 0, ?2)",
+                params![key, input],
+            )
+            .doing(WHAT)?;
+    }
+    Ok(back as u64)
 }
 
 /// Whether the entry is what this message became.

@@ -109,6 +109,8 @@ impl Scene {
                 doctor.stdout
             );
         }
+        let row = format!("note   lost     session {}, begun ", self.killed);
+        assert!(doctor.stdout.contains(&row), "{}", doctor.stdout);
         assert!(
             !doctor.stdout.contains("no problems found"),
             "{}",
@@ -371,4 +373,29 @@ fn the_word_in_a_lock_outlives_who_holds_it() {
     assert_eq!(held_by, Some(std::process::id()));
     drop(lock);
     assert_eq!(fs::read_to_string(&file).unwrap(), "recorded\n");
+}
+
+/// What only the journal knows has a row too, also where nothing of it could be put back.
+#[test]
+fn doctor_has_a_row_for_a_session_that_only_the_journal_knows() {
+    let home = scripted_with(true, &[step("done", &[])]);
+    home.run(["-p", "the first"]).expect(0);
+    home.run(["doctor"]).expect(0);
+    let id = new_id();
+    let folder = home.rewake_home().join("journal").join(&id);
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("state.jsonl"), "{\"inbox\":[],\"length\":3}\n").unwrap();
+    let doctor = home.run(["doctor"]).expect(1);
+    let row = format!("session {id}, begun ");
+    assert!(doctor.stdout.contains(&row), "{}", doctor.stdout);
+    assert!(
+        doctor.stdout.contains("the journal has it"),
+        "{}",
+        doctor.stdout
+    );
+    assert!(
+        !doctor.stdout.contains("nothing is wrong"),
+        "{}",
+        doctor.stdout
+    );
 }

@@ -16,6 +16,8 @@ mod config;
 mod context;
 mod custom;
 mod damaged;
+#[cfg(target_os = "linux")]
+mod disk;
 mod figures;
 mod files;
 mod journal;

@@ -249,7 +249,47 @@ fn what_cannot_be_recorded_is_not_begun() {
         .expect(1);
     quiet(&doctor);
     assert!(doctor.stdout.contains("Read-only"), "{}", doctor.stdout);
+    assert!(
+        doctor.stdout.contains("1, all readable"),
+        "{}",
+        doctor.stdout
+    );
     assert_eq!(history(&home).len(), 1);
+}
+
+/// With all in the one file, and with some of it in the write-ahead log.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_can_be_looked_at() {
+    let home = used();
+    for is_open in [false, true] {
+        // Who has it open keeps the log.
+        let store = is_open.then(|| {
+            let mut store = rewake::store::Store::open(&home.rewake_home()).unwrap();
+            let id = store.newest(None).unwrap().unwrap().id;
+            store.set_input(&id, "unsent").unwrap();
+            store
+        });
+        let (id, _) = history(&home).remove(0);
+        let looks: [(&[&str], &str); 5] = [
+            (&["history"], "begin"),
+            (&["history", "words"], "words"),
+            (&["show", &id], "the first words"),
+            (&["export", &id], "the first words"),
+            (&["stats"], "s/play"),
+        ];
+        for (args, words) in looks {
+            let Some(run) = read_only(&home, &home.rewake_home(), args) else {
+                return skip(NAMESPACES);
+            };
+            let run = run.expect(0);
+            quiet(&run);
+            assert!(run.stdout.contains(words), "{args:?}: {run:?}");
+            let said = "the session store is only looked at";
+            assert_eq!(run.stderr.matches(said).count(), 1, "{args:?}: {run:?}");
+        }
+        drop(store);
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -191,6 +191,7 @@ fn resumed(by: By) -> Entry {
         by,
         found: String::new(),
         draft: None,
+        unrecorded: false,
     }
 }
 
@@ -259,6 +260,7 @@ fn the_model_of_a_command_answers_it_and_nothing_else() {
         by: By::Start,
         found: String::new(),
         draft: None,
+        unrecorded: false,
     };
     assert_eq!(model(with(vec![resumed])), "s/large");
     let failed = Entry::Failed {
@@ -532,6 +534,30 @@ fn of_hundreds_of_calls_the_first_are_run() {
         }
     }
     assert_eq!(ran, MAX_CALLS);
+}
+
+/// They do not lift a crash loop either, and one that did fail is counted behind them.
+#[test]
+fn starts_that_end_on_a_full_disk_are_not_counted() {
+    let unrecorded = || Entry::Resumed {
+        by: By::Start,
+        found: String::new(),
+        draft: None,
+        unrecorded: true,
+    };
+    let mut entries = vec![said("go")];
+    for _ in 0..2 * MAX_RESTARTS {
+        entries.push(unrecorded());
+        check(entries.clone(), Step::CallModel);
+    }
+    for _ in 2..MAX_RESTARTS {
+        entries.push(resumed(By::Start));
+        check(entries.clone(), Step::CallModel);
+    }
+    entries.push(resumed(By::Start));
+    check(entries.clone(), Step::Wait(Why::CrashLoop));
+    entries.push(unrecorded());
+    check(entries, Step::Wait(Why::CrashLoop));
 }
 
 #[test]
@@ -1242,6 +1268,7 @@ fn files_that_are_half_set_back_are_done_before_all_else() {
         by: By::Start,
         found: String::new(),
         draft: None,
+        unrecorded: false,
     }));
     let looping = state(entries.clone());
     let message = Pending {
@@ -1256,6 +1283,7 @@ fn files_that_are_half_set_back_are_done_before_all_else() {
         by: By::Person,
         found: String::new(),
         draft: None,
+        unrecorded: false,
     });
     assert_eq!(
         next(&state(entries), &policy(true), &message),

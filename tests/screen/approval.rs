@@ -556,3 +556,31 @@ fn a_command_is_in_the_colours_of_the_shell_where_it_is_asked_about_alone() {
     stage.log(entry::ran(id, 0, ""));
     assert_eq!(stage.style_of("for i").fg, stage.style_of("\"part").fg);
 }
+
+#[test]
+fn a_file_that_would_be_written_over_is_asked_about_with_what_changes() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("write it");
+    let calls = vec![
+        write("a.txt", "1\n2\nthree\n"),
+        write("b.txt", "new\n"),
+        edit("c.txt", "old", "new"),
+    ];
+    let ids = stage.replies(calls);
+    stage.asks_one_of(ids[0], "it changes `a.txt`", None, (1, 3));
+    stage.sees("1 + 1");
+    stage.send(Msg::AskedFile(ids[0], "1\n2\n3\n".into()));
+    stage.does_not_see("1 + 1");
+    stage.sees("3 - 3");
+    stage.sees("3 + three");
+    // What waits behind it is no part of it, and how much it changes is not known.
+    stage.does_not_see("1 + new");
+    stage.does_not_see("- old");
+    assert!(
+        stage
+            .line_with("write      b.txt")
+            .trim_end()
+            .ends_with("b.txt")
+    );
+    assert!(stage.line_with("edit       c.txt").contains("+1 −1"));
+}

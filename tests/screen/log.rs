@@ -312,6 +312,7 @@ pub mod entry {
             by: By::Person,
             found: found.into(),
             draft: draft.map(str::to_string),
+            unrecorded: false,
         }
     }
 

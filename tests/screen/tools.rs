@@ -248,7 +248,8 @@ fn counts_of_what_is_not_shown_are_true() {
     let content: String = (1..=5_000).map(|n| format!("line {n}\n")).collect();
     let mut stage = Stage::opened(80, 40);
     stage.says("go");
-    stage.replies(vec![crate::log::write("a.txt", &content)]);
+    let id = stage.replies(vec![crate::log::write("a.txt", &content)])[0];
+    stage.log(entry::checked(id, "/home/ann/parser/a.txt"));
     stage.sees("+ 4976 lines");
     // A result that was cut stands for all of its lines.
     let cut = "one\ntwo\n[lines 3-4996 of 5000 left out (99 bytes); memory_page reads the whole at address 7]\n\

@@ -79,6 +79,7 @@ fn a_lost_database_comes_back() {
         by: By::Start,
         found: "put back".into(),
         draft: None,
+        unrecorded: false,
     };
     append(&mut store, &mut head, vec![resumed]);
     assert_eq!(store.brought_into(&ids[0]).unwrap(), 0);

@@ -40,6 +40,7 @@ fn a_blank_session_is_in_no_list_but_its_own() {
             by: rewake::core::entry::By::Start,
             found: String::new(),
             draft: None,
+            unrecorded: false,
         },
         Entry::Chose(Choice::of_mode(rewake::core::entry::Mode::Plan)),
         Entry::Saved {
@@ -219,5 +220,6 @@ fn opened_again() -> rewake::core::entry::Entry {
         by: rewake::core::entry::By::Person,
         found: "found".into(),
         draft: None,
+        unrecorded: false,
     }
 }

@@ -43,6 +43,7 @@ fn rebuild(scene: &Scene) {
     let repair = Repair {
         from: &[],
         only_whole: false,
+        program: None,
         progress: &mut |_| {},
     };
     let rebuilt = Store::rebuild(&scene.data(), Some(&scene.place()), repair);

@@ -315,6 +315,7 @@ pub fn all_kinds() -> Vec<Entry> {
             by: By::Start,
             found: "a crash".into(),
             draft: None,
+            unrecorded: false,
         },
     ]
 }

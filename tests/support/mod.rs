@@ -23,6 +23,8 @@ mod answer;
 mod anthropic;
 mod cache;
 mod chat;
+#[cfg(target_os = "linux")]
+mod failing_disk;
 mod gemini;
 mod git;
 mod home;
@@ -37,6 +39,8 @@ mod tls;
 
 pub use answer::{Answer, Call, Protocol, Says, Stop, Tokens, list};
 pub use cache::{Cache, Hit};
+#[cfg(target_os = "linux")]
+pub use failing_disk::{FailingDisk, Fails};
 pub use git::git;
 pub use home::{Home, Live, Run, run};
 pub use prefix::{Asked, Row as PrefixRow, prompt};

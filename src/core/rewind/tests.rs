@@ -395,6 +395,7 @@ fn the_log_says_who_made_each_tree() {
             by: crate::core::entry::By::Start,
             found: String::new(),
             draft: None,
+            unrecorded: false,
         },
         Entry::Chose(Default::default()),
         Entry::Chose(Default::default()),

@@ -240,6 +240,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 by: By::Start,
                 found: "resumed x".into(),
                 draft: None,
+                unrecorded: false,
             },
             ("resumed x", Conversation),
         ),

@@ -32,7 +32,7 @@ use crate::lines::tip::Tip;
 pub(super) use read::{End, Met, begin, end, lines};
 pub(super) use salvage::{Piece, folders, salvage};
 use state::StateFile;
-pub(super) use state::{State, Waiting, WaitingSignal, read_state};
+pub(super) use state::{GapRow, State, Waiting, WaitingSignal, read_state};
 use worker::{Job, Worker};
 
 const TAIL: &str = "tail.jsonl";

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::read::MAX_LINE_BYTES;
+use crate::core::entry::Seq;
 use crate::lines::line::{BlobLine, Line};
+use crate::store::Gap;
 
 const STATE: &str = "state.jsonl";
 const NEW: &str = "state.jsonl.new";
@@ -34,6 +36,45 @@ pub(in crate::store) struct State {
     /// Entries that the session had then.
     #[serde(default)]
     pub length: u64,
+    /// The highest number that a queued message of the store had by then.
+    #[serde(default)]
+    pub used: i64,
+    /// The same of signals.
+    #[serde(default)]
+    pub signals_used: i64,
+    /// The stretch of entries that is in no copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<GapRow>,
+}
+
+/// A gap of a session that is named elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::store) struct GapRow {
+    first: Seq,
+    last: Seq,
+    #[serde(default)]
+    behind: u64,
+}
+
+impl From<Gap> for GapRow {
+    fn from(gap: Gap) -> GapRow {
+        GapRow {
+            first: gap.first,
+            last: gap.last,
+            behind: gap.behind,
+        }
+    }
+}
+
+impl GapRow {
+    pub(in crate::store) fn of(&self, session: &str) -> Gap {
+        Gap {
+            session: session.to_string(),
+            first: self.first,
+            last: self.last,
+            behind: self.behind,
+        }
+    }
 }
 
 /// A queued message, as its row has it.
@@ -59,6 +100,7 @@ impl State {
             && self.signals.is_empty()
             && self.input.is_none()
             && self.trashed_ms.is_none()
+            && self.gap.is_none()
     }
 }
 

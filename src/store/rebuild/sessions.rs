@@ -14,7 +14,7 @@ use super::WHAT;
 use super::found::{Found, Rows};
 use super::progress::Progress;
 use super::sql::SessionRow;
-use crate::core::entry::{Entry, Seq};
+use crate::core::entry::Seq;
 use crate::core::signal;
 use crate::core::text::count;
 use crate::lines::line::{EntryLine, Header};
@@ -25,7 +25,7 @@ use crate::store::error::Doing;
 use crate::store::head::Head;
 use crate::store::missing::Gap;
 use crate::store::row::int;
-use crate::store::waiting::Became;
+use crate::store::waiting::{Became, Said};
 
 /// All that the copies say of one session.
 #[derive(Default)]
@@ -57,7 +57,7 @@ pub(super) struct Made {
     /// Messages and signals that became entries, and for each session those entries that only a
     /// row had: it is not known which message or signal it was.
     pub became: Became,
-    pub said: BTreeMap<String, Vec<(i64, Entry)>>,
+    pub said: BTreeMap<String, Vec<Said>>,
     /// The row of each entry.
     rows: HashMap<Tip, i64>,
 }
@@ -193,12 +193,7 @@ struct Begin {
     row: Option<i64>,
 }
 
-fn begin(
-    known: &Known,
-    plan: &Plan,
-    sessions: &BTreeMap<String, Known>,
-    made: &Made,
-) -> Begin {
+fn begin(known: &Known, plan: &Plan, sessions: &BTreeMap<String, Known>, made: &Made) -> Begin {
     let alone = Begin {
         from: None,
         row: None,
@@ -319,7 +314,7 @@ fn note_said(made: &mut Made, plan: &Plan, line: &EntryLine) {
         made.said
             .entry(plan.id.clone())
             .or_default()
-            .push((line.at_ms, entry));
+            .push((line.seq, entry));
     }
 }
 

@@ -253,7 +253,7 @@ impl App {
     /// What an edit replaces is shown with the lines around it.
     fn read_asked(&self) -> Option<Intent> {
         let asked = self.asked.as_ref()?;
-        let Body::Edits { path, .. } = &asked.shown.body else {
+        let (Body::Edits { path, .. } | Body::File { path, .. }) = &asked.shown.body else {
             return None;
         };
         let folder = match self.now.folder.as_str() {

@@ -236,7 +236,6 @@ impl Layout {
                 self.fences.push(fence);
                 self.in_fence = true;
                 self.taken = start + line.len();
-                self.append(Vec::new(), true);
                 true
             }
             None => false,
@@ -350,7 +349,7 @@ impl Fence {
 
     /// Whether nothing of it is shown yet.
     fn starts_block(&self) -> bool {
-        self.frozen_lines == 0 && self.info.is_empty()
+        self.frozen_lines == 0
     }
 }
 

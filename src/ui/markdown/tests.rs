@@ -117,6 +117,15 @@ fn code_stands_apart_from_the_list_that_it_is_in_or_behind() {
         "1. a\n   ◦ b\n\n     x\n",
     );
     check("- a\n- b\n```\nx\n```\n- c", 80, "• a\n• b\n\n  x\n\n• c\n");
+    check("1. a\n- b\n```\nx\n```", 80, "1. a\n\n• b\n\n  x\n");
+    check(
+        "1. a\n   ```\n   x\n   ```\n2. b\n- c\n```\ny\n```\n> q",
+        80,
+        "1. a\n\n     x\n\n2. b\n\n• c\n\n  y\n\n▎ q\n",
+    );
+    // Also one that says its language.
+    check("- a\n- b\n```sh\nx\n```\nc", 80, "• a\n• b\n\n  x\n\nc\n");
+    check("a\n\n~~~rust\nx", 80, "a\n\n  x\n");
     check("- a\n\n```\nx\n```", 80, "• a\n\n  x\n");
     check("- a\n  |b|\n  |-|\n  |c|", 80, "• a\n\n  *b*\n  ─\n  c\n");
 }

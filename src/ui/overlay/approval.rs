@@ -229,10 +229,12 @@ impl Approval {
 
     /// The file that it would edit was read: the change is shown in its place.
     pub fn file_read(&mut self, text: String) {
-        let Body::Edits { edits, .. } = &self.shown.body else {
-            return;
+        let after = match &self.shown.body {
+            Body::Edits { edits, .. } => tools::edited_text(edits, &text),
+            Body::File { content, .. } => Some(content.clone()),
+            Body::Subject | Body::Plan(_) | Body::Command { .. } => None,
         };
-        if let Some(after) = tools::edited_text(edits, &text) {
+        if let Some(after) = after {
             self.edit = Some((text, after));
             self.laid = None;
             // It may be longer than what was seen.

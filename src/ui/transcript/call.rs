@@ -46,7 +46,11 @@ pub(super) fn lines(
     unfolded: bool,
     layout: &mut LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
-    // The question says all of it.
+    // The question says all of it. What waits behind it is shown when it is its turn.
+    let is_to_come = matches!(
+        call.status,
+        Status::Waiting | Status::Asked | Status::Allowed
+    );
     let is_asked = matches!(call.status, Status::Asked);
     if is_asked && matches!(call.shown.body, Body::Command { .. }) {
         return Vec::new();
@@ -69,7 +73,7 @@ pub(super) fn lines(
     }
     if let Some(changed) = changed
         && !is_refused(call)
-        && !is_asked
+        && !is_to_come
     {
         lines.extend(changed.lines.into_iter().map(|mut line| {
             line.spans.insert(0, Span::raw(before.clone()));
@@ -169,7 +173,13 @@ fn head(call: &Call, changed: Option<&diff::Changed>, layout: &LayoutContext<'_>
     let theme = layout.theme;
     let (glyph, verb, result) = status(call, layout);
     let mut spans = vec![Span::styled(subject(call, layout), theme.text)];
-    if let Some(changed) = changed {
+    // Whether a file is there that would be written over is not known before it is done.
+    let is_to_come = matches!(
+        call.status,
+        Status::Waiting | Status::Asked | Status::Allowed
+    );
+    let is_known = !is_to_come || !matches!(call.shown.body, Body::File { .. });
+    if let Some(changed) = changed.filter(|_| is_known) {
         spans.push(Span::raw("  "));
         spans.extend(changed.counts(theme));
     }

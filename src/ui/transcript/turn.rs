@@ -163,7 +163,7 @@ pub(super) fn lines(end: &TurnEnd, layout: &LayoutContext<'_>) -> Vec<Line<'stat
     let first = [Span::styled(glyph, theme.dim)];
     wrap(
         &spans,
-        layout.prose(),
+        layout.edge(),
         &first,
         &[Span::raw("  ")],
         Break::Words,

@@ -295,7 +295,7 @@ fn one_process(
         let life = async {
             if again {
                 engine
-                    .record_resumed(by, "found".into())
+                    .record_resumed(by, "found".into(), false)
                     .await
                     .expect("woke");
             }

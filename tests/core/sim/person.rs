@@ -299,7 +299,9 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
             loop {
                 let step = async {
                     if !is_new {
-                        engine.record_resumed(By::Person, "found".into()).await?;
+                        engine
+                            .record_resumed(By::Person, "found".into(), false)
+                            .await?;
                         is_new = true;
                     }
                     match engine.run().await? {

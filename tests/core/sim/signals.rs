@@ -168,7 +168,7 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
         let life = async {
             if again {
                 let by = By::Person;
-                let resumed = engine.record_resumed(by, "found".into()).await;
+                let resumed = engine.record_resumed(by, "found".into(), false).await;
                 resumed.expect("resumed");
             }
             loop {

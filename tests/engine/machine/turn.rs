@@ -180,7 +180,7 @@ impl Turn {
         let life = async {
             if again {
                 engine
-                    .record_resumed(By::Start, "found".into())
+                    .record_resumed(By::Start, "found".into(), false)
                     .await
                     .unwrap();
             }

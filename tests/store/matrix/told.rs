@@ -141,6 +141,7 @@ impl<'a> Story<'a> {
                     by: By::Person,
                     found: "asked to go on".into(),
                     draft: None,
+                    unrecorded: false,
                 }],
                 signal: Some(id),
                 ..Batch::default()

@@ -1,0 +1,110 @@
+//! A store that cannot be written, opened to be looked at: on a read-only file system, in a folder
+//! of somebody else, in a copy.
+//!
+//! SQLite cannot read a database with a write-ahead log where it can make no file. Without pages
+//! in that log the database is all there is, and is read as it is. With some, database and log
+//! are copied to a temporary folder, and the copy is opened.
+//!
+//! Invariant: nothing in the data folder is changed, and nothing there is locked.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::database::{self, Copied};
+use super::error::classify;
+use super::migrate::{self, MIGRATIONS};
+use super::open::{Parts, set_up};
+use super::{Store, StoreError};
+
+const WHAT: &str = "read the session store";
+
+/// A larger one is not copied.
+const MAX_COPY_BYTES: u64 = 2 << 30;
+
+/// Whoever writes in it meanwhile is soon done.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Store {
+    /// Opens the store only to look at it, without writing anything beside it.
+    ///
+    /// # Errors
+    /// `Unreadable` when it is too large to be copied, or changed all the time.
+    pub fn open_read_only(data_dir: &Path) -> Result<Store, StoreError> {
+        if !database::has_log(data_dir) {
+            let files = database::files_in_use(data_dir);
+            let conn = set_up(database::open_unchanging(data_dir)?)?;
+            // Whether it is current is its first statement.
+            if migrate::is_current(&conn, MIGRATIONS)? && !database::has_log(data_dir) {
+                return Ok(Store::of(Parts {
+                    conn,
+                    files,
+                    data_dir,
+                    lock: None,
+                    can_mend: false,
+                }));
+            }
+        }
+        Store::open_copy(data_dir)
+    }
+
+    /// The same to search it, for which the newest entries have to be put into the index.
+    ///
+    /// # Errors
+    /// As [`Store::open_read_only`].
+    pub fn into_searchable(self, data_dir: &Path) -> Result<Store, StoreError> {
+        match self.not_searched()? {
+            0 => Ok(self),
+            _ => {
+                drop(self);
+                Store::open_copy(data_dir)
+            }
+        }
+    }
+
+    fn open_copy(data_dir: &Path) -> Result<Store, StoreError> {
+        let folder = copied(data_dir)?;
+        // Its own, so it is brought up to date too.
+        let mut store = Store::open(folder.path())?;
+        store.packs = super::packs::folder(data_dir);
+        store.copy = Some(folder);
+        Ok(store)
+    }
+
+    /// Entries that a search does not find, for they cannot be put into the index.
+    fn not_searched(&self) -> Result<u64, StoreError> {
+        match self.is_read_only()? {
+            true => self.index_waiting(),
+            false => Ok(0),
+        }
+    }
+
+    /// Nothing can be written, not even what follows from the entries.
+    pub(super) fn is_read_only(&self) -> Result<bool, StoreError> {
+        self.conn.is_readonly("main").map_err(|e| classify(WHAT, e))
+    }
+}
+
+fn copied(data_dir: &Path) -> Result<tempfile::TempDir, StoreError> {
+    let unreadable = |why: String| StoreError::Unreadable {
+        what: WHAT.to_string(),
+        why,
+    };
+    let bytes = database::bytes(data_dir);
+    if bytes > MAX_COPY_BYTES {
+        return Err(unreadable(format!(
+            "it cannot be written, and with {:.1} GB it is too large for a temporary copy",
+            bytes as f64 / 1e9
+        )));
+    }
+    let folder = tempfile::tempdir().map_err(|e| super::error::io("make a temporary folder", e))?;
+    for _ in 0..TRIES {
+        match database::copy_to(data_dir, folder.path())? {
+            Copied::Whole => return Ok(folder),
+            Copied::Changing => std::thread::sleep(PAUSE),
+        }
+    }
+    Err(unreadable(
+        "another process writes in it all the time".into(),
+    ))
+}

@@ -1,0 +1,203 @@
+//! Rows that lay on a damaged page and that the journal has too.
+
+use std::fs;
+
+use rewake::core::entry::{Entry, Via};
+use rewake::store::{Batch, Gap, Message, Repair, Store};
+
+use crate::scene::Scene;
+use crate::story::*;
+
+const PAGE: usize = 4096;
+
+fn message(text: &str) -> Message {
+    Message {
+        text: text.into(),
+        images: vec![],
+        via: Via::Queue,
+        command: None,
+        origin: None,
+    }
+}
+
+fn queued(store: &Store, session: &str) -> Vec<String> {
+    let queued = store.queued(session).unwrap();
+    queued.into_iter().map(|q| q.message.text).collect()
+}
+
+/// The first pages of these tables are zeroed, in a database that nobody has open.
+fn damage(scene: &Scene, tables: &[&str]) {
+    let mut bytes = scene.database();
+    let conn = raw(&scene.data());
+    for table in tables {
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+        let root: u32 = conn.query_row(sql, [table], |row| row.get(0)).unwrap();
+        let root = root as usize;
+        bytes[(root - 1) * PAGE..root * PAGE].fill(0);
+    }
+    drop(conn);
+    scene.replace_database(Some(&bytes));
+}
+
+/// Two sessions in which something waits. In the first, one message was said.
+fn waiting(scene: &Scene) -> (String, String) {
+    let mut store = scene.open();
+    let mut first = session(&mut store, HERE);
+    let second = session(&mut store, "/elsewhere");
+    let ids = (first.session().to_string(), second.session().to_string());
+    // The same words twice: one of them was said.
+    let said_one = store.queue(&ids.0, &message("again"), &[], 9_000).unwrap();
+    store.queue(&ids.0, &message("again"), &[], 9_001).unwrap();
+    store.queue(&ids.0, &message("then"), &[], 9_002).unwrap();
+    store.queue(&ids.1, &message("there"), &[], 9_003).unwrap();
+    store.set_input(&ids.0, "unsent").unwrap();
+    let taken = Batch {
+        taken: Some(said_one),
+        ..batch(vec![said("again")])
+    };
+    store.append(&mut first, &taken).unwrap();
+    ids
+}
+
+#[test]
+fn queued_messages_and_unsent_words_come_back_from_the_journal() {
+    let scene = Scene::new();
+    let (first, second) = waiting(&scene);
+    damage(&scene, &["inbox", "drafts", "sqlite_sequence"]);
+    let store = scene.open();
+    let said = store.made_anew().unwrap();
+    assert!(said.contains("queued messages"), "{said}");
+    assert!(said.contains("came back from the journal"), "{said}");
+    assert_eq!(queued(&store, &first), ["again", "then"]);
+    assert_eq!(queued(&store, &second), ["there"]);
+    let input = store.drafts(&first).unwrap().input;
+    assert_eq!(input.as_deref(), Some("unsent"));
+    drop(store);
+    // Once, and not again with what was done since.
+    let mut store = scene.open();
+    let waits = store.queued(&second).unwrap().remove(0);
+    store.remove_queued(waits.id).unwrap();
+    drop(store);
+    let store = scene.open();
+    assert_eq!(queued(&store, &second), [""; 0]);
+    assert_eq!(store.made_anew(), None);
+}
+
+/// A process that does not know the journal finds the damage, while another one works.
+#[test]
+fn what_waits_comes_back_before_the_journal_is_written() {
+    let scene = Scene::new();
+    let (first, second) = waiting(&scene);
+    // Whoever opens it without the journal makes the table anew and can put nothing back.
+    damage(&scene, &["inbox"]);
+    drop(Store::open(&scene.data()).unwrap());
+    let mut store = scene.open();
+    store.queue(&first, &message("new"), &[], 9_009).unwrap();
+    assert_eq!(queued(&store, &first).len(), 3);
+    assert_eq!(queued(&store, &second), ["there"]);
+    drop(store);
+    let store = scene.open();
+    let mut words = queued(&store, &first);
+    words.sort();
+    assert_eq!(words, ["again", "new", "then"]);
+}
+
+/// The number of the message that was queued last.
+fn highest(scene: &Scene) -> i64 {
+    let sql = "SELECT max(id) FROM inbox";
+    raw(&scene.data())
+        .query_row(sql, [], |row| row.get(0))
+        .unwrap()
+}
+
+/// A clock that was set back: a number that was given is never given again.
+#[test]
+fn the_number_of_a_message_is_never_given_twice() {
+    let scene = Scene::new();
+    let (first, _) = waiting(&scene);
+    let far = 9_000_000_000_000_000_i64;
+    raw(&scene.data())
+        .execute("UPDATE sqlite_sequence SET seq = ?1", [far])
+        .unwrap();
+    let mut store = scene.open();
+    let last = store.queue(&first, &message("last"), &[], 1).unwrap();
+    assert_eq!(highest(&scene), far + 1);
+    store.remove_queued(last).unwrap();
+    drop(store);
+    damage(&scene, &["sqlite_sequence"]);
+    let mut store = scene.open();
+    store.queue(&first, &message("next"), &[], 1).unwrap();
+    assert_eq!(highest(&scene), far + 2);
+}
+
+/// A message was said after the clock was set back: it is not said once more.
+#[test]
+fn a_clock_that_was_set_back_lets_nothing_be_said_twice() {
+    for is_rebuilt in [false, true] {
+        let scene = Scene::new();
+        let mut store = scene.open();
+        let mut head = session(&mut store, HERE);
+        let id = head.session().to_string();
+        let waits = store.queue(&id, &message("once"), &[], 9_000).unwrap();
+        let folder = scene.place().folder.join(&id);
+        let state = fs::read(folder.join("state.jsonl")).unwrap();
+        let once = Entry::Said {
+            text: "once".into(),
+            images: vec![],
+            via: Via::Queue,
+            command: None,
+            origin: None,
+        };
+        let taken = Batch {
+            taken: Some(waits),
+            at_ms: 4_000,
+            ..batch(vec![once])
+        };
+        store.append(&mut head, &taken).unwrap();
+        drop(store);
+        // As a kill leaves it right behind the commit: the journal knows nothing of it.
+        fs::write(folder.join("state.jsonl"), state).unwrap();
+        fs::remove_file(folder.join("tail.jsonl")).unwrap();
+        damage(&scene, &["inbox"]);
+        if is_rebuilt {
+            let repair = Repair {
+                from: &[],
+                only_whole: false,
+                program: None,
+                progress: &mut |_| {},
+            };
+            Store::rebuild(&scene.data(), Some(&scene.place()), repair).unwrap();
+        }
+        let store = scene.open();
+        assert_eq!(said_texts(&store.load(&id).unwrap().1), ["once"]);
+        assert_eq!(queued(&store, &id), [""; 0], "rebuilt: {is_rebuilt}");
+    }
+}
+
+/// A session that lacks entries is still held when the page that says so is gone.
+#[test]
+fn a_gap_is_known_when_its_page_is_gone() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let id = session(&mut store, HERE).session().to_string();
+    drop(store);
+    raw(&scene.data())
+        .execute(
+            "INSERT INTO meta VALUES (?1, '{\"first\":3,\"last\":7,\"behind\":2}')",
+            [format!("gap:{id}")],
+        )
+        .unwrap();
+    drop(scene.open());
+    damage(&scene, &["meta"]);
+    let store = scene.open();
+    let said = store.made_anew().unwrap();
+    assert!(said.contains("sessions that lack entries"), "{said}");
+    let gap = Gap {
+        session: id.clone(),
+        first: 3,
+        last: 7,
+        behind: 2,
+    };
+    assert_eq!(store.gap(&id).unwrap(), Some(gap));
+    assert!(store.has_no_gap(&id).is_err());
+}
