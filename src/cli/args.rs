@@ -15,6 +15,7 @@ use clap_complete::Shell;
 
 use super::diff::Range;
 use super::doctor::Asked;
+use super::fork::ForkArgs;
 use super::gc::Wanted;
 use super::rewind::{At, RewindArgs};
 use super::steer_args::{self, SendArgs, SetArgs, Steer};
@@ -177,13 +178,7 @@ enum Command {
         id: String,
     },
     /// Copy a session, and print the id of the copy
-    Fork {
-        /// The id of a session, or the beginning of it
-        id: String,
-        /// The copy parts behind this entry, as `rewake show` numbers them
-        #[arg(long, value_name = "ENTRY")]
-        at: Option<u64>,
-    },
+    Fork(ForkArgs),
     /// Show what changed in the files during a session: by calls, by commands and by hand
     Diff {
         /// The id of a session, or the beginning of it
@@ -415,10 +410,7 @@ pub(crate) enum Invocation {
     Show {
         id: String,
     },
-    Fork {
-        id: String,
-        at: Option<u64>,
-    },
+    Fork(ForkArgs),
     Diff {
         id: String,
         range: Range,
@@ -606,7 +598,7 @@ impl Cli {
                 query: query.join(" "),
             },
             Command::Show { id } => Invocation::Show { id },
-            Command::Fork { id, at } => Invocation::Fork { id, at },
+            Command::Fork(args) => Invocation::Fork(args),
             Command::Diff { id, range, stat } => Invocation::Diff {
                 id,
                 range: range.unwrap_or_default(),
@@ -715,7 +707,7 @@ impl Command {
         match self {
             Command::History { .. } => "history",
             Command::Show { .. } => "show",
-            Command::Fork { .. } => "fork",
+            Command::Fork(_) => "fork",
             Command::Diff { .. } => "diff",
             Command::Rewind(_) => "rewind",
             Command::Restore { .. } => "restore",
@@ -1038,13 +1030,20 @@ mod tests {
             ("-C /tmp history", history("")),
             ("history -C /tmp", history("")),
             ("show 0197", Invocation::Show { id: id() }),
-            ("fork 0197", Invocation::Fork { id: id(), at: None }),
+            (
+                "fork 0197",
+                Invocation::Fork(ForkArgs {
+                    id: id(),
+                    ..ForkArgs::default()
+                }),
+            ),
             (
                 "fork 0197 --at 7",
-                Invocation::Fork {
+                Invocation::Fork(ForkArgs {
                     id: id(),
                     at: Some(7),
-                },
+                    ..ForkArgs::default()
+                }),
             ),
             (
                 "diff 0197 3..9 --stat",

@@ -1,20 +1,69 @@
-//! `rewake fork ID`: a copy that goes its own way.
+//! `rewake fork ID`: a copy that goes its own way, with the same files or with files of its own.
+
+use std::path::PathBuf;
+
+use clap::Args;
 
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, Parting, now_ms, short_id};
+use crate::session::{AppContext, ForkFolder, NotForked, Parting, now_ms, short_id};
 
-pub(super) fn run(ctx: &AppContext, id: &str, at: Option<u64>) -> Result<u8, Trouble> {
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub(crate) struct ForkArgs {
+    /// The id of a session, or the beginning of it
+    pub id: String,
+    /// The copy parts behind this entry, as `rewake show` numbers them
+    #[arg(long, value_name = "ENTRY")]
+    pub at: Option<u64>,
+    /// The copy works in this new or empty folder, which gets the files as they were there
+    #[arg(long, value_name = "DIR", conflicts_with = "worktree")]
+    pub files: Option<PathBuf>,
+    /// The same in a new worktree of the repository; without DIR beside it
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    pub worktree: Option<Option<PathBuf>>,
+}
+
+pub(super) fn run(ctx: &AppContext, wanted: &ForkArgs) -> Result<u8, Trouble> {
     let mut store = super::open_store(ctx)?;
-    let info = store.find(id)?;
-    let parting = at.map_or(Parting::End, Parting::Behind);
-    let (fork, _lock, warning) = ctx.fork(&mut store, &info.id, parting, now_ms())?;
-    if let Some(warning) = warning {
-        note(&warning);
-    }
+    let info = store.find(&wanted.id)?;
+    let parting = wanted.at.map_or(Parting::End, Parting::Behind);
+    let folder = match (&wanted.files, &wanted.worktree) {
+        (Some(folder), _) => Some(ForkFolder::Folder(folder.clone())),
+        (None, Some(folder)) => Some(ForkFolder::Worktree(folder.clone())),
+        (None, None) => None,
+    };
+    let (fork, files) = match folder {
+        Some(folder) => {
+            let made = ctx.fork_into(&mut store, &info, parting, &folder);
+            let made = made.map_err(trouble)?;
+            made.notes.iter().for_each(|text| note(text));
+            (made.id, format!("its files are in {}", made.root.display()))
+        }
+        None => {
+            let (fork, _lock, warning) = ctx.fork(&mut store, &info.id, parting, now_ms())?;
+            warning.iter().for_each(|text| note(text));
+            (fork, "files are not copied".to_string())
+        }
+    };
     line(&fork);
     note(&format!(
-        "files are not copied; to continue: rewake -p -r {}",
+        "{files}; to continue: rewake -p -r {}",
         short_id(&fork)
     ));
     Ok(exit::DONE)
+}
+
+fn trouble(error: NotForked) -> Trouble {
+    let (said, hint) = (error.to_string(), error.hint());
+    let code = match error {
+        NotForked::Session(error) => return Trouble::from(error),
+        NotForked::Unknown { .. } | NotForked::Folder { .. } | NotForked::Worktree { .. } => {
+            exit::USAGE
+        }
+        NotForked::NotLaidOut { .. } => exit::RESUMABLE,
+    };
+    let trouble = Trouble::new(code, said);
+    match hint {
+        Some(hint) => trouble.with_hint(hint),
+        None => trouble,
+    }
 }

@@ -170,7 +170,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Run(run) => run::run(ctx, run),
         Invocation::History { query } => history::run(ctx, &query),
         Invocation::Show { id } => show::run(ctx, &id),
-        Invocation::Fork { id, at } => fork::run(ctx, &id, at),
+        Invocation::Fork(wanted) => fork::run(ctx, &wanted),
         Invocation::Diff { id, range, stat } => diff::run(ctx, &id, range, stat),
         Invocation::Rewind(wanted) => rewind::run(ctx, &wanted),
         Invocation::Restore {

@@ -506,6 +506,7 @@ fn say_kept(kept: &[Kept], all: u64) {
 /// What was done; gives the exit code. `planned` is what stays when nothing had to be done.
 fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner: Manner) -> u8 {
     let nothing = Entry::Restored {
+        new_folder: false,
         tree: None,
         written: 0,
         removed: 0,
@@ -573,6 +574,8 @@ fn not_rewound(error: NotRewound) -> Trouble {
     match error {
         NotRewound::Engine(error) => engine_trouble(error),
         NotRewound::Unknown(_) => unknown(&error.to_string()),
+        NotRewound::OtherFolder(_) => Trouble::new(exit::USAGE, error.to_string())
+            .with_hint("rewake restore PATH --at ID:ENTRY -o FILE prints one file as it was there"),
         NotRewound::NothingToRedo => Trouble::new(exit::USAGE, error.to_string()),
         NotRewound::OpenCall => Trouble::new(exit::RESUMABLE, error.to_string())
             .with_hint("rewake -p -r ID resumes it; --conversation leaves it behind"),

@@ -40,7 +40,7 @@ impl Ending {
                 ..
             })
             // A fork that nobody has gone on with.
-            | Some(Entry::Forked { .. }) => Ending::Left,
+            | Some(Entry::Forked { .. } | Entry::Restored { new_folder: true, .. }) => Ending::Left,
             Some(Entry::Dismissed) => Ending::Dismissed,
             _ => Ending::Killed,
         }

@@ -261,6 +261,9 @@ pub enum Entry {
         /// All that is covered is to be as there, whoever changed it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         whole: bool,
+        /// They are put into the folder of a new fork, in which nothing lies yet.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        new_folder: bool,
         /// What stays as it is, and why: at most [`MAX_KEPT`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         kept: Vec<Kept>,
@@ -273,6 +276,9 @@ pub enum Entry {
         /// The name of the tree that says what the files are now. `None`: not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
+        /// They were put into the folder of a new fork.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        new_folder: bool,
         /// Files and links that have their earlier content again.
         written: u64,
         /// Files and links that are gone again.
@@ -294,6 +300,10 @@ pub enum Entry {
     Forked {
         /// Where the fork goes on from.
         from: ForkPoint,
+        /// The folder that it works in, which has files of its own. `None`: that of the other
+        /// session, whose files both share.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<String>,
     },
     /// An answer was compared with the schema that it has to fit.
     Checked {

@@ -268,11 +268,16 @@ impl Messages {
                     );
                 }
             }
-            Entry::Forked { .. } => {
+            Entry::Forked { folder, .. } => {
                 self.close_all(
                     "interrupted: this session was copied from another one while this call was open, \
                      and the other may have done it: look at its effects before you repeat it",
                 );
+                if let Some(folder) = folder {
+                    self.flush();
+                    let text = format!("<note>\n{}\n</note>", rewind::told_of_folder(folder));
+                    self.push(Role::User, [plain(text)]);
+                }
             }
             _ => {}
         }

@@ -666,9 +666,19 @@ pub fn kept(kept: &BTreeMap<PathBytes, KeptWhy>) -> (Vec<Kept>, u64) {
     (named.collect(), more)
 }
 
-/// What the model is told of a setting back. `None`: the entry is none.
+/// What the model is told when a session was copied into a folder with files of its own.
+pub fn told_of_folder(folder: &str) -> String {
+    format!(
+        "This session was copied, and works in a folder of its own from here on: {folder}. The files in it are \
+         copies of those that you know. Use paths in it, and read a file there before you change it; \
+         ignored files, secrets and large files are not in it."
+    )
+}
+
+/// What the model is told of a setting back. `None`: it is told nothing.
 pub fn told(entry: &Entry) -> Option<String> {
     let Entry::Restored {
+        new_folder,
         written,
         removed,
         paths,
@@ -680,6 +690,10 @@ pub fn told(entry: &Entry) -> Option<String> {
     else {
         return None;
     };
+    if *new_folder {
+        return (why.as_ref())
+            .map(|why| format!("The files could not be put into the new folder: {why}"));
+    }
     if let Some(why) = why {
         return Some(format!(
             "The user wanted to set files back to what they were before. Nothing was changed: {why}"

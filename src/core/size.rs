@@ -67,6 +67,10 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
         }
         Entry::Noted { text: noted, .. } => text(noted.len()),
         Entry::Restored { .. } => text(rewind::told(&record.entry).map_or(0, |t| t.len())),
+        Entry::Forked {
+            folder: Some(folder),
+            ..
+        } => text(rewind::told_of_folder(folder).len()),
         Entry::Checked { told, .. } => text(told.as_ref().map_or(0, String::len)),
         Entry::Stopped { draft, .. } => text(draft.as_ref().map_or(0, String::len)),
         _ => 0,

@@ -65,8 +65,11 @@ pub struct State {
     /// Says what the calls of answers are.
     describe: Describing,
     next_seq: Seq,
-    /// The folder that the session works in, as `Opened` recorded it.
+    /// The folder that the session works in, as `Opened` recorded it, or `Forked` of a fork with
+    /// files of its own.
     pub folder: String,
+    /// The layers are those of another folder.
+    pub has_moved: bool,
     /// The version of rewake that rendered the layers.
     pub version: String,
     /// `provider/model` that is asked next.
@@ -231,6 +234,8 @@ pub enum Halt {
 pub struct Restoring {
     pub before: String,
     pub target: String,
+    /// They are put into the folder of a new fork.
+    pub new_folder: bool,
     /// What stays as it is by the plan, and how many more.
     pub kept: Vec<Kept>,
     pub more_kept: u64,
@@ -272,6 +277,7 @@ impl State {
             describe: Describing(describe),
             next_seq: 0,
             folder: String::new(),
+            has_moved: false,
             version: String::new(),
             model: String::new(),
             mode: Mode::default(),
@@ -764,6 +770,7 @@ impl State {
             Entry::Rendered { version, layers } => {
                 self.version = version.clone();
                 self.layers = layers.clone();
+                self.has_moved = false;
             }
             Entry::Said { text, command, .. } => {
                 let typed = record.entry.typed().unwrap_or_default();
@@ -962,6 +969,7 @@ impl State {
             Entry::Restoring {
                 before,
                 target,
+                new_folder,
                 kept,
                 more_kept,
                 ..
@@ -969,6 +977,7 @@ impl State {
                 self.restoring = Some(Restoring {
                     before: before.clone(),
                     target: target.clone(),
+                    new_folder: *new_folder,
                     kept: kept.clone(),
                     more_kept: *more_kept,
                 });
@@ -978,7 +987,7 @@ impl State {
                 self.progress();
                 self.keep(record);
             }
-            Entry::Forked { from } => self.forked(record, from),
+            Entry::Forked { from, folder } => self.forked(record, from, folder.as_ref()),
             Entry::Chose(choice) => self.chose(choice),
             Entry::UserCommand { command, guard } => {
                 let command = UserCommand {
@@ -1289,8 +1298,17 @@ impl State {
     }
 
     /// Every open call is closed, and what runs stays with the session that started it.
-    fn forked(&mut self, record: &Record, from: &ForkPoint) {
+    fn forked(&mut self, record: &Record, from: &ForkPoint, folder: Option<&String>) {
         self.forked_from = Some(from.clone());
+        if let Some(folder) = folder {
+            self.folder.clone_from(folder);
+            self.has_moved = true;
+            // What is known of files is of the other folder.
+            self.tree = None;
+            self.files_not_kept = None;
+            self.may_differ_from_tree = false;
+            self.outside = Outside::default();
+        }
         self.background.clear();
         self.user_commands.clear();
         // The other branch does it.

@@ -157,6 +157,10 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
             Some(text) => format!("[{seq}] note: {}", cut(&text)),
             None => return None,
         },
+        Entry::Forked {
+            folder: Some(folder),
+            ..
+        } => format!("[{seq}] note: {}", cut(&rewind::told_of_folder(folder))),
         Entry::Checked {
             told: Some(told), ..
         } => format!("[{seq}] note: {}", cut(told)),

@@ -205,6 +205,8 @@ pub fn place_at(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
     let mut is_changed = false;
     for (place, record) in until.iter().enumerate().rev() {
         match (named(&record.entry), &record.entry) {
+            // What lies before is of another folder.
+            (None, Entry::Forked { folder, .. }) if folder.is_some() => break,
             (Some(tree), _) if !is_changed => return Some((place, tree)),
             (Some(_), _) => break,
             (None, entry) => is_changed |= may_change_files(entry),
@@ -216,6 +218,7 @@ pub fn place_at(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
     for (place, record) in after.iter().enumerate() {
         match (named(&record.entry), &record.entry) {
             (Some(tree), _) => return Some((until.len() + place, tree)),
+            (None, Entry::Forked { folder, .. }) if folder.is_some() => return None,
             (None, entry) if may_change_files(entry) => return None,
             (None, _) => {}
         }

@@ -74,12 +74,12 @@ impl<W: World> Engine<W> {
             changes.push((change.at, self.delta_of(change)?));
         }
         self.outside.told = self.state.next_seq().saturating_sub(1);
-        let Some(root) = self.state.tree.as_ref().filter(|_| !changes.is_empty()) else {
+        if changes.is_empty() {
             return Ok(None);
-        };
-        let root = self.store.tree_root(root)?;
-        let root = root.map(|root| root.to_string_lossy().into_owned());
-        Ok(root.and_then(|root| self.state.outside.note(&changes, &self.state.seen, &root)))
+        }
+        let root = self.world.root();
+        let seen = &self.state.seen;
+        Ok((self.state.outside).note(&changes, seen, &root.to_string_lossy()))
     }
 
     fn delta_of(&self, change: &OutsideChange) -> Result<Delta, EngineError> {

@@ -111,6 +111,9 @@ pub enum Planned {
 pub enum NotRewound {
     #[error("the files are not known {0}")]
     Unknown(String),
+    /// The session worked elsewhere then.
+    #[error("what is known of the files then is of another folder: {}", .0.display())]
+    OtherFolder(PathBuf),
     #[error("there is no rewind to take back in this session")]
     NothingToRedo,
     #[error("the session has a call without a result")]
@@ -171,14 +174,17 @@ impl<W: World> Engine<W> {
                 .map_or(0, |r| r.at_ms),
         );
         let copy_of = undone(&records).map(|undone| undone.copy_of);
+        let root = self.world.root();
+        match self.store.tree_root(&from)? {
+            Some(of) if of == root => {}
+            Some(of) => return Err(NotRewound::OtherFolder(of)),
+            None => return Err(NotRewound::Unknown("there any more".to_string())),
+        }
         self.keep_before(&from).await?;
         let Some(before) = self.state.tree.clone() else {
             return Err(NotRewound::Unknown("now".to_string()));
         };
         let (_, records) = self.store.load(self.head.session())?;
-        let Some(root) = self.store.tree_root(&from)? else {
-            return Err(NotRewound::Unknown("there any more".to_string()));
-        };
         let changes = changes(&self.store, &records, start, &from, &root)?;
         let mut merged = Merged {
             store: &self.store,
@@ -268,6 +274,7 @@ impl<W: World> Engine<W> {
             target: tree.name(),
             to,
             whole: wanted.whole,
+            new_folder: false,
             kept,
             more_kept,
         };
@@ -383,6 +390,7 @@ impl<W: World> Engine<W> {
         let Some(Restoring {
             before,
             target,
+            new_folder,
             mut kept,
             mut more_kept,
         }) = self.state.restoring.clone()
@@ -418,6 +426,7 @@ impl<W: World> Engine<W> {
         paths.truncate(MAX_KEPT);
         let restored = Entry::Restored {
             tree: found.name,
+            new_folder,
             written: end.written,
             removed: end.removed,
             paths,
@@ -460,7 +469,11 @@ fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), N
             .enumerate()
             .rev()
             .find_map(|(place, record)| match &record.entry {
-                Entry::Restoring { before, .. } => Some((place, before.as_str(), None)),
+                Entry::Restoring {
+                    before,
+                    new_folder: false,
+                    ..
+                } => Some((place, before.as_str(), None)),
                 _ => None,
             })
             .ok_or(NotRewound::NothingToRedo),
@@ -481,7 +494,11 @@ fn undone(records: &[Record]) -> Option<Undone> {
         match &record.entry {
             Entry::Said { .. } => return None,
             Entry::Restoring { .. } => has_files = true,
-            Entry::Forked { from } => {
+            // With files of its own it is no way back.
+            Entry::Forked {
+                folder: Some(_), ..
+            } => return None,
+            Entry::Forked { from, .. } => {
                 return Some(Undone {
                     copy_of: from.session.clone(),
                     has_files,

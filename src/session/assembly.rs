@@ -120,7 +120,8 @@ impl AppContext {
         };
         let renderer = Renderer::new(self, interactive);
         let budget = policy.budget_of(state, &model);
-        let renewed = (state.version != VERSION).then(|| renderer.render(&budget, now_ms()).0);
+        let renewed = (state.version != VERSION || state.has_moved)
+            .then(|| renderer.render(&budget, now_ms()).0);
         let settings = Settings {
             policy,
             begins_within: BEGINS_WITHIN,

@@ -270,14 +270,18 @@ impl Describer {
                 count(results.len() as u64, "old result")
             )),
             Entry::Saved { reason, .. } => detail(format!("saved: {}", saved(*reason))),
+            Entry::Restoring {
+                new_folder: true, ..
+            } => detail("files are being put into the new folder".to_string()),
             Entry::Restoring { .. } => detail("the files are being restored".to_string()),
             Entry::Restored { .. } => restored(&record.entry),
-            Entry::Forked { from } => {
+            Entry::Forked { from, folder } => {
                 let origin = short_id(&from.session);
-                let text = format!(
-                    "forked from {origin} at entry {}; files are shared",
-                    from.seq
-                );
+                let files = match folder {
+                    Some(folder) => format!("it has files of its own in {folder}"),
+                    None => "files are shared".to_string(),
+                };
+                let text = format!("forked from {origin} at entry {}; {files}", from.seq);
                 event(Tone::Calm, text)
             }
             Entry::Checked { unfit, told, .. } => checked(unfit.as_ref(), told.as_deref()),
@@ -563,6 +567,7 @@ fn limited(limits: &RunLimits) -> String {
 /// What was set back, and what was not.
 fn restored<'a>(entry: &'a Entry) -> Description<'a> {
     let Entry::Restored {
+        new_folder,
         written,
         removed,
         kept,
@@ -576,6 +581,11 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
     if let Some(why) = why {
         return event(Tone::Bad, format!("no file was restored: {why}"));
     }
+    let files = count(*written, "file");
+    let done = match new_folder {
+        true => format!("{files} put into the new folder"),
+        false => format!("{files} restored, {removed} removed"),
+    };
     let left = kept.len() as u64 + more_kept;
     let left = match left {
         0 => String::new(),
@@ -594,14 +604,7 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
             .then(|| Part::Output(named.join("\n").into()))
             .into_iter()
             .collect(),
-        ..event(
-            Tone::Calm,
-            format!(
-                "{} restored, {} removed{left}",
-                count(*written, "file"),
-                removed
-            ),
-        )
+        ..event(Tone::Calm, format!("{done}{left}"))
     }
 }
 

@@ -239,7 +239,12 @@ fn how(ending: Ending, last: Option<&Record>) -> String {
                 reason: SaveReason::Signal,
                 ..
             }) => "left on a signal".into(),
-            Some(Entry::Forked { .. }) => "a fork that was never used".into(),
+            Some(
+                Entry::Forked { .. }
+                | Entry::Restored {
+                    new_folder: true, ..
+                },
+            ) => "a fork that was never used".into(),
             _ => "left".into(),
         },
         Ending::Done | Ending::Failed | Ending::Stopped | Ending::Dismissed | Ending::Killed => {

@@ -4,6 +4,7 @@
 //! anybody can see it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::context::Known;
 use super::last::last_session;
@@ -23,7 +24,8 @@ use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::Models;
 use crate::store::{
-    NewFork, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError, new_id,
+    Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError,
+    new_id,
 };
 use crate::tools;
 
@@ -46,6 +48,7 @@ impl AppContext {
     /// [`StoreError::Held`] when another process has it.
     pub fn open(&self, which: &Which, interactive: bool) -> Result<Session, SessionError> {
         let store = self.open_store()?;
+        self.settle_forks(&store);
         // Before a new session is made.
         let lost = self.lost(&store)?;
         let session = self.opened(store, which, interactive);
@@ -320,7 +323,17 @@ impl AppContext {
         let title = info.title.as_deref();
         let mut found =
             ResumeReport::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
-        found.forked = matches!(taking, Taking::Copy(_));
+        // One with files of its own is recorded before it is opened.
+        let is_new = |last: &Record| {
+            matches!(
+                last.entry,
+                Entry::Restored {
+                    new_folder: true,
+                    ..
+                }
+            )
+        };
+        found.forked = matches!(taking, Taking::Copy(_)) || last.as_ref().is_some_and(is_new);
         found.brought = store.brought_into(&id)?;
         sweep(&runs, &id, &state);
         let log = Log { store, head, state };
@@ -357,6 +370,28 @@ impl AppContext {
         now_ms: i64,
         also: impl FnOnce(&State) -> (Vec<Entry>, Option<NewTree>),
     ) -> Result<(String, SessionLock, Option<String>), SessionError> {
+        let copy = NewCopy::begin(&self.paths.data_dir)?;
+        let id = copy.id.clone();
+        let also = |state: &State| {
+            let (also, tree) = also(state);
+            (also, Vec::from_iter(tree))
+        };
+        let copied = self.copy(store, copy, origin, parting, None, now_ms, also)?;
+        Ok((id, copied.lock, copied.warning))
+    }
+
+    /// Records a copy that was begun. `place`: where it works, if not where the other one does.
+    #[allow(clippy::too_many_arguments, reason = "each is said by another caller")]
+    pub(super) fn copy(
+        &self,
+        store: &mut Store,
+        new: NewCopy,
+        origin: &str,
+        parting: Parting,
+        place: Option<NewPlace>,
+        now_ms: i64,
+        also: impl FnOnce(&State) -> (Vec<Entry>, Vec<NewTree>),
+    ) -> Result<Copied, SessionError> {
         let (mut state, warning) = readable(store, origin, parting)?;
         let from = ForkPoint {
             session: origin.to_string(),
@@ -373,22 +408,54 @@ impl AppContext {
                 why,
             })
         };
-        fold(&mut state, Entry::Forked { from: from.clone() })?;
-        let (also, tree) = also(&state);
+        let forked = Entry::Forked {
+            from: from.clone(),
+            folder: place.as_ref().map(|place| place.folder.clone()),
+        };
+        fold(&mut state, forked)?;
+        let (also, trees) = also(&state);
         for entry in &also {
             fold(&mut state, entry.clone())?;
         }
-        let id = new_id();
-        let mut lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let NewCopy { id, mut lock } = new;
         let new = NewFork {
-            id: id.clone(),
+            id,
             from,
+            place,
             unfinished: state.unfinished(),
         };
-        store.fork_with(&new, &also, tree.as_ref(), now_ms)?;
+        let head = store.fork_with(&new, &also, &trees, now_ms)?;
         lock.recorded();
-        Ok((id, lock, warning))
+        Ok(Copied {
+            head,
+            state,
+            lock,
+            warning,
+        })
     }
+}
+
+/// The copy of a session that is about to be recorded: it is ours before anybody can see it.
+pub(super) struct NewCopy {
+    pub(super) id: String,
+    lock: SessionLock,
+}
+
+impl NewCopy {
+    pub(super) fn begin(data_dir: &Path) -> Result<NewCopy, StoreError> {
+        let id = new_id();
+        let lock = SessionLock::take(data_dir, &id)?;
+        Ok(NewCopy { id, lock })
+    }
+}
+
+/// A copy that is recorded.
+pub(super) struct Copied {
+    pub(super) head: Head,
+    pub(super) state: State,
+    pub(super) lock: SessionLock,
+    /// The origin is damaged, and the copy ends before its last entry.
+    pub(super) warning: Option<String>,
 }
 
 /// Run folders of this session that nothing in its log speaks of any more: a crash came

@@ -23,29 +23,42 @@ pub struct NewFork {
     pub id: String,
     /// The entry that it goes on behind.
     pub from: ForkPoint,
+    /// Where it works. `None`: where the other one does, with the same files.
+    pub place: Option<NewPlace>,
     /// Something is owed after `Forked`: the caller has folded it.
     pub unfinished: bool,
+}
+
+/// A folder with files of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPlace {
+    /// The canonical root: what counts as "here".
+    pub workspace: String,
+    /// The folder that the session works in.
+    pub folder: String,
 }
 
 impl Store {
     /// Records the session with its first entry of its own, `Forked`.
     pub fn fork(&mut self, new: &NewFork, at_ms: i64) -> Result<Head, StoreError> {
-        self.fork_with(new, &[], None, at_ms)
+        self.fork_with(new, &[], &[], at_ms)
     }
 
-    /// The same, and what follows at once: in one transaction. `tree` is one that an entry names
-    /// and that is not kept yet.
+    /// The same, and what follows at once: in one transaction. `trees` are those that its entries
+    /// name and that are not kept yet.
     pub fn fork_with(
         &mut self,
         new: &NewFork,
         also: &[Entry],
-        tree: Option<&NewTree>,
+        trees: &[NewTree],
         at_ms: i64,
     ) -> Result<Head, StoreError> {
         let ForkPoint { session: from, seq } = &new.from;
         let (session, seq) = (new.id.clone(), *seq);
+        let place = new.place.as_ref();
         let mut entries = vec![Entry::Forked {
             from: new.from.clone(),
+            folder: place.map(|place| place.folder.clone()),
         }];
         entries.extend_from_slice(also);
         let batch = Prepared::new(&entries, &[])?;
@@ -57,7 +70,7 @@ impl Store {
         tx.prepare_cached(
             "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
                created_ms, updated_ms, title, version, model)
-             SELECT ?1, workspace, folder, ?2, ?3, key, ?4, ?5, ?5, title, version, model
+             SELECT ?1, coalesce(?7, workspace), coalesce(?8, folder), ?2, ?3, key, ?4, ?5, ?5, title, version, model
              FROM sessions WHERE key = ?6",
         )
         .and_then(|mut s| {
@@ -67,7 +80,9 @@ impl Store {
                 int(seq + 1),
                 int(seq),
                 at_ms,
-                origin.key
+                origin.key,
+                place.map(|place| &place.workspace),
+                place.map(|place| &place.folder),
             ])
         })
         .doing(WHAT)?;
@@ -81,7 +96,7 @@ impl Store {
         };
         head.plan_step = plan_step_at(&tx, row).doing(WHAT)?;
         let before = head.clone();
-        if let Some(tree) = tree {
+        for tree in trees {
             trees::insert(&tx, at_ms, tree).doing(WHAT)?;
         }
         batch.record(&tx, &mut head, at_ms, new.unfinished)?;

@@ -148,7 +148,11 @@ impl NewTree {
             None => (0, 0),
         };
         Ok(NewTree {
-            name: name_of(parent.map(|parent| parent.name.as_str()), &encoded),
+            name: name_of(
+                Some(root.as_os_str().as_bytes()),
+                parent.map(|parent| parent.name.as_str()),
+                &encoded,
+            ),
             root: root.to_path_buf(),
             parent: parent.and_then(|parent| parsed(&parent.name)),
             cause,
@@ -200,9 +204,13 @@ impl TreeLink {
     }
 }
 
-/// A tree that is kept whole has no parent.
-fn name_of(parent: Option<&str>, encoded: &[u8]) -> [u8; 16] {
+/// A tree that is kept whole has no parent. The root is part of the name: folders with equal files
+/// have trees of their own. Old names are without it.
+fn name_of(root: Option<&[u8]>, parent: Option<&str>, encoded: &[u8]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
+    if let Some(root) = root {
+        hasher.update(root).update(&[0]);
+    }
     hasher.update(parent.unwrap_or("whole").as_bytes());
     hasher.update(encoded);
     let mut name = [0; 16];
@@ -323,6 +331,7 @@ impl Store {
 
 pub(super) struct Row {
     name: Vec<u8>,
+    root: Vec<u8>,
     /// `None`: it is kept whole.
     pub(super) parent: Option<i64>,
     since: u64,
@@ -331,19 +340,23 @@ pub(super) struct Row {
 }
 
 pub(super) fn row(conn: &Connection, id: i64) -> Result<Row, StoreError> {
-    conn.prepare_cached("SELECT name, parent, since, depth, body FROM trees WHERE id = ?1")
-        .and_then(|mut s| {
-            s.query_row([id], |row| {
-                Ok(Row {
-                    name: row.get(0)?,
-                    parent: row.get(1)?,
-                    since: count(row.get(2)?),
-                    depth: row.get(3)?,
-                    body: row.get(4)?,
-                })
+    conn.prepare_cached(
+        "SELECT t.name, p.root, t.parent, t.since, t.depth, t.body
+         FROM trees t JOIN places p ON p.key = t.place WHERE t.id = ?1",
+    )
+    .and_then(|mut s| {
+        s.query_row([id], |row| {
+            Ok(Row {
+                name: row.get(0)?,
+                root: row.get(1)?,
+                parent: row.get(2)?,
+                since: count(row.get(3)?),
+                depth: row.get(4)?,
+                body: row.get(5)?,
             })
         })
-        .doing(WHAT)
+    })
+    .doing(WHAT)
 }
 
 /// The last whole one on the way, and the deltas behind it.
@@ -376,7 +389,8 @@ pub(super) fn delta(row: &Row, parent: Option<&str>) -> Result<Delta, StoreError
     let damaged = |why: &str| StoreError::damaged(format!("the tree {name} is damaged: {why}"));
     let encoded = zstd::bulk::decompress(&row.body, MAX_BODY);
     let encoded = encoded.map_err(|_| damaged("it cannot be unpacked"))?;
-    if name_of(parent, &encoded).as_slice() != row.name {
+    let is_named = |root| name_of(root, parent, &encoded).as_slice() == row.name;
+    if !is_named(Some(row.root.as_slice())) && !is_named(None) {
         return Err(damaged("its name is that of another"));
     }
     Delta::decode(&encoded).map_err(|why| damaged(&why))

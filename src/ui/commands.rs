@@ -66,7 +66,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Help, "help", &["h", "?"], "", "keys and commands"),
     entry(SlashCommand::New, "new", &["clear", "reset"], "[task]", "begin a new session; this one stays in the history"),
     entry(SlashCommand::Resume, "resume", &["continue"], "[session]", "resume another session"),
-    entry(SlashCommand::Fork, "fork", &["branch"], "[entry]", "fork from here, or from behind an entry"),
+    entry(SlashCommand::Fork, "fork", &["branch"], "[entry]", "fork from here or after an entry; --files dir: with its own files"),
     entry(SlashCommand::Rewind, "rewind", &["checkpoint"], "", "rewind to before a message, and the files if you want"),
     entry(SlashCommand::Undo, "undo", &[], "", "undo the last message and its changes to files"),
     entry(SlashCommand::Redo, "redo", &[], "", "undo the last rewind"),

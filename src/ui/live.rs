@@ -514,7 +514,7 @@ fn answer(ctx: &AppContext, id: &str, planned: Planned) -> RewindAnswer {
                      rewind the conversation"
                         .to_string(),
                 ),
-                NotRewound::NothingToRedo => None,
+                NotRewound::NothingToRedo | NotRewound::OtherFolder(_) => None,
                 NotRewound::OpenCall => Some("Esc stops it".to_string()),
                 NotRewound::NotKept(_) => {
                     Some("nothing was changed; /doctor says what is kept".to_string())

@@ -341,7 +341,13 @@ impl Keeper {
         }
         let root = self.keeping.coverage.root.clone();
         let store = self.store()?;
-        let named = match &wish.last {
+        let is_of_root = |name: &&String| {
+            let of = store.tree_root(name);
+            // What cannot be read is met again below.
+            of.map_or(true, |of| of.is_none_or(|of| of == root))
+        };
+        // A tree of another folder says nothing of this one.
+        let named = match wish.last.as_ref().filter(is_of_root) {
             Some(last) => store.tree(last),
             None => store.last_tree(&root),
         };

@@ -397,8 +397,13 @@ impl World for Machine {
         }
     }
 
+    fn root(&self) -> PathBuf {
+        self.ctx.root.clone()
+    }
+
     async fn restore(&self, order: RestoreOrder) -> RestoreEnd {
-        restore::restore(self.archive.data_dir().to_path_buf(), order).await
+        let (data_dir, root) = (self.archive.data_dir().to_path_buf(), self.root());
+        restore::restore(data_dir, root, order).await
     }
 
     fn changed_ms(&self, path: &Path) -> Option<i64> {

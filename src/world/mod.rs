@@ -140,6 +140,10 @@ pub trait World: 'static {
         std::future::ready(Snapshot::Off)
     }
 
+    /// The root of the workspace: absolute, its links followed. Files below it, and no others, are
+    /// what a tree says without a root of its own.
+    fn root(&self) -> PathBuf;
+
     /// Sets files back, or does on what was begun of it. What it says of a path is durable.
     fn restore(&self, _order: RestoreOrder) -> impl Future<Output = RestoreEnd> {
         std::future::ready(RestoreEnd::nothing("nothing looks after the files"))

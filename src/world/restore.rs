@@ -57,11 +57,11 @@ impl RestoreEnd {
     }
 }
 
-pub(super) async fn restore(data_dir: PathBuf, order: RestoreOrder) -> RestoreEnd {
+pub(super) async fn restore(data_dir: PathBuf, root: PathBuf, order: RestoreOrder) -> RestoreEnd {
     let (reply, answer) = oneshot::channel();
     let started = thread::Builder::new()
         .name("restore".to_string())
-        .spawn(move || reply.send(work(&data_dir, &order)));
+        .spawn(move || reply.send(work(&data_dir, &root, &order)));
     if let Err(error) = started {
         return RestoreEnd::nothing(format!("there can be no thread for it: {error}"));
     }
@@ -69,8 +69,8 @@ pub(super) async fn restore(data_dir: PathBuf, order: RestoreOrder) -> RestoreEn
     ended.unwrap_or_else(|_| RestoreEnd::nothing("what set them back has ended"))
 }
 
-fn work(data_dir: &Path, order: &RestoreOrder) -> RestoreEnd {
-    let done = locked(data_dir, order).unwrap_or_else(|why| Done {
+fn work(data_dir: &Path, root: &Path, order: &RestoreOrder) -> RestoreEnd {
+    let done = locked(data_dir, root, order).unwrap_or_else(|why| Done {
         why: Some(why),
         ..Done::default()
     });
@@ -84,7 +84,7 @@ fn work(data_dir: &Path, order: &RestoreOrder) -> RestoreEnd {
     }
 }
 
-fn locked(data_dir: &Path, order: &RestoreOrder) -> Result<Done, String> {
+fn locked(data_dir: &Path, root: &Path, order: &RestoreOrder) -> Result<Done, String> {
     let said = |error: StoreError| error.to_string();
     let store = Store::open(data_dir).map_err(said)?;
     let tree = |name: &str| match store.tree(name).map_err(said)? {
@@ -94,13 +94,16 @@ fn locked(data_dir: &Path, order: &RestoreOrder) -> Result<Done, String> {
     let (before, target) = (tree(&order.before)?, tree(&order.target)?);
     let all = diff(&before, &target).0.len() as u64;
     order.progress.all.store(all, Ordering::Relaxed);
-    let Some(root) = store.tree_root(&order.target).map_err(said)? else {
-        return Err("the folder of a tree is not known".to_string());
-    };
-    let _lock = WorkspaceLock::alone(data_dir, &root).map_err(said)?;
+    // What a tree says of paths holds in its own folder, and nothing is written into another one.
+    match store.tree_root(&order.target).map_err(said)? {
+        Some(of) if of == root => {}
+        Some(of) => return Err(format!("the tree is of another folder: {}", of.display())),
+        None => return Err("the folder of a tree is not known".to_string()),
+    }
+    let _lock = WorkspaceLock::alone(data_dir, root).map_err(said)?;
     let mut content = |hash: &_| store.content(hash).map_err(|e| e.to_string());
     let done = files::restore(&mut Order {
-        root: &root,
+        root,
         before: &before,
         target: &target,
         id: &order.target,

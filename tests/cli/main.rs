@@ -20,6 +20,7 @@ mod damaged;
 mod disk;
 mod figures;
 mod files;
+mod forks;
 mod journal;
 mod keeper;
 mod kernels;

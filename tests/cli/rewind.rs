@@ -393,3 +393,27 @@ fn a_preview_names_commands_that_run() {
         shown.stderr
     );
 }
+
+/// What two clones of one repository are before anything is done in them.
+#[test]
+fn a_folder_with_the_same_files_as_another_is_set_back_alone() {
+    let home = calling(&[bash("echo new > f")]);
+    let other = home.workspace().with_file_name("other");
+    fs::create_dir(&other).unwrap();
+    for folder in [&home.workspace(), &other] {
+        fs::write(folder.join("f"), "old\n").unwrap();
+    }
+    let in_other = |args: &[&str]| {
+        let mut command = home.rewake(args);
+        command.current_dir(&other);
+        crate::support::run(command, crate::LIMIT).expect(0)
+    };
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    in_other(&["-p", "go", "--yolo"]);
+    let listed = in_other(&["history"]).stdout;
+    let id = listed.split_whitespace().next().unwrap().to_string();
+    let at = begin(&home, &id);
+    in_other(&["rewind", &id, &at, "--files", "--yes"]);
+    assert_eq!(fs::read_to_string(other.join("f")).unwrap(), "old\n");
+    assert_eq!(home.read("f"), "new\n");
+}

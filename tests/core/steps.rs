@@ -384,7 +384,10 @@ fn what_is_next() {
         seq: 2,
     };
     check(
-        then(turn(vec![bash("x")]), vec![Entry::Forked { from }]),
+        then(
+            turn(vec![bash("x")]),
+            vec![Entry::Forked { from, folder: None }],
+        ),
         Step::CallModel,
     );
 }
@@ -422,7 +425,11 @@ fn rules_of_a_session_are_folded_from_its_log() {
         session: "s".into(),
         seq: 3,
     };
-    let copy = [allowed("Bash(make:*)"), vec![Entry::Forked { from }]].concat();
+    let copy = [
+        allowed("Bash(make:*)"),
+        vec![Entry::Forked { from, folder: None }],
+    ]
+    .concat();
     assert_eq!(rules(copy), [""; 0]);
 }
 
@@ -732,6 +739,7 @@ fn a_command_of_the_user_is_unfinished_until_its_end_is_told() {
             session: "s".into(),
             seq: 1,
         },
+        folder: None,
     };
     let fork = state(vec![user_command(), forked]);
     assert!(fork.user_commands.is_empty());
@@ -916,7 +924,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(failed()),
         1 => Just(resumed(By::Start)),
         1 => Just(Entry::Saved { reason: SaveReason::Timer, tree: None, why: None }),
-        1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 } }),
+        1 => Just(Entry::Forked { from: ForkPoint { session: "s".into(), seq: 0 }, folder: None }),
         1 => Just(restoring()),
         2 => Just(restored(None)),
         1 => any_text().prop_map(|note| Entry::Continued { note, by: SummaryBy::Digest, spent: Vec::new(), story: None }),
@@ -1226,6 +1234,7 @@ fn restoring() -> Entry {
         before: "0".repeat(32),
         target: "1".repeat(32),
         to: Some(1),
+        new_folder: false,
         whole: false,
         kept: vec![],
         more_kept: 0,
@@ -1234,6 +1243,7 @@ fn restoring() -> Entry {
 
 fn restored(why: Option<&str>) -> Entry {
     Entry::Restored {
+        new_folder: false,
         tree: Some("1".repeat(32)),
         written: 1,
         removed: 0,
@@ -1313,6 +1323,7 @@ fn behind_it_the_session_goes_on_as_it_stood_and_a_copy_has_nothing_to_do() {
             session: "other".into(),
             seq: 2,
         },
+        folder: None,
     };
     let copy = state(vec![said("go"), restoring(), forked]);
     assert_eq!(copy.restoring, None);

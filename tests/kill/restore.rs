@@ -15,14 +15,14 @@ use serde_json::Value;
 use crate::random::{Random, seed_of_now};
 use crate::support::{Home, Live};
 
-const FILES: usize = 2_000;
+pub const FILES: usize = 2_000;
 const KILLS: usize = 6;
 const SAVED: &str = "saved by hand\n";
 
 const SCRIPTED: &str =
     "model = \"s/play\"\n[providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
 
-fn old(n: usize) -> String {
+pub fn old(n: usize) -> String {
     format!("old {n}\n{}", "x".repeat(n % 700))
 }
 
@@ -30,12 +30,12 @@ fn new(n: usize) -> String {
     format!("new {n}\n{}", "y".repeat(n % 900))
 }
 
-fn name(n: usize) -> String {
+pub fn name(n: usize) -> String {
     format!("d{}/f{n}", n % 40)
 }
 
 /// A session in which one command changed all files: its id, and the entry before that.
-fn scene() -> (Home, String, String) {
+pub fn scene() -> (Home, String, String) {
     let home = Home::new();
     home.write_config(SCRIPTED);
     let script = "\
@@ -73,7 +73,7 @@ fn scene() -> (Home, String, String) {
 }
 
 /// What lies at each path, beside what the restore lays out.
-fn files(root: &Path) -> BTreeMap<String, String> {
+pub fn files(root: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for folder in fs::read_dir(root).unwrap().flatten() {
         let folder = folder.path();
@@ -195,13 +195,13 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
 
 /// Folders in which a restore laid something out.
 fn staged(root: &Path) -> usize {
-    let names = fs::read_dir(root).unwrap().flatten();
+    let names = fs::read_dir(root).into_iter().flatten().flatten();
     let is_staged = |e: &fs::DirEntry| e.file_name().to_string_lossy().contains(".rewake-restore-");
     names.filter(is_staged).count()
 }
 
 /// It begins soon, or the process ends without it.
-fn wait_for_the_restore(root: &Path) {
+pub fn wait_for_the_restore(root: &Path) {
     for _ in 0..2_000 {
         if staged(root) > 0 {
             return;

@@ -1,5 +1,6 @@
 //! Lines alone (`--plain`): what a screen reader reads out, and a terminal that cannot be drawn on.
 
+use rewake::store::Store;
 use rustix::process::Signal;
 
 use crate::support::{Home, Terminal, run};
@@ -85,16 +86,32 @@ fn newest(home: &Home) -> String {
     history.split_whitespace().next().unwrap().to_string()
 }
 
+/// Before that, what is said more goes into the same request.
+#[track_caller]
+fn until_it_streams(home: &Home) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let store = Store::open(&home.rewake_home()).unwrap();
+    let streams = || {
+        // It is listed from the first words on.
+        let newest = store.newest(None).unwrap();
+        newest.is_some_and(|info| store.drafts(&info.id).unwrap().stream.is_some())
+    };
+    while !streams() {
+        assert!(std::time::Instant::now() < end, "nothing is streamed");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn lines_are_queued_while_it_works_and_ctrl_c_stops() {
     let home = scripted(&[
-        slowly("a very long answer that takes its time"),
+        slowly("a very long answer that takes its time, and then some more of it"),
         step("Second.", &[]),
     ]);
     let mut terminal = plain(&home);
     terminal.sees("Ready");
     terminal.types("first\r");
-    terminal.sees("Working");
+    until_it_streams(&home);
     terminal.types("then this\r");
     terminal.sees("Queued: then this (1 message)");
     terminal.sees("You: then this");
@@ -103,7 +120,7 @@ fn lines_are_queued_while_it_works_and_ctrl_c_stops() {
     let mut terminal = plain(&home);
     terminal.sees("Ready");
     terminal.types("first\r");
-    terminal.sees("Working");
+    until_it_streams(&home);
     terminal.signal(Signal::INT);
     terminal.sees("stopped by you");
     terminal.types("go on\r");

@@ -186,6 +186,7 @@ fn a_fork_says_where_it_comes_from_and_closes_its_calls() {
             session: "0197a1b2-c3d4-7000-8000-000000000000".into(),
             seq,
         },
+        folder: None,
     });
     stage.open();
     stage.sees(&format!(

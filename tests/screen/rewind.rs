@@ -7,7 +7,9 @@ use rewake::core::entry::KeptWhy;
 use rewake::core::rewind::{PathChoice, Plan};
 use rewake::core::tree::Tree;
 use rewake::engine::{AfterPlan, Back, FilesWork, Rewinding};
-use rewake::session::{PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, Which};
+use rewake::session::{
+    ForkFolder, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, Which,
+};
 use rewake::ui::app::{Intent, Msg};
 use rewake::ui::live::{EngineEvent, RewindAnswer};
 use rewake::ui::rewind::{RewindRequest, RewindShown};
@@ -422,4 +424,40 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
     assert!(waits(&stage));
     stage.engine_event(EngineEvent::Files(None));
     stage.does_not_see("taking a snapshot");
+}
+
+#[test]
+fn a_fork_with_files_of_its_own_is_asked_for_with_its_folder() {
+    let wanted = |typed: &str| {
+        let mut stage = Stage::new(80, 24);
+        talk(&mut stage);
+        stage.keys(&format!("{typed}<Enter>"));
+        let fork = stage.wanted.iter().find_map(|intent| match intent {
+            Intent::ForkInto { at, folder, .. } => Some((*at, folder.clone())),
+            _ => None,
+        });
+        (fork, stage)
+    };
+    let folder = |path: &str| ForkFolder::Folder(path.into());
+    for (typed, at, into) in [
+        ("/fork --files ../my copy", None, folder("../my copy")),
+        ("/fork 12 --files /tmp/x", Some(12), folder("/tmp/x")),
+        ("/fork 12 --worktree", Some(12), ForkFolder::Worktree(None)),
+        (
+            "/fork --worktree ../w",
+            None,
+            ForkFolder::Worktree(Some("../w".into())),
+        ),
+    ] {
+        assert_eq!(wanted(typed).0, Some((at, into)), "{typed}");
+    }
+    for (typed, said) in [
+        ("/fork --files", "which folder?"),
+        ("/fork x --files y", "is no entry"),
+        ("/fork --branch x", "--branch is none of them"),
+    ] {
+        let (fork, mut stage) = wanted(typed);
+        assert_eq!(fork, None, "{typed}");
+        stage.sees(said);
+    }
 }

@@ -38,7 +38,13 @@ fn each_branch_has_its_own_chain() {
         session: trunk.session().into(),
         seq: 2,
     };
-    assert_eq!(records[3].entry, Entry::Forked { from: from.clone() });
+    assert_eq!(
+        records[3].entry,
+        Entry::Forked {
+            from: from.clone(),
+            folder: None
+        }
+    );
     let info = store.find(branch.session()).unwrap();
     assert_eq!((info.forked_from, info.entries), (Some(from), 5));
 }

@@ -140,7 +140,11 @@ fn check(store: &mut Store, schema: u32) {
         session: origin.session.clone(),
         seq: 2,
     };
-    expected.extend(records(3, FORKED_MS, vec![Entry::Forked { from }]));
+    expected.extend(records(
+        3,
+        FORKED_MS,
+        vec![Entry::Forked { from, folder: None }],
+    ));
     assert_eq!(found, expected);
 
     assert_eq!(store.blob(&blob_ref(BLOB).hash).unwrap().unwrap(), BLOB);

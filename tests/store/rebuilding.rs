@@ -3,9 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use rewake::core::entry::{Record, Via};
+use rewake::core::entry::{Entry, ForkPoint, Record, Via};
 use rewake::core::signal::Signal;
-use rewake::store::{Batch, Message, Rebuilt, Sent, SessionFilter, Store, StoreError, blob_ref};
+use rewake::store::{
+    Batch, Message, NewFork, NewPlace, Rebuilt, Sent, SessionFilter, Store, StoreError, blob_ref,
+    new_id,
+};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -444,4 +447,45 @@ fn nobody_is_disturbed_while_the_store_is_open() {
     let error = scene.rebuild(false, &[]).unwrap_err();
     assert!(matches!(error, StoreError::InUse { .. }), "{error}");
     drop(store);
+}
+
+/// From the journal alone, and from a database that lacks it.
+#[test]
+fn a_fork_with_files_of_its_own_comes_back_in_its_folder() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let first = session(&mut store, HERE);
+    let before = scene.database();
+    let id = new_id();
+    let new = NewFork {
+        id: id.clone(),
+        from: ForkPoint {
+            session: first.session().to_string(),
+            seq: 0,
+        },
+        place: Some(NewPlace {
+            workspace: "/copy".into(),
+            folder: "/copy/sub".into(),
+        }),
+        unfinished: false,
+    };
+    let mut head = store.fork(&new, 5).unwrap();
+    append(&mut store, &mut head, vec![said("there")]);
+    let place = |store: &Store| {
+        let info = store.find(&id).unwrap();
+        let (_, records) = store.load(&id).unwrap();
+        let forked = records.iter().find_map(|record| match &record.entry {
+            Entry::Forked { folder, .. } => folder.clone(),
+            _ => None,
+        });
+        (info.workspace, info.folder, forked.unwrap())
+    };
+    let wanted = ("/copy".into(), "/copy/sub".into(), "/copy/sub".into());
+    assert_eq!(place(&store), wanted);
+    drop(store);
+    scene.replace_database(Some(&[b'x'; 50_000]));
+    rebuild(&scene);
+    assert_eq!(place(&scene.open()), wanted);
+    scene.replace_database(Some(&before));
+    assert_eq!(place(&scene.open()), wanted);
 }

@@ -73,6 +73,7 @@ pub fn fork(store: &mut Store, from: &str, seq: u64, at_ms: i64) -> Result<Head,
             session: from.into(),
             seq,
         },
+        place: None,
         unfinished: false,
     };
     store.fork(&new, at_ms)

@@ -184,6 +184,57 @@ fn a_tree_that_changed_on_the_disk_is_noticed() {
     ));
 }
 
+/// A tree of nothing but a link.
+fn link(root: &str) -> (NewTree, Tree) {
+    let target = b"there".to_vec();
+    let tree = Tree([(b"link".to_vec(), Item::Link { target })].into());
+    let delta = diff(&Tree::default(), &tree);
+    let new = NewTree::new(Path::new(root), None, &delta, &tree, Cause::First, vec![]);
+    (new.unwrap(), tree)
+}
+
+#[test]
+fn folders_with_equal_files_have_trees_of_their_own() {
+    let (_dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let mut record = |root: &str| {
+        let (new, _) = link(root);
+        let name = new.name();
+        let batch = Batch {
+            tree: Some(new),
+            ..batch(vec![])
+        };
+        store.append(&mut head, &batch).unwrap();
+        name
+    };
+    let names = [record("/one"), record("/two")];
+    for (name, root) in names.iter().zip(["/one", "/two"]) {
+        let known = store.tree_root(name).unwrap();
+        assert_eq!(known.as_deref(), Some(Path::new(root)));
+        assert_eq!(store.tree(name).unwrap().unwrap().tree, link(root).1);
+    }
+}
+
+/// The names of the first trees did not say which folder they are of.
+#[test]
+fn a_tree_with_an_old_name_is_read() {
+    let (dir, mut store) = scratch();
+    let mut head = session(&mut store, HERE);
+    let (new, tree) = link(HERE);
+    let batch = Batch {
+        tree: Some(new),
+        ..batch(vec![])
+    };
+    store.append(&mut head, &batch).unwrap();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"whole").update(&tree.whole().encode());
+    let old = hasher.finalize().as_bytes()[..16].to_vec();
+    let sql = "UPDATE trees SET name = ?1 WHERE id = 1";
+    raw(dir.path()).execute(sql, [&old]).unwrap();
+    let name: String = old.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(store.tree(&name).unwrap().unwrap().tree, tree);
+}
+
 fn keep(since_ms: i64, dry_run: bool) -> Keep {
     Keep { since_ms, dry_run }
 }

@@ -405,11 +405,13 @@ fn the_log_says_who_made_each_tree() {
             before: "t4".into(),
             target: "t5".into(),
             to: None,
+            new_folder: false,
             whole: false,
             kept: vec![],
             more_kept: 0,
         },
         Entry::Restored {
+            new_folder: false,
             tree: Some("t6".into()),
             written: 1,
             removed: 0,
@@ -464,6 +466,7 @@ fn the_model_is_told_what_was_set_back_and_what_was_not() {
         },
     ];
     let restored = |why: Option<&str>| Entry::Restored {
+        new_folder: false,
         tree: None,
         written: 2,
         removed: 0,

@@ -209,6 +209,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                     session: "0197a1b2-c3d4-7000-8000-000000000000".into(),
                     seq: 12,
                 },
+                folder: None,
             },
             (
                 "forked from 0197a1b2-c3d4 at entry 12; files are shared",

@@ -60,6 +60,7 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
                     session: gone.clone(),
                     seq: 2,
                 },
+                place: None,
                 unfinished: false,
             };
             let fork = store.fork(&fork, 9).unwrap().session().to_string();

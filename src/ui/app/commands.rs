@@ -5,11 +5,11 @@ use ratatui::text::{Line, Span};
 use super::{App, Intent, Overlay, Phase, Words, Yes};
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
-use crate::core::entry::Mode;
+use crate::core::entry::{Mode, Seq};
 use crate::core::rule::RuleScope;
 use crate::core::text::one_line;
 use crate::engine::Command;
-use crate::session::{CommandLine, Which};
+use crate::session::{CommandLine, ForkFolder, Which};
 use crate::ui::commands::{COMMANDS, SlashCommand};
 use crate::ui::history::Pane;
 use crate::ui::keys;
@@ -93,13 +93,15 @@ impl App {
             self.hint = Some("there is nothing to fork yet".into());
             return Vec::new();
         };
-        match at.trim().parse() {
-            _ if at.trim().is_empty() => open(Which::Named { id, fork: true }),
-            Ok(seq) => open(Which::ForkAt { id, seq }),
-            Err(_) => {
-                self.hint = Some(format!(
-                    "{at:?} is not the number of an entry: /fork, or /fork 812"
-                ));
+        match fork_wanted(at) {
+            Ok((at, Some(folder))) => {
+                self.hint = Some("the fork gets its files …".into());
+                vec![Intent::ForkInto { id, at, folder }]
+            }
+            Ok((None, None)) => open(Which::Named { id, fork: true }),
+            Ok((Some(seq), None)) => open(Which::ForkAt { id, seq }),
+            Err(why) => {
+                self.hint = Some(why);
                 Vec::new()
             }
         }
@@ -405,6 +407,37 @@ fn narrows_models(words: &str) -> bool {
         word.contains('/') || word.starts_with("temperature=") || Effort::named(word).is_some()
     };
     !words.split_whitespace().any(chooses)
+}
+
+/// Where a fork parts, and where it gets files of its own: `812 --files ../copy`.
+fn fork_wanted(argument: &str) -> Result<(Option<Seq>, Option<ForkFolder>), String> {
+    let argument = argument.trim();
+    let (entry, option) = match argument.find("--") {
+        Some(at) => argument.split_at(at),
+        None => (argument, ""),
+    };
+    let at = match entry.trim() {
+        "" => None,
+        entry => Some(
+            (entry.parse()).map_err(|_| format!("{entry:?} is no entry: /fork, or /fork 812"))?,
+        ),
+    };
+    let (name, folder) = option
+        .split_once(char::is_whitespace)
+        .unwrap_or((option, ""));
+    let folder = match (name, folder.trim()) {
+        ("", _) => None,
+        ("--files", "") => return Err("which folder? /fork --files ../copy".to_string()),
+        ("--files", folder) => Some(ForkFolder::Folder(folder.into())),
+        ("--worktree", "") => Some(ForkFolder::Worktree(None)),
+        ("--worktree", folder) => Some(ForkFolder::Worktree(Some(folder.into()))),
+        (other, _) => {
+            return Err(format!(
+                "{other} is none of them: --files DIR, or --worktree [DIR]"
+            ));
+        }
+    };
+    Ok((at, folder))
 }
 
 fn open(which: Which) -> Vec<Intent> {

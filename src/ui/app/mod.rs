@@ -47,7 +47,7 @@ use crate::engine::{Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
 use crate::session::{
-    ChangedFiles, CommandLine, Details, EditPlace, EditQuery, Finished, NotSaid, Offer,
+    ChangedFiles, CommandLine, Details, EditPlace, EditQuery, Finished, ForkFolder, NotSaid, Offer,
     StillRunning, Which, is_prompt,
 };
 use crate::store::{InboxId, Queued};
@@ -140,6 +140,13 @@ pub enum Intent {
     Open {
         which: Which,
         take_over: bool,
+    },
+    /// Makes a fork with files of its own, and takes it up.
+    ForkInto {
+        id: String,
+        /// The last entry that it shares. `None`: all of them.
+        at: Option<Seq>,
+        folder: ForkFolder,
     },
     /// Looks on while another process works in it.
     Watch(String),

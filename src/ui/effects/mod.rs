@@ -6,6 +6,7 @@ mod clipboard;
 mod diff;
 mod editor;
 mod files;
+mod fork;
 mod images;
 mod kept_words;
 mod last_here;
@@ -174,6 +175,7 @@ impl Effects {
         match intent {
             Intent::Engine(command) => self.engine(command),
             Intent::Open { which, take_over } => self.open(which, take_over, app),
+            Intent::ForkInto { id, at, folder } => self.fork_into(id, at, folder, app),
             Intent::Watch(id) => self.look_on(id, app),
             Intent::Look(look) => self.look(look),
             Intent::Commands => self.commands(),

@@ -143,6 +143,13 @@ fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), Ended> {
     Ok(())
 }
 
+/// Removes what was laid out for a restore that never placed any of it. What differs from that is not
+/// for this: it may hold what came out of its place.
+pub fn forget_staged(root: &Path, id: &str) {
+    // No link is followed.
+    let _ = std::fs::remove_dir_all(root.join(staged_folder(id)));
+}
+
 /// What differs, and may be touched.
 fn jobs(order: &Order<'_>, done: &mut Done) -> Vec<Job> {
     let mut jobs = Vec::new();

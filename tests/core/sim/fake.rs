@@ -682,6 +682,10 @@ impl World for Fake {
         }
     }
 
+    fn root(&self) -> PathBuf {
+        PathBuf::from("/w")
+    }
+
     async fn restore(&self, order: RestoreOrder) -> RestoreEnd {
         self.pass().await;
         self.outside.borrow_mut().restored.insert(order.target);

@@ -154,6 +154,7 @@ fn run(case: &Case) -> Ran {
                 session: session.clone(),
                 seq: at,
             },
+            place: None,
             unfinished: true,
         };
         let fork = store.fork(&new, 0).expect("a fork");
@@ -198,6 +199,7 @@ fn begin_restoring(dir: &Path, session: &str, is_stopped: bool) -> String {
         before: "ffeeddccbbaa99887766554433221100".into(),
         target: target.clone(),
         to: None,
+        new_folder: false,
         whole: false,
         kept: vec![],
         more_kept: 0,

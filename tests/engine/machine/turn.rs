@@ -242,6 +242,10 @@ impl World for Mortal {
         self.machine.leads_to(call)
     }
 
+    fn root(&self) -> PathBuf {
+        self.machine.root()
+    }
+
     async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> Ran {
         self.machine.run_idempotent(call, at, room).await
     }

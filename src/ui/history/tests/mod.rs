@@ -138,6 +138,7 @@ fn fork(store: &mut Store, from: &Head, seq: Seq, at_ms: i64) -> Head {
     let new = NewFork {
         id: new_id(),
         from,
+        place: None,
         unfinished: false,
     };
     store.fork(&new, at_ms).unwrap()
