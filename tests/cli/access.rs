@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Live, git, skip};
+use crate::support::{Home, Live, git, has_whole_sandbox};
 use crate::{LIMIT, calling, play, results, scripted, step, streamed};
 
 /// As many calls of one answer are run.
@@ -17,13 +17,7 @@ const CALLS: usize = 32;
 
 /// Whether this kernel gives everything.
 fn has_sandbox(home: &Home) -> bool {
-    let doctor = home.run(["doctor"]);
-    let all = ["protected files are read-only", "a network of its own"];
-    let has = all.iter().all(|word| doctor.stdout.contains(word));
-    if !has {
-        skip("Landlock version 6, seccomp and user namespaces");
-    }
-    has
+    has_whole_sandbox(&home.run(["doctor"]).stdout)
 }
 
 fn with(command: &str, access: &str) -> (&'static str, Value) {

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::LIMIT;
-use crate::support::{Home, Run, git, run, skip};
+use crate::support::{Home, Run, git, has_whole_sandbox, run, skip};
 use crate::{play, results, scripted, step};
 
 const ACCEPT: [&str; 2] = ["--permission-mode", "acceptEdits"];
@@ -46,13 +46,7 @@ fn ran(home: &Home, lacks: &str, calls: &[(&str, Value)], mode: &[&str]) -> Vec<
 }
 
 fn has_all(home: &Home) -> bool {
-    let doctor = home.run(["doctor"]).stdout;
-    let all = ["protected files are read-only", "a network of its own"];
-    let has = all.iter().all(|word| doctor.contains(word));
-    if !has {
-        skip("Landlock version 6, seccomp and user namespaces");
-    }
-    has
+    has_whole_sandbox(&home.run(["doctor"]).stdout)
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn what_cannot_be_recorded_is_not_begun() {
     quiet(&doctor);
     assert!(doctor.stdout.contains("Read-only"), "{}", doctor.stdout);
     assert!(
-        doctor.stdout.contains("1, all readable"),
+        doctor.stdout.contains("1 session, all readable"),
         "{}",
         doctor.stdout
     );

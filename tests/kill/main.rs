@@ -145,12 +145,10 @@ fn reaches() -> &'static [Reach] {
     static HERE: OnceLock<&[Reach]> = OnceLock::new();
     HERE.get_or_init(|| {
         let doctor = support::Home::new().run(["doctor"]);
-        let all = ["protected files are read-only", "a network of its own"];
-        if all.iter().all(|word| doctor.stdout.contains(word)) {
-            return &REACHES;
+        match support::has_whole_sandbox(&doctor.stdout) {
+            true => &REACHES,
+            false => &[Reach::FULL],
         }
-        support::skip("Landlock version 6, seccomp and user namespaces");
-        &[Reach::FULL]
     })
 }
 

@@ -50,8 +50,11 @@ fn changes_are_gone_through_file_by_file() {
     stage.sees("12 + fn more()");
     let theme = stage.app.theme.clone();
     assert_eq!(stage.style_of("fn more").fg, theme.syntax_keyword.fg);
+    // Neither is where the focus is, nor waits for an answer.
+    assert_eq!(stage.style_of("@@ -10").fg, theme.dim.fg);
     stage.keys("n");
     stage.sees("deleted");
+    assert_eq!(stage.style_of("deleted").fg, theme.dim.fg);
     stage.sees("1 - it was here");
     stage.keys("<Right>");
     stage.sees("binary: its lines are not shown");

@@ -213,6 +213,25 @@ fn what_did_not_happen_says_so() {
 }
 
 #[test]
+fn what_was_interrupted_says_so_once() {
+    for (why, is_said) in [("stopped", false), ("the machine went down", true)] {
+        let mut stage = Stage::opened(80, 24);
+        stage.says("go");
+        let id = stage.replies(vec![bash("make")])[0];
+        stage.log(entry::started(id));
+        stage.log(entry::interrupted(id, "one\ntwo\nthree\n", why));
+        stage.sees("interrupted ·");
+        stage.does_not_see("[interrupted");
+        stage.sees("             one");
+        stage.does_not_see("+ ");
+        assert_eq!(
+            stage.screen().contains(&format!("             {why}")),
+            is_said
+        );
+    }
+}
+
+#[test]
 fn a_command_of_many_lines_is_shown_whole_when_it_is_unfolded() {
     let mut stage = Stage::opened(80, 24);
     stage.says("go");

@@ -45,7 +45,7 @@ pub use git::git;
 pub use home::{Home, Live, Run, run};
 pub use prefix::{Asked, Row as PrefixRow, prompt};
 pub use server::{KEY, Logged, Options, Seen, Server};
-pub use skip::skip;
+pub use skip::{has_whole_sandbox, skip};
 pub use terminal::{ENTER, ESC, Terminal};
 pub use tls::Authority;
 

@@ -13,3 +13,15 @@ pub fn skip(needs: &str) {
     // Not with eprintln!, of which a test that passes shows nothing.
     let _ = writeln!(std::io::stderr(), "skipped: {name} needs {needs}");
 }
+
+/// Whether this kernel gives all of the sandbox, by what `rewake doctor` printed. If not, it says
+/// that the test is skipped.
+#[track_caller]
+pub fn has_whole_sandbox(doctor: &str) -> bool {
+    let all = ["protected files are read-only", "private loopback network"];
+    let has = all.iter().all(|word| doctor.contains(word));
+    if !has {
+        skip("Landlock version 6, seccomp and user namespaces");
+    }
+    has
+}

@@ -130,7 +130,7 @@ impl App {
                 for step in &plan.steps {
                     let (mark, style) = match step.state {
                         StepState::Done => ("✓ ", theme.ok),
-                        StepState::Current => ("▸ ", theme.accent),
+                        StepState::Current => ("▸ ", theme.text),
                         StepState::Left => ("· ", theme.dim),
                     };
                     let text = crate::ui::text::clean_line(&step.text).into_owned();

@@ -38,6 +38,8 @@ const FOLDED_LINES: usize = 3;
 const FOLDED_ROWS: usize = 2;
 /// Of a diff, folded.
 const FOLDED_DIFF: usize = 24;
+/// Why a call was interrupted that the user stopped.
+const STOPPED: &str = "stopped";
 /// Unfolded, no more than this is shown; all of it is in the store.
 const MAX_LINES: usize = 2_000;
 
@@ -407,7 +409,16 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     };
     let is_background = matches!(exit, Exit::InBackground | Exit::EndedInBackground(_));
     let is_told = is_background || (call.shown.result != ShownResult::LastLines && !is_printed);
-    let (words, is_error) = outcome.to_model_text();
+    let (words, is_error) = match outcome {
+        // That it was is said at its right.
+        Outcome::Interrupted { output, .. } => (output.text.clone(), true),
+        _ => outcome.to_model_text(),
+    };
+    let why = match outcome {
+        // A line of its own says so.
+        Outcome::Interrupted { why, .. } if why != STOPPED => Some(why.clone()),
+        _ => None,
+    };
     if is_told && !is_error && !unfolded {
         return Vec::new();
     }
@@ -422,7 +433,7 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     };
     let mut lines = tail_of(printed.text, is_printed, true, unfolded, layout);
     let ended = printed.ended.map(str::to_string);
-    for note in ended.into_iter().chain(printed.notes) {
+    for note in ended.into_iter().chain(printed.notes).chain(why) {
         let before = before(layout);
         lines.extend(paragraph(&note, layout.theme.dim, &before, layout));
     }

@@ -150,7 +150,7 @@ fn file_lines(
     let mut lines: Vec<Line<'static>> = Vec::new();
     if review.top == 0 {
         let notes = file.notes.iter();
-        lines.extend(notes.map(|note| Line::styled(clip(&clean_line(note), columns), theme.warn)));
+        lines.extend(notes.map(|note| Line::styled(clip(&clean_line(note), columns), theme.dim)));
     }
     let seen = file.lines.iter().skip(review.top).take(rows);
     let colours = coloured(file, review.top, rows, theme, code);
@@ -175,7 +175,7 @@ fn shown(
     let (sign, style) = match line.side {
         Side::Hunk => {
             let text = clip(&clean_line(&line.text), columns);
-            return vec![Line::styled(text, theme.accent)];
+            return vec![Line::styled(text, theme.dim)];
         }
         Side::Same => (' ', theme.dim),
         Side::Added => ('+', theme.diff_add),

@@ -58,11 +58,15 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The relative targets of `[text](target)`.
+/// The relative targets of `[text](target)`, and of pictures for light and dark pages.
 fn links(text: &str) -> Vec<String> {
-    let parts = prose(text).flat_map(|line| line.split("](").skip(1));
-    parts
-        .filter_map(|part| part.split_once(')'))
+    let behind = |mark: &'static str, end: char| {
+        let parts = prose(text).flat_map(move |line| line.split(mark).skip(1));
+        parts.filter_map(move |part| part.split_once(end))
+    };
+    let found = behind("](", ')').chain(behind("src=\"", '"'));
+    found
+        .chain(behind("srcset=\"", '"'))
         .map(|(link, _)| link.to_string())
         .filter(|link| !link.contains("://"))
         .collect()
@@ -87,7 +91,7 @@ fn headings(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn links_and_headings_are_found() {
-    let text = "# A `b`, c\n[x](y.md) and [z](#a-b-c), [w](https://w)\n```\n# no\n[no](no)\n```\n";
-    assert_eq!(links(text), ["y.md", "#a-b-c"]);
+    let text = "# A `b`, c\n[x](y.md) and <source srcset=\"l.svg\"><img src=\"d.svg\"> and [z](#a-b-c), [w](https://w)\n```\n# no\n[no](no)\n```\n";
+    assert_eq!(links(text), ["y.md", "#a-b-c", "d.svg", "l.svg"]);
     assert!(headings(text).contains("a-b-c") && headings(text).len() == 1);
 }

@@ -17,6 +17,7 @@
 
 mod svg;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -93,6 +94,26 @@ text = """`total.sh` subtracted where it should add. It is mended, and the whole
 """
 "#;
 
+/// A theme, the paper that it is for, and what the names of its pictures end with.
+struct Look {
+    theme: &'static str,
+    paper: svg::Paper,
+    ending: &'static str,
+}
+
+const LOOKS: [Look; 2] = [
+    Look {
+        theme: "dark",
+        paper: svg::DARK,
+        ending: "",
+    },
+    Look {
+        theme: "light",
+        paper: svg::LIGHT,
+        ending: "-light",
+    },
+];
+
 const CONFIG: &str = r#"
 model = "played/any"
 [permissions]
@@ -107,19 +128,93 @@ context_window = 200000
 #[test]
 #[ignore = "writes assets/pictures; assets/pictures/make runs it"]
 fn pictures() {
-    let home = Home::new();
-    let project = project(&home);
+    for look in &LOOKS {
+        all(look);
+    }
+}
 
-    let mut terminal = start(&home, &project);
+#[test]
+fn the_pictures_show_the_program_as_it_is() {
+    for look in &LOOKS {
+        let home = Home::new();
+        let project = project(&home, look);
+        let terminal = asked(&home, &project);
+        let file = file(look, "approval");
+        let known = std::fs::read_to_string(&file).unwrap_or_default();
+        // Words with their colours; how long something took is another each time.
+        let now = words(&picture(&terminal, APPROVAL, look));
+        assert!(
+            words(&known) == now,
+            "{} is not what the screen shows now; assets/pictures/make takes the pictures anew.\n{now:#?}",
+            file.display()
+        );
+    }
+}
+
+/// A page shows the one that fits its reader's colours.
+#[test]
+fn each_picture_is_there_in_dark_and_in_light() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/pictures");
+    let names = std::fs::read_dir(folder).expect("the pictures");
+    let names = names.map(|entry| entry.expect("a picture").file_name());
+    let names: BTreeSet<String> = names
+        .filter_map(|name| Some(name.to_str()?.strip_suffix(".svg")?.to_string()))
+        .collect();
+    let dark = names.iter().filter(|name| !name.ends_with("-light"));
+    for name in dark {
+        let words = LOOKS.map(|look| {
+            let text = std::fs::read_to_string(file(&look, name)).expect("a picture");
+            let text = words(&text).into_iter();
+            text.map(|line| line["#000000 ".len()..].to_string())
+                .collect::<Vec<_>>()
+        });
+        let [dark, light] = words.map(|words| words.concat().replace(' ', ""));
+        assert!(!dark.is_empty(), "{name}");
+        // What runs was looked at at another moment.
+        if !MOVING.contains(&name.as_str()) {
+            assert_eq!(dark, light, "{name}");
+        }
+    }
+    assert!(names.len() >= 16, "{names:?}");
+}
+
+/// Pictures with a command that runs.
+const MOVING: [&str; 2] = ["conversation", "resume"];
+
+/// The texts of a picture, each with its colour.
+fn words(picture: &str) -> Vec<String> {
+    let text = Regex::new(r#"fill="(#[0-9a-f]{6})"[^>]*>([^<]*)</text>"#).expect("a pattern");
+    let took = Regex::new(r"\s*\b\d+(\.\d)? (s|min)\b").expect("a pattern");
+    let texts = text.captures_iter(picture).map(|found| {
+        let words = took.replace_all(&found[2], "");
+        format!("{} {}", &found[1], words.trim_end())
+    });
+    texts.filter(|text| text.len() > "#000000 ".len()).collect()
+}
+
+const APPROVAL: &str = "The model asks before it changes a file";
+
+/// The task was given, and it asks.
+fn asked(home: &Home, project: &Path) -> Terminal {
+    let mut terminal = start(home, project);
     terminal.sees("Say what is to be done");
     terminal.types(TASK);
     terminal.types(ENTER);
     terminal.answers("Enter chooses", "");
-    take(
-        &terminal,
-        "approval",
-        "The model asks before it changes a file",
-    );
+    std::thread::sleep(CALM);
+    terminal
+}
+
+fn all(look: &Look) {
+    let home = Home::new();
+    let project = project(&home, look);
+    let take = |terminal: &Terminal, name: &str, title: &str| {
+        std::thread::sleep(CALM);
+        let picture = picture(terminal, title, look);
+        std::fs::write(file(look, name), picture).expect("write a picture");
+    };
+    let mut terminal = asked(&home, &project);
+    take(&terminal, "approval", APPROVAL);
     terminal.answers("Enter chooses", "y");
     terminal.sees("checking part 2 of 6");
     terminal.types("and then say what was wrong");
@@ -159,7 +254,7 @@ fn pictures() {
     terminal.types(ESC);
     terminal.no_longer_sees("Esc closes");
     terminal.types("\x1bOQ");
-    terminal.no_longer_sees("total.sh subtracted");
+    terminal.sees("search: everything said");
     take(
         &terminal,
         "history",
@@ -176,7 +271,7 @@ fn pictures() {
 }
 
 /// A folder `~/project` with a small program whose test fails.
-fn project(home: &Home) -> PathBuf {
+fn project(home: &Home, look: &Look) -> PathBuf {
     let project = home.user().join("project");
     std::fs::create_dir_all(&project).expect("the project");
     for (name, text) in [("total.sh", TOTAL), ("test.sh", TEST)] {
@@ -187,7 +282,7 @@ fn project(home: &Home) -> PathBuf {
         .current_dir(&project)
         .status();
     assert!(git.is_ok_and(|status| status.success()), "git init");
-    home.write_config(CONFIG);
+    home.write_config(&format!("theme = \"{}\"\n{CONFIG}", look.theme));
     std::fs::write(home.rewake_home().join("answers.toml"), ANSWERS).expect("the answers");
     project
 }
@@ -201,11 +296,13 @@ fn start(home: &Home, project: &Path) -> Terminal {
     Terminal::of(command)
 }
 
-fn take(terminal: &Terminal, name: &str, title: &str) {
-    std::thread::sleep(CALM);
+fn picture(terminal: &Terminal, title: &str, look: &Look) -> String {
+    terminal.cells(|screen| svg::picture(screen, title, &look.paper, same_each_time()))
+}
+
+fn file(look: &Look, name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/pictures");
-    let picture = terminal.cells(|screen| svg::picture(screen, title, same_each_time()));
-    std::fs::write(folder.join(format!("{name}.svg")), picture).expect("write a picture");
+    folder.join(format!("{name}{}.svg", look.ending))
 }
 
 /// What no two runs have in common, written over.

@@ -10,8 +10,24 @@ const FONT_SIZE: f64 = 14.0;
 const BASELINE: f64 = 13.0;
 const MARGIN: f64 = 12.0;
 
-const BACKGROUND: &str = "#16161e";
-const TEXT: &str = "#c8cbdc";
+/// The colours of a terminal's own.
+pub struct Paper {
+    background: &'static str,
+    text: &'static str,
+    /// Of the picture's edge, where the page may have the same background.
+    edge: &'static str,
+}
+
+pub const DARK: Paper = Paper {
+    background: "#16161e",
+    text: "#c8cbdc",
+    edge: "none",
+};
+pub const LIGHT: Paper = Paper {
+    background: "#ffffff",
+    text: "#1f2328",
+    edge: "#d0d7de",
+};
 
 /// Cells side by side that look the same.
 #[derive(PartialEq, Clone)]
@@ -24,7 +40,12 @@ struct Look {
 }
 
 /// `rewrite` is given each text that looks the same, and may make it shorter.
-pub fn picture(screen: &vt100::Screen, title: &str, rewrite: impl Fn(&str) -> String) -> String {
+pub fn picture(
+    screen: &vt100::Screen,
+    title: &str,
+    paper: &Paper,
+    rewrite: impl Fn(&str) -> String,
+) -> String {
     let (rows, columns) = screen.size();
     let (rows, columns) = (rows.get(), columns.get());
     let width = f64::from(columns) * CELL_WIDTH + 2.0 * MARGIN;
@@ -33,11 +54,13 @@ pub fn picture(screen: &vt100::Screen, title: &str, rewrite: impl Fn(&str) -> St
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
          font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" \
          font-size=\"{FONT_SIZE}\" role=\"img\">\n<title>{}</title>\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{BACKGROUND}\"/>\n",
-        escaped(title)
+         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{}\" stroke=\"{}\"/>\n",
+        escaped(title),
+        paper.background,
+        paper.edge
     );
     for row in 0..rows {
-        line(screen, row, columns, &rewrite, &mut svg);
+        line(screen, row, columns, paper, &rewrite, &mut svg);
     }
     svg.push_str("</svg>\n");
     svg
@@ -47,15 +70,16 @@ fn line(
     screen: &vt100::Screen,
     row: u16,
     columns: u16,
+    paper: &Paper,
     rewrite: &impl Fn(&str) -> String,
     svg: &mut String,
 ) {
     let mut column = 0;
     while column < columns {
         let from = column;
-        let first = look(screen, row, column);
+        let first = look(screen, row, column, paper);
         let mut text = String::new();
-        while column < columns && look(screen, row, column) == first {
+        while column < columns && look(screen, row, column, paper) == first {
             let cell = screen.cell(row, column);
             let is_rest = cell.is_some_and(vt100::Cell::is_wide_continuation);
             match cell.map(vt100::Cell::contents).unwrap_or_default() {
@@ -113,10 +137,10 @@ fn run(svg: &mut String, row: u16, at: std::ops::Range<u16>, text: &str, look: &
     );
 }
 
-fn look(screen: &vt100::Screen, row: u16, column: u16) -> Look {
+fn look(screen: &vt100::Screen, row: u16, column: u16, paper: &Paper) -> Look {
     let Some(cell) = screen.cell(row, column) else {
         return Look {
-            fg: TEXT.into(),
+            fg: paper.text.into(),
             bg: None,
             bold: false,
             italic: false,
@@ -127,12 +151,12 @@ fn look(screen: &vt100::Screen, row: u16, column: u16) -> Look {
     // The cursor of the box is a cell in reverse.
     if cell.inverse() {
         (fg, bg) = (
-            Some(bg.unwrap_or_else(|| BACKGROUND.into())),
-            Some(fg.unwrap_or_else(|| TEXT.into())),
+            Some(bg.unwrap_or_else(|| paper.background.into())),
+            Some(fg.unwrap_or_else(|| paper.text.into())),
         );
     }
     Look {
-        fg: fg.unwrap_or_else(|| TEXT.into()),
+        fg: fg.unwrap_or_else(|| paper.text.into()),
         bg,
         bold: cell.bold(),
         italic: cell.italic(),

@@ -140,7 +140,7 @@ fn grown(
     let (text, style, right) = match &line.what {
         Drawn::Older => ("… what was before".to_string(), theme.dim, None),
         Drawn::Session(title) => (title.clone(), theme.heading(), None),
-        Drawn::Branch { label, .. } => (format!("⑂ {label}"), theme.accent, None),
+        Drawn::Branch { label, .. } => (format!("⑂ {label}"), theme.text, None),
         Drawn::Said(at) => match point(at) {
             Some(
                 it @ Point {
