@@ -487,6 +487,7 @@ pub struct App {
 
 /// Shown until a session that was named is found, or is not.
 pub(crate) const LOOKING_FOR_SESSION: &str = "looking for the session …";
+pub(super) const SAID_WHEN_OPEN: &str = "your words are said when it is open";
 
 impl App {
     /// A screen before anything is open.
