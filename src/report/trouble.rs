@@ -118,7 +118,9 @@ impl From<SessionError> for Trouble {
         match error {
             SessionError::Store(error) => error.into(),
             SessionError::Config(error) => error.into(),
-            SessionError::NothingHere(_) | SessionError::Folder { .. } => {
+            SessionError::NothingHere(_)
+            | SessionError::Folder { .. }
+            | SessionError::BelowAgent => {
                 let hint = error.hint();
                 Trouble {
                     message: error.to_string(),

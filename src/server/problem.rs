@@ -116,6 +116,7 @@ impl From<SessionError> for Problem {
             SessionError::Folder { .. }
             | SessionError::Illegal { .. }
             | SessionError::Running { .. } => StatusCode::CONFLICT,
+            SessionError::BelowAgent => StatusCode::FORBIDDEN,
             SessionError::OwnExe(_) | SessionError::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Problem {

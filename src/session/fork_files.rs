@@ -10,9 +10,10 @@
 //! what was laid out, and folders that are empty.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::opening::NewCopy;
@@ -129,7 +130,9 @@ impl AppContext {
             ForkFolder::Worktree(folder) => {
                 is_repository(&files.root)?;
                 let beside = || beside(&files.root, &copy.id);
-                self.fresh(&folder.clone().unwrap_or_else(beside), &files.root)?
+                let fresh = self.fresh(&folder.clone().unwrap_or_else(beside), &files.root)?;
+                self.no_worktree_of_the_user(&files.root, &fresh.0)?;
+                fresh
             }
         };
         let below = below(origin, &files.root);
@@ -163,6 +166,23 @@ impl AppContext {
         })
     }
 
+    /// A worktree whose folder was moved, or lies on a disk that is away, keeps its place in the
+    /// repository: what cannot be made there must not be taken away either.
+    fn no_worktree_of_the_user(&self, repository: &Path, root: &Path) -> Result<(), NotForked> {
+        let listed = git_worktree::list(&self.env, repository);
+        let refused = |why| NotForked::Worktree {
+            repository: repository.to_path_buf(),
+            why,
+        };
+        match listed.map_err(refused)?.iter().any(|folder| folder == root) {
+            false => Ok(()),
+            true => Err(refused(format!(
+                "{} is one already, by `git worktree list`",
+                root.display()
+            ))),
+        }
+    }
+
     /// Lays all out, records the fork, and puts the files into their places.
     fn made(
         &self,
@@ -190,6 +210,10 @@ impl AppContext {
             why: format!("it cannot be made: {e}"),
             hint: None,
         };
+        if note.is_new {
+            // What others may not read of the one must not lie open in the other.
+            make_like(&files.root, &note.root).map_err(|e| not_made(&note.root, &e))?;
+        }
         fs::create_dir_all(&note.folder).map_err(|e| not_made(&note.folder, &e))?;
         let (before, empty) = empty(&note.root)?;
         let restoring = Entry::Restoring {
@@ -606,6 +630,16 @@ fn beside(root: &Path, id: &str) -> PathBuf {
 }
 
 /// Nothing is in it but what git put there.
+/// Makes a folder, or takes the one that git made, with the mode of another.
+fn make_like(other: &Path, folder: &Path) -> io::Result<()> {
+    let mode = fs::metadata(other).map_or(0o700, |found| found.permissions().mode() & 0o777);
+    DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(folder)?;
+    fs::set_permissions(folder, Permissions::from_mode(mode))
+}
+
 fn is_empty_worktree(root: &Path) -> bool {
     fs::read_dir(root).is_ok_and(|names| names.flatten().all(|entry| entry.file_name() == ".git"))
         || !root.exists()

@@ -4,8 +4,10 @@
 //! No file is checked out, so no filter of the repository runs, and hooks are off. The index is that
 //! of the commit, so `git status` in the new folder tells what differs from it.
 
+use std::ffi::OsStr;
 use std::io::{Read, Seek};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Of what git says when it fails.
 const MAX_SAID: u64 = 2_000;
+
+/// Of a list of worktrees.
+const MAX_LISTED: u64 = 16 << 20;
 
 /// Makes the worktree, with no files in it but `.git`. Gives the commit that it is at.
 ///
@@ -37,6 +42,22 @@ pub(super) fn add(env: &Env, repository: &Path, folder: &Path) -> Result<String,
     run(git(env, folder)?.args(["read-tree", "HEAD"]))?;
     let commit = run(git(env, folder)?.args(["rev-parse", "--short", "HEAD"]))?;
     Ok(commit.trim().to_string())
+}
+
+/// The folders of all worktrees that the repository knows, also of those that are away.
+///
+/// # Errors
+/// What git says.
+pub(super) fn list(env: &Env, repository: &Path) -> Result<Vec<PathBuf>, String> {
+    let listed = run_for(
+        git(env, repository)?.args(["worktree", "list", "--porcelain", "-z"]),
+        MAX_LISTED,
+    )?;
+    let folders = listed.split(|byte| *byte == 0);
+    let folders = folders.filter_map(|line| line.strip_prefix(b"worktree "));
+    Ok(folders
+        .map(|folder| PathBuf::from(OsStr::from_bytes(folder)))
+        .collect())
 }
 
 /// Takes it back, whatever it holds.
@@ -59,6 +80,11 @@ fn git(env: &Env, folder: &Path) -> Result<Command, String> {
 
 /// What it prints.
 fn run(command: &mut Command) -> Result<String, String> {
+    run_for(command, MAX_SAID).map(|text| String::from_utf8_lossy(&text).into_owned())
+}
+
+/// So many bytes of what it prints.
+fn run_for(command: &mut Command, at_most: u64) -> Result<Vec<u8>, String> {
     let failed = |e: std::io::Error| format!("git cannot be run: {e}");
     let [mut out, mut said] =
         [tempfile::tempfile(), tempfile::tempfile()].map(|f| f.map_err(failed));
@@ -85,15 +111,18 @@ fn run(command: &mut Command) -> Result<String, String> {
             }
         }
     };
-    let from = if ended.success() { out } else { said };
+    let (from, at_most) = match ended.success() {
+        true => (out, at_most),
+        false => (said, MAX_SAID),
+    };
     let mut text = Vec::new();
     from.rewind()
-        .and_then(|()| from.take(MAX_SAID).read_to_end(&mut text))
+        .and_then(|()| from.take(at_most).read_to_end(&mut text))
         .map_err(failed)?;
-    let text = String::from_utf8_lossy(&text).into_owned();
     match ended.success() {
         true => Ok(text),
         false => {
+            let text = String::from_utf8_lossy(&text);
             let last = text.lines().rfind(|line| !line.trim().is_empty());
             let last = last.unwrap_or("it says nothing").trim();
             Err(format!("git: {}", last.trim_start_matches("fatal: ")))

@@ -166,6 +166,9 @@ pub enum SessionError {
     Running { session: String, run: String },
     #[error("cannot start the runtime: {0}")]
     Runtime(std::io::Error),
+    /// It would go on with its own question answered, or in another mode.
+    #[error("a session is not resumed from inside a command that an agent runs")]
+    BelowAgent,
 }
 
 impl SessionError {
@@ -192,6 +195,7 @@ impl SessionError {
             ),
             SessionError::Lost { hint, .. } => Some(hint.clone()),
             SessionError::Running { run, .. } => Some(format!("rewake ps stop {run}")),
+            SessionError::BelowAgent => Some("type it in a terminal of your own".into()),
             SessionError::OwnExe(_) | SessionError::Runtime(_) => None,
         }
     }

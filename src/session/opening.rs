@@ -47,6 +47,12 @@ impl AppContext {
     /// # Errors
     /// [`StoreError::Held`] when another process has it.
     pub fn open(&self, which: &Which, interactive: bool) -> Result<Session, SessionError> {
+        if matches!(
+            which,
+            Which::Newest { fork: false } | Which::Named { fork: false, .. }
+        ) {
+            self.may_take_up()?;
+        }
         let store = self.open_store()?;
         self.settle_forks(&store);
         // Before a new session is made.

@@ -156,6 +156,14 @@ pub fn read_image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
 }
 
 impl AppContext {
+    /// Who resumes a session can answer its questions, or name another mode for it.
+    pub(super) fn may_take_up(&self) -> Result<(), SessionError> {
+        match self.may_steer() {
+            Ok(()) => Ok(()),
+            Err(_) => Err(SessionError::BelowAgent),
+        }
+    }
+
     /// Refuses to steer from inside a command of the agent: a model that could do so would answer
     /// its own questions. Without a sandbox this is a fence, not a wall.
     ///
@@ -204,6 +212,7 @@ impl AppContext {
         blobs: &[Vec<u8>],
         origin: &str,
     ) -> Result<Receipt, SteerError> {
+        self.may_steer()?;
         let Message { text, images, .. } = &message;
         if text.len() > MAX_MESSAGE_BYTES {
             return Err(refused(
@@ -257,6 +266,7 @@ impl AppContext {
         order: Order,
         origin: &str,
     ) -> Result<Receipt, SteerError> {
+        self.may_steer()?;
         let without_signal = |sending| Receipt { id: None, sending };
         if let Order::Signal(signal) = &order {
             self.check_signal(info, signal)?;
@@ -394,6 +404,7 @@ impl AppContext {
         verdict: Verdict,
         origin: &str,
     ) -> Result<(Question, Receipt), SteerError> {
+        self.may_steer()?;
         let questions = self.questions_of(store, info)?;
         let short = super::short_id(&info.id);
         let found = match (call, &questions[..]) {

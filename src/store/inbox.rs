@@ -11,7 +11,7 @@ use super::drafts::{Draft, clear};
 use super::error::Doing;
 use super::head::read_head;
 use super::row::count;
-use super::signals::MAX_MESSAGES;
+use super::signals::{MAX_MESSAGES, MAX_MESSAGES_BYTES};
 use super::{Store, StoreError};
 use crate::core::entry::{Image, UsedCommand, Via};
 
@@ -96,7 +96,8 @@ impl Store {
         self.insert(session, message, blobs, at_ms, Some(Draft::Input))
     }
 
-    /// [`Store::queue`] by another process: no more than [`MAX_MESSAGES`] wait.
+    /// [`Store::queue`] by another process: no more than [`MAX_MESSAGES`] wait, of [`MAX_MESSAGES_BYTES`]
+    /// together.
     ///
     /// # Errors
     /// `TooMany`.
@@ -107,19 +108,25 @@ impl Store {
         blobs: &[Vec<u8>],
         at_ms: i64,
     ) -> Result<InboxId, StoreError> {
-        let waiting: i64 = self
+        let (waiting, bytes): (i64, i64) = self
             .conn
             .prepare_cached(
-                "SELECT count(*) FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1",
+                "SELECT count(*), coalesce(sum(length(CAST(body AS BLOB))), 0)
+                 FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1",
             )
-            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
+            .and_then(|mut s| s.query_row([session], |row| Ok((row.get(0)?, row.get(1)?))))
             .doing(WHAT)?;
+        let too_many = |what, limit| StoreError::TooMany {
+            what,
+            session: session.to_string(),
+            limit,
+        };
         if count(waiting) >= MAX_MESSAGES {
-            return Err(StoreError::TooMany {
-                what: "messages",
-                session: session.to_string(),
-                limit: MAX_MESSAGES,
-            });
+            return Err(too_many("messages", MAX_MESSAGES));
+        }
+        // Each look at what waits reads all of it, and each change writes all of it to the journal.
+        if waiting > 0 && count(bytes) + message.text.len() as u64 > MAX_MESSAGES_BYTES {
+            return Err(too_many("MiB of messages", MAX_MESSAGES_BYTES >> 20));
         }
         self.queue(session, message, blobs, at_ms)
     }

@@ -19,6 +19,9 @@ pub const MAX_SIGNALS: u64 = 1_000;
 /// As many messages from outside wait in one session.
 pub const MAX_MESSAGES: u64 = 1_000;
 
+/// What these messages have together, but that one alone always has room.
+pub const MAX_MESSAGES_BYTES: u64 = 64 << 20;
+
 /// Never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SignalId(i64);

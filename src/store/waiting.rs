@@ -63,6 +63,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         // Else the journal would not have it any more either.
         self.put_back_lost(copies)?;
+        let held = copies.journal.hold_state(session)?;
         let Some(state) = state(&self.conn, session)? else {
             return Ok(());
         };
@@ -76,7 +77,9 @@ impl Store {
                 }
             }
         }
-        copies.journal.write_state(session, &state, &blobs)
+        copies.journal.write_state(session, &state, &blobs)?;
+        drop(held);
+        Ok(())
     }
 
     /// The session that a row of `table` is of: `inbox`, or `signals`.

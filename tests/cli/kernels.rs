@@ -28,8 +28,8 @@ const KERNELS: [Kernel; 9] = [
     Kernel { lacks: "abi=4,no-pid", unasked: [Some("read"), Some("read")], doctor: &["Landlock version 4", "no process namespace"] },
     Kernel { lacks: "abi=2", unasked: [None, None], doctor: &["Landlock is older than version 3", "no command runs unasked because of it"] },
     Kernel { lacks: "abi=2,no-namespaces", unasked: [None, None], doctor: &["Landlock is older than version 3", "protected files are compared"] },
-    Kernel { lacks: "no-seccomp", unasked: [None, None], doctor: &["this system has none", "no seccomp: commands have no sandbox"] },
-    Kernel { lacks: "abi=0,no-seccomp,no-namespaces", unasked: [None, None], doctor: &["this system has none", "no Landlock: commands have no sandbox"] },
+    Kernel { lacks: "no-seccomp", unasked: [None, None], doctor: &["this system has no sandbox", "no seccomp: commands have no sandbox"] },
+    Kernel { lacks: "abi=0,no-seccomp,no-namespaces", unasked: [None, None], doctor: &["this system has no sandbox", "no Landlock: commands have no sandbox"] },
 ];
 
 fn on(home: &Home, lacks: &str, args: &[&str]) -> Run {
@@ -104,7 +104,7 @@ fn what_is_approved_runs_in_the_sandbox_where_there_is_one() {
     for kernel in KERNELS {
         let came = ran(&home, kernel.lacks, std::slice::from_ref(&call), &[]);
         let text = &came[0].1;
-        let has_none = kernel.doctor.contains(&"this system has none");
+        let has_none = kernel.doctor.contains(&"this system has no sandbox");
         assert_eq!(
             text.contains("SECRET"),
             has_none,

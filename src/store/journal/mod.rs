@@ -211,6 +211,7 @@ impl Journal {
     }
 
     /// What the session has besides its entries, as it is now.
+    /// Under the lock of [`Journal::hold_state`], which makes the folder.
     pub(super) fn write_state(
         &mut self,
         session: &str,
@@ -218,14 +219,20 @@ impl Journal {
         blobs: &[(String, Vec<u8>)],
     ) -> Result<(), StoreError> {
         let folder = self.of(session);
-        private_folder(&self.folder)?;
-        private_folder(&folder)?;
         let known = self.states.entry(session.to_string());
         let file = known.or_insert_with(|| StateFile::at(&folder));
         file.write(&folder, state, blobs).map_err(|error| {
             self.states.remove(session);
             failed(&folder, error)
         })
+    }
+
+    /// Held from before the rows are read until their state is written.
+    pub(super) fn hold_state(&self, session: &str) -> Result<File, StoreError> {
+        let folder = self.of(session);
+        private_folder(&self.folder)?;
+        private_folder(&folder)?;
+        state::hold(&folder).map_err(|error| failed(&folder, error))
     }
 
     /// The journal of a session goes another way than the database: it is kept beside.

@@ -2,10 +2,12 @@
 //! in the trash. It lies in a file of its own beside the entries, which older versions do not read. Each
 //! line says all of it, and the last one that is whole counts.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,9 +19,38 @@ use crate::store::Gap;
 
 const STATE: &str = "state.jsonl";
 const NEW: &str = "state.jsonl.new";
+/// Held while the rows are read and the line of them is written.
+const LOCK: &str = "state.lock";
+
+/// Whoever holds it longer is stopped or hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// From this size on, what does not count any more is left out.
 const MAX_BYTES: u64 = 256 << 10;
+
+/// Two processes that write the state of a session would overtake each other: what one read before
+/// the other wrote would count. Held until it is dropped.
+pub(super) fn hold(folder: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    let lock = options.open(folder.join(LOCK))?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("another process holds {LOCK} for more than {PATIENCE:?}"),
+                ));
+            }
+            // Not all file systems have locks, and a journal may lie on any.
+            Err(TryLockError::Error(_)) => return Ok(lock),
+        }
+    }
+}
 
 /// The small state of one session.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
