@@ -40,7 +40,8 @@
 //! all else a [`core::signal::Signal`]. The engine looks for them between two steps, beside a step
 //! and while it waits, and turns each into the entry that it becomes, in the transaction that
 //! deletes its row. A question is recorded (`Asked`) before a person is asked, so any process can
-//! show it and answer it.
+//! show it and answer it. `rewake serve` does the same for clients over HTTP: it is a window on the store,
+//! and has no engine.
 //!
 //! # One key press
 //!
@@ -93,6 +94,7 @@
 //! | [`cli`] | arguments; one file for each subcommand |
 //! | [`ui`] | the terminal: the screen as a projection of the log, and the keys |
 //! | [`headless`] | the engine without a screen: text, JSON, JSON lines; signals |
+//! | `server` | `rewake serve`: sessions over HTTP, and the page; a window on the store, without an engine |
 //! | [`report`] | what the shell is told: exit codes, data on stdout, notes and errors on stderr |
 //! | [`session`] | a session put together: which one, lock, log, layers, rules, world; [driven](session::drive), and [described](session::describe) to people |
 //! | [`engine`] | the loop, and what is attended to while a step is in progress |
@@ -138,6 +140,8 @@ pub mod lines;
 pub mod model;
 pub mod report;
 pub mod sandbox;
+#[cfg(feature = "serve")]
+pub mod server;
 pub mod session;
 pub mod store;
 pub mod tools;

@@ -18,13 +18,14 @@ use super::doctor::Asked;
 use super::fork::ForkArgs;
 use super::gc::Wanted;
 use super::rewind::{At, RewindArgs};
-use super::steer_args::{self, SendArgs, SetArgs, Steer};
+use super::steer_args::{SendArgs, SetArgs, Steer};
 use super::values;
 use crate::config::{ConfigError, Setting};
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Mode, Verdict};
 use crate::core::text::nearest;
 use crate::headless::Ask;
+use crate::session::denial;
 use crate::session::export::{Format, Replace};
 
 const EXAMPLES: &str = "\
@@ -171,11 +172,16 @@ enum Command {
     History {
         #[arg(value_name = "QUERY")]
         query: Vec<String>,
+        #[command(flatten)]
+        page: PageArgs,
     },
     /// Print a session
     Show {
         /// The id of a session, or the beginning of it
         id: String,
+        /// What is known of it, as one JSON object; `rewake export --json` has its entries
+        #[arg(long)]
+        json: bool,
     },
     /// Copy a session, and print the id of the copy
     Fork(ForkArgs),
@@ -370,12 +376,32 @@ enum Command {
         #[arg(long, conflicts_with = "repair")]
         scrub: bool,
     },
+    /// Serve sessions over HTTP, to steer them from scripts and from a phone: see docs/server.md
+    #[cfg(feature = "serve")]
+    Serve(super::serve::ServeArgs),
     /// Show a session that survives its own kill: needs no key and no network
     Demo,
     /// Print the completion script of a shell
     Completion { shell: Shell },
     /// Print the manual page, as `man` reads it
     Man,
+}
+
+/// A page of the history as JSON.
+#[derive(Debug, Clone, PartialEq, Args, Default)]
+pub(crate) struct PageArgs {
+    /// As one JSON object: sessions with title, state, plan, summary and last checkpoints
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: so many sessions
+    #[arg(long, value_name = "N", requires = "json", value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub limit: Option<u32>,
+    /// With --json: the page behind this one, by its `next`
+    #[arg(long, value_name = "PLACE", requires = "json")]
+    pub before: Option<i64>,
+    /// With --json: only sessions of this folder
+    #[arg(long, value_name = "DIR", requires = "json")]
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
@@ -406,9 +432,11 @@ pub(crate) enum Invocation {
     /// The words of the query; empty: all sessions.
     History {
         query: String,
+        page: PageArgs,
     },
     Show {
         id: String,
+        json: bool,
     },
     Fork(ForkArgs),
     Diff {
@@ -467,6 +495,8 @@ pub(crate) enum Invocation {
     },
     Sandbox(Sandboxed),
     Doctor(Asked),
+    #[cfg(feature = "serve")]
+    Serve(super::serve::ServeArgs),
     Demo,
     Completion {
         shell: Shell,
@@ -594,10 +624,11 @@ impl Cli {
             )));
         }
         Ok(match command {
-            Command::History { query } => Invocation::History {
+            Command::History { query, page } => Invocation::History {
                 query: query.join(" "),
+                page,
             },
-            Command::Show { id } => Invocation::Show { id },
+            Command::Show { id, json } => Invocation::Show { id, json },
             Command::Fork(args) => Invocation::Fork(args),
             Command::Diff { id, range, stat } => Invocation::Diff {
                 id,
@@ -695,6 +726,8 @@ impl Cli {
                 (_, _, true) => Asked::Scrub,
                 _ => Asked::Look,
             }),
+            #[cfg(feature = "serve")]
+            Command::Serve(args) => Invocation::Serve(args),
             Command::Demo => Invocation::Demo,
             Command::Completion { shell } => Invocation::Completion { shell },
             Command::Man => Invocation::Man,
@@ -732,6 +765,8 @@ impl Command {
             Command::Trust { .. } => "trust",
             Command::Sandbox { .. } => "sandbox",
             Command::Doctor { .. } => "doctor",
+            #[cfg(feature = "serve")]
+            Command::Serve(_) => "serve",
             Command::Demo => "demo",
             Command::Completion { .. } => "completion",
             Command::Man => "man",
@@ -752,7 +787,7 @@ fn denied(id: String, rest: Vec<String>) -> Result<Steer, clap::Error> {
         None => Ok(Steer::Answer {
             id,
             call,
-            verdict: steer_args::denial(reason),
+            verdict: denial(reason),
         }),
     }
 }
@@ -1022,6 +1057,7 @@ mod tests {
     fn a_subcommand_wins_over_the_prompt() {
         let history = |query: &str| Invocation::History {
             query: query.to_string(),
+            page: PageArgs::default(),
         };
         let id = || "0197".to_string();
         let table = [
@@ -1029,7 +1065,13 @@ mod tests {
             ("history the parser", history("the parser")),
             ("-C /tmp history", history("")),
             ("history -C /tmp", history("")),
-            ("show 0197", Invocation::Show { id: id() }),
+            (
+                "show 0197",
+                Invocation::Show {
+                    id: id(),
+                    json: false,
+                },
+            ),
             (
                 "fork 0197",
                 Invocation::Fork(ForkArgs {

@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
+use super::args::PageArgs;
 use super::time::local_time;
 use crate::core::marks::title_line;
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
+use crate::session::objects::HistoryQuery;
 use crate::session::{AppContext, GLANCE_ENTRIES, Glance, glance, short_id};
 use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo};
 
@@ -14,11 +16,28 @@ const MAX_HITS: u32 = 50;
 const FORK_CHARS: usize = 60;
 const TITLE_CHARS: usize = 200;
 
-pub(super) fn run(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, query: &str, page: PageArgs) -> Result<u8, Trouble> {
+    if page.json {
+        return json(ctx, query, page);
+    }
     match query.trim() {
         "" => list(ctx),
         query => search(ctx, query),
     }
+}
+
+/// What `GET /agent/history` of the server gives.
+fn json(ctx: &AppContext, query: &str, page: PageArgs) -> Result<u8, Trouble> {
+    let mut store = super::open_store(ctx)?;
+    let folder = page.folder.map(|folder| ctx.env.cwd().join(folder));
+    let wanted = HistoryQuery {
+        words: query.to_string(),
+        folder: folder.map(|folder| folder.to_string_lossy().into_owned()),
+        before: page.before,
+        limit: page.limit,
+    };
+    let found = ctx.history(&mut store, &wanted)?;
+    super::print_json(&found)
 }
 
 fn list(ctx: &AppContext) -> Result<u8, Trouble> {

@@ -25,6 +25,8 @@ mod purge;
 mod rewind;
 mod run;
 mod sandbox;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 mod show;
 mod stats;
 mod steer;
@@ -37,7 +39,7 @@ mod values;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::config::{self, Env, Paths};
-use crate::report::{Trouble, exit, note};
+use crate::report::{Trouble, exit, note, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
 use crate::workspace::here;
@@ -81,6 +83,14 @@ fn say_what_came_back(store: &Store) {
     if let Some(line) = store.made_anew() {
         note(&line);
     }
+}
+
+/// One JSON object on stdout, for programs: as it is.
+fn print_json(value: &impl serde::Serialize) -> Result<u8, Trouble> {
+    let text = serde_json::to_string(value)
+        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot write the answer: {e}")))?;
+    raw(format!("{text}\n").as_bytes());
+    Ok(exit::DONE)
 }
 
 /// Help and versions go to stdout with 0, wrong usage to stderr with 2.
@@ -168,8 +178,8 @@ fn only_looks(invocation: &Invocation) -> bool {
 fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
     match invocation {
         Invocation::Run(run) => run::run(ctx, run),
-        Invocation::History { query } => history::run(ctx, &query),
-        Invocation::Show { id } => show::run(ctx, &id),
+        Invocation::History { query, page } => history::run(ctx, &query, page),
+        Invocation::Show { id, json } => show::run(ctx, &id, json),
         Invocation::Fork(wanted) => fork::run(ctx, &wanted),
         Invocation::Diff { id, range, stat } => diff::run(ctx, &id, range, stat),
         Invocation::Rewind(wanted) => rewind::run(ctx, &wanted),
@@ -198,6 +208,8 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
             json,
         } => stats::run(ctx, since.as_deref(), project.as_deref(), json),
         Invocation::Steer(steer) => steer::run(ctx, steer),
+        #[cfg(feature = "serve")]
+        Invocation::Serve(args) => serve::run(ctx, args),
         Invocation::Ps => ps::list(ctx),
         Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }

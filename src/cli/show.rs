@@ -19,8 +19,11 @@ const RESULT_BYTES: usize = 2_000;
 /// Of the arguments of a call.
 const CALL_CHARS: usize = 300;
 
-pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, id: &str, json: bool) -> Result<u8, Trouble> {
     let store = super::open_store_to_look(ctx)?;
+    if json {
+        return super::print_json(&ctx.session_object(&store, id)?);
+    }
     let info = store.find(id)?;
     let mut records = Vec::new();
     let read = store.load_each(&info.id, |record| {

@@ -27,7 +27,9 @@ impl From<SteerError> for Trouble {
     fn from(error: SteerError) -> Trouble {
         match error {
             SteerError::Session(error) => error.into(),
-            SteerError::Refused { what, hint } => Trouble::new(exit::USAGE, what).with_hint(hint),
+            SteerError::Refused { what, hint, .. } => {
+                Trouble::new(exit::USAGE, what).with_hint(hint)
+            }
         }
     }
 }
@@ -68,7 +70,9 @@ fn send(ctx: &AppContext, mut store: Store, args: SendArgs) -> Result<u8, Troubl
         command: None,
         origin: None,
     };
-    let sending = ctx.send(&mut store, &info.id, message, &blobs, ORIGIN)?;
+    let sending = ctx
+        .send(&mut store, &info.id, message, &blobs, ORIGIN)?
+        .sending;
     drop(store);
     match (sending, args.start) {
         (Sending::Kept, true) => start(ctx, &info),
@@ -125,7 +129,7 @@ fn stdin() -> Result<String, Trouble> {
 
 fn order(ctx: &AppContext, store: &mut Store, id: &str, order: Order) -> Result<u8, Trouble> {
     let info = ctx.meant(store, id)?;
-    let sending = ctx.steer(store, &info, order, ORIGIN)?;
+    let sending = ctx.steer(store, &info, order, ORIGIN)?.sending;
     Ok(said(&info, sending))
 }
 
@@ -141,7 +145,9 @@ fn set(ctx: &AppContext, store: &mut Store, args: &SetArgs) -> Result<u8, Troubl
     let info = ctx.meant(store, &args.id)?;
     let mut sending = Sending::Kept;
     for signal in signals {
-        sending = ctx.steer(store, &info, Order::Signal(signal), ORIGIN)?;
+        sending = ctx
+            .steer(store, &info, Order::Signal(signal), ORIGIN)?
+            .sending;
     }
     Ok(said(&info, sending))
 }
@@ -158,9 +164,9 @@ fn answer(
         Verdict::Allow => "allowed",
         Verdict::Deny { .. } => "denied",
     };
-    let (question, sending) = ctx.answer(store, &info, call, verdict, ORIGIN)?;
+    let (question, receipt) = ctx.answer(store, &info, call, verdict, ORIGIN)?;
     note(&format!("{what}: {}", question.call.in_one_line(200)));
-    Ok(said(&info, sending))
+    Ok(said(&info, receipt.sending))
 }
 
 /// What a person is told of what was sent.

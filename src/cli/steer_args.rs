@@ -8,8 +8,6 @@ use crate::core::choice::Effort;
 use crate::core::entry::{CallId, Mode, Verdict};
 use crate::core::signal::Signal;
 
-const NO_REASON: &str = "the user said no";
-
 /// What is done to a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Steer {
@@ -99,16 +97,5 @@ impl SetArgs {
         let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
         let choice = chooses.then_some(choice);
         choice.into_iter().chain(limits.then_some(limit)).collect()
-    }
-}
-
-/// The reason of a denial.
-pub(super) fn denial(reason: Option<String>) -> Verdict {
-    let reason = reason.filter(|reason| !reason.trim().is_empty());
-    Verdict::Deny {
-        reason: reason.map_or_else(
-            || NO_REASON.to_string(),
-            |reason| format!("{NO_REASON}: {reason}"),
-        ),
     }
 }

@@ -25,8 +25,9 @@ use crate::session::{Driver, ResumeReport, Session, drive, short_id};
 use crate::store::Message;
 use crate::world::machine::Machine;
 
+pub use crate::session::objects::entry_line;
+pub use print::Format;
 use print::Printer;
-pub use print::{Format, entry_line};
 pub use wait::Ask;
 use wait::Waiting;
 

@@ -19,6 +19,7 @@ use crate::core::visible::visible;
 use crate::engine::{ContextChange, ContextFigures, Event, SummaryFailure};
 use crate::model::{Delta, Figures};
 use crate::report::{exit, note, raw};
+use crate::session::objects::entry_line;
 use crate::session::{Session, journal_fails, short_id};
 
 /// What a headless run prints on stdout.
@@ -325,19 +326,6 @@ impl Printer {
         }
         summary
     }
-}
-
-/// An entry of the log as a line of the stream: its fields, with place, time and type.
-pub fn entry_line(record: &Record) -> Value {
-    let mut value = serde_json::to_value(&record.entry).unwrap_or_default();
-    if let Value::Object(fields) = &mut value {
-        let kind = fields.remove("kind").unwrap_or_default();
-        let kind = kind.as_str().unwrap_or_default();
-        fields.insert("type".into(), format!("entry.{kind}").into());
-        fields.insert("seq".into(), record.seq.into());
-        fields.insert("at_ms".into(), record.at_ms.into());
-    }
-    value
 }
 
 fn words(blocks: &[Block]) -> String {

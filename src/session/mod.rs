@@ -23,6 +23,7 @@ mod glance;
 mod last;
 mod layers;
 mod lost;
+pub mod objects;
 mod offer;
 mod opening;
 mod permissions;
@@ -64,7 +65,10 @@ pub use rewind_preview::{
     NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
     rewind_diff,
 };
-pub use steer::{HERE, MAX_MESSAGE_BYTES, Order, Question, Sending, SteerError, read_image};
+pub use steer::{
+    HERE, MAX_MESSAGE_BYTES, Order, Question, Receipt, Refusal, Sending, SteerError, denial,
+    read_image,
+};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

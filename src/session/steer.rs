@@ -37,7 +37,24 @@ pub enum SteerError {
     Session(#[from] SessionError),
     /// What was asked for makes no sense, or comes too late: what, and what can be done.
     #[error("{what}")]
-    Refused { what: String, hint: String },
+    Refused {
+        what: String,
+        hint: String,
+        because: Refusal,
+    },
+}
+
+/// In which way it was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It makes no sense, whenever it is sent.
+    Nonsense,
+    /// It is more than is sent at once.
+    TooLarge,
+    /// It does not fit what the session is at.
+    NotNow,
+    /// Whoever asks may not.
+    Forbidden,
 }
 
 impl From<StoreError> for SteerError {
@@ -46,10 +63,11 @@ impl From<StoreError> for SteerError {
     }
 }
 
-fn refused(what: impl Into<String>, hint: impl Into<String>) -> SteerError {
+fn refused(because: Refusal, what: impl Into<String>, hint: impl Into<String>) -> SteerError {
     SteerError::Refused {
         what: what.into(),
         hint: hint.into(),
+        because,
     }
 }
 
@@ -74,6 +92,14 @@ pub enum Sending {
     NothingToDo,
     /// It is recorded already: nobody works in it.
     Done,
+}
+
+/// What was sent, and what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The number of the message, or of the signal, as long as it waits. `None`: nothing waits.
+    pub id: Option<i64>,
+    pub sending: Sending,
 }
 
 /// A question that waits for a person.
@@ -139,6 +165,7 @@ impl AppContext {
         match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
             false => Ok(()),
             true => Err(refused(
+                Refusal::Forbidden,
                 "sessions are not steered from inside a command that an agent runs",
                 "type it in a terminal of your own",
             )),
@@ -176,10 +203,11 @@ impl AppContext {
         message: Message,
         blobs: &[Vec<u8>],
         origin: &str,
-    ) -> Result<Sending, SteerError> {
+    ) -> Result<Receipt, SteerError> {
         let Message { text, images, .. } = &message;
         if text.len() > MAX_MESSAGE_BYTES {
             return Err(refused(
+                Refusal::TooLarge,
                 format!(
                     "the message has {} bytes, and at most {MAX_MESSAGE_BYTES} are sent",
                     text.len()
@@ -192,10 +220,15 @@ impl AppContext {
                 "there are {} images, and at most {MAX_IMAGES} are sent",
                 images.len()
             );
-            return Err(refused(what, "send them with several messages"));
+            return Err(refused(
+                Refusal::TooLarge,
+                what,
+                "send them with several messages",
+            ));
         }
         if text.trim().is_empty() && images.is_empty() {
             return Err(refused(
+                Refusal::Nonsense,
                 "there is nothing to send: the message is empty",
                 "rewake send ID \"text\", or - to read it from stdin",
             ));
@@ -206,8 +239,11 @@ impl AppContext {
             origin: Some(origin.to_string()),
             ..message
         };
-        store.queue_from_outside(session, &message, blobs, now_ms())?;
-        Ok(self.sending_to(session))
+        let id = store.queue_from_outside(session, &message, blobs, now_ms())?;
+        Ok(Receipt {
+            id: Some(id.number()),
+            sending: self.sending_to(session),
+        })
     }
 
     /// Sends a signal to a session.
@@ -220,24 +256,28 @@ impl AppContext {
         info: &SessionInfo,
         order: Order,
         origin: &str,
-    ) -> Result<Sending, SteerError> {
+    ) -> Result<Receipt, SteerError> {
+        let without_signal = |sending| Receipt { id: None, sending };
         if let Order::Signal(signal) = &order {
             self.check_signal(info, signal)?;
         }
         let is_live = self.is_in_use(&info.id);
         if order == Order::Stop && !is_live {
-            return Ok(Sending::NothingToDo);
+            return Ok(without_signal(Sending::NothingToDo));
         }
         if order == Order::Pause && !is_live && self.pause_at_rest(store, &info.id, origin)? {
-            return Ok(Sending::Done);
+            return Ok(without_signal(Sending::Done));
         }
-        store.signal(&info.id, origin, now_ms(), |seen| match order {
+        let id = store.signal(&info.id, origin, now_ms(), |seen| match order {
             Order::Stop => Signal::Stop { seen },
             Order::Pause => Signal::Pause { seen },
             Order::GoOn => Signal::GoOn,
             Order::Signal(signal) => signal,
         })?;
-        Ok(self.sending_to(&info.id))
+        Ok(Receipt {
+            id: Some(id.number()),
+            sending: self.sending_to(&info.id),
+        })
     }
 
     /// Nobody would obey before the session is taken up, and whoever takes it up is not meant. So
@@ -267,18 +307,24 @@ impl AppContext {
         Ok(true)
     }
 
-    fn check_signal(&self, info: &SessionInfo, signal: &Signal) -> Result<(), SteerError> {
+    /// Whether a signal makes sense, whenever it is sent.
+    ///
+    /// # Errors
+    /// What does not: a model that is not known or has no key, a number out of its range.
+    pub fn check_signal(&self, info: &SessionInfo, signal: &Signal) -> Result<(), SteerError> {
         let of_range = "a temperature is a number from 0 to 2";
         match signal {
             Signal::Choose {
                 temperature: Some(t),
                 ..
             } if !(0.0..=2.0).contains(t) => Err(refused(
+                Refusal::Nonsense,
                 format!("the temperature {t} makes no sense"),
                 of_range,
             )),
             Signal::Limit { usd: Some(usd), .. } if !usd.is_finite() || *usd <= 0.0 => {
                 Err(refused(
+                    Refusal::Nonsense,
                     format!("a limit of ${usd} makes no sense"),
                     "rewake set ID --usd 5; --no-limits takes the limits away",
                 ))
@@ -321,6 +367,11 @@ impl AppContext {
         info: &SessionInfo,
     ) -> Result<Vec<Question>, SessionError> {
         let (_, state) = folded(store, &info.id)?;
+        Ok(self.questions_in(info, &state))
+    }
+
+    /// The questions that a folded session waits with.
+    pub(super) fn questions_in(&self, info: &SessionInfo, state: &State) -> Vec<Question> {
         let is_live = self.is_in_use(&info.id);
         let question = |(open, asked): (&OpenCall, &Asked)| Question {
             session: info.clone(),
@@ -328,7 +379,7 @@ impl AppContext {
             asked: asked.clone(),
             is_live,
         };
-        Ok(state.questions().map(question).collect())
+        state.questions().map(question).collect()
     }
 
     /// Answers a question of a session: the one about this call, or the only one.
@@ -342,13 +393,14 @@ impl AppContext {
         call: Option<CallId>,
         verdict: Verdict,
         origin: &str,
-    ) -> Result<(Question, Sending), SteerError> {
+    ) -> Result<(Question, Receipt), SteerError> {
         let questions = self.questions_of(store, info)?;
         let short = super::short_id(&info.id);
         let found = match (call, &questions[..]) {
             (None, [only]) => only.clone(),
             (None, []) => {
                 return Err(refused(
+                    Refusal::NotNow,
                     format!("session {short} asks nothing"),
                     "rewake asks lists what is asked; what was asked before is answered or over",
                 ));
@@ -359,6 +411,7 @@ impl AppContext {
                     .map(|q| format!("{} ({})", q.call.id, q.call.in_one_line(60)))
                     .collect();
                 return Err(refused(
+                    Refusal::NotNow,
                     format!("session {short} asks {} things", several.len()),
                     format!("name the call: {}", calls.join(", ")),
                 ));
@@ -367,6 +420,7 @@ impl AppContext {
                 Some(question) => question.clone(),
                 None => {
                     return Err(refused(
+                        Refusal::NotNow,
                         format!(
                             "session {short} does not ask about call {id}: it is answered, over, or was never asked"
                         ),
@@ -380,13 +434,33 @@ impl AppContext {
             asked: found.asked.seq,
             verdict,
         };
-        store.signal(&info.id, origin, now_ms(), |_| signal)?;
-        let sending = self.sending_to(&info.id);
-        Ok((found, sending))
+        let id = store.signal(&info.id, origin, now_ms(), |_| signal)?;
+        let receipt = Receipt {
+            id: Some(id.number()),
+            sending: self.sending_to(&info.id),
+        };
+        Ok((found, receipt))
     }
 }
 
-fn folded(store: &Store, session: &str) -> Result<(crate::store::Head, State), SessionError> {
+/// The reason of a denial, when none is given.
+const NO_REASON: &str = "the user said no";
+
+/// A person's no, with the reason that the model reads.
+pub fn denial(reason: Option<String>) -> Verdict {
+    let reason = reason.filter(|reason| !reason.trim().is_empty());
+    Verdict::Deny {
+        reason: reason.map_or_else(
+            || NO_REASON.to_string(),
+            |reason| format!("{NO_REASON}: {reason}"),
+        ),
+    }
+}
+
+pub(super) fn folded(
+    store: &Store,
+    session: &str,
+) -> Result<(crate::store::Head, State), SessionError> {
     let mut state = State::new(tools::describe);
     let head = store.load_each(session, |record| {
         state.fold(&record).map_err(|why| SessionError::Illegal {

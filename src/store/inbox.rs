@@ -24,7 +24,8 @@ const WHAT_READ: &str = "read the queued messages";
 pub struct InboxId(i64);
 
 impl InboxId {
-    pub(super) fn number(self) -> i64 {
+    /// As other processes are told it.
+    pub fn number(self) -> i64 {
         self.0
     }
 }

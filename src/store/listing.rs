@@ -22,7 +22,7 @@ const WHAT_SEARCH: &str = "search";
 
 /// Names a session within this store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SessionKey(i64);
+pub struct SessionKey(pub(super) i64);
 
 /// A session's place in the list: all that is read of it before it is on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -24,7 +24,8 @@ pub const MAX_MESSAGES: u64 = 1_000;
 pub struct SignalId(i64);
 
 impl SignalId {
-    pub(super) fn number(self) -> i64 {
+    /// As other processes are told it.
+    pub fn number(self) -> i64 {
         self.0
     }
 }

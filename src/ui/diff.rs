@@ -269,7 +269,13 @@ impl<'a> Sheet<'a> {
         let lines = wrap(&spans, columns, &[first], &[rest], Break::Anywhere);
         self.lines.extend(lines.into_iter().map(|line| match tag {
             ChangeTag::Equal => line,
-            ChangeTag::Delete | ChangeTag::Insert => line.style(background(style)),
+            // From the numbers to the end of the measure, and no further.
+            ChangeTag::Delete | ChangeTag::Insert => {
+                let blank = " ".repeat(columns.saturating_sub(line.width()));
+                let mut line = line;
+                line.spans.push(Span::styled(blank, background(style)));
+                line
+            }
         }));
     }
 
@@ -418,7 +424,8 @@ mod tests {
         };
         lines
             .iter()
-            .map(|l| l.spans.iter().map(span).collect())
+            .map(|l| l.spans.iter().map(span).collect::<String>())
+            .map(|line| line.trim_end().to_string())
             .collect()
     }
 
@@ -535,8 +542,8 @@ mod tests {
             "  1 + ls⟨3,000 spaces⟩rm x",
             "  2 + ⟨120 blank lines⟩",
             "122 + end",
-            "123 + ",
-            "124 + ",
+            "123 +",
+            "124 +",
             "125 + x",
         ];
         assert_eq!(shown(&lines), want);

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::LIMIT;
-use crate::support::{Home, Run, git, has_whole_sandbox, run, skip};
+use crate::support::{Home, Run, git, has_whole_sandbox, run};
 use crate::{play, results, scripted, step};
 
 const ACCEPT: [&str; 2] = ["--permission-mode", "acceptEdits"];

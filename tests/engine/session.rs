@@ -376,7 +376,7 @@ fn a_session_that_runs_is_in_use_not_unfinished() {
     let live = Live::spawn(home.rewake(["-p", "first", "--output-format", "stream-json"]));
     wait_for(&live, "entry.said");
     let second = home.run(["-p", "second"]).expect(0);
-    assert!(second.stderr.contains("at work here"), "{}", second.stderr);
+    assert!(second.stderr.contains("in use here"), "{}", second.stderr);
     assert!(
         !second.stderr.contains("unfinished here"),
         "{}",
@@ -402,7 +402,7 @@ fn doctor_leaves_locks_and_old_stores_as_they_are() {
     let store = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
     store.pragma_update(None, "user_version", 0).unwrap();
     let told = home.run(["doctor"]).stdout;
-    assert!(told.contains("brings it up to date"), "{told}");
+    assert!(told.contains("the next run updates it"), "{told}");
     let version: i64 = store
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .unwrap();

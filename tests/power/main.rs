@@ -13,6 +13,7 @@
     reason = "all of this is a test; clippy sees only the #[test] functions as such"
 )]
 
+mod restore;
 mod rules;
 mod trace;
 
@@ -77,6 +78,75 @@ fn what_is_told_or_done_is_on_the_disk_before() {
         packs: 1,
     };
     assert_eq!(found, wanted);
+}
+
+/// Few files are synced one by one, many with one sync of the file system.
+#[test]
+#[ignore = "needs strace: .ci/power installs it and runs this"]
+fn what_is_set_back_is_on_the_disk_in_order() {
+    for files in [5, 100] {
+        let command = format!("for n in $(seq {files}); do echo new > $n; done");
+        let server = Server::start(list(vec![
+            Answer::call("bash", json!({ "command": command })),
+            Answer::call("write", json!({"path": "by/a/tool", "content": "x\n"})),
+            Answer::text("done"),
+        ]));
+        let home = Home::with(&server, Protocol::Chat);
+        for n in 1..=files {
+            // Not to be compressed, so that they lie in a pack.
+            std::fs::write(home.path(n.to_string()), noise(2_000 + n)).expect("write a file");
+        }
+        run(home.rewake(["-p", "do it", "--yolo"]), LIMIT).expect(0);
+        let (id, at) = first_known(&home);
+        let checked = |args: &[&str], root: &Path, is_fork| {
+            let file = home.rewake_home().join("trace");
+            run(traced(&home.rewake(args), &file), LIMIT).expect(0);
+            let text = std::fs::read_to_string(&file).expect("read the trace");
+            restore::check(&trace::read(&text), root, is_fork).unwrap_or_else(|fault| {
+                let kept = std::env::temp_dir().join("rewake-power.trace");
+                std::fs::write(&kept, &text).expect("keep the trace");
+                panic!("{fault}; the trace is in {}", kept.display())
+            })
+        };
+        let back = checked(
+            &["rewind", &id, &at, "--files", "--yes"],
+            &home.workspace(),
+            false,
+        );
+        let (placed, removed) = (files, 1);
+        assert_eq!(back, restore::Found { placed, removed });
+        let again = checked(
+            &["rewind", &id, "--redo", "--yes"],
+            &home.workspace(),
+            false,
+        );
+        let (placed, removed) = (files + 1, 0);
+        assert_eq!(again, restore::Found { placed, removed });
+        let copy = home.workspace().with_file_name("copy");
+        let args = ["fork", &id, "--at", &at, "--files", "../copy"];
+        let (placed, removed) = (files, 0);
+        assert_eq!(
+            checked(&args, &copy, true),
+            restore::Found { placed, removed }
+        );
+    }
+}
+
+/// The newest session, and the first entry at which its files are known.
+fn first_known(home: &Home) -> (String, String) {
+    let listed = run(home.rewake(["history"]), LIMIT).expect(0).stdout;
+    let id = listed
+        .split_whitespace()
+        .next()
+        .expect("a session")
+        .to_string();
+    let export = run(home.rewake(["export", &id, "--json"]), LIMIT)
+        .expect(0)
+        .stdout;
+    let export: serde_json::Value = serde_json::from_str(&export).expect("JSON");
+    let records = export["records"].as_array().expect("records");
+    let known = records.iter().find(|r| r["entry"]["tree"].is_string());
+    (id, known.expect("a tree")["seq"].to_string())
 }
 
 /// Its own syncs are a thread's, at most one in each pause and one on leaving. The home is there

@@ -110,14 +110,14 @@ impl Watch {
                 Ok(())
             }
             What::Executed { args } if args.contains("__keep") => self.keeper(args),
-            What::Executed { .. } => Ok(()),
+            What::Executed { .. } | What::SyncedAll { .. } => Ok(()),
             What::Named { from, to } if to.starts_with(&self.workspace) => self.named(from, to),
             What::MadeFolder { path } if path.starts_with(&self.workspace) => {
                 self.found.folders += 1;
                 self.dirty.insert(parent(path));
                 Ok(())
             }
-            What::Named { .. } | What::MadeFolder { .. } => Ok(()),
+            What::Named { .. } | What::MadeFolder { .. } | What::RemovedFolder { .. } => Ok(()),
         }
     }
 

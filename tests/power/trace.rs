@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// What is traced. Those that an architecture does not have are marked as such with `?`.
-pub const CALLS: [&str; 17] = [
+pub const CALLS: [&str; 20] = [
     "?open",
     "openat",
     "write",
@@ -18,6 +18,7 @@ pub const CALLS: [&str; 17] = [
     "sendmsg",
     "fsync",
     "fdatasync",
+    "syncfs",
     "?rename",
     "renameat",
     "renameat2",
@@ -25,6 +26,8 @@ pub const CALLS: [&str; 17] = [
     "linkat",
     "?mkdir",
     "mkdirat",
+    "?rmdir",
+    "unlinkat",
     "execve",
 ];
 
@@ -46,12 +49,19 @@ pub enum What {
     Synced {
         path: String,
     },
+    /// All of the file system that a path lies on.
+    SyncedAll {
+        path: String,
+    },
     /// A rename or a link.
     Named {
         from: String,
         to: String,
     },
     MadeFolder {
+        path: String,
+    },
+    RemovedFolder {
         path: String,
     },
     Executed {
@@ -118,6 +128,14 @@ fn returns(call: &str) -> Option<What> {
         "fsync" | "fdatasync" if ok => {
             let (_, path, _) = descriptor(args);
             Some(What::Synced { path })
+        }
+        "syncfs" if ok => {
+            let (_, path, _) = descriptor(args);
+            Some(What::SyncedAll { path })
+        }
+        "rmdir" | "unlinkat" if ok && (name == "rmdir" || args.contains("AT_REMOVEDIR")) => {
+            let path = paths(args).into_iter().next().expect("a path");
+            Some(What::RemovedFolder { path })
         }
         "mkdir" | "mkdirat" if ok => {
             let path = paths(args).into_iter().next().expect("a path");

@@ -1,12 +1,12 @@
 //! A question about a call: what is seen of it, and what becomes of each answer.
 
 use rewake::core::access::Access;
-use rewake::core::entry::{CallId, Mode, Verdict};
+use rewake::core::entry::{CallId, Fact, Mode, Outcome, Plan, PlanStep, StepState, Verdict};
 use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
 use rewake::ui::app::{Intent, Msg};
 
-use crate::log::{Log, bash, edit, entry, text, write};
+use crate::log::{Log, bash, call, edit, entry, text, write};
 use crate::stage::{Stage, scene};
 
 const WHY: &str = "a command that no rule allows";
@@ -583,4 +583,52 @@ fn a_file_that_would_be_written_over_is_asked_about_with_what_changes() {
             .ends_with("b.txt")
     );
     assert!(stage.line_with("edit       c.txt").contains("+1 −1"));
+}
+
+#[test]
+fn a_plan_does_not_part_a_change_from_its_line() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says("mend it");
+    let plan = Plan {
+        steps: vec![PlanStep {
+            text: "mend the lexer".into(),
+            state: StepState::Current,
+        }],
+        goals: vec![],
+    };
+    let ids = stage.replies(vec![
+        call("plan", serde_json::json!({ "steps": [] })),
+        edit("a.rs", "old", "new"),
+    ]);
+    let fact = Fact::Planned { plan };
+    stage.log(entry::finished(ids[0], Outcome::done("kept"), Some(fact)));
+    stage.sees("plan 1 of 1 · mend the lexer");
+    stage.asks(ids[1], "it changes `a.rs`", None);
+    let rows = stage.rows();
+    let head = rows.iter().position(|row| row.starts_with("? edit"));
+    assert!(rows[head.unwrap() + 1].contains("- old"), "{rows:#?}");
+}
+
+#[test]
+fn the_background_of_a_change_begins_at_its_numbers_and_ends_with_the_measure() {
+    let mut stage = Stage::opened(180, 30);
+    stage.says("mend it");
+    let id = stage.replies(vec![edit("a.rs", "old", "new")])[0];
+    stage.log(entry::checked(id, "/home/ann/parser/a.rs"));
+    stage.log(entry::done(id, "edited"));
+    let theme = stage.app.theme.clone();
+    let y = stage
+        .rows()
+        .iter()
+        .position(|row| row.contains("- old"))
+        .unwrap();
+    let y = u16::try_from(y).unwrap();
+    let buffer = stage.draw();
+    let with: Vec<u16> = (0..180)
+        .filter(|x| {
+            buffer[(*x, y)].style().bg == theme.diff_del.bg
+                || buffer[(*x, y)].style().bg == theme.diff_del_word.bg
+        })
+        .collect();
+    assert_eq!((with[0], with[with.len() - 1]), (13, 121));
 }

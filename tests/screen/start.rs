@@ -362,6 +362,7 @@ fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
     stage.send(Msg::Begin(Box::new(begin)));
     assert!(matches!(stage.wanted[..], [Intent::Open { .. }]));
     stage.open();
+    stage.does_not_see("your words are said when it is open");
     assert_eq!(stage.sent(), ["mend it", "hello"]);
 }
 

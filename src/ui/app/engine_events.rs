@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{App, Intent, Kept, LOOKING_FOR_SESSION, Overlay, Phase, Yes};
+use super::{App, Intent, Kept, LOOKING_FOR_SESSION, Overlay, Phase, SAID_WHEN_OPEN, Yes};
 use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::core::next::Why;
@@ -147,6 +147,7 @@ impl App {
             self.transcript.add_notice(Tone::Warn, warning);
         }
         let named = std::mem::take(&mut self.named);
+        self.hint.take_if(|hint| hint.as_str() == SAID_WHEN_OPEN);
         let words = std::mem::take(&mut self.first_words);
         let commands = std::mem::take(&mut self.first_commands);
         let run: Vec<Intent> = commands.iter().map(|typed| self.run_now(typed)).collect();
@@ -186,7 +187,7 @@ impl App {
     fn not_opened(&mut self, why: NotOpened) -> Vec<Intent> {
         self.phase = Phase::Nothing;
         self.hint
-            .take_if(|hint| hint.as_str() == LOOKING_FOR_SESSION);
+            .take_if(|hint| [LOOKING_FOR_SESSION, SAID_WHEN_OPEN].contains(&hint.as_str()));
         self.named = false;
         let hint = why.hint.map(|h| format!("\nhint: {}", on_screen(&h)));
         let hint = hint.unwrap_or_default();

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use super::{App, Intent, Overlay, Phase, Words};
+use super::{App, Intent, Overlay, Phase, SAID_WHEN_OPEN, Words};
 use crate::core::entry::Choice;
 use crate::core::entry::{Mode, Verdict};
 use crate::core::rule::RuleScope;
@@ -348,7 +348,7 @@ impl App {
             }
             Phase::Starting | Phase::Opening => {
                 self.first_words.push(words);
-                self.hint = Some("sent when the session is open".into());
+                self.hint = Some(SAID_WHEN_OPEN.into());
                 return Vec::new();
             }
             Phase::Working { .. } | Phase::Resting(_) => {}

@@ -496,6 +496,7 @@ pub struct App {
 
 /// Shown until a session that was named is found, or is not.
 pub(crate) const LOOKING_FOR_SESSION: &str = "looking for the session …";
+pub(super) const SAID_WHEN_OPEN: &str = "sent when the session is open";
 
 impl App {
     /// A screen before anything is open.

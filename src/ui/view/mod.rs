@@ -439,7 +439,8 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
 
 /// `plan 3 of 3 · Fix the rounding`, while it works; `/plan` shows it at any time.
 fn plan_step(app: &App, columns: usize) -> String {
-    if !matches!(app.phase, Phase::Working { .. }) {
+    // A change that is asked about stands directly below its own line.
+    if !matches!(app.phase, Phase::Working { .. }) || app.asked.is_some() {
         return String::new();
     }
     let Some(plan) = &app.now.plan else {

@@ -16,11 +16,12 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "main",
     "cli",
     "ui",
     "headless",
+    "server",
     "report",
     "session",
     "engine",

@@ -1,0 +1,652 @@
+// The page of `rewake serve`: sessions, one session live, questions, words.
+//
+// All that comes from a session is put into text nodes, with what is not seen as marks. The
+// token stays in this tab: another program on the same port must not find it later. Typed words
+// are in the tab's storage with each key, so neither a reload nor a server that died loses them.
+'use strict';
+
+const $ = (id) => document.getElementById(id);
+const PAGE = 200;          // entries that are shown at first
+const MAX_OUT = 20000;     // characters of an output that are shown
+const QUIET = 500;         // a button that just came is not pressed by chance
+
+let token = '';
+let scope = null;          // what is followed: { abort, id }
+let view = null;           // the session that is shown
+
+// ---- storage that may be forbidden
+
+function kept(name) { try { return sessionStorage.getItem(name) || ''; } catch { return ''; } }
+function keep(name, value) {
+  try { value ? sessionStorage.setItem(name, value) : sessionStorage.removeItem(name); } catch { /* this tab only */ }
+}
+
+// ---- text from outside
+
+// Control characters, turned directions, and what is not seen. Joiners belong to words and emoji.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb]|\ud83b[\udc00-\udfff]|[\udb40-\udb43][\udc00-\udfff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const STRICT = new RegExp(UNSEEN.source + '|[\\u00a0\\u1680\\u2000-\\u200a\\u200c\\u200d\\u202f\\u205f\\u3000\\ufe00-\\ufe0f]', 'g');
+
+function mark(c) {
+  const n = c.codePointAt(0);
+  if (n < 0x20) return String.fromCharCode(0x2400 + n);
+  if (n === 0x7f) return '\u2421';
+  return '<U+' + n.toString(16).toUpperCase().padStart(4, '0') + '>';
+}
+
+// Puts text into an element, each character that is not seen as a mark.
+function put(into, text, strict) {
+  text = String(text).replace(/\r\n/g, '\n');
+  let from = 0;
+  for (const found of text.matchAll(strict ? STRICT : UNSEEN)) {
+    if (found.index > from) into.append(text.slice(from, found.index));
+    const span = document.createElement('span');
+    span.className = 'mark';
+    span.textContent = mark(found[0]);
+    into.append(span);
+    from = found.index + found[0].length;
+  }
+  if (from < text.length) into.append(text.slice(from));
+  return into;
+}
+
+function el(name, cls, text, strict) {
+  const made = document.createElement(name);
+  if (cls) made.className = cls;
+  if (text !== undefined && text !== null) put(made, text, strict);
+  return made;
+}
+
+function ago(ms) {
+  const s = Math.max(0, (Date.now() - ms) / 1000);
+  if (s < 60) return 'now';
+  if (s < 3600) return Math.floor(s / 60) + ' min';
+  if (s < 86400) return Math.floor(s / 3600) + ' h';
+  return Math.floor(s / 86400) + ' d';
+}
+
+const MODES = { default: 'asks first', acceptEdits: 'edits freely', plan: 'plans only', bypassPermissions: 'asks nothing' };
+
+// ---- the server
+
+class Problem extends Error {
+  constructor(status, said) {
+    super(said.error || 'the server cannot be reached');
+    this.status = status;
+    this.hint = said.hint || '';
+  }
+  toString() { return this.hint ? this.message + ' — ' + this.hint : this.message; }
+}
+
+async function ask(method, path, body, more) {
+  const headers = { Authorization: 'Bearer ' + token, ...more };
+  if (body) headers['Content-Type'] = 'application/json';
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), ...(more && more.signal ? { signal: more.signal } : {}) });
+  } catch (e) {
+    if (e.name === 'AbortError') throw e;
+    throw new Problem(0, {});
+  }
+  if (answer.ok) return answer;
+  let said = {};
+  try { said = await answer.json(); } catch { /* nothing was said */ }
+  const problem = new Problem(answer.status, said);
+  if (answer.status === 401) enter(problem.message);
+  throw problem;
+}
+
+const get = async (path) => (await ask('GET', path)).json();
+const post = async (path, body) => (await ask('POST', path, body || {})).json();
+const of = (id, more) => '/sessions/' + encodeURIComponent(id) + (more || '');
+
+function linked(is, why) {
+  const text = is ? 'connected' : (why || 'not connected, trying again');
+  if ($('link').textContent !== text) $('link').textContent = text;
+  $('link').className = is ? '' : 'lost';
+}
+
+const pause = (ms, signal) => new Promise((done) => {
+  const timer = setTimeout(done, ms);
+  signal.addEventListener('abort', () => { clearTimeout(timer); done(); }, { once: true });
+});
+
+// Follows a stream of events until it is given up. `last` is where it goes on from.
+async function follow(path, signal, last, on) {
+  let wait = 300;
+  while (!signal.aborted) {
+    try {
+      const headers = { Authorization: 'Bearer ' + token };
+      const from = last();
+      if (from !== null) headers['Last-Event-ID'] = String(from);
+      const answer = await fetch(path, { headers, signal });
+      if (answer.status === 401) return enter('the token is not known any more');
+      if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
+      linked(true);
+      wait = 300;
+      await on.begin();
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = '';
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        rest += value;
+        let end;
+        while ((end = rest.indexOf('\n\n')) >= 0) {
+          const event = {};
+          for (const line of rest.slice(0, end).split('\n')) {
+            const at = line.indexOf(': ');
+            if (at > 0) event[line.slice(0, at)] = line.slice(at + 2);
+          }
+          rest = rest.slice(end + 2);
+          if (event.data) on.event(event.event, JSON.parse(event.data), event.id);
+        }
+      }
+    } catch (e) {
+      if (signal.aborted) return;
+      if (e instanceof Problem && e.status) linked(false, String(e));
+      else linked(false);
+    }
+    if (signal.aborted) return;
+    linked(false, $('link').className === 'lost' ? $('link').textContent : '');
+    await pause(wait, signal);
+    wait = Math.min(wait * 2, 5000);
+  }
+}
+
+function leave() {
+  if (scope) scope.abort();
+  scope = new AbortController();
+  return scope.signal;
+}
+
+function show(name) {
+  for (const id of ['enter', 'list', 'session']) $(id).hidden = id !== name;
+  $('back').hidden = name !== 'session';
+}
+
+// ---- which link
+
+function enter(why) {
+  leave();
+  show('enter');
+  $('title').textContent = 'rewake';
+  $('enter-why').textContent = why || '';
+  linked(false, 'no token');
+  $('enter-token').focus();
+}
+
+$('enter-form').addEventListener('submit', (e) => {
+  e.preventDefault();
+  const typed = $('enter-token').value.trim();
+  token = (typed.match(/token=([0-9a-f]+)/i) || [null, typed])[1];
+  keep('token', token);
+  $('enter-token').value = '';
+  route();
+});
+
+// ---- the list
+
+let listed = { words: '', sessions: [], next: null };
+
+async function list() {
+  const signal = leave();
+  view = null;
+  show('list');
+  $('title').textContent = 'rewake';
+  document.title = 'rewake';
+  $('words').value = listed.words = kept('search');
+  let due = null;
+  const soon = () => { due = due || setTimeout(() => { due = null; refresh(signal); }, 400); };
+  const timer = setInterval(soon, 10000);
+  signal.addEventListener('abort', () => { clearInterval(timer); clearTimeout(due); });
+  follow('/events', signal, () => null, { begin: () => refresh(signal), event: soon });
+}
+
+async function refresh(signal, more) {
+  const words = listed.words;
+  const shown = more ? listed.sessions.length : 0;
+  try {
+    const q = new URLSearchParams();
+    if (words) q.set('q', words);
+    if (more && listed.next !== null) q.set('before', listed.next);
+    else if (listed.sessions.length > 30) q.set('limit', Math.min(200, listed.sessions.length));
+    const [page, asks] = await Promise.all([get('/agent/history?' + q), get('/questions')]);
+    if (signal.aborted || words !== listed.words) return;
+    listed.sessions = more ? listed.sessions.slice(0, shown).concat(page.sessions) : page.sessions;
+    listed.next = page.next;
+    drawList(asks);
+    linked(true);
+  } catch (e) {
+    if (!signal.aborted && e.status !== 401) linked(false, String(e));
+  }
+}
+
+function drawList(asks) {
+  const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.key : null;
+  $('asks').hidden = !asks.length;
+  $('asks-list').replaceChildren(...asks.map((q) => {
+    const a = el('a');
+    a.href = '#s=' + encodeURIComponent(q.session);
+    a.dataset.key = 'ask ' + q.session + q.call;
+    const row = el('div', 'row');
+    row.append(el('span', '', q.title || 'untitled'), el('span', '', ago(q.at_ms)));
+    a.append(row, el('div', 'dim', q.tool + ' ' + (q.subject || '')));
+    const li = el('li');
+    li.append(a);
+    return li;
+  }));
+  $('sessions').replaceChildren(...listed.sessions.map((s) => {
+    const a = el('a');
+    a.href = '#s=' + encodeURIComponent(s.id);
+    a.dataset.key = s.id;
+    const row = el('div', 'row');
+    row.append(el('span', '', s.name || s.title || 'untitled'), el('span', 'state-' + s.state, s.state + ' · ' + ago(s.updated_ms)));
+    a.append(row);
+    if (s.asks) a.append(el('div', 'badge', 'waits for an answer'));
+    if (s.found) a.append(el('div', 'dim', s.found.snippet));
+    const step = s.plan && s.plan.steps.find((one) => one.state === 'current');
+    if (step) a.append(el('div', 'dim', step.text));
+    a.append(el('div', 'dim', s.folder));
+    const li = el('li');
+    li.append(a);
+    return li;
+  }));
+  $('more').hidden = listed.next === null;
+  $('sessions-none').hidden = listed.sessions.length > 0;
+  $('sessions-none').textContent = listed.words ? 'Nothing of that was said.' : 'There are no sessions yet.';
+  if (focused) for (const a of document.querySelectorAll('[data-key]')) if (a.dataset.key === focused) a.focus({ preventScroll: true });
+}
+
+let typing = null;
+$('words').addEventListener('input', () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => {
+    listed = { words: $('words').value.trim(), sessions: [], next: null };
+    keep('search', listed.words);
+    refresh(scope.signal);
+  }, 200);
+});
+$('search').addEventListener('submit', (e) => e.preventDefault());
+$('more').addEventListener('click', () => refresh(scope.signal, true));
+
+$('start-prompt').addEventListener('input', () => keep('start', $('start-prompt').value));
+$('start-form').addEventListener('submit', async (e) => {
+  e.preventDefault();
+  const button = $('start-form').querySelector('button');
+  button.disabled = true;
+  $('start-why').textContent = '';
+  try {
+    const folder = $('start-folder').value.trim();
+    const made = await post('/sessions', { prompt: $('start-prompt').value, ...(folder ? { folder } : {}) });
+    $('start-prompt').value = '';
+    keep('start', '');
+    location.hash = 's=' + made.session;
+  } catch (problem) {
+    $('start-why').textContent = 'Not started: ' + problem;
+  }
+  button.disabled = false;
+});
+
+// ---- one session
+
+async function session(id) {
+  const signal = leave();
+  show('session');
+  for (const name of ['log', 'queued', 'questions', 'plan-steps']) $(name).replaceChildren();
+  for (const name of ['streamed', 'about', 'why']) $(name).textContent = '';
+  $('plan').hidden = $('earlier').hidden = true;
+  $('title').textContent = '…';
+  $('text').value = kept('words ' + id);
+  grow();
+  view = { id, signal, first: 0, last: null, calls: new Map(), asked: '' };
+  const mine = view;
+  const ready = async () => {
+    await about(mine);
+    if (mine.last === null) await load(mine);
+  };
+  // The stream is begun behind what was loaded, so nothing lies between.
+  let wait = 300;
+  while (!signal.aborted && mine.last === null) {
+    try {
+      await ready();
+      linked(true);
+    } catch (e) {
+      if (signal.aborted) return;
+      if (e.status === 404) { $('title').textContent = 'There is no such session'; return; }
+      linked(false, e.status ? String(e) : '');
+      await pause(wait, signal);
+      wait = Math.min(wait * 2, 5000);
+    }
+  }
+  $('title').focus({ preventScroll: true });
+  follow(of(mine.id, '/events'), signal, () => mine.last, {
+    begin: () => about(mine).catch(() => {}),
+    event: (name, data, place) => {
+      if (signal.aborted) return;
+      const pinned = atEnd();
+      if (name === 'entry') {
+        mine.last = Number(place);
+        draw(mine, data, $('log'));
+        if (/^entry\.(asked|decided|started|finished|stopped|paused|lifted|chose|named|titled|failed|replied|woke)$/.test(data.type)) soonAbout(mine);
+      } else if (name === 'stream') {
+        if (data.begins) $('streamed').textContent = '';
+        put($('streamed'), data.text);
+      } else if (name === 'state') {
+        mine.live = data.live;
+        drawQueued(data.queued);
+        soonAbout(mine);
+      } else if (name === 'problem') {
+        linked(false, data.error);
+      }
+      if (pinned) toEnd();
+    },
+  });
+}
+
+const atEnd = () => window.innerHeight + window.scrollY > document.documentElement.scrollHeight - 120;
+const toEnd = () => window.scrollTo(0, document.documentElement.scrollHeight);
+
+async function load(mine) {
+  const length = mine.entries;
+  mine.first = Math.max(0, length - PAGE);
+  let next = mine.first;
+  const found = [];
+  while (next !== null && next < length) {
+    const part = await get(of(mine.id, '/entries?from=' + next + '&to=' + (length - 1)));
+    found.push(...part.entries);
+    next = part.next;
+  }
+  if (mine.signal.aborted) return;
+  const all = document.createDocumentFragment();
+  for (const entry of found) draw(mine, entry, all);
+  $('log').replaceChildren(all);
+  mine.last = length - 1;
+  $('earlier').hidden = mine.first === 0;
+  toEnd();
+}
+
+$('earlier').addEventListener('click', async () => {
+  const mine = view;
+  const to = mine.first - 1;
+  const from = Math.max(0, mine.first - PAGE);
+  try {
+    const found = [];
+    for (let next = from; next !== null && next <= to;) {
+      const part = await get(of(mine.id, '/entries?from=' + next + '&to=' + to));
+      found.push(...part.entries);
+      next = part.next;
+    }
+    if (mine !== view) return;
+    const all = document.createDocumentFragment();
+    for (const entry of found) draw(mine, entry, all);
+    const before = document.documentElement.scrollHeight;
+    $('log').prepend(all);
+    mine.first = from;
+    $('earlier').hidden = from === 0;
+    window.scrollBy(0, document.documentElement.scrollHeight - before);
+  } catch (e) { $('why').textContent = String(e); }
+});
+
+let aboutDue = null;
+function soonAbout(mine) {
+  if (aboutDue) return;
+  aboutDue = setTimeout(() => { aboutDue = null; if (mine === view) about(mine).catch(() => {}); }, 100);
+}
+
+async function about(mine) {
+  const s = await get(of(mine.id));
+  if (mine.signal.aborted) return;
+  mine.id = s.id;
+  mine.entries = s.entries;
+  const title = s.title || s.name || 'untitled';
+  $('title').replaceChildren();
+  put($('title'), title);
+  document.title = title + ' · rewake';
+  const cost = s.cost_usd ? ' · $' + s.cost_usd.toFixed(2) : '';
+  const state = s.paused ? 'paused' : s.state;
+  $('about').replaceChildren();
+  put($('about'), state + ' · ' + (MODES[s.mode] || s.mode) + ' · ' + (s.model || '') + cost + ' · ' + s.folder);
+  if (s.failure) $('about').append(el('div', 'note bad', s.failure.message + (s.failure.hint ? ' — ' + s.failure.hint : '')));
+  const steps = s.plan ? s.plan.steps : [];
+  $('plan').hidden = !steps.length;
+  $('plan').querySelector('summary').textContent = 'Plan, ' + steps.filter((one) => one.state === 'done').length + ' of ' + steps.length + ' done';
+  $('plan-steps').replaceChildren(...steps.map((one) => el('li', 'dim', { done: '✓ ', current: '▸ ' }[one.state] ? { done: '✓ ', current: '▸ ' }[one.state] + one.text : '· ' + one.text)));
+  $('stop').disabled = !s.live;
+  $('pause').disabled = s.paused;
+  $('go').disabled = !(s.paused || s.failure || (!s.live && s.unfinished));
+  drawQueued(s.queued);
+  drawQuestions(mine, s.questions);
+}
+
+function drawQueued(queued) {
+  $('queued').replaceChildren(...(queued || []).map((one) => el('li', '', 'waits: ' + one.text)));
+}
+
+// ---- entries
+
+const subject = (name, args) => {
+  try {
+    const it = JSON.parse(args);
+    return String(it.command || it.path || it.pattern || it.query || it.url || it.topic || '').split('\n')[0].slice(0, 200);
+  } catch { return args.slice(0, 200); }
+};
+
+function folded(text, cls) {
+  const cut = text.length > MAX_OUT ? text.slice(0, MAX_OUT) + '\n[+ ' + (text.length - MAX_OUT) + ' characters]' : text;
+  const lines = cut.split('\n');
+  if (lines.length <= 4) return el('pre', cls, cut);
+  const more = el('details');
+  more.append(el('summary', '', lines.length + ' lines'), el('pre', cls, cut));
+  return more;
+}
+
+function note(text, bad) { return el('li', bad ? 'note bad' : 'note', text); }
+
+function draw(mine, e, into) {
+  const kind = e.type.slice(6);
+  const add = (li) => { li.dataset.seq = e.seq; into.append(li); };
+  if (kind === 'said') {
+    const li = el('li', 'said');
+    li.append(el('p', 'words', e.command ? ('/' + e.command.name + ' ' + (e.command.arguments || '')).trim() : e.text));
+    if (e.images && e.images.length) li.append(el('p', 'dim', e.images.length === 1 ? '1 image' : e.images.length + ' images'));
+    add(li);
+  } else if (kind === 'replied') {
+    let index = 0;
+    for (const block of e.blocks) {
+      if (block.type === 'text' && block.text.trim()) {
+        const li = el('li');
+        li.append(el('p', 'words', block.text));
+        add(li);
+      } else if (block.type === 'thinking' && block.text.trim()) {
+        const li = el('li');
+        const more = el('details');
+        more.append(el('summary', '', 'thought'), el('p', 'words dim', block.text));
+        li.append(more);
+        add(li);
+      } else if (block.type === 'call') {
+        const li = el('li', 'call');
+        li.append(el('span', 'verb', block.name), el('code', '', subject(block.name, block.arguments), true), el('span', 'end', ''));
+        mine.calls.set(e.seq + '.' + index, li);
+        index += 1;
+        add(li);
+      }
+    }
+  } else if (kind === 'started' || kind === 'finished') {
+    const li = mine.calls.get(e.call.reply + '.' + e.call.index);
+    if (!li) return;
+    const end = li.querySelector('.end');
+    if (kind === 'started') { end.textContent = 'running'; return; }
+    const out = e.outcome;
+    const bad = out.outcome !== 'done' || (e.fact && e.fact.exit_code);
+    li.classList.toggle('bad', Boolean(bad));
+    end.textContent = out.outcome === 'done' ? (e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : 'done') : out.outcome === 'error' ? 'failed' : out.outcome;
+    const text = out.output ? out.output.text : out.reason;
+    if (text) li.append(folded(text, 'out'));
+  } else if (kind === 'decided') {
+    if (e.verdict.verdict === 'deny') add(note('denied: ' + e.verdict.reason));
+  } else if (kind === 'stopped') add(note('stopped'));
+  else if (kind === 'paused') add(note('paused'));
+  else if (kind === 'lifted') add(note('goes on'));
+  else if (kind === 'failed') add(note(e.error.message + (e.error.hint ? '\n' + e.error.hint : ''), true));
+  else if (kind === 'noted') { const li = note('told the model'); li.append(folded(e.text, 'out')); add(li); }
+  else if (kind === 'closed') { const li = note('the older part was summarised'); li.append(folded(e.summary, 'out')); add(li); }
+  else if (kind === 'continued') { const li = note('the context began again from a note'); li.append(folded(e.note, 'out')); add(li); }
+  else if (kind === 'woke') add(note(e.found));
+  else if (kind === 'forked') add(note('a copy from here on'));
+  else if (kind === 'chose') add(note('from here on: ' + [e.model, e.mode && MODES[e.mode], e.effort && 'effort ' + e.effort, e.temperature !== undefined && 'temperature ' + e.temperature, e.limits && 'limits'].filter(Boolean).join(', ')));
+  else if (kind === 'user_command') { const li = el('li', 'call'); li.append(el('span', 'verb', '!'), el('code', '', e.command, true)); add(li); }
+  else if (kind === 'restored') add(note(e.why ? 'the files were not set back: ' + e.why : 'the files were set back'));
+  else if (kind === 'named') add(note('named ' + e.title));
+}
+
+// ---- questions
+
+function lines(pre, text, cls, sign) {
+  for (const line of String(text).replace(/\n$/, '').split('\n')) pre.append(el('span', cls, sign + line + '\n', true));
+}
+
+// All of it: what was not seen cannot be allowed.
+function whole(q) {
+  const pre = el('pre', 'whole');
+  pre.tabIndex = 0;
+  const a = q.arguments;
+  if (q.tool === 'bash' && a && typeof a.command === 'string') {
+    put(pre, a.command, true);
+    const more = Object.keys(a).filter((key) => key !== 'command');
+    if (more.length) put(pre, '\n' + more.map((key) => key + ': ' + JSON.stringify(a[key])).join('\n'), true);
+  } else if (q.tool === 'edit' && a && Array.isArray(a.edits)) {
+    put(pre, a.path + '\n', true);
+    for (const edit of a.edits) {
+      lines(pre, edit.old, 'del', '- ');
+      lines(pre, edit.new, 'add', '+ ');
+      if (edit.all) put(pre, 'everywhere in the file\n');
+    }
+  } else if (q.tool === 'write' && a && typeof a.content === 'string') {
+    put(pre, a.path + '\n', true);
+    lines(pre, a.content, 'add', '+ ');
+  } else {
+    put(pre, typeof a === 'string' ? a : JSON.stringify(a, null, 2), true);
+  }
+  return pre;
+}
+
+function drawQuestions(mine, questions) {
+  const key = questions.map((q) => q.call + ' ' + q.asked).join();
+  if (key === mine.asked) return;
+  mine.asked = key;
+  const typed = new Map([...$('questions').querySelectorAll('input')].map((input) => [input.id, input.value]));
+  $('questions').replaceChildren(...questions.map((q) => {
+    const box = el('div', 'question');
+    box.dataset.call = q.call;
+    const name = 'why-' + q.call;
+    box.append(el('h3', '', 'May it use ' + q.tool + '?'), el('p', 'dim', q.why + (q.access ? ' · access ' + q.access : '') + (q.leads_to ? ' · leads to ' + q.leads_to : '')), whole(q));
+    const answers = el('div', 'answers');
+    const yes = el('button', 'yes', 'Allow once');
+    const no = el('button', '', 'Deny');
+    const label = el('label', 'unseen', 'Why not: the model reads it');
+    label.htmlFor = name;
+    const why = el('input');
+    why.id = name;
+    why.placeholder = 'why not';
+    why.value = typed.get(name) || '';
+    yes.disabled = no.disabled = true;
+    setTimeout(() => { yes.disabled = no.disabled = false; }, QUIET);
+    const answer = async (verdict) => {
+      yes.disabled = no.disabled = true;
+      const reason = why.value.trim();
+      try {
+        await post(of(mine.id, '/verdicts'), { call: q.call, verdict, start: true, ...(verdict === 'deny' && reason ? { reason } : {}) });
+        $('why').textContent = '';
+        box.append(el('p', 'dim', verdict === 'allow' ? 'allowed' : 'denied'));
+      } catch (e) {
+        $('why').textContent = 'Not answered: ' + e;
+        yes.disabled = no.disabled = false;
+      }
+      soonAbout(mine);
+    };
+    yes.addEventListener('click', () => answer('allow'));
+    no.addEventListener('click', () => answer('deny'));
+    why.addEventListener('keydown', (e) => { if (e.key === 'Enter' && !no.disabled) answer('deny'); });
+    answers.append(yes, no, label, why);
+    box.append(answers);
+    return box;
+  }));
+  if (questions.length && atEnd()) toEnd();
+}
+
+// ---- words and orders
+
+function grow() {
+  const box = $('text');
+  box.style.height = 'auto';
+  box.style.height = Math.min(box.scrollHeight + 2, window.innerHeight * 0.4) + 'px';
+}
+
+$('text').addEventListener('input', () => { keep('words ' + view.id, $('text').value); grow(); });
+$('text').addEventListener('keydown', (e) => {
+  const sends = e.key === 'Enter' && !e.shiftKey && !e.isComposing && matchMedia('(pointer: fine)').matches;
+  if (sends || (e.key === 'Enter' && (e.ctrlKey || e.metaKey))) {
+    e.preventDefault();
+    $('send').requestSubmit();
+  }
+});
+
+$('send').addEventListener('submit', async (e) => {
+  e.preventDefault();
+  const mine = view;
+  const text = $('text').value;
+  if (!text.trim() || $('send-it').disabled) return;
+  $('send-it').disabled = true;
+  $('why').textContent = '';
+  try {
+    await post(of(mine.id, '/messages'), { text, start: true });
+    // What was typed meanwhile stays.
+    const now = mine === view ? $('text').value : kept('words ' + mine.id);
+    const rest = now.startsWith(text) ? now.slice(text.length) : now;
+    keep('words ' + mine.id, rest);
+    if (mine === view) { $('text').value = rest; grow(); }
+  } catch (problem) {
+    $('why').textContent = 'Not sent, your words are kept: ' + problem;
+  }
+  $('send-it').disabled = false;
+});
+
+for (const [name, body] of [['stop', {}], ['pause', {}], ['go', { start: true }]]) {
+  $(name).addEventListener('click', async () => {
+    const mine = view;
+    $('why').textContent = '';
+    try { await post(of(mine.id, '/' + name), body); } catch (e) { $('why').textContent = String(e); }
+    soonAbout(mine);
+  });
+}
+
+document.addEventListener('keydown', (e) => {
+  const writes = /^(INPUT|TEXTAREA)$/.test(document.activeElement ? document.activeElement.tagName : '');
+  if (e.key === 'Escape' && view) { location.hash = ''; return; }
+  if (e.key === '/' && !writes) {
+    e.preventDefault();
+    (view ? $('text') : $('words')).focus();
+  }
+});
+
+// ---- where to
+
+function route() {
+  const hash = location.hash.slice(1);
+  const given = hash.match(/(?:^|&)token=([0-9a-f]+)/i);
+  if (given) {
+    token = given[1];
+    keep('token', token);
+    const rest = hash.replace(/&?token=[0-9a-f]+/i, '').replace(/^&/, '');
+    history.replaceState(null, '', location.pathname + (rest ? '#' + rest : ''));
+  }
+  token = token || kept('token');
+  if (!token) return enter('');
+  const id = location.hash.match(/^#s=([0-9a-f-]+)/i);
+  id ? session(id[1]) : list();
+}
+
+$('start-prompt').value = kept('start');
+window.addEventListener('hashchange', route);
+route();

@@ -1,0 +1,227 @@
+//! Who may do what: the tokens, and their scopes.
+//!
+//! There is one token for each scope, made once and kept in a file that only its owner can read. It
+//! lies in the folder of the keys, so no call of a model may name it and no tool and no command in
+//! the sandbox can read it; it begins with a dot, which the name of no provider does.
+//! They are kept as they are, not as hashes: `rewake serve` prints the same link each time, and
+//! whoever can read the file can read and write the store beside it as well.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::report::{Trouble, exit};
+
+/// The file in the folder of the keys.
+const FILE: &str = ".serve.token";
+
+/// Bytes of a token, from the system's random numbers.
+const TOKEN_BYTES: usize = 32;
+
+/// A larger file is none of ours.
+const MAX_FILE_BYTES: u64 = 4096;
+
+/// What a token may do. Each may do what those before it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// See everything that is recorded.
+    Read,
+    /// Send, answer, stop, pause, start, and choose settings.
+    Control,
+    /// Choose that nothing is asked (`bypassPermissions`).
+    Admin,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 3] = [Scope::Read, Scope::Control, Scope::Admin];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Read => "read",
+            Scope::Control => "control",
+            Scope::Admin => "admin",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Scope> {
+        Scope::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The token of each scope.
+pub(super) struct Tokens {
+    /// In the order of [`Scope::ALL`], in hex.
+    texts: [String; 3],
+}
+
+impl Tokens {
+    /// Those of this folder, made when there are none, or when new ones are wanted.
+    pub(super) fn of(folder: &Path, anew: bool) -> Result<Tokens, Trouble> {
+        let path = folder.join(FILE);
+        let cannot = |what: &str, e: io::Error| {
+            Trouble::new(
+                exit::FAILED,
+                format!("cannot {what} {}: {e}", path.display()),
+            )
+            .with_hint("it holds the tokens of `rewake serve`, and its folder has to be writable")
+        };
+        if !anew && let Some(text) = read(&path)? {
+            return parse(&text).ok_or_else(|| unreadable(&path));
+        }
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o700)))
+            .map_err(|e| cannot("make the folder of", e))?;
+        let made = Tokens::random().map_err(|e| cannot("make", e))?;
+        made.write(&path, anew).map_err(|e| cannot("write", e))?;
+        // Where two servers begin at once, the file has the tokens of one of them.
+        let text = read(&path)?.ok_or_else(|| unreadable(&path))?;
+        parse(&text).ok_or_else(|| unreadable(&path))
+    }
+
+    fn random() -> io::Result<Tokens> {
+        let mut source = File::open("/dev/urandom")?;
+        let mut token = || -> io::Result<String> {
+            let mut bytes = [0; TOKEN_BYTES];
+            source.read_exact(&mut bytes)?;
+            Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+        };
+        Ok(Tokens {
+            texts: [token()?, token()?, token()?],
+        })
+    }
+
+    /// Whole or not at all, and never readable by others.
+    fn write(&self, path: &Path, replaces: bool) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        for scope in Scope::ALL {
+            writeln!(file, "{scope} {}", self.text(scope))?;
+        }
+        file.as_file().sync_all()?;
+        match replaces {
+            true => file.persist(path).map(drop).map_err(|e| e.error),
+            false => match file.persist_noclobber(path) {
+                Err(e) if e.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                kept => kept.map(drop).map_err(|e| e.error),
+            },
+        }
+    }
+
+    pub(super) fn text(&self, scope: Scope) -> &str {
+        &self.texts[scope as usize]
+    }
+
+    /// What whoever has this token may do. Compared by hashes, in a time that says nothing.
+    pub(super) fn scope_of(&self, token: &str) -> Option<Scope> {
+        let given = blake3::hash(token.trim().as_bytes());
+        let mut found = None;
+        for scope in Scope::ALL {
+            // blake3::Hash compares in constant time.
+            if blake3::hash(self.text(scope).as_bytes()) == given {
+                found = Some(scope);
+            }
+        }
+        found
+    }
+}
+
+/// `None`: there is none yet.
+fn read(path: &Path) -> Result<Option<String>, Trouble> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(_) => return Err(unreadable(path)),
+    };
+    let is_private = found.is_file()
+        && found.mode() & 0o077 == 0
+        && found.uid() == rustix::process::geteuid().as_raw()
+        && found.len() <= MAX_FILE_BYTES;
+    if !is_private {
+        return Err(Trouble::new(
+            exit::FAILED,
+            format!("{} is not a file that you alone can read", path.display()),
+        )
+        .with_hint("remove it: new tokens are made, and old links are no longer good"));
+    }
+    fs::read_to_string(path)
+        .map(Some)
+        .map_err(|_| unreadable(path))
+}
+
+fn parse(text: &str) -> Option<Tokens> {
+    let of = |scope: Scope| {
+        let token = text.lines().find_map(|line| {
+            let (name, token) = line.split_once(' ')?;
+            (name == scope.name()).then(|| token.trim().to_string())
+        })?;
+        let is_token =
+            token.len() == 2 * TOKEN_BYTES && token.bytes().all(|b| b.is_ascii_hexdigit());
+        is_token.then_some(token)
+    };
+    Some(Tokens {
+        texts: [of(Scope::Read)?, of(Scope::Control)?, of(Scope::Admin)?],
+    })
+}
+
+fn unreadable(path: &Path) -> Trouble {
+    Trouble::new(
+        exit::FAILED,
+        format!("cannot read the tokens in {}", path.display()),
+    )
+    .with_hint("remove it: new tokens are made, and old links are no longer good")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_made_once_for_their_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Tokens::of(dir.path(), false).unwrap();
+        let again = Tokens::of(dir.path(), false).unwrap();
+        assert_eq!(made.texts, again.texts);
+        let mode = fs::metadata(dir.path().join(FILE)).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let other = Tokens::of(dir.path(), true).unwrap();
+        assert_ne!(made.texts, other.texts);
+        assert_eq!(Tokens::of(dir.path(), false).unwrap().texts, other.texts);
+    }
+
+    #[test]
+    fn each_token_has_its_scope() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = Tokens::of(dir.path(), false).unwrap();
+        for scope in Scope::ALL {
+            assert_eq!(tokens.scope_of(tokens.text(scope)), Some(scope));
+        }
+        for wrong in ["", "read", &tokens.text(Scope::Admin)[1..], &"0".repeat(64)] {
+            assert_eq!(tokens.scope_of(wrong), None, "{wrong:?}");
+        }
+        assert!(Scope::Admin > Scope::Control && Scope::Control > Scope::Read);
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(Tokens::of(dir.path(), false).unwrap());
+        let path = dir.path().join(FILE);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let trouble = Tokens::of(dir.path(), false).err().unwrap();
+        assert!(trouble.message.contains("you alone"), "{}", trouble.message);
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "read x\n").unwrap();
+        assert!(Tokens::of(dir.path(), false).is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! What handlers are made of: the parts of a request that name something, and answers.
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+
+/// An answer as JSON.
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Problem> {
+    let bytes = serde_json::to_vec(value).map_err(|e| {
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("cannot write the answer: {e}"),
+        )
+    })?;
+    Ok(bytes_as(status, "application/json", bytes))
+}
+
+pub(super) fn bytes_as(status: StatusCode, kind: &'static str, bytes: impl Into<Body>) -> Response {
+    let mut response = Response::new(bytes.into());
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// What stands behind the `?`.
+pub(super) struct Wanted<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Wanted<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(wanted)) => Ok(Wanted(wanted)),
+            Err(why) => Err(
+                Problem::bad(format!("the query makes no sense: {}", why.body_text()))
+                    .hint("/openapi.json says what may be asked"),
+            ),
+        }
+    }
+}
+
+/// The parts of the path that name something.
+pub(super) struct Named<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(named)) => Ok(Named(named)),
+            Err(_) => Err(Problem::bad("the path makes no sense")
+                .hint("an id is hexadecimal digits and hyphens")),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The body of a request: JSON, and no more than is bearable.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, header};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+
+use super::problem::Problem;
+
+/// A longer body is refused. With images in it, in base64, a message is longer than its words.
+const MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Of a body that is too long so much is read and thrown away: a client that is still sending
+/// would not see the answer.
+const MAX_DRAINED_BYTES: usize = 128 * 1024 * 1024;
+
+/// The JSON of a body.
+pub(super) async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+    let (parts, body) = request.into_parts();
+    let is_json = kind(&parts.headers) == Some("application/json");
+    let bytes = read(&parts.headers, body).await?;
+    if !is_json {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the body is not said to be JSON",
+        )
+        .hint("send `Content-Type: application/json`"));
+    }
+    parse(&bytes)
+}
+
+/// The same, where there need not be one.
+pub(super) async fn json_if_any<T: DeserializeOwned + Default>(
+    request: Request,
+) -> Result<T, Problem> {
+    let (parts, body) = request.into_parts();
+    let is_json = kind(&parts.headers) == Some("application/json");
+    let bytes = read(&parts.headers, body).await?;
+    match (bytes.is_empty(), is_json) {
+        (true, _) => Ok(T::default()),
+        (false, true) => parse(&bytes),
+        (false, false) => Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the body is not said to be JSON",
+        )
+        .hint("send `Content-Type: application/json`, or no body")),
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // A list would be taken for the fields of an object, in their order.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(
+            Problem::bad("the body makes no sense: it is no JSON object")
+                .hint("/openapi.json says what it has to be"),
+        );
+    }
+    serde_json::from_slice(bytes).map_err(|e| {
+        Problem::bad(format!("the body makes no sense: {e}"))
+            .hint("/openapi.json says what it has to be")
+    })
+}
+
+/// Without what stands behind it, as `; charset=utf-8`.
+fn kind(headers: &HeaderMap) -> Option<&str> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    Some(kind.split(';').next().unwrap_or(kind).trim())
+}
+
+async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+    let too_long = || {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body has more than {MAX_BYTES} bytes"),
+        )
+        .hint("put it into a file in the session's folder, and name the file in the message")
+    };
+    let said = headers.get(header::CONTENT_LENGTH);
+    let said = said.and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
+    if said.is_some_and(|bytes| bytes > MAX_BYTES) {
+        // One that waits for leave to send is told at once.
+        if !headers.contains_key(header::EXPECT) {
+            drain(body).await;
+        }
+        return Err(too_long());
+    }
+    if said.is_some() {
+        let bytes = to_bytes(body, MAX_BYTES).await;
+        return bytes.map(Into::into).map_err(|_| cut());
+    }
+    let mut bytes = Vec::new();
+    let mut stream = body.into_data_stream();
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(|_| cut())?;
+        if bytes.len() + piece.len() > MAX_BYTES {
+            return Err(too_long());
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes)
+}
+
+fn cut() -> Problem {
+    Problem::bad("the body is not whole").hint("send it again")
+}
+
+async fn drain(body: Body) {
+    let mut left = MAX_DRAINED_BYTES;
+    let mut stream = body.into_data_stream();
+    while let Some(Ok(piece)) = stream.next().await {
+        match left.checked_sub(piece.len()) {
+            Some(less) => left = less,
+            None => return,
+        }
+    }
+}

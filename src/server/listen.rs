@@ -1,0 +1,305 @@
+//! Where it listens: an address of this machine, or a unix socket that only its owner can reach.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::serve::Listener;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+
+use super::Scope;
+use super::connection::Connection;
+use crate::report::{Trouble, exit};
+
+/// Where it listens when nothing is said.
+pub const DEFAULT: &str = "127.0.0.1:7391";
+
+/// So many connections are open at once; others wait until one is closed.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Where no connection can be accepted, as when there are no file descriptors left.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// `127.0.0.1:7391`, `[::1]:7391` or `unix:PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Listen, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path.is_empty() {
+                true => Err("unix: has no path behind it".to_string()),
+                false => Ok(Listen::Unix(PathBuf::from(path))),
+            };
+        }
+        text.parse().map(Listen::Tcp).map_err(|_| {
+            format!("{text:?} is no address with a port, as {DEFAULT}, [::1]:7391 or unix:PATH")
+        })
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(address) => write!(f, "{address}"),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Listen {
+    /// Refuses an address that others can reach, unless something stands in front of it.
+    pub(super) fn check(&self, behind_proxy: bool) -> Result<(), Trouble> {
+        match self {
+            Listen::Tcp(address) if !address.ip().is_loopback() && !behind_proxy => {
+                Err(Trouble::new(
+                    exit::USAGE,
+                    format!(
+                        "{address} can be reached from other machines, and nothing is encrypted"
+                    ),
+                )
+                .with_hint(
+                    "listen on 127.0.0.1 and come over ssh -L or a private network; or, behind a \
+                     proxy that encrypts: --behind-proxy --host NAME",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// It listens.
+pub(super) enum Listening {
+    Tcp(Arc<TcpListener>, SocketAddr),
+    Unix(Arc<UnixListener>, PathBuf),
+}
+
+impl Listening {
+    pub(super) async fn bind(listen: &Listen) -> Result<Listening, Trouble> {
+        match listen {
+            Listen::Tcp(address) => {
+                let bound = TcpListener::bind(address).await;
+                let bound = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
+                let (real, listener) = bound.map_err(|e| cannot_listen(listen, &e))?;
+                Ok(Listening::Tcp(Arc::new(listener), real))
+            }
+            Listen::Unix(path) => {
+                let listener = socket(path)?;
+                Ok(Listening::Unix(Arc::new(listener), path.clone()))
+            }
+        }
+    }
+
+    /// `None`: it is a socket.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Listening::Tcp(_, address) => Some(*address),
+            Listening::Unix(..) => None,
+        }
+    }
+
+    /// The token stands behind the `#`, which a browser sends to nobody.
+    pub(super) fn link(&self, hosts: &[String], token: &str) -> String {
+        match (self, hosts.first()) {
+            (_, Some(host)) => format!("https://{host}/#token={token}"),
+            (Listening::Tcp(_, address), None) => format!("http://{address}/#token={token}"),
+            (Listening::Unix(_, path), None) => {
+                format!("unix:{} #token={token}", path.display())
+            }
+        }
+    }
+
+    pub(super) fn how_to_reach(&self, scope: Scope) -> String {
+        let way = match self {
+            Listening::Tcp(_, address) => format!(
+                "from another machine: ssh -L {port}:{address} HOST, then the same link",
+                port = address.port()
+            ),
+            Listening::Unix(_, path) => format!(
+                "ssh -L 7391:{path} HOST, then http://127.0.0.1:7391/ with what is behind the #",
+                path = path.display()
+            ),
+        };
+        format!("whoever has this link has the scope {scope}; {way}")
+    }
+
+    pub(super) async fn serve(&self, router: Router) -> io::Result<()> {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        match self {
+            Listening::Tcp(listener, _) => {
+                let listener = Arc::clone(listener);
+                axum::serve(Bounded { listener, places }, router).await
+            }
+            Listening::Unix(listener, _) => {
+                let listener = Arc::clone(listener);
+                axum::serve(Bounded { listener, places }, router).await
+            }
+        }
+    }
+
+    /// A socket of ours is not left behind.
+    pub(super) fn remove(&self) {
+        if let Listening::Unix(_, path) = self
+            && let Err(error) = fs::remove_file(path)
+        {
+            tracing::warn!(%error, "the socket is left behind");
+        }
+    }
+}
+
+/// Accepts no more than so many at once.
+struct Bounded<L> {
+    listener: L,
+    places: Arc<Semaphore>,
+}
+
+macro_rules! bounded {
+    ($listener:ty, $stream:ty) => {
+        impl Listener for Bounded<$listener> {
+            type Io = Connection<$stream>;
+            type Addr = ();
+
+            async fn accept(&mut self) -> (Self::Io, ()) {
+                loop {
+                    // The semaphore is never closed.
+                    let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
+                        tokio::time::sleep(PAUSE).await;
+                        continue;
+                    };
+                    match self.listener.accept().await {
+                        Ok((stream, _)) => return (Connection::new(stream, place), ()),
+                        Err(error) => {
+                            tracing::warn!(%error, "a connection was not accepted");
+                            tokio::time::sleep(PAUSE).await;
+                        }
+                    }
+                }
+            }
+
+            fn local_addr(&self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+    };
+}
+
+bounded!(Arc<TcpListener>, tokio::net::TcpStream);
+bounded!(Arc<UnixListener>, tokio::net::UnixStream);
+
+fn cannot_listen(listen: &Listen, error: &io::Error) -> Trouble {
+    let hint = match error.kind() {
+        ErrorKind::AddrInUse => {
+            "another program listens there, perhaps another rewake serve; --listen 127.0.0.1:0 takes \
+             a port that is free"
+        }
+        ErrorKind::AddrNotAvailable | ErrorKind::Unsupported => {
+            "this machine has no such address; where it has IPv6 alone: --listen [::1]:7391"
+        }
+        ErrorKind::PermissionDenied => {
+            "a port from 1024 on needs no rights: --listen 127.0.0.1:7391"
+        }
+        _ => "--listen 127.0.0.1:7391, --listen [::1]:7391 or --listen unix:PATH says where",
+    };
+    Trouble::new(exit::FAILED, format!("cannot listen on {listen}: {error}")).with_hint(hint)
+}
+
+/// A socket that its owner alone can reach, in a folder that is closed to others. One that is left
+/// from a server that was killed is replaced.
+fn socket(path: &Path) -> Result<UnixListener, Trouble> {
+    let cannot = |e: &io::Error| cannot_listen(&Listen::Unix(path.to_path_buf()), e);
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|e| cannot(&e))?;
+    }
+    let found = fs::metadata(folder).map_err(|e| cannot(&e))?;
+    let is_private =
+        found.mode() & 0o077 == 0 && found.uid() == rustix::process::geteuid().as_raw();
+    if !is_private {
+        return Err(Trouble::new(
+            exit::USAGE,
+            format!(
+                "cannot listen on unix:{}: others can look into its folder",
+                path.display()
+            ),
+        )
+        .with_hint("put the socket into a folder of its own; rewake makes one that is missing"));
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(Trouble::new(
+                exit::USAGE,
+                format!("cannot listen on unix:{}: it is no socket", path.display()),
+            )
+            .with_hint("give another path"));
+        }
+        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => return Err(cannot(&ErrorKind::AddrInUse.into())),
+            // Nobody listens any more.
+            Err(_) => fs::remove_file(path).map_err(|e| cannot(&e))?,
+        },
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(|e| match e.kind() {
+        ErrorKind::InvalidInput => Trouble::new(
+            exit::USAGE,
+            format!("cannot listen on unix:{}: {e}", path.display()),
+        )
+        .with_hint("the path of a socket has about 100 bytes at most"),
+        _ => cannot(&e),
+    })?;
+    fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(|e| cannot(&e))?;
+    Ok(listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_as_it_is_written() {
+        for text in [
+            "127.0.0.1:7391",
+            "[::1]:7391",
+            "unix:/run/user/1000/rewake/s",
+        ] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "7391",
+            "localhost:7391",
+            "127.0.0.1",
+            "127.0.0.1:99999",
+            "unix:",
+        ] {
+            assert!(text.parse::<Listen>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_can_reach_needs_a_proxy() {
+        let check = |text: &str, behind| text.parse::<Listen>().unwrap().check(behind).is_ok();
+        assert!(check("127.0.0.1:1", false) && check("[::1]:1", false) && check("unix:s", false));
+        assert!(
+            !check("0.0.0.0:1", false) && !check("[::]:1", false) && !check("192.168.1.2:1", false)
+        );
+        assert!(check("0.0.0.0:1", true));
+    }
+}

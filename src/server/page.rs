@@ -1,0 +1,36 @@
+//! What is the same for all: the page, its script and style, and the description of the routes.
+//! They are part of the program, and nothing of a session is in them.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
+use super::answer::{bytes_as, json};
+use super::problem::Problem;
+use crate::session::VERSION;
+
+const INDEX: &str = include_str!("../../assets/page/index.html");
+const SCRIPT: &str = include_str!("../../assets/page/app.js");
+const STYLE: &str = include_str!("../../assets/page/style.css");
+const OPENAPI: &str = include_str!("../../assets/openapi.json");
+
+pub(super) async fn index() -> Response {
+    bytes_as(StatusCode::OK, "text/html; charset=utf-8", INDEX)
+}
+
+pub(super) async fn script() -> Response {
+    bytes_as(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT)
+}
+
+pub(super) async fn style() -> Response {
+    bytes_as(StatusCode::OK, "text/css; charset=utf-8", STYLE)
+}
+
+pub(super) async fn openapi() -> Response {
+    bytes_as(StatusCode::OK, "application/json", OPENAPI)
+}
+
+/// That it answers, and which version it is.
+pub(super) async fn health() -> Result<Response, Problem> {
+    json(StatusCode::OK, &json!({"status": "ok", "version": VERSION}))
+}

@@ -1,0 +1,198 @@
+//! What can be read: the history, one session, its entries, what is asked.
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Shared;
+use super::answer::{Named, Wanted, bytes_as, json};
+use super::problem::Problem;
+use crate::session::Question;
+use crate::session::objects::{HistoryQuery, MAX_PAGE, checkpoint_objects, entry_line};
+use crate::store::{Store, StoreError};
+
+/// Entries of one answer.
+const MAX_ENTRIES: u64 = 1_000;
+const ENTRIES: u64 = 200;
+
+/// An answer with more bytes ends, and says where it goes on.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+const MAX_CHECKPOINTS: u32 = 1_000;
+const CHECKPOINTS: u32 = 100;
+
+/// Longer queries are refused.
+const MAX_QUERY_CHARS: usize = 1_000;
+
+#[derive(Deserialize)]
+pub(super) struct Page {
+    #[serde(default)]
+    q: String,
+    folder: Option<String>,
+    limit: Option<u32>,
+    before: Option<i64>,
+}
+
+pub(super) async fn history(
+    State(app): State<Shared>,
+    Wanted(page): Wanted<Page>,
+) -> Result<Response, Problem> {
+    if page.limit.is_some_and(|n| !(1..=MAX_PAGE).contains(&n)) {
+        return Err(out_of(MAX_PAGE));
+    }
+    if page.q.chars().count() > MAX_QUERY_CHARS {
+        return Err(Problem::bad("the query is too long").hint("search for fewer words"));
+    }
+    let query = HistoryQuery {
+        words: page.q,
+        folder: page.folder,
+        before: page.before,
+        limit: page.limit,
+    };
+    let found = app
+        .stores
+        .read(move |ctx, store| Ok(ctx.history(store, &query)?))
+        .await?;
+    json(StatusCode::OK, &found)
+}
+
+fn out_of(most: impl std::fmt::Display) -> Problem {
+    Problem::bad(format!("limit is a number from 1 to {most}")).hint("ask for several pages")
+}
+
+pub(super) async fn questions(State(app): State<Shared>) -> Result<Response, Problem> {
+    let asked = app
+        .stores
+        .read(|ctx, store| {
+            let (questions, unread) = ctx.questions(store)?;
+            for error in unread {
+                tracing::warn!(%error, "a session cannot be read");
+            }
+            Ok(questions.iter().map(Question::to_json).collect::<Vec<_>>())
+        })
+        .await?;
+    json(StatusCode::OK, &asked)
+}
+
+pub(super) async fn session(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+) -> Result<Response, Problem> {
+    let found = app
+        .stores
+        .read(move |ctx, store| Ok(ctx.session_object(store, &id)?))
+        .await?;
+    json(StatusCode::OK, &found)
+}
+
+#[derive(Deserialize)]
+pub(super) struct Range {
+    #[serde(default)]
+    from: u64,
+    to: Option<u64>,
+}
+
+/// `{"entries": […], "next": SEQ or null}`: as `--output-format stream-json` prints them.
+pub(super) async fn entries(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    Wanted(range): Wanted<Range>,
+) -> Result<Response, Problem> {
+    let Range { from, to } = range;
+    if to.is_some_and(|to| to < from) {
+        return Err(Problem::bad("to lies before from").hint("entries are numbered from 0"));
+    }
+    let last = match to {
+        Some(to) => to.min(from.saturating_add(MAX_ENTRIES - 1)),
+        None => from.saturating_add(ENTRIES - 1),
+    };
+    let answer = app
+        .stores
+        .read(move |_, store| {
+            let info = store.find(&id)?;
+            let (entries, next) = lines(store, &info.id, info.entries, from, last, MAX_BYTES)?;
+            let entries: Vec<Value> = entries;
+            Ok(json!({"session": info.id, "entries": entries, "next": next}))
+        })
+        .await?;
+    json(StatusCode::OK, &answer)
+}
+
+/// Entries from one to another, and where to go on when that is not the end of the session.
+/// At least one, however long it is.
+pub(super) fn lines(
+    store: &Store,
+    session: &str,
+    length: u64,
+    from: u64,
+    last: u64,
+    max_bytes: usize,
+) -> Result<(Vec<Value>, Option<u64>), StoreError> {
+    let mut found = Vec::new();
+    if from >= length {
+        return Ok((found, None));
+    }
+    let mut bytes = 0;
+    let mut next = from;
+    for record in store.records(session, from..=last.min(length - 1))? {
+        let line = entry_line(&record);
+        let size = line.to_string().len();
+        if !found.is_empty() && bytes + size > max_bytes {
+            break;
+        }
+        bytes += size;
+        next = record.seq + 1;
+        found.push(line);
+    }
+    Ok((found, Some(next).filter(|next| *next < length)))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Limit {
+    limit: Option<u32>,
+}
+
+pub(super) async fn checkpoints(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    Wanted(Limit { limit }): Wanted<Limit>,
+) -> Result<Response, Problem> {
+    if limit.is_some_and(|n| !(1..=MAX_CHECKPOINTS).contains(&n)) {
+        return Err(out_of(MAX_CHECKPOINTS));
+    }
+    let found = app
+        .stores
+        .read(move |_, store| {
+            let id = store.find(&id)?.id;
+            let all = checkpoint_objects(store, &id, limit.unwrap_or(CHECKPOINTS))?;
+            Ok(json!({"session": id, "checkpoints": all}))
+        })
+        .await?;
+    json(StatusCode::OK, &found)
+}
+
+/// Bytes, as they are: a browser shows and runs none of them.
+pub(super) async fn blob(
+    State(app): State<Shared>,
+    Named((id, hash)): Named<(String, String)>,
+) -> Result<Response, Problem> {
+    let bytes = app
+        .stores
+        .read(move |_, store| {
+            store.find(&id)?;
+            let missing = || {
+                Problem::new(StatusCode::NOT_FOUND, format!("there is no blob {hash:?}"))
+                    .hint("entries name blobs by their hash")
+            };
+            store.blob(&hash)?.ok_or_else(missing)
+        })
+        .await?;
+    let mut response = bytes_as(StatusCode::OK, "application/octet-stream", bytes);
+    response.headers_mut().insert(
+        header::CONTENT_DISPOSITION,
+        HeaderValue::from_static("attachment"),
+    );
+    Ok(response)
+}

@@ -1,0 +1,68 @@
+//! Where each route leads.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, patch, post};
+
+use super::problem::Problem;
+use super::table::{ROUTES, Route};
+use super::{App, Shared, events, fence, page, reading, starting, steering};
+
+fn handler(route: &Route) -> MethodRouter<Shared> {
+    match (route.method, route.path) {
+        ("GET", "/") => get(page::index),
+        ("GET", "/app.js") => get(page::script),
+        ("GET", "/style.css") => get(page::style),
+        ("GET", "/openapi.json") => get(page::openapi),
+        ("GET", "/health") => get(page::health),
+        ("GET", "/agent/history") => get(reading::history),
+        ("GET", "/questions") => get(reading::questions),
+        ("GET", "/events") => get(events::all),
+        ("GET", "/sessions/{id}") => get(reading::session),
+        ("GET", "/sessions/{id}/entries") => get(reading::entries),
+        ("GET", "/sessions/{id}/checkpoints") => get(reading::checkpoints),
+        ("GET", "/sessions/{id}/blobs/{hash}") => get(reading::blob),
+        ("GET", "/sessions/{id}/events") => get(events::of_session),
+        ("POST", "/sessions") => post(starting::start),
+        ("PATCH", "/sessions/{id}") => patch(steering::choose),
+        ("POST", "/sessions/{id}/fork") => post(starting::fork),
+        ("POST", "/sessions/{id}/messages") => post(steering::send),
+        ("POST", "/sessions/{id}/verdicts") => post(steering::answer),
+        ("POST", "/sessions/{id}/stop") => post(steering::stop),
+        ("POST", "/sessions/{id}/pause") => post(steering::pause),
+        ("POST", "/sessions/{id}/go") => post(steering::go_on),
+        _ => MethodRouter::new(),
+    }
+}
+
+pub(super) fn router(app: Arc<App>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        router = router.route(route.path, handler(route));
+    }
+    router
+        .route_layer(from_fn_with_state(Arc::clone(&app), fence::permitted))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(nothing_there)
+        .layer(from_fn_with_state(Arc::clone(&app), fence::guarded))
+        .with_state(app)
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{} cannot be asked with {method}", uri.path()),
+    )
+    .hint("/openapi.json lists what can be asked, and how")
+}
+
+async fn nothing_there(uri: Uri) -> Problem {
+    Problem::new(
+        StatusCode::NOT_FOUND,
+        format!("there is nothing at {}", uri.path()),
+    )
+    .hint("/openapi.json lists what there is")
+}

@@ -1,0 +1,339 @@
+//! What is sent to a session: words, verdicts, signals. Each is a row of the store before it is
+//! answered, and the answer says whether a process works there that hears of it.
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Named, json};
+use super::problem::Problem;
+use super::{Scope, Shared, body};
+use crate::core::choice::Effort;
+use crate::core::entry::{CallId, Image, Mode, Verdict, Via};
+use crate::core::image;
+use crate::core::signal::Signal;
+use crate::session::{Order, Receipt, Sending, denial};
+use crate::store::{Message as InboxMessage, blob_ref};
+
+/// Who signals come from, as entries say it.
+pub(super) const ORIGIN: &str = "http";
+
+/// A longer title is refused.
+const MAX_TITLE_CHARS: usize = 200;
+
+/// What became of what was sent.
+#[derive(Serialize)]
+struct Accepted {
+    session: String,
+    /// Of the messages and signals that wait now.
+    ids: Vec<i64>,
+    became: &'static str,
+    /// A process was started that goes on with the session.
+    started: bool,
+}
+
+fn became(sending: Sending) -> &'static str {
+    match sending {
+        Sending::Heard => "heard",
+        Sending::Kept => "kept",
+        Sending::NothingToDo => "nothing_to_do",
+        Sending::Done => "done",
+    }
+}
+
+/// Answers, after a process was started where that is wanted and nobody works there.
+async fn accepted(
+    app: &Shared,
+    session: String,
+    receipts: &[Receipt],
+    start: bool,
+) -> Result<Response, Problem> {
+    let last = receipts.last().map_or(Sending::NothingToDo, |r| r.sending);
+    let started = start && last == Sending::Kept;
+    if started {
+        app.starter.go_on(&session)?;
+    }
+    let answer = Accepted {
+        session,
+        ids: receipts.iter().filter_map(|receipt| receipt.id).collect(),
+        became: became(last),
+        started,
+    };
+    json(StatusCode::ACCEPTED, &answer)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    images: Vec<SentImage>,
+    #[serde(default)]
+    start: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SentImage {
+    /// Base64.
+    data: String,
+}
+
+impl SentImage {
+    fn decoded(&self) -> Result<(Image, Vec<u8>), Problem> {
+        let cannot = |why: &str| {
+            Problem::bad(format!("an image cannot be sent: {why}"))
+                .hint("PNG, JPEG, GIF or WebP, in base64")
+        };
+        let bytes = STANDARD.decode(&self.data);
+        let bytes = bytes.map_err(|_| cannot("it is not base64"))?;
+        if bytes.len() as u64 > image::MAX_BYTES {
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                format!("an image has more than {} bytes", image::MAX_BYTES),
+            )
+            .hint("make it smaller"));
+        }
+        let known = image::check(&bytes).map_err(|why| cannot(&format!("it {why}")))?;
+        let image = Image {
+            media_type: known.media_type.to_string(),
+            blob: blob_ref(&bytes),
+        };
+        Ok((image, bytes))
+    }
+}
+
+pub(super) async fn send(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let message: Message = body::json(request).await?;
+    let start = message.start;
+    let (session, receipt) = app
+        .stores
+        .write(move |ctx, store| {
+            let id = store.find(&id)?.id;
+            let decoded = message.images.iter().map(SentImage::decoded);
+            let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
+            let (images, blobs): (Vec<Image>, Vec<Vec<u8>>) = decoded.into_iter().unzip();
+            let message = InboxMessage {
+                text: message.text,
+                images,
+                via: Via::Signal,
+                command: None,
+                origin: None,
+            };
+            let receipt = ctx.send(store, &id, message, &blobs, ORIGIN)?;
+            Ok((id, receipt))
+        })
+        .await?;
+    accepted(&app, session, &[receipt], start).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Answer {
+    verdict: Said,
+    call: Option<String>,
+    reason: Option<String>,
+    #[serde(default)]
+    start: bool,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Allow,
+    Deny,
+}
+
+pub(super) async fn answer(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let answer: Answer = body::json(request).await?;
+    let call = answer.call.as_deref().map(str::parse::<CallId>);
+    let call = call.transpose().map_err(|why| {
+        Problem::bad(why).hint("GET /questions says which call each question is about")
+    })?;
+    let verdict = match answer.verdict {
+        Said::Allow if answer.reason.is_some() => {
+            return Err(Problem::bad("what is allowed has no reason").hint("leave the reason out"));
+        }
+        Said::Allow => Verdict::Allow,
+        Said::Deny => denial(answer.reason),
+    };
+    let (session, receipt) = app
+        .stores
+        .write(move |ctx, store| {
+            let info = store.find(&id)?;
+            let (_, receipt) = ctx.answer(store, &info, call, verdict, ORIGIN)?;
+            Ok((info.id, receipt))
+        })
+        .await?;
+    accepted(&app, session, &[receipt], answer.start).await
+}
+
+pub(super) async fn stop(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let Nothing {} = body::json_if_any(request).await?;
+    order(&app, id, vec![Order::Stop], false).await
+}
+
+pub(super) async fn pause(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let Nothing {} = body::json_if_any(request).await?;
+    order(&app, id, vec![Order::Pause], false).await
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct GoOn {
+    #[serde(default)]
+    start: bool,
+}
+
+pub(super) async fn go_on(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let GoOn { start } = body::json_if_any(request).await?;
+    order(&app, id, vec![Order::GoOn], start).await
+}
+
+async fn order(
+    app: &Shared,
+    id: String,
+    orders: Vec<Order>,
+    start: bool,
+) -> Result<Response, Problem> {
+    let (session, receipts) = app
+        .stores
+        .write(move |ctx, store| {
+            let info = store.find(&id)?;
+            // All of them make sense, or none is sent.
+            for order in &orders {
+                if let Order::Signal(signal) = order {
+                    ctx.check_signal(&info, signal)?;
+                }
+            }
+            let mut receipts = Vec::new();
+            for order in orders {
+                receipts.push(ctx.steer(store, &info, order, ORIGIN)?);
+            }
+            Ok((info.id, receipts))
+        })
+        .await?;
+    accepted(app, session, &receipts, start).await
+}
+
+/// What of a session is to be another.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chosen {
+    title: Option<String>,
+    model: Option<String>,
+    mode: Option<Mode>,
+    effort: Option<Effort>,
+    temperature: Option<f64>,
+    /// More answers, until it pauses.
+    turns: Option<u64>,
+    /// US dollars of the whole session, until it pauses.
+    usd: Option<f64>,
+    #[serde(default)]
+    no_limits: bool,
+}
+
+impl Chosen {
+    fn orders(self) -> Result<Vec<Order>, Problem> {
+        if self.no_limits && (self.turns.is_some() || self.usd.is_some()) {
+            return Err(Problem::bad("there are limits, and none")
+                .hint("no_limits takes both away; leave it out"));
+        }
+        if self
+            .turns
+            .is_some_and(|turns| !(1..=1_000_000).contains(&turns))
+        {
+            return Err(Problem::bad("turns is a number from 1 to 1000000")
+                .hint("no_limits takes the limits away"));
+        }
+        let title = self.title.map(|title| title.trim().to_string());
+        if title
+            .as_ref()
+            .is_some_and(|t| t.is_empty() || t.chars().count() > MAX_TITLE_CHARS)
+        {
+            return Err(
+                Problem::bad(format!("a title has 1 to {MAX_TITLE_CHARS} characters"))
+                    .hint("give a shorter one"),
+            );
+        }
+        let chooses = self.model.is_some()
+            || self.mode.is_some()
+            || self.effort.is_some()
+            || self.temperature.is_some();
+        let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
+        let choice = Signal::Choose {
+            model: self.model,
+            mode: self.mode,
+            effort: self.effort,
+            temperature: self.temperature,
+        };
+        let limit = Signal::Limit {
+            turns: self.turns,
+            usd: self.usd,
+        };
+        let signals = title
+            .map(|title| Signal::Name { title })
+            .into_iter()
+            .chain(chooses.then_some(choice))
+            .chain(limits.then_some(limit));
+        let orders: Vec<Order> = signals.map(Order::Signal).collect();
+        match orders.is_empty() {
+            true => Err(Problem::bad("there is nothing to set").hint(
+                "title, model, mode, effort, temperature, turns, usd or no_limits says what",
+            )),
+            false => Ok(orders),
+        }
+    }
+}
+
+pub(super) async fn choose(
+    State(app): State<Shared>,
+    Extension(scope): Extension<Scope>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let chosen: Chosen = body::json(request).await?;
+    may_choose(chosen.mode, scope)?;
+    order(&app, id, chosen.orders()?, false).await
+}
+
+/// That nothing is asked any more is for the widest scope alone.
+pub(super) fn may_choose(mode: Option<Mode>, scope: Scope) -> Result<(), Problem> {
+    match mode {
+        Some(Mode::BypassPermissions) if scope < Scope::Admin => Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "the mode bypassPermissions needs the scope admin",
+        )
+        .hint("rewake serve --scope admin prints a link that may")),
+        _ => Ok(()),
+    }
+}

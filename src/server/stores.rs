@@ -1,0 +1,141 @@
+//! The store, from requests: reading goes through a few open connections, writing opens one for
+//! each write, as a subcommand does.
+//!
+//! Reading a row blocks, so all of it runs on threads for that. Nothing is kept open for long when
+//! nobody asks: another version may want to bring the store up to date.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use super::problem::Problem;
+use crate::session::AppContext;
+use crate::store::{Store, StoreError};
+
+/// So many requests are at the store at once; others wait.
+pub(super) const MAX_AT_ONCE: usize = 8;
+
+/// So long a request waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection that nobody used for so long is closed.
+const IDLE: Duration = Duration::from_secs(5);
+
+pub(super) struct Stores {
+    ctx: Arc<AppContext>,
+    idle: Mutex<Vec<(Instant, Store)>>,
+    turns: Semaphore,
+}
+
+impl Stores {
+    pub(super) fn new(ctx: Arc<AppContext>) -> Stores {
+        Stores {
+            ctx,
+            idle: Mutex::new(Vec::new()),
+            turns: Semaphore::new(MAX_AT_ONCE),
+        }
+    }
+
+    /// Does this with an open store, on a thread that may block. Nothing is written but what
+    /// follows from entries, as the search index.
+    pub(super) async fn read<T: Send + 'static>(
+        self: &Arc<Stores>,
+        look: impl FnOnce(&AppContext, &mut Store) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.blocking(move |stores| {
+            let mut store = stores.opened()?;
+            let found = look(&stores.ctx, &mut store);
+            stores.give_back(store);
+            found
+        })
+        .await
+    }
+
+    /// The same with a store of its own that may be written.
+    pub(super) async fn write<T: Send + 'static>(
+        self: &Arc<Stores>,
+        act: impl FnOnce(&AppContext, &mut Store) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.blocking(move |stores| {
+            // Where it was moved away, none is made anew.
+            stores.give_back(stores.opened()?);
+            let mut store = stores.ctx.open_store()?;
+            act(&stores.ctx, &mut store)
+        })
+        .await
+    }
+
+    async fn blocking<T: Send + 'static>(
+        self: &Arc<Stores>,
+        work: impl FnOnce(&Stores) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let turn = tokio::time::timeout(PATIENCE, self.turns.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            return Err(
+                Problem::busy("too many requests wait for the session store")
+                    .hint("ask again in a moment"),
+            );
+        };
+        let stores = Arc::clone(self);
+        match tokio::task::spawn_blocking(move || work(&stores)).await {
+            Ok(done) => done,
+            Err(error) => {
+                tracing::error!(%error, "a request failed");
+                Err(Problem::new(
+                    axum::http::StatusCode::INTERNAL_SERVER_ERROR,
+                    "the request could not be finished",
+                ))
+            }
+        }
+    }
+
+    fn opened(&self) -> Result<Store, Problem> {
+        let idle = || {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.pop()
+        };
+        while let Some((_, store)) = idle() {
+            if store.still_there().is_ok() {
+                return Ok(store);
+            }
+        }
+        open(&self.ctx)
+    }
+
+    fn give_back(&self, store: Store) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push((Instant::now(), store));
+    }
+
+    /// Closes connections that nobody uses, for ever.
+    pub(super) async fn close_idle(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(IDLE).await;
+            let now = Instant::now();
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.retain(|(since, _)| now.duration_since(*since) < IDLE);
+        }
+    }
+}
+
+/// The store, to look at it. It is never made: one that was moved away is missing.
+pub(super) fn open(ctx: &AppContext) -> Result<Store, Problem> {
+    let data_dir = &ctx.paths.data_dir;
+    let missing = || {
+        Problem::busy(format!(
+            "there is no session store in {}",
+            data_dir.display()
+        ))
+        .hint("it was moved or removed while this serves: put it back, or start rewake serve anew")
+    };
+    match Store::open_current(data_dir) {
+        Ok(Some(store)) => Ok(store),
+        Ok(None) => Err(missing()),
+        Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(missing())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

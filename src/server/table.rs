@@ -1,0 +1,49 @@
+//! Which routes there are, and what each needs.
+
+use super::access::Scope;
+
+/// A route, as `assets/openapi.json` has it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    /// What the token has to be for. `None`: none is needed, and nothing of a session is in it.
+    pub scope: Option<Scope>,
+}
+
+const fn route(method: &'static str, path: &'static str, scope: Option<Scope>) -> Route {
+    Route {
+        method,
+        path,
+        scope,
+    }
+}
+
+const READ: Option<Scope> = Some(Scope::Read);
+const CONTROL: Option<Scope> = Some(Scope::Control);
+
+/// All of them.
+#[rustfmt::skip]
+pub const ROUTES: &[Route] = &[
+    route("GET", "/", None),
+    route("GET", "/app.js", None),
+    route("GET", "/style.css", None),
+    route("GET", "/openapi.json", None),
+    route("GET", "/health", None),
+    route("GET", "/agent/history", READ),
+    route("GET", "/questions", READ),
+    route("GET", "/events", READ),
+    route("GET", "/sessions/{id}", READ),
+    route("GET", "/sessions/{id}/entries", READ),
+    route("GET", "/sessions/{id}/checkpoints", READ),
+    route("GET", "/sessions/{id}/blobs/{hash}", READ),
+    route("GET", "/sessions/{id}/events", READ),
+    route("POST", "/sessions", CONTROL),
+    route("PATCH", "/sessions/{id}", CONTROL),
+    route("POST", "/sessions/{id}/fork", CONTROL),
+    route("POST", "/sessions/{id}/messages", CONTROL),
+    route("POST", "/sessions/{id}/verdicts", CONTROL),
+    route("POST", "/sessions/{id}/stop", CONTROL),
+    route("POST", "/sessions/{id}/pause", CONTROL),
+    route("POST", "/sessions/{id}/go", CONTROL),
+];

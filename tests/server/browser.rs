@@ -1,0 +1,329 @@
+//! The page in a real browser: Debian's Chromium, driven over WebDriver.
+//!
+//! Where there is no browser the test says so. `REWAKE_PAGE_PICTURES` names a folder for pictures.
+
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{LIMIT, Reply, Serve};
+use crate::support::{Live, skip_everywhere};
+use crate::{done_session, scripted, step};
+
+/// A phone that is narrow.
+const WIDTH: u32 = 360;
+
+struct Browser {
+    driver: std::process::Child,
+    at: Serve,
+    session: String,
+    // The browser's own files.
+    _home: tempfile::TempDir,
+}
+
+impl Browser {
+    /// `None`: there is none on this machine.
+    fn open(scheme: &str) -> Option<Browser> {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let home = tempfile::tempdir().unwrap();
+        let mut driver = Command::new("chromedriver")
+            .arg(format!("--port={port}"))
+            .env("HOME", home.path())
+            .env("TMPDIR", home.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let nothing = Live::spawn(Command::new("true"));
+        let at = Serve {
+            live: nothing,
+            port,
+            token: String::new(),
+        };
+        let end = Instant::now() + LIMIT;
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if Instant::now() > end {
+                let _ = driver.kill();
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let args = json!([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--hide-scrollbars",
+            "--force-device-scale-factor=1",
+            format!("--user-data-dir={}", home.path().join("data").display()),
+        ]);
+        let mobile = json!({"deviceMetrics": {"width": WIDTH, "height": 740, "pixelRatio": 1.0}});
+        let options = json!({"args": args, "mobileEmulation": mobile});
+        let wanted = json!({"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}});
+        let made = at.post("/session", &wanted);
+        let Some(session) = made.json()["value"]["sessionId"]
+            .as_str()
+            .map(str::to_string)
+        else {
+            let _ = driver.kill();
+            return None;
+        };
+        let browser = Browser {
+            driver,
+            at,
+            session,
+            _home: home,
+        };
+        let media = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        let set = json!({"cmd": "Emulation.setEmulatedMedia", "params": {"features": media}});
+        browser.post("/goog/cdp/execute", &set);
+        Some(browser)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let reply: Reply = self
+            .at
+            .post(&format!("/session/{}{path}", self.session), body);
+        assert_eq!(reply.status, 200, "{path} {body}: {}", reply.text());
+        reply.json()["value"].clone()
+    }
+
+    fn go(&self, url: &str) {
+        self.post("/url", &json!({ "url": url }));
+    }
+
+    fn script(&self, script: &str) -> Value {
+        self.post("/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Asked until the script gives true.
+    #[track_caller]
+    fn until(&self, script: &str) {
+        let end = Instant::now() + LIMIT;
+        while self.script(script) != true {
+            let page = self.script("return document.body.innerText");
+            assert!(
+                Instant::now() < end,
+                "{script}\nnever came; the page says:\n{page}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    #[track_caller]
+    fn until_text(&self, text: &str) {
+        self.until(&format!(
+            "return document.body.innerText.includes({})",
+            json!(text)
+        ));
+    }
+
+    /// Typed and pressed as a person does.
+    fn element(&self, css: &str) -> String {
+        let found = self.post("/element", &json!({"using": "css selector", "value": css}));
+        let id = found.as_object().and_then(|it| it.values().next()).cloned();
+        id.and_then(|id| id.as_str().map(str::to_string))
+            .expect("an element")
+    }
+
+    fn type_in(&self, css: &str, text: &str) {
+        let id = self.element(css);
+        self.post(&format!("/element/{id}/value"), &json!({ "text": text }));
+    }
+
+    #[track_caller]
+    fn press(&self, css: &str) {
+        self.until(&format!(
+            "const b = document.querySelector({}); return Boolean(b && !b.disabled)",
+            json!(css)
+        ));
+        let id = self.element(css);
+        self.post(&format!("/element/{id}/click"), &json!({}));
+    }
+
+    /// A picture for the documentation, where one is wanted.
+    fn picture(&self, name: &str) {
+        let Some(folder) = std::env::var_os("REWAKE_PAGE_PICTURES") else {
+            return;
+        };
+        let path = format!("/session/{}/screenshot", self.session);
+        let taken = self.at.get(&path).json();
+        let bytes = decoded(taken["value"].as_str().expect("a picture"));
+        std::fs::write(std::path::Path::new(&folder).join(name), bytes).unwrap();
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let end = format!("/session/{}", self.session);
+        drop(self.at.body("DELETE", &end, "application/json", b"{}"));
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+fn decoded(text: &str) -> Vec<u8> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let value = |c: u8| DIGITS.iter().position(|d| *d == c).unwrap_or(0);
+    let four = |four: &[u8]| {
+        let number = four.iter().fold(0, |n, c| n << 6 | value(*c));
+        let ends = four.iter().filter(|c| **c == b'=').count();
+        number.to_be_bytes()[5..8 - ends].to_vec()
+    };
+    text.as_bytes().chunks_exact(4).flat_map(four).collect()
+}
+
+/// As a person has it on a phone: follow, answer, send, search; with the server and the agent killed
+/// in between.
+#[test]
+fn a_person_steers_a_session_from_a_phone() {
+    let edit = (
+        "edit",
+        json!({"path": "total.py", "edits": [{"old": "sum(rows)", "new": "round(sum(rows), 2)"}]}),
+    );
+    let home = scripted(&[
+        step("The total is not rounded. I will mend it.", &[edit]),
+        step("`total()` is rounded now.", &[]),
+        step("You are welcome, walrus.", &[]),
+    ]);
+    std::fs::write(
+        home.path("total.py"),
+        "def total(rows):\n    return sum(rows)\n",
+    )
+    .unwrap();
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let agent = |args: &[&str]| {
+        Live::spawn(home.rewake(args.iter().chain(&[
+            "--ask",
+            "wait",
+            "--output-format",
+            "stream-json",
+        ])))
+    };
+    let mut live = agent(&["-p", "Round the total to cents"]);
+    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let mut server = Serve::start(&home, &[]);
+    let port = server.port;
+    browser.go(&format!("http://127.0.0.1:{port}/#token={}", server.token));
+    browser.until_text("Waits for you");
+    browser.until("return !location.href.includes('token')");
+    browser.picture("page-list.png");
+    browser.press("#sessions a");
+    browser.until_text("May it use edit?");
+    browser.until_text("round(sum(rows), 2)");
+    browser.until("return document.documentElement.scrollWidth <= window.innerWidth");
+    browser.picture("page-question-light.png");
+
+    // Words that are typed while the server dies, and the agent with it, are still there.
+    browser.type_in("#text", "thank you");
+    server.live.kill();
+    live.kill();
+    drop(live.wait(LIMIT));
+    browser.until("return document.getElementById('link').className === 'lost'");
+    browser.press("#send-it");
+    browser.until_text("your words are kept");
+    let listen = format!("127.0.0.1:{port}");
+    server = {
+        let live = Live::spawn(home.rewake(["serve", "--listen", &listen]));
+        live.wait_for(LIMIT, |line| line.contains("#token="));
+        Serve { live, ..server }
+    };
+    browser.until("return document.getElementById('link').textContent === 'connected'");
+    // Nobody works in it: the answer starts it again.
+    browser.press(".question .yes");
+    browser.until_text("is rounded now");
+    assert!(home.read("total.py").contains("round(sum(rows), 2)"));
+    browser.until("return document.querySelectorAll('.question').length === 0");
+    browser.until("return document.getElementById('text').value === 'thank you'");
+    // A reload keeps them, too, and each entry is there once.
+    browser.post("/refresh", &json!({}));
+    browser.until("return document.getElementById('text').value === 'thank you'");
+    browser.press("#send-it");
+    browser.until_text("You are welcome, walrus.");
+    browser.until("return document.getElementById('text').value === ''");
+    let once = "const all = [...document.querySelectorAll('#log .words')].map(e => e.textContent); \
+                return all.filter(t => t.includes('welcome')).length === 1 && all.filter(t => t === 'thank you').length === 1";
+    browser.until(once);
+    browser.picture("page-session-light.png");
+
+    browser.press("#back");
+    done_session(&home, "another task");
+    browser.until("return document.querySelectorAll('#sessions a').length === 2");
+    browser.type_in("#words", "walrus");
+    browser.until("return document.querySelectorAll('#sessions a').length === 1");
+    browser.until_text("welcome, walrus");
+    drop(server);
+}
+
+/// What a session says is text, whatever it is.
+#[test]
+fn a_hostile_session_is_shown_and_does_nothing() {
+    let hostile = "<script>window.hit=1</script><img src=x onerror=\"window.hit=1\">\u{1b}[31mred \u{202e}evil\u{202c} zero\u{200b}width \u{0}";
+    let command = "echo safe\u{202e} # \u{200d}hidden; rm -rf x";
+    let home = scripted(&[
+        step(
+            &hostile.replace('\0', "\u{7}"),
+            &[("bash", json!({"command": command, "access": "network"}))],
+        ),
+        step("end", &[]),
+    ]);
+    let Some(browser) = Browser::open("dark") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let prompt = "javascript:alert(1) <b>bold</b> \u{202e}drow";
+    let live = Live::spawn(home.rewake([
+        "-p",
+        prompt,
+        "--ask",
+        "wait",
+        "--output-format",
+        "stream-json",
+    ]));
+    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let server = Serve::start(&home, &[]);
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        server.port, server.token
+    ));
+    browser.press("#sessions a");
+    browser.until_text("May it use bash?");
+    for shown in [
+        "<script>window.hit=1</script>",
+        "\u{241b}[31mred",
+        "<U+202E>",
+        "<U+200B>",
+        "<b>bold</b>",
+        "\u{2407}",
+    ] {
+        browser.until_text(shown);
+    }
+    // In a command each character counts.
+    browser.until("return document.querySelector('.question pre').innerText.includes('<U+200D>')");
+    browser.until("return window.hit === undefined && document.querySelectorAll('#log script, #log img, #log b').length === 0");
+    browser.until(
+        "return getComputedStyle(document.documentElement).backgroundColor === 'rgb(20, 20, 23)'",
+    );
+    browser.until("return document.documentElement.scrollWidth <= window.innerWidth");
+    // Every control has a name that a screen reader says.
+    let named = "return [...document.querySelectorAll('main:not([hidden]) button, main:not([hidden]) input, main:not([hidden]) textarea')]\
+                 .every(e => e.labels && e.labels.length || e.textContent.trim() || e.getAttribute('aria-label'))";
+    browser.until(named);
+    browser.picture("page-question-dark.png");
+    browser.type_in(".question input", "no harm");
+    browser.press(".question .answers button:not(.yes)");
+    browser.until_text("denied: the user said no: no harm");
+    drop(live);
+    // Without a token nothing is shown.
+    browser.script("sessionStorage.clear()");
+    browser.go(&format!("http://127.0.0.1:{}/", server.port));
+    browser.post("/refresh", &json!({}));
+    browser.until_text("Which link?");
+}

@@ -1,0 +1,355 @@
+//! Every route, as a script uses it; and that the subcommands print the same objects.
+
+use rewake::store::Store;
+use serde_json::{Value, json};
+
+use crate::client::{LIMIT, Serve};
+use crate::support::Live;
+use crate::{done_session, scripted, step, writes};
+
+#[test]
+fn the_subcommands_print_what_the_routes_give() {
+    let plan =
+        json!({"steps": [{"text": "look", "state": "done"}, {"text": "mend", "state": "current"}]});
+    let home = scripted(&[step("I plan.", &[("plan", plan)]), step("all said", &[])]);
+    let id = done_session(&home, "find the walrus");
+    done_session(&home, "something else");
+    let server = Serve::start(&home, &["--scope", "read"]);
+    let printed = |args: &[&str]| home.run(args).expect(0).stdout.trim_end().to_string();
+    let folder = home.workspace();
+    let folder = folder.to_str().unwrap();
+    for (args, path) in [
+        (vec!["history", "--json"], "/agent/history".to_string()),
+        (
+            vec!["history", "walrus", "--json", "--limit", "5"],
+            "/agent/history?q=walrus&limit=5".to_string(),
+        ),
+        (
+            vec!["history", "--json", "--folder", folder],
+            format!("/agent/history?folder={folder}"),
+        ),
+        (vec!["show", &id, "--json"], format!("/sessions/{id}")),
+        (vec!["asks", "--json"], "/questions".to_string()),
+    ] {
+        let given = server.get(&path).expect(200);
+        assert_eq!(printed(&args), given.text(), "{path}");
+    }
+    let found = server.get("/agent/history?q=walrus").json();
+    assert_eq!(found["sessions"].as_array().unwrap().len(), 1, "{found:#}");
+    let session = &found["sessions"][0];
+    assert_eq!(session["id"], id.as_str());
+    assert_eq!(session["state"], "done");
+    assert_eq!(session["plan"]["steps"][1]["state"], "current");
+    assert!(
+        session["found"]["snippet"]
+            .as_str()
+            .unwrap()
+            .contains("walrus")
+    );
+    assert_eq!(session["checkpoints"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn the_history_is_read_page_by_page() {
+    let home = scripted(&[step("ok", &[])]);
+    let mut ids: Vec<String> = (0..5)
+        .map(|n| done_session(&home, &format!("task {n}")))
+        .collect();
+    ids.reverse();
+    let server = Serve::start(&home, &["--scope", "read"]);
+    let (mut seen, mut path) = (Vec::new(), "/agent/history?limit=2".to_string());
+    loop {
+        let page = server.get(&path).expect(200).json();
+        let sessions = page["sessions"].as_array().unwrap();
+        seen.extend(
+            sessions
+                .iter()
+                .map(|s| s["id"].as_str().unwrap().to_string()),
+        );
+        match page["next"].as_i64() {
+            Some(next) => path = format!("/agent/history?limit=2&before={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ids);
+    let none = server.get("/agent/history?folder=/nowhere").json();
+    assert_eq!(none, json!({"sessions": [], "next": null}));
+}
+
+#[test]
+fn a_session_is_read_whole() {
+    let home = scripted(&[
+        step("ok", &[("bash", json!({"command": "echo hello"}))]),
+        step("done", &[]),
+    ]);
+    let id = done_session(&home, "say hello");
+    let server = Serve::start(&home, &["--scope", "read"]);
+    let session = server.get(&format!("/sessions/{id}")).expect(200).json();
+    let length = session["entries"].as_u64().unwrap();
+    let (mut seen, mut next) = (Vec::new(), Some(0));
+    while let Some(from) = next {
+        let path = format!("/sessions/{id}/entries?from={from}&to={}", from + 2);
+        let part = server.get(&path).expect(200).json();
+        seen.extend(part["entries"].as_array().unwrap().clone());
+        next = part["next"].as_u64();
+    }
+    let seqs: Vec<u64> = seen.iter().map(|e| e["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (0..length).collect::<Vec<_>>());
+    let streamed = home.run(["export", &id, "--json"]).expect(0).stdout;
+    let exported: Value = serde_json::from_str(&streamed).unwrap();
+    assert_eq!(exported["records"].as_array().unwrap().len(), seen.len());
+    // By the beginning of its id, too.
+    let short = server
+        .get(&format!("/sessions/{}", &id[..13]))
+        .expect(200)
+        .json();
+    assert_eq!(short["id"], id.as_str());
+    let checkpoints = server
+        .get(&format!("/sessions/{id}/checkpoints"))
+        .expect(200)
+        .json();
+    assert!(checkpoints["checkpoints"].as_array().unwrap().len() >= 3);
+    let empty = server
+        .get(&format!("/sessions/{id}/entries?from=9999"))
+        .expect(200);
+    assert_eq!(empty.json()["entries"], json!([]));
+}
+
+#[test]
+fn a_blob_is_given_as_bytes_that_no_browser_shows() {
+    let home = scripted(&[step("ok", &[])]);
+    let id = done_session(&home, "x");
+    let server = Serve::start(&home, &[]);
+    let image = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/dot.png"));
+    let image = image.expect("an image");
+    let data = base64(&image);
+    server
+        .post(
+            &format!("/sessions/{id}/messages"),
+            &json!({"text": "see", "images": [{"data": data}]}),
+        )
+        .expect(202);
+    let hash = blake3_of(&home.rewake_home(), &id);
+    let blob = server
+        .get(&format!("/sessions/{id}/blobs/{hash}"))
+        .expect(200);
+    assert_eq!(blob.body, image);
+    assert!(
+        blob.has_header("content-type: application/octet-stream"),
+        "{}",
+        blob.head
+    );
+    assert!(blob.has_header("content-disposition: attachment"));
+    for wrong in ["x", &"0".repeat(64), "..%2f..%2fserve.token"] {
+        server
+            .get(&format!("/sessions/{id}/blobs/{wrong}"))
+            .refused(404, "blob");
+    }
+}
+
+fn blake3_of(home: &std::path::Path, id: &str) -> String {
+    let store = Store::open(home).unwrap();
+    let queued = store.queued(id).unwrap();
+    queued[0].message.images[0].blob.hash.clone()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let number =
+            three.iter().fold(0_u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - three.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(number >> (18 - 6 * place) & 63) as usize];
+            text.push(if place <= three.len() {
+                char::from(digit)
+            } else {
+                '='
+            });
+        }
+    }
+    text
+}
+
+/// A session from its start to its end, by a script that knows no more than the routes.
+#[test]
+fn a_session_is_started_and_answered() {
+    let home = writes();
+    let server = Serve::start(&home, &[]);
+    let folder = home.workspace();
+    let begin = json!({"prompt": "write it", "folder": folder});
+    let made = server.post("/sessions", &begin).expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    // Its prompt is on the disk as soon as that is answered.
+    let store = Store::open(&home.rewake_home()).unwrap();
+    assert!(store.find(id).unwrap().entries > 0);
+    drop(store);
+
+    let asked = server.until("/questions", |asked| asked[0]["tool"] == "write");
+    assert_eq!(asked[0]["session"], id);
+    assert_eq!(asked[0]["arguments"]["content"], "written\n");
+    assert_eq!(home.read("f"), "");
+    let listed = server.get("/agent/history").json();
+    assert_eq!(listed["sessions"][0]["asks"], true);
+    let verdict = json!({"verdict": "allow", "call": asked[0]["call"]});
+    let path = format!("/sessions/{id}/verdicts");
+    let accepted = server.post(&path, &verdict).expect(202).json();
+    assert_eq!(accepted["became"], "heard");
+    assert!(accepted["ids"][0].as_i64().is_some());
+    server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
+    assert_eq!(home.read("f"), "written\n");
+    let entries = server.get(&format!("/sessions/{id}/entries")).json();
+    let decided = entries["entries"].as_array().unwrap().iter();
+    let decided: Vec<&Value> = decided.filter(|e| e["type"] == "entry.decided").collect();
+    assert_eq!(decided.len(), 1);
+    assert_eq!(decided[0]["origin"], "http");
+    // One that comes too late is not kept.
+    server
+        .post(&path, &verdict)
+        .refused(409, "does not ask about call");
+    server
+        .post(&path, &json!({"verdict": "deny"}))
+        .refused(409, "asks nothing");
+}
+
+#[test]
+fn words_wait_or_start_the_session() {
+    let home = scripted(&[step("one", &[]), step("two", &[]), step("three", &[])]);
+    let id = done_session(&home, "first");
+    let server = Serve::start(&home, &[]);
+    let path = format!("/sessions/{id}/messages");
+    let kept = server
+        .post(&path, &json!({"text": "later"}))
+        .expect(202)
+        .json();
+    assert_eq!(
+        (&kept["became"], &kept["started"]),
+        (&json!("kept"), &json!(false))
+    );
+    let session = server.get(&format!("/sessions/{id}")).json();
+    assert_eq!(session["queued"][0]["text"], "later");
+    assert_eq!(session["queued"][0]["origin"], "http");
+    let started = server
+        .post(&path, &json!({"text": "now", "start": true}))
+        .expect(202)
+        .json();
+    assert_eq!(started["started"], true);
+    let is_done = |s: &Value| s["queued"] == json!([]) && s["state"] == "done";
+    server.until(&format!("/sessions/{id}"), is_done);
+    let entries = server.get(&format!("/sessions/{id}/entries")).json();
+    let said = entries["entries"].as_array().unwrap().iter();
+    let said: Vec<&str> = said
+        .filter_map(|e| e["text"].as_str().filter(|_| e["type"] == "entry.said"))
+        .collect();
+    assert_eq!(said, ["first", "later", "now"]);
+}
+
+#[test]
+fn orders_and_settings_become_entries() {
+    let home = writes();
+    let live = Live::spawn(home.rewake([
+        "-p",
+        "do it",
+        "--ask",
+        "wait",
+        "--output-format",
+        "stream-json",
+    ]));
+    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let server = Serve::start(&home, &[]);
+    let listed = server.get("/agent/history").json();
+    let id = listed["sessions"][0]["id"].as_str().unwrap();
+    let path = |more: &str| format!("/sessions/{id}{more}");
+    server.post(&path("/pause"), &json!({})).expect(202);
+    server.until(&path(""), |s| s["paused"] == true);
+    let chosen = json!({"title": "The title", "effort": "high", "temperature": 0.5, "turns": 20, "usd": 3.5});
+    let accepted = server.send("PATCH", &path(""), &chosen).expect(202).json();
+    assert_eq!(accepted["ids"].as_array().unwrap().len(), 3);
+    let session = server.until(&path(""), |s| s["signals"] == 0);
+    assert_eq!(session["title"], "The title");
+    assert_eq!(session["effort"], "high");
+    assert_eq!(session["temperature"], 0.5);
+    assert_eq!(session["limits"]["usd"], 3.5);
+    server
+        .send("PATCH", &path(""), &json!({"no_limits": true}))
+        .expect(202);
+    server.until(&path(""), |s| s["limits"] == json!({}));
+    // Nothing is sent when a part of it makes no sense.
+    let half = json!({"effort": "low", "usd": -1.0});
+    server
+        .send("PATCH", &path(""), &half)
+        .refused(400, "makes no sense");
+    assert_eq!(server.get(&path("")).json()["effort"], "high");
+    server.post(&path("/go"), &json!({})).expect(202);
+    server.until(&path(""), |s| s["paused"] == false);
+    let body = server.body("POST", &path("/stop"), "application/json", b"");
+    assert_eq!(body.expect(202).json()["became"], "heard");
+    server.until(&path(""), |s| s["state"] == "stopped" && s["live"] == false);
+    let nothing = server.post(&path("/stop"), &json!({})).expect(202).json();
+    assert_eq!(nothing["became"], "nothing_to_do");
+
+    let fork = server
+        .post(&path("/fork"), &json!({"at": 3}))
+        .expect(201)
+        .json();
+    let copy = fork["session"].as_str().unwrap();
+    let copy = server.get(&format!("/sessions/{copy}")).expect(200).json();
+    assert_eq!(copy["forked_from"], json!({"session": id, "seq": 3}));
+    server
+        .post(&path("/fork"), &json!({"at": 9999}))
+        .refused(404, "the last is");
+}
+
+#[test]
+fn what_is_the_same_for_all_needs_no_token() {
+    let home = scripted(&[]);
+    let mut server = Serve::start(&home, &[]);
+    server.token.clear();
+    assert_eq!(server.get("/health").expect(200).json()["status"], "ok");
+    for (path, kind) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/app.js", "text/javascript; charset=utf-8"),
+        ("/style.css", "text/css; charset=utf-8"),
+        ("/openapi.json", "application/json"),
+    ] {
+        let reply = server.get(path).expect(200);
+        assert!(
+            reply.has_header(&format!("content-type: {kind}")),
+            "{}",
+            reply.head
+        );
+        for line in [
+            "x-content-type-options: nosniff",
+            "x-frame-options: DENY",
+            "referrer-policy: no-referrer",
+            "cache-control: no-store",
+        ] {
+            assert!(
+                reply.has_header(line),
+                "{path} lacks {line}: {}",
+                reply.head
+            );
+        }
+        assert!(reply.head.contains("default-src 'self'"), "{}", reply.head);
+        assert!(!reply.head.to_lowercase().contains("access-control"));
+        assert!(!reply.head.to_lowercase().contains("set-cookie"));
+    }
+    let script = server.get("/app.js").text();
+    for word in [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "localStorage",
+        "http://",
+        "https://",
+    ] {
+        assert!(!script.contains(word), "the page has {word}");
+    }
+    let page: usize = ["/", "/app.js", "/style.css"]
+        .map(|path| server.get(path).body.len())
+        .iter()
+        .sum();
+    assert!(page < 60_000, "the page has {page} bytes");
+}
