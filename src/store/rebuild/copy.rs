@@ -32,7 +32,6 @@ pub(super) fn files(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
         let is_whole = each_row(&source.conn, table, key, None, &mut |row| {
             let values: rusqlite::Result<Vec<Value>> =
                 columns.iter().map(|name| row.get(name.as_str())).collect();
-            // One that names what is not here is of no use.
             if let Ok(values) = values {
                 let _ = tx
                     .prepare_cached(&sql)
@@ -40,12 +39,23 @@ pub(super) fn files(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
             }
             Ok(())
         })?;
+        remove_dangling(tx, table)?;
         // Older schemas do not have it. Where that cannot be read, it may have been there.
         let is_there = tables(&source.conn).is_none_or(|all| all.contains(&table.to_string()));
         if !is_whole && is_there {
             source.torn.push(table);
         }
     }
+    Ok(())
+}
+
+/// A row that names what is not here is of no use, nor is one that names such a row.
+fn remove_dangling(tx: &Transaction<'_>, table: &str) -> Result<(), StoreError> {
+    let sql = format!(
+        "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM pragma_foreign_key_check(?1))"
+    );
+    let mut remove = tx.prepare(&sql).doing(WHAT)?;
+    while remove.execute([table]).doing(WHAT)? > 0 {}
     Ok(())
 }
 
