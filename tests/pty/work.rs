@@ -64,7 +64,7 @@ fn edits_have_the_line_numbers_of_their_file_also_after_a_kill() {
         "16 + more",
         "17   line 16",
     ];
-    let mut terminal = Terminal::start(&home, &["mend it"]);
+    let terminal = Terminal::start(&home, &["mend it"]);
     terminal.sees("All is edited.");
     wanted.iter().for_each(|line| terminal.sees(line));
     terminal.kill();
