@@ -587,7 +587,8 @@ fn a_file_that_would_be_written_over_is_asked_about_with_what_changes() {
 
 #[test]
 fn a_plan_does_not_part_a_change_from_its_line() {
-    let mut stage = Stage::opened(80, 24);
+    let mut stage = Stage::new(80, 24);
+    stage.open();
     stage.says("mend it");
     let plan = Plan {
         steps: vec![PlanStep {
