@@ -22,7 +22,11 @@ struct Kept {
 
 impl Kept {
     fn new(files: &[(&str, &str)]) -> Kept {
-        let (root, data) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        Kept::keeping_in(TempDir::new().unwrap(), files)
+    }
+
+    fn keeping_in(data: TempDir, files: &[(&str, &str)]) -> Kept {
+        let root = TempDir::new().unwrap();
         let real = root.path().canonicalize().unwrap();
         for (name, content) in files {
             fs::create_dir_all(real.join(name).parent().unwrap()).unwrap();
@@ -71,6 +75,11 @@ impl Kept {
 
     /// Takes a snapshot and records it. What differs from the one before, by path.
     fn take(&mut self, scope: Scope) -> Vec<String> {
+        self.tried(scope).unwrap()
+    }
+
+    /// The same where it may fail: why.
+    fn tried(&mut self, scope: Scope) -> Result<Vec<String>, String> {
         let before = self.tree();
         let wish = Wish {
             last: self.last.clone(),
@@ -80,12 +89,12 @@ impl Kept {
             at_most: Duration::MAX,
             is_whole: false,
         };
-        match self.keeper.take(&wish).unwrap() {
+        match self.keeper.take(&wish)? {
             Snapshot::New(tree) => {
-                self.last = Some(tree.name());
+                let name = tree.name();
                 let entry = Entry::Saved {
                     reason: SaveReason::Files,
-                    tree: self.last.clone(),
+                    tree: Some(name.clone()),
                     why: None,
                 };
                 let batch = Batch {
@@ -94,14 +103,16 @@ impl Kept {
                     tree: Some(*tree),
                     ..Batch::default()
                 };
-                self.store.append(&mut self.head, &batch).unwrap();
+                let recorded = self.store.append(&mut self.head, &batch);
+                recorded.map_err(|e| format!("not recorded: {e}"))?;
+                self.last = Some(name);
             }
             Snapshot::Same(name) => assert_eq!(Some(name), self.last),
             other => panic!("{other:?}"),
         }
         let changed = diff(&before, &self.tree());
         let paths = changed.0.keys().map(|path| String::from_utf8_lossy(path));
-        paths.map(|path| path.into_owned()).collect()
+        Ok(paths.map(|path| path.into_owned()).collect())
     }
 
     fn take_written(&mut self, name: &str) -> Vec<String> {
@@ -264,4 +275,101 @@ fn a_tree_that_was_not_recorded_leaves_its_changes_to_the_next() {
     kept.last = first;
     assert_eq!(kept.take(Scope::All), ["a", "b"]);
     assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+}
+
+/// A file system of its own, as root can mount one.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(folder: &Path, kilobytes: u64) -> Option<Small> {
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={kilobytes}k"), "none"]);
+        let done = mount.arg(folder).output();
+        let is_mounted = done.is_ok_and(|done| done.status.success());
+        is_mounted.then(|| Small(folder.to_path_buf()))
+    }
+
+    /// Others take all but so many bytes.
+    fn leave(&self, bytes: u64) {
+        let found = rustix::fs::statvfs(&self.0).unwrap();
+        let free = found.f_bavail * found.f_frsize;
+        let taken = usize::try_from(free.saturating_sub(bytes)).unwrap();
+        fs::write(self.0.join("taken"), vec![b'x'; taken]).unwrap();
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let mut unmount = std::process::Command::new("umount");
+        let _ = unmount.arg("-l").arg(&self.0).output();
+    }
+}
+
+fn noise(seed: u64, len: usize) -> String {
+    let seed = seed.to_le_bytes();
+    let mut reader = blake3::Hasher::new().update(&seed).finalize_xof();
+    let mut bytes = vec![0; len];
+    reader.fill(&mut bytes);
+    bytes
+        .iter()
+        .map(|byte| char::from(b' ' + byte % 94))
+        .collect()
+}
+
+/// Wherever the disk becomes full (in the pack, in the rows, in the record), it is said, and with
+/// room again all of it is kept as it is.
+#[test]
+fn a_full_disk_at_any_stage_of_a_snapshot_is_said_and_loses_nothing() {
+    const KB: u64 = 1024;
+    let mut met = std::collections::BTreeSet::new();
+    // What goes into rows before the record, with the record, and into packs.
+    for (count, size) in [(300, 3_000), (15, 12_000), (8, 120_000)] {
+        let files: Vec<(String, String)> = (0_u64..)
+            .take(count)
+            .map(|n| (format!("f{n}"), noise(n, size)))
+            .collect();
+        let needed = files.iter().map(|(_, text)| text.len() as u64).sum::<u64>();
+        let mut left = 210 * KB;
+        while left < needed + 600 * KB {
+            let data = TempDir::new().unwrap();
+            let Some(small) = Small::mount(data.path(), 4_096) else {
+                eprintln!("not tested: no file system can be mounted here");
+                return;
+            };
+            let mut kept = Kept::keeping_in(data, &[("first", "1")]);
+            kept.take(Scope::All);
+            for (name, text) in &files {
+                kept.write(name, text);
+            }
+            small.leave(left);
+            let tried = kept.tried(Scope::All);
+            if let Err(why) = &tried {
+                let is_full = why.contains("full") || why.contains("No space");
+                assert!(is_full, "{why}");
+                met.insert(match why {
+                    why if why.contains("write below") => "pack",
+                    why if why.contains("not recorded") => "record",
+                    _ => "rows",
+                });
+                // What was known before is known.
+                assert_eq!(kept.tree().0.len(), 1);
+            }
+            fs::remove_file(small.0.join("taken")).unwrap();
+            let found = match tried {
+                Ok(found) => found,
+                Err(_) => kept.take(Scope::All),
+            };
+            assert_eq!(found.len(), files.len(), "{left}");
+            let tree = kept.tree();
+            for (name, text) in &files {
+                let hash = *tree.0[name.as_bytes()].content().unwrap();
+                let content = kept.store.content(&hash).unwrap();
+                let is_kept = content.as_deref() == Some(text.as_bytes());
+                assert!(is_kept, "{name} with {left} bytes left");
+            }
+            left += 120 * KB;
+        }
+    }
+    assert!(met.contains("pack") && met.contains("rows"), "{met:?}");
+    assert!(met.contains("record"), "{met:?}");
 }
