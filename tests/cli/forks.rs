@@ -383,9 +383,17 @@ fn a_worktree_gets_the_files_and_nothing_of_the_repository_runs() {
         )
     );
     // In a new folder that is named, and not twice in one.
+    // What others may not read does not lie open in the copy.
+    fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).unwrap();
     let named = fork(&home, &[&id, "--worktree", "../named"], 0);
+    let mode = fs::metadata(aside(&home, "named")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o700);
     assert!(aside(&home, "named/sub/x").exists(), "{}", named.stderr);
     refused(&home, &[&id, "--worktree", "../named"], "it is not empty");
+    // One whose folder is away stays a worktree.
+    fs::rename(aside(&home, "named"), aside(&home, "moved")).unwrap();
+    refused(&home, &[&id, "--worktree", "../named"], "is one already");
+    fs::rename(aside(&home, "moved"), aside(&home, "named")).unwrap();
     assert_eq!(git(&root, &["worktree", "list"]).lines().count(), 3);
     // The one that is to be made fails: nothing of it stays.
     git(&root, &["update-ref", "-d", "HEAD"]);

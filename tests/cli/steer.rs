@@ -299,14 +299,19 @@ fn two_senders_at_once() {
 fn a_command_of_the_agent_cannot_answer_for_its_person() {
     let program = env!("CARGO_BIN_EXE_rewake");
     let command = format!(
-        "{program} go @here; echo code $?; env -u REWAKE_RUN {program} go @here; echo code $?"
+        "{program} go @here; echo code $?; env -u REWAKE_RUN {program} go @here; echo code $?; \
+         {program} -p -c --permission-mode bypassPermissions </dev/null; echo code $?"
     );
     let scene = Scene::with_command(&command);
     scene.start().wait(LIMIT).expect(0);
     let result = scene.last_result();
     let why = "sessions are not steered from inside a command";
     assert_eq!(result.matches(why).count(), 2, "{result}");
-    assert_eq!(result.matches("code 2").count(), 2, "{result}");
+    assert!(
+        result.contains("a session is not resumed from inside a command"),
+        "{result}"
+    );
+    assert_eq!(result.matches("code 2").count(), 3, "{result}");
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use std::fs;
 
-use rewake::core::entry::{By, CallId, Choice, Entry, RunLimits, StopReason, Usage, Verdict};
+use rewake::core::entry::{By, CallId, Choice, Entry, RunLimits, StopReason, Usage, Verdict, Via};
 use rewake::core::signal::Signal;
-use rewake::store::{Batch, Head, MAX_SIGNALS, Sent, SignalId, Store, StoreError, is_purged};
+use rewake::store::{
+    Batch, Head, MAX_SIGNALS, Message, Sent, SignalId, Store, StoreError, is_purged,
+};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -288,6 +290,36 @@ fn the_journal_knows_what_another_process_took_away() {
     let store = scene.open();
     assert_eq!(titles(&store, &id), Vec::<String>::new());
     assert_eq!(store.drafts(&id).unwrap().input.as_deref(), Some("unsent"));
+}
+
+/// What one read before the other wrote must not be written behind it.
+#[test]
+fn two_senders_at_once_are_both_in_the_journal() {
+    const EACH: usize = 60;
+    let scene = Scene::new();
+    let mut works = scene.open();
+    let id = session(&mut works, HERE).session().to_string();
+    drop(works);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut store = scene.open();
+                for n in 0..EACH {
+                    let message = Message {
+                        // Now and then the file is made anew.
+                        text: "x".repeat(1_000 + n),
+                        images: vec![],
+                        via: Via::Signal,
+                        command: None,
+                        origin: None,
+                    };
+                    store.queue_from_outside(&id, &message, &[], 9).unwrap();
+                }
+            });
+        }
+    });
+    scene.replace_database(None);
+    assert_eq!(scene.open().queued(&id).unwrap().len(), 2 * EACH);
 }
 
 #[test]
