@@ -15,8 +15,7 @@ pub fn is_below_keeper(run: Option<&str>) -> bool {
 /// A keeper is among the ancestors, or leads the session of processes that this one is in.
 #[cfg(target_os = "linux")]
 fn has_keeper_above() -> bool {
-    let leader = rustix::process::getsid(None).ok();
-    if leader.is_some_and(|pid| is_keeper(pid.as_raw_nonzero().get().unsigned_abs())) {
+    if super::process::session_leader().is_some_and(is_keeper) {
         return true;
     }
     let mut pid = std::process::id();

@@ -115,6 +115,14 @@ pub(super) fn parent(pid: u32) -> Option<u32> {
     Stat::of(pid).map(|stat| stat.parent)
 }
 
+/// Who leads the session of processes that this one is in. In a container that is often a process
+/// outside of it, which has no number here; getsid(2) gives 0 then.
+#[cfg(target_os = "linux")]
+pub(super) fn session_leader() -> Option<u32> {
+    let own = Stat::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)?;
+    (own.session != 0).then_some(own.session)
+}
+
 /// The groups that are alive of what a dead keeper started.
 #[cfg(target_os = "linux")]
 pub(super) fn left_behind(begun: &Begun) -> Vec<u32> {

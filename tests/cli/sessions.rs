@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{Home, Live, Run};
+use crate::support::{Home, Live, Run, run, skip};
 use crate::{
-    LIMIT, SCRIPTED, bash, history, play, quiet, refused, results, scripted, step, streamed,
+    LIMIT, SCRIPTED, bash, history, play, quiet, refused, results, scripted, shell, step, streamed,
 };
 
 fn stream(home: &Home, args: &[&str]) -> Live {
@@ -107,6 +107,23 @@ fn nothing_owed_is_said_and_done() {
     );
     let json = home.run(["-p", "-c", "--output-format", "json"]).expect(0);
     assert_eq!(json.events()[0]["exit_code"], 0);
+}
+
+/// There the leader of the session of processes has no number.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_is_taken_up_in_a_container() {
+    const IN_CONTAINER: &str = "unshare --map-root-user --pid --fork --mount-proc";
+    let home = scripted(&[step("fine", &[]), step("fine", &[])]);
+    home.run(["-p", "say it"]).expect(0);
+    let can = shell(&home, &format!("{IN_CONTAINER} true")).output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        return skip("unshare, and the right to make a namespace of processes");
+    }
+    let line = format!("{IN_CONTAINER} \"$0\" -p -c 'say it again'");
+    let run = run(shell(&home, &line), LIMIT).expect(0);
+    quiet(&run);
+    assert_eq!(run.stdout, "fine\n");
 }
 
 #[test]
