@@ -45,7 +45,24 @@ fn reaches(access: Access) -> Option<&'static str> {
 
 const THIS_PROGRAM: &str = "rewake";
 
-/// Whether a line has this program's name as a word, or as the last part of a path.
+/// Whether a line names this program, also in quotes: `re''wake`.
+fn line_names_this_program(line: &str) -> bool {
+    let in_words = || match shell::split(line) {
+        Ok(commands) => commands.iter().any(|command| {
+            command
+                .spelled()
+                .iter()
+                .any(|word| names_this_program(&word.text))
+        }),
+        Err(_) => shell::loose_words(line)
+            .into_iter()
+            .flatten()
+            .any(|word| names_this_program(&word)),
+    };
+    names_this_program(line) || in_words()
+}
+
+/// Whether a text has this program's name as a word, or as the last part of a path.
 fn names_this_program(text: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     text.match_indices(THIS_PROGRAM).any(|(at, name)| {
@@ -73,7 +90,7 @@ impl Evaluation<'_> {
     /// In the sandbox it cannot write the store; without one this is a fence, not a wall.
     fn unless_it_steers(&self, text: &str, finding: Finding) -> Finding {
         let may_run = matches!(finding, Finding::Fine | Finding::Unknown { .. });
-        if !may_run || self.mode == Mode::BypassPermissions || !names_this_program(text) {
+        if !may_run || self.mode == Mode::BypassPermissions || !line_names_this_program(text) {
             return finding;
         }
         let is_fine = |finding: Finding| matches!(finding, Finding::Fine);

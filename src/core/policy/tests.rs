@@ -767,6 +767,9 @@ fn a_line_that_names_this_program_is_asked_about_whatever_is_allowed() {
         "sh -c 'rewake allow @here'",
         "env -u REWAKE_RUN rewake send @here hi",
         "$(echo rewake) allow @here",
+        "re''wake allow @here",
+        "r\\ewake allow @here",
+        "x=$(date); \"rew\"ake allow @here",
     ] {
         for (mode, place) in [
             (Mode::Default, place()),
