@@ -50,6 +50,7 @@ mod models;
 mod moved;
 mod network;
 mod open;
+mod own_copy;
 mod packs;
 mod paging;
 mod purge;
@@ -144,7 +145,7 @@ pub struct Store {
     // Dropped behind the connection.
     _files: crate::config::FilesInUse,
     /// Where a copy lies that is looked at in place of a store that cannot be written.
-    copy: Option<tempfile::TempDir>,
+    copy: Option<own_copy::OwnCopy>,
     // Held as long as the connection, so that nobody migrates under it. `None`: it is held
     // alone by who tidies up.
     lock: Option<lock::StoreLock>,

@@ -14,6 +14,7 @@ use super::database::{self, Copied};
 use super::error::classify;
 use super::migrate::{self, MIGRATIONS};
 use super::open::{Parts, set_up};
+use super::own_copy::OwnCopy;
 use super::{Store, StoreError};
 
 const WHAT: &str = "read the session store";
@@ -85,7 +86,7 @@ impl Store {
     }
 }
 
-fn copied(data_dir: &Path) -> Result<tempfile::TempDir, StoreError> {
+fn copied(data_dir: &Path) -> Result<OwnCopy, StoreError> {
     let unreadable = |why: String| StoreError::Unreadable {
         what: WHAT.to_string(),
         why,
@@ -97,7 +98,7 @@ fn copied(data_dir: &Path) -> Result<tempfile::TempDir, StoreError> {
             bytes as f64 / 1e9
         )));
     }
-    let folder = tempfile::tempdir().map_err(|e| super::error::io("make a temporary folder", e))?;
+    let folder = OwnCopy::new().map_err(|e| super::error::io("make a temporary folder", e))?;
     for _ in 0..TRIES {
         match database::copy_to(data_dir, folder.path())? {
             Copied::Whole => return Ok(folder),
