@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use rewake::core::entry::{Record, Via};
+use rewake::core::entry::Record;
 use rewake::core::signal::Signal;
 use rewake::lines::tip::Tip;
-use rewake::store::{Message, Order, Scope, SessionFilter, Sought, Store, StoreError};
+use rewake::store::{Order, Scope, SessionFilter, Sought, Store, StoreError};
 use rusqlite::{Connection, params};
 
 use crate::story::*;
@@ -408,16 +408,6 @@ fn full() -> (tempfile::TempDir, Vec<u8>, Vec<Log>) {
     drop(store);
     let bytes = checkpointed(dir.path());
     (dir, bytes, logs.into())
-}
-
-fn message(text: &str) -> Message {
-    Message {
-        text: text.into(),
-        images: vec![],
-        via: Via::Queue,
-        command: None,
-        origin: None,
-    }
 }
 
 /// What a session needs of the store: all of it works, or the error is given.

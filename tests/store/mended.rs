@@ -3,22 +3,12 @@
 use std::fs;
 
 use rewake::core::entry::{Entry, Via};
-use rewake::store::{Batch, Gap, Message, Repair, Store};
+use rewake::store::{Batch, Gap, Repair, Store};
 
 use crate::scene::Scene;
 use crate::story::*;
 
 const PAGE: usize = 4096;
-
-fn message(text: &str) -> Message {
-    Message {
-        text: text.into(),
-        images: vec![],
-        via: Via::Queue,
-        command: None,
-        origin: None,
-    }
-}
 
 fn queued(store: &Store, session: &str) -> Vec<String> {
     let queued = store.queued(session).unwrap();

@@ -1,6 +1,7 @@
 //! Signals of other processes: rows that wait until they are obeyed, kept as queued messages are.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use rewake::core::entry::{By, CallId, Choice, Entry, RunLimits, StopReason, Usage, Verdict, Via};
 use rewake::core::signal::Signal;
@@ -294,32 +295,54 @@ fn the_journal_knows_what_another_process_took_away() {
 
 /// What one read before the other wrote must not be written behind it.
 #[test]
-fn two_senders_at_once_are_both_in_the_journal() {
-    const EACH: usize = 60;
+fn a_sender_waits_for_who_writes_what_waits() {
+    const TEXT: &str = "sent while the other reads";
     let scene = Scene::new();
     let mut works = scene.open();
     let id = session(&mut works, HERE).session().to_string();
-    drop(works);
+    works.set_input(&id, "unsent").unwrap();
+    let folder = scene.data().join("journal").join(&id);
+    let in_journal = || fs::read_to_string(folder.join("state.jsonl")).unwrap();
+    let lock = fs::File::options()
+        .write(true)
+        .open(folder.join("state.lock"))
+        .unwrap();
+    lock.lock().unwrap();
     std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let mut store = scene.open();
-                for n in 0..EACH {
-                    let message = Message {
-                        // Now and then the file is made anew.
-                        text: "x".repeat(1_000 + n),
-                        images: vec![],
-                        via: Via::Signal,
-                        command: None,
-                        origin: None,
-                    };
-                    store.queue_from_outside(&id, &message, &[], 9).unwrap();
-                }
-            });
+        let sender = scope.spawn(|| {
+            let message = Message {
+                via: Via::Signal,
+                ..message(TEXT)
+            };
+            let sent = scene.open().queue_from_outside(&id, &message, &[], 9);
+            sent.unwrap();
+        });
+        let end = Instant::now() + Duration::from_secs(30);
+        while works.queued(&id).unwrap().is_empty() {
+            assert!(Instant::now() < end, "nothing is sent");
+            std::thread::sleep(Duration::from_millis(2));
         }
+        // It has its row, and would have written it by now.
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!in_journal().contains(TEXT));
+        assert!(!sender.is_finished());
+        lock.unlock().unwrap();
     });
-    scene.replace_database(None);
-    assert_eq!(scene.open().queued(&id).unwrap().len(), 2 * EACH);
+    assert!(in_journal().contains(TEXT));
+}
+
+#[test]
+fn what_waits_is_bounded_in_bytes() {
+    let (_dir, mut store) = scratch();
+    let id = session(&mut store, HERE).session().to_string();
+    let mut send = |text: &str| store.queue_from_outside(&id, &message(text), &[], 9);
+    send(&"x".repeat(64 << 20)).unwrap();
+    let refused = send("one more").unwrap_err();
+    assert!(
+        matches!(refused, StoreError::TooMany { limit: 64, .. }),
+        "{refused}"
+    );
+    assert_eq!(store.queued(&id).unwrap().len(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rewake::core::entry::Choice;
 use rewake::core::entry::*;
 use rewake::store::{
-    Batch, Head, NewFork, NewSession, Scope, Sought, Store, StoreError, blob_ref, new_id,
+    Batch, Head, Message, NewFork, NewSession, Scope, Sought, Store, StoreError, blob_ref, new_id,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -26,6 +26,17 @@ pub fn database(dir: &Path) -> PathBuf {
 /// The database without the store around it, to look at it and to damage it.
 pub fn raw(dir: &Path) -> Connection {
     Connection::open(database(dir)).unwrap()
+}
+
+/// Words that wait in the inbox.
+pub fn message(text: &str) -> Message {
+    Message {
+        text: text.into(),
+        images: vec![],
+        via: Via::Queue,
+        command: None,
+        origin: None,
+    }
 }
 
 pub fn opened() -> Entry {
