@@ -129,7 +129,7 @@ impl<W: World> Engine<W> {
             signal,
         } = sent;
         let late = match &signal {
-            Ok(signal) => late(&self.state, signal),
+            Ok(signal) => late(&self.state, signal).or_else(|| self.not_asked(signal)),
             Err(why) => Some(format!("it cannot be read: {why}")),
         };
         let (signal, wished) = match (signal, late, self.signals_look.compaction) {
@@ -162,6 +162,21 @@ impl<W: World> Engine<W> {
             true => Heard::DropsStep,
             false => Heard::Something,
         })
+    }
+
+    /// Why the model that a signal names is not taken: who sent it may have a key that this process
+    /// lacks, and no request could be made any more.
+    fn not_asked(&mut self, signal: &Signal) -> Option<String> {
+        let Signal::Choose {
+            model: Some(model), ..
+        } = signal
+        else {
+            return None;
+        };
+        let why = self.world.can_ask(model).err()?;
+        let line = format!("the model {model} was sent, and is not used: {why}");
+        (self.on_event)(&self.state, Event::Notice(&line));
+        Some(line)
     }
 
     fn command_of(&self, signal: Signal) -> Command {

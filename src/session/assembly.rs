@@ -8,13 +8,14 @@ use std::time::Duration;
 use super::context::{self, Gauging, Known};
 use super::layers::Renderer;
 use super::{
-    AppContext, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox, tmp,
+    AppContext, Log, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox, tmp,
     unseen_by_commands,
 };
 use crate::config::{Config, Origin};
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
 use crate::core::settings::{Policy, Pricing};
+use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::engine::{BEGINS_WITHIN, Settings};
 use crate::model::{Figures, Models};
@@ -69,11 +70,12 @@ impl AppContext {
             sandbox,
         };
         let chosen = self.choices(state, as_new)?;
+        let asked = Models::new(config.clone(), self.env.clone());
         let model = match &chosen {
             Some(Choice {
                 model: Some(model), ..
             }) => model.clone(),
-            _ => state.model.clone(),
+            _ => sent_model(&log, &asked).unwrap_or_else(|| state.model.clone()),
         };
         if let (
             Some(found),
@@ -84,7 +86,6 @@ impl AppContext {
         {
             found.mode = *mode;
         }
-        let asked = Models::new(config.clone(), self.env.clone());
         warnings.extend(asked.check(&model)?);
         let fallbacks = fallbacks(config, &asked, &mut warnings);
         let mode_is_chosen = matches!(&chosen, Some(Choice { mode: Some(_), .. }));
@@ -184,6 +185,19 @@ impl AppContext {
         };
         Ok((!choice.is_empty()).then_some(choice))
     }
+}
+
+/// The model of the newest signal that waits and can be obeyed. The first request goes to it: the
+/// session's own may be one that cannot be asked, which is what the signal was sent for.
+fn sent_model(log: &Log, asked: &Models) -> Option<String> {
+    let waiting = log.store.signals(log.head.session());
+    let waiting = waiting.unwrap_or_default().into_iter().rev();
+    waiting
+        .filter_map(|sent| match sent.signal {
+            Ok(Signal::Choose { model, .. }) => model,
+            _ => None,
+        })
+        .find(|model| asked.check(model).is_ok())
 }
 
 fn pricing(figures: Figures) -> Pricing {

@@ -319,6 +319,13 @@ impl World for Machine {
         self.models.call(request, &blobs, &mut on_delta).await
     }
 
+    fn can_ask(&self, model: &str) -> Result<(), String> {
+        self.models
+            .check(model)
+            .map(drop)
+            .map_err(|e| e.to_string())
+    }
+
     async fn asked_window(&self, model: &str) -> Option<u64> {
         self.models.asked_window(model).await
     }

@@ -98,6 +98,14 @@ pub trait World: 'static {
         std::future::ready(None)
     }
 
+    /// Whether this model could be asked: its provider is known and has its key.
+    ///
+    /// # Errors
+    /// Why not, for a person.
+    fn can_ask(&self, _model: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// A summary: one answer without tools, of whatever model the request names.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use rewake::store::{MAX_SIGNALS, StoreError};
 use serde_json::{Value, json};
 
 use crate::resume::scene::*;
-use crate::support::{Answer, Live, Run, Says, run};
+use crate::support::{Answer, Live, Protocol, Run, Says, run};
 
 /// A model that writes the file `f`, which asks, and then says what it was told.
 fn writes() -> Scene {
@@ -262,6 +262,61 @@ fn other_settings_hold_from_the_next_request_on() {
     );
     let chose = scene.entries("chose");
     assert_eq!(chose[0]["origin"], "cli", "{chose:?}");
+}
+
+/// A second provider, whose key is in a variable that not each process has.
+fn with_other_provider(scene: &Scene) {
+    let (protocol, base_url) = (Protocol::Chat.name(), scene.server.base_url(Protocol::Chat));
+    let other = format!(
+        "[providers.other]\nprotocol = \"{protocol}\"\nbase_url = \"{base_url}\"\napi_key_env = \"OTHER_KEY\"\n"
+    );
+    scene.home.configure(&scene.server, Protocol::Chat, &other);
+}
+
+fn with_other_key(scene: &Scene, args: &[&str]) -> Run {
+    let mut command = scene.home.rewake(args);
+    command.env("OTHER_KEY", "k-other");
+    run(command, LIMIT)
+}
+
+#[test]
+fn a_model_whose_key_only_the_sender_has_is_not_chosen() {
+    let scene = Scene::with_command(&waits_for_go());
+    with_other_provider(&scene);
+    let first = scene.live(&["-p", "do it", "--yolo"]);
+    scene.until(|| scene.running().is_some());
+    with_other_key(&scene, &["set", "@here", "--model", "other/m"]).expect(0);
+    // A signal behind it: when this one was obeyed, that one was looked at.
+    scene.steers(&["set", "@here", "--mode", "plan"]).expect(0);
+    first.wait_for(LIMIT, |line| is_entry(line, "chose"));
+    scene.go();
+    let run = first.wait(LIMIT).expect(0);
+    assert_has(&run.stderr, &["model other/m", "OTHER_KEY"]);
+    let chose = scene.entries("chose");
+    assert_eq!(chose.len(), 1, "{chose:?}");
+    assert_eq!(chose[0]["mode"], "plan");
+}
+
+#[test]
+fn a_model_that_was_sent_lets_a_session_start_whose_own_has_no_key() {
+    let scene = Scene::new(|_| Says::text(FINAL_WORDS).into());
+    with_other_provider(&scene);
+    with_other_key(&scene, &["-p", "do it", "--model", "other/m"]).expect(0);
+    let refused = scene.steers(&["-p", "-c", "more"]).expect(2);
+    assert_has(&refused.stderr, &["OTHER_KEY"]);
+    let set = ["set", "@here", "--model", "local/test-model"];
+    scene.steers(&set).expect(0);
+    scene.steers(&["-p", "-c", "more"]).expect(0);
+    let chose = scene.entries("chose");
+    assert_eq!(
+        chose.last().unwrap()["model"],
+        "local/test-model",
+        "{chose:?}"
+    );
+    // One that cannot be asked either helps nobody, and is said as what it is.
+    with_other_key(&scene, &["set", "@here", "--model", "other/m"]).expect(0);
+    scene.steers(&["-p", "-c", "still"]).expect(0);
+    assert_eq!(scene.entries("chose").len(), chose.len());
 }
 
 /// Two senders at once: each message is said once, and each sender's in their order.
