@@ -18,9 +18,10 @@ pub(crate) const TYPE_AGAIN: &str =
 pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
     match about {
         Some(About::UserCommandEnded { .. }) => of_command(note),
-        Some(About::Mode { .. }) if note.contains("the user can") => {
-            note.replace("the user can", "you can").into()
-        }
+        Some(About::Mode { .. }) => note
+            .replace("the user can be asked", "the model can ask you")
+            .replace("the user cannot be asked", "the model cannot ask you")
+            .into(),
         _ => note.into(),
     }
 }
@@ -78,10 +79,14 @@ mod tests {
             mode: Mode::Default,
             is_attended: true,
         };
-        let read = to_person(
-            "the mode is plan now; the user can be asked now",
-            Some(&mode),
+        let read = |note| to_person(note, Some(&mode)).into_owned();
+        assert_eq!(
+            read("the mode is plan now; the user can be asked now"),
+            "the mode is plan now; the model can ask you now"
         );
-        assert_eq!(read, "the mode is plan now; you can be asked now");
+        assert_eq!(
+            read("the user cannot be asked now: what would be asked is denied"),
+            "the model cannot ask you now: what would be asked is denied"
+        );
     }
 }
