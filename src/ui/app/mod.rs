@@ -3,6 +3,10 @@
 //! Invariant: nothing here waits, reads a file or a clock, or talks to the engine; what is to
 //! be done outside is an [`Intent`], and what came of it is a [`Msg`].
 
+mod answering;
+mod begin;
+mod card;
+mod colours;
 mod commands;
 mod custom;
 mod engine_events;
@@ -10,288 +14,37 @@ mod kept_words;
 mod keys;
 mod last_here;
 mod lines;
+mod messages;
 mod over;
 mod queued;
 mod quiet;
 mod rewind;
 mod search;
+mod status;
 mod user_commands;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossterm::event::{KeyEvent, MouseEvent};
 use jiff::tz::TimeZone;
 use ratatui::text::Line;
 
-use super::commands::{Custom, CustomList, is_command, is_own};
-use super::composer::{Composer, Look};
+use super::commands::Custom;
+use super::composer::Composer;
 use super::files::Files;
 use super::highlight::Highlighter;
 use super::history;
-use super::live::{EngineEvent, Now};
-use super::notify::Call;
+use super::live::Now;
 use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
-use super::rewind::{RewindPane, RewindRequest};
+use super::rewind::RewindPane;
 use super::theme::{Ground, Palette, Theme};
-use super::transcript::{LayoutContext, Search, Span, Tone, Transcript};
-use crate::config::{Content, NotifyConfig, NotifyOn, Project, UiConfig};
-use crate::core::entry::Choice;
-use crate::core::entry::{CallId, Record, Seq};
-use crate::core::next::Why;
-use crate::core::rewind::PathChoice;
-use crate::core::rule::RuleScope;
-use crate::core::tree::PathBytes;
-use crate::engine::{Command, FilesWork, Rewinding};
+use super::transcript::{LayoutContext, Search, Tone, Transcript};
+use crate::config::{NotifyConfig, Project, UiConfig};
+use crate::engine::{Command, FilesWork};
 use crate::model::Figures;
-use crate::model::provider::Secret;
-use crate::session::{
-    ChangedFiles, CommandLine, Details, EditPlace, EditQuery, Finished, ForkFolder, NotSaid, Offer,
-    StillRunning, Which, is_prompt,
-};
+use crate::session::Which;
 use crate::store::{InboxId, Queued};
-
-/// What reaches the screen.
-pub enum Msg {
-    /// A line, and when it came, where nothing is drawn.
-    Line(String, Instant),
-    /// Ctrl+C, there.
-    Interrupted,
-    /// A key, and when it came.
-    Key(KeyEvent, Instant),
-    /// What was pasted, and when it came.
-    Paste(String, Instant),
-    Mouse(MouseEvent),
-    /// The terminal says whether it has the focus.
-    Focus(bool),
-    /// Columns and rows of the terminal.
-    Resize(u16, u16),
-    /// From the engine of this number. Events of older engines are dropped.
-    Engine(u64, EngineEvent),
-    /// What an offered session's log says, by the session's id.
-    Details(String, Option<Details>),
-    /// What goes on in offered sessions, by their ids. `None`: it cannot be read.
-    StillRunning(Option<Vec<(String, Vec<StillRunning>)>>),
-    /// An offered session, by its id, was dismissed, or was not, and why.
-    Dismissed(String, Result<(), String>),
-    /// The last lines of what running commands printed.
-    Tails(Vec<(CallId, String)>),
-    /// The text of the file that an edit is asked about.
-    AskedFile(CallId, String),
-    /// Entries before those that are shown.
-    Earlier(Vec<Record>),
-    History(history::HistoryResponse),
-    /// What calls of a session changed in the files. `None`: it is not known.
-    CallChanges(String, Vec<(Span, Option<ChangedFiles>)>),
-    /// Where in their files edits were made.
-    EditPlaces(Vec<EditPlace>),
-    /// The images that a part of the text names, when it names nothing else.
-    Looked(Look, Option<Vec<PathBuf>>),
-    /// The file of the image that was in the clipboard, or why there is none.
-    PastedImage(Result<PathBuf, String>),
-    /// What was typed in another program.
-    Edited(Result<String, String>),
-    /// What came of an intent, for the user.
-    Notice(Tone, String),
-    Show(String, Vec<Line<'static>>),
-    /// Changed files, and what is not among them.
-    Review(Review, Option<String>),
-    /// The lines of a path that may be set back, or why they cannot be shown.
-    RewindDiff(PathBytes, Result<String, String>),
-    /// The config was read again.
-    Restyled(Box<Palette>),
-    /// The terminal says what colour its background has.
-    Background([u8; 3]),
-    Branch(Option<String>),
-    /// Warnings that are so no longer.
-    NoLonger(Vec<String>),
-    /// The answer about the folder's own config is kept, and its content is in use or not.
-    TrustSettled,
-    /// Something is chosen from these.
-    Pick(Picker),
-    /// The key of this provider is asked for.
-    AskKey(String),
-    /// More of what the run of a viewer printed.
-    Output(String, String),
-    /// The files that may be mentioned were listed.
-    FilesListed,
-    /// What an export wrote and where, or why it wrote nothing.
-    Exported(Result<String, String>),
-    /// The custom commands were listed.
-    Commands(CustomList),
-    /// A custom command was not said, and why.
-    NotSaid(CommandLine, NotSaid),
-    /// The last lines of what running commands of the user printed, by their run.
-    UserTails(Vec<(String, String)>),
-    /// What was said in other sessions of the project, the newest last.
-    Prompts(Vec<String>),
-    /// The finished sessions of the folder, the newest first.
-    LastHere(Vec<Finished>),
-    /// What a start offers, looked for again.
-    Begin(Box<Begin>),
-    Tick(Instant),
-}
-
-/// What is to be done outside.
-pub enum Intent {
-    /// For the engine that is open.
-    Engine(Command),
-    Open {
-        which: Which,
-        take_over: bool,
-    },
-    /// Makes a fork with files of its own, and takes it up.
-    ForkInto {
-        id: String,
-        /// The last entry that it shares. `None`: all of them.
-        at: Option<Seq>,
-        folder: ForkFolder,
-    },
-    /// Looks on while another process works in it.
-    Watch(String),
-    /// What the user sent.
-    Say(Words),
-    /// Lists the custom commands again.
-    Commands,
-    /// Whether a part of the text names images.
-    Look(Look),
-    /// A command of the user, which is recorded, gets the terminal until it ends.
-    OnTerminal {
-        /// The place of its entry.
-        entry: Seq,
-        command: String,
-    },
-    /// The text is edited in the user's own editor.
-    Editor(String),
-    /// Words that are kept here now are forgotten where they were kept before.
-    Forget(WordsPlace),
-    /// Unsent words of a session whose engine has ended: its id, and the draft.
-    KeepAside(String, String),
-    /// Put into the clipboard.
-    Copy(String),
-    /// An image is taken out of the clipboard.
-    PasteImage,
-    /// Looks into the logs of these offers.
-    Details(Vec<Offer>),
-    /// Reads the file that an edit is asked about, for the numbers of its lines.
-    ReadAsked(CallId, PathBuf),
-    /// Look at the running commands of these sessions again.
-    LookAgain(Vec<String>),
-    /// An offered session is not to be offered any more.
-    Dismiss(String),
-    /// Fetches entries before this one.
-    Earlier(Seq),
-    /// Written into a file of the user's own.
-    AllowRule(RuleScope, String),
-    /// Taken out of a list of a file of the user's own.
-    RemoveRule {
-        scope: RuleScope,
-        list: String,
-        rule: String,
-    },
-    History(history::HistoryRequest),
-    /// What these calls of a session changed in the files.
-    CallChanges {
-        session: String,
-        spans: Vec<Span>,
-    },
-    /// Where in their files these edits were made.
-    EditPlaces(Vec<EditQuery>),
-    /// What is kept of the files.
-    Files,
-    Ps,
-    /// Ends the command of this run.
-    StopRun(String),
-    Diff,
-    /// Files are to be set back: the engine plans it, or does it.
-    PlanRewind(RewindRequest),
-    /// A copy of a session up to this entry, with files that are set back in it, and the words of
-    /// its box. It is opened.
-    RewindCopy {
-        origin: String,
-        to: Seq,
-        files: Option<Box<Rewinding>>,
-        draft: Option<String>,
-    },
-    /// The lines of a path that may be set back.
-    RewindDiff {
-        rewinding: Arc<Rewinding>,
-        path: PathBytes,
-        choice: Option<PathChoice>,
-    },
-    /// The user's own editor at a line of a file, which is below the root.
-    EditAt(String, usize),
-    Doctor,
-    /// Shows memories that these words find; without words, the newest.
-    Memory(String),
-    Skills,
-    Permissions,
-    Sessions,
-    Export {
-        session: String,
-        /// As it was typed; `.json` at its end: every entry. Else a free name in the folder.
-        file: Option<String>,
-    },
-    Theme(String),
-    Themes,
-    /// Models to choose from, narrowed by these words.
-    Models(String),
-    /// A model with what is chosen for it.
-    UseModel(Choice),
-    Status,
-    /// Shows the end of what this run printed.
-    Tail(String),
-    Redraw,
-    /// The person looks elsewhere, and is called.
-    Call(Call),
-    /// What a start offers is looked for again.
-    Offers,
-    /// A session that another process has is offered all the same.
-    OfferHeld(String),
-    /// A key of this provider is to be typed.
-    AskKey(String),
-    /// Kept from now on; then this model is begun with.
-    KeepKey {
-        provider: String,
-        key: Secret,
-        model: Option<String>,
-    },
-    RemoveKey(String),
-    /// A provider and its model were chosen on the first screen.
-    ChooseModel(String),
-    Demo,
-    /// The config is read again, whoever changed it.
-    Reload,
-    /// The folder, with this and no other content.
-    Trust(Content),
-    /// The folder is not trusted any more: its own config is not used.
-    Distrust,
-    Suspend,
-    /// The terminal is asked what colour its background has.
-    AskBackground,
-    Quit,
-}
-
-/// Where the work is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// What a start offers is being looked up.
-    Starting,
-    /// No session is open.
-    Nothing,
-    Opening,
-    /// The engine does something, or waits for a model or a command.
-    Working {
-        /// UTC, milliseconds since 1970.
-        since_ms: i64,
-    },
-    /// There is nothing to do without a person.
-    Resting(Why),
-    /// Another process works; this one looks on.
-    Watching,
-    Ended,
-}
 
 /// What lies over the conversation.
 pub enum Overlay {
@@ -332,28 +85,6 @@ pub enum Yes {
     GoOn,
     /// It is closed.
     Nothing,
-}
-
-/// Whether what asks can be answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Readiness {
-    /// The next key is an answer.
-    Armed,
-    /// The keyboard was not quiet for long enough.
-    Quiet,
-    /// Words are being typed into the box.
-    Behind,
-}
-
-/// Whether what happens is kept, for the status line.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Kept {
-    /// When something was kept last: UTC, milliseconds since 1970.
-    pub at_ms: Option<i64>,
-    /// Something came since that is kept a moment later.
-    pub is_pending: bool,
-    /// Why it is not, and what helps.
-    pub trouble: Option<String>,
 }
 
 /// What does not change while the screen is open.
@@ -571,84 +302,6 @@ impl App {
         }
     }
 
-    /// What was looked up comes too late when the person went another way meanwhile.
-    fn begins(&mut self, begin: Begin) -> Vec<Intent> {
-        if self.phase == Phase::Starting {
-            self.phase = Phase::Nothing;
-        }
-        let is_elsewhere = matches!(self.overlay, Overlay::History(_));
-        if self.phase != Phase::Nothing || is_elsewhere {
-            if let Some(prompt) = begin.into_prompt() {
-                self.back_into_box(Words::plain(prompt));
-            }
-            return Vec::new();
-        }
-        self.begin(begin)
-    }
-
-    /// What was to be said in a session that is not opened: the person says where it goes now.
-    fn take_words_back(&mut self) {
-        for words in std::mem::take(&mut self.first_words) {
-            self.back_into_box(words);
-        }
-        for command in std::mem::take(&mut self.first_commands) {
-            self.back_into_box(Words::plain(format!("!{command}")));
-        }
-    }
-
-    /// Words that were to be said and were not: below what is typed.
-    fn back_into_box(&mut self, words: Words) {
-        self.composer
-            .put_back(&words.text, words.images, words.looks);
-        self.typed_ms = Some(self.now_ms);
-    }
-
-    /// What the screen begins with: offers, or a session.
-    pub fn begin(&mut self, begin: Begin) -> Vec<Intent> {
-        match begin {
-            Begin::Offers { offers, prompt } => {
-                self.take_words_back();
-                if let Some(prompt) = prompt {
-                    self.back_into_box(Words::plain(prompt));
-                }
-                let intent = Intent::Details(offers.clone());
-                self.raise(Overlay::Card(Card::new(offers)));
-                vec![intent]
-            }
-            Begin::Open { which, prompt } => {
-                // What was said while this was looked up follows the prompt.
-                self.first_words.splice(..0, prompt.map(Words::given));
-                self.named = true;
-                vec![Intent::Open {
-                    which,
-                    take_over: false,
-                }]
-            }
-            Begin::FirstRun { first, prompt } => {
-                self.take_words_back();
-                if let Some(prompt) = prompt {
-                    self.back_into_box(Words::plain(prompt));
-                }
-                self.raise(Overlay::FirstRun(first));
-                Vec::new()
-            }
-            Begin::History { fork, prompt } => {
-                self.picks_copy = fork;
-                self.take_words_back();
-                if let Some(prompt) = prompt {
-                    self.back_into_box(Words::plain(prompt));
-                }
-                self.open_history("")
-            }
-            Begin::Trust { project, then } => {
-                self.raise(Overlay::Trust(project));
-                // What follows waits for the answer.
-                self.after_trust = Some(then);
-                Vec::new()
-            }
-        }
-    }
-
     /// Takes one message in, and says what is to be done outside because of it.
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
@@ -765,42 +418,6 @@ impl App {
         Vec::new()
     }
 
-    fn restyle(&mut self, palette: Palette) -> Vec<Intent> {
-        self.palette = palette;
-        self.theme = self.palette.on(self.ground).clone();
-        self.generation += 1;
-        match self.follows_background() && !self.is_ground_known {
-            true => vec![Intent::AskBackground],
-            false => Vec::new(),
-        }
-    }
-
-    /// The colours for this background, where the theme leaves it to the terminal.
-    pub fn stand_on(&mut self, ground: Ground) {
-        self.ground = ground;
-        let theme = self.palette.on(ground);
-        if self.theme != *theme {
-            self.theme = theme.clone();
-            self.generation += 1;
-        }
-    }
-
-    /// The terminal was asked what its background is.
-    pub fn asked_background(&mut self) {
-        self.ground_asked_ms = Some(self.now_ms);
-    }
-
-    /// Whether the answer of the terminal may be on its way.
-    pub fn awaits_background(&self) -> bool {
-        self.ground_asked_ms
-            .is_some_and(|at| self.now_ms - at < ANSWER_MS)
-    }
-
-    /// Whether the colours are those for the terminal's background.
-    pub fn follows_background(&self) -> bool {
-        self.palette.is_auto()
-    }
-
     /// More of what the run that is looked at printed.
     fn output(&mut self, run: &str, text: &str) {
         if let Overlay::Viewer(viewer) = &mut self.overlay
@@ -889,116 +506,6 @@ impl App {
         }
     }
 
-    /// An offer is gone from the card; behind the last one a new session begins.
-    fn dismissed(&mut self, id: &str, outcome: Result<(), String>) -> Vec<Intent> {
-        let Some(card) = self.card() else {
-            return Vec::new();
-        };
-        match outcome {
-            Ok(()) if card.dismissed(id) => Vec::new(),
-            Ok(()) => {
-                self.overlay = Overlay::None;
-                self.behind = None;
-                self.hint = Some("dismissed: rewake --all offers it again".into());
-                vec![Intent::Open {
-                    which: Which::New,
-                    take_over: false,
-                }]
-            }
-            Err(why) => {
-                self.hint = Some(format!("cannot dismiss: {why}"));
-                Vec::new()
-            }
-        }
-    }
-
-    fn details(&mut self, id: &str, details: Option<Details>) {
-        let now_ms = self.now_ms;
-        if let Some(card) = self.card()
-            && let Some(offer) = card.offers.iter_mut().find(|o| o.info.id == id)
-        {
-            card.looked_ms = now_ms;
-            offer.details = details;
-        }
-    }
-
-    /// The card, also while the help lies over it.
-    fn card(&mut self) -> Option<&mut Card> {
-        match (&mut self.overlay, self.behind.as_deref_mut()) {
-            (Overlay::Card(card), _) | (_, Some(Overlay::Card(card))) => Some(card),
-            _ => None,
-        }
-    }
-
-    /// What asks lies over all else from now on. What stands in the box already waits.
-    fn raise(&mut self, overlay: Overlay) {
-        self.asking += 1;
-        self.aside = !self.composer.is_empty();
-        self.overlay = overlay;
-        self.behind = None;
-        self.page = Page::default();
-    }
-
-    /// What a key would answer, by its number.
-    pub(super) fn asking(&self) -> Option<Asking> {
-        match &self.overlay {
-            Overlay::None => self.asked.as_ref().map(|asked| asked.number),
-            Overlay::Card(_)
-            | Overlay::FirstRun(_)
-            | Overlay::Trust(_)
-            | Overlay::Confirm { .. } => Some(self.asking),
-            Overlay::Rewind(pane) if pane.asks() => Some(self.asking),
-            _ => None,
-        }
-    }
-
-    /// What is to be known of what was just drawn, and is not known yet.
-    pub fn seen(&mut self) -> Vec<Intent> {
-        let ask = match &mut self.overlay {
-            Overlay::History(pane) => pane.seen(),
-            _ => None,
-        };
-        let mut asks: Vec<Intent> = ask.map(Intent::History).into_iter().collect();
-        if let Some(session) = self.id.clone() {
-            let spans = self.transcript.ask_changes();
-            if !spans.is_empty() {
-                asks.push(Intent::CallChanges { session, spans });
-            }
-            let edits = self.transcript.ask_places();
-            if !edits.is_empty() {
-                asks.push(Intent::EditPlaces(edits));
-            }
-        }
-        asks
-    }
-
-    /// What was drawn from one time to the other is on the screen.
-    pub fn drawn(&mut self, began: Instant, ended: Instant) {
-        let asking = self.asking();
-        self.quiet.drawn(asking, began, ended);
-        if matches!(self.overlay, Overlay::None)
-            && let Some(asked) = &mut self.asked
-        {
-            asked.drawn();
-        }
-        if matches!(self.overlay, Overlay::Trust(_) | Overlay::Confirm { .. }) {
-            self.page.drawn();
-        }
-    }
-
-    /// Whether keys answer what asks now.
-    pub fn readiness(&self) -> Readiness {
-        match self.has_words_in_front() {
-            true => Readiness::Behind,
-            false if self.quiet.is_armed() => Readiness::Armed,
-            false => Readiness::Quiet,
-        }
-    }
-
-    fn has_words_in_front(&self) -> bool {
-        !self.composer.is_empty() && !self.aside
-    }
-
     /// What is typed is kept when there was a pause, or it was typed for long.
     fn tick(&mut self, now: Instant) -> Vec<Intent> {
         let asking = self.asking();
@@ -1029,14 +536,6 @@ impl App {
         intents
     }
 
-    /// A session is there to keep words in.
-    fn has_session(&self) -> bool {
-        !matches!(
-            self.phase,
-            Phase::Starting | Phase::Nothing | Phase::Opening
-        )
-    }
-
     /// The program is being left, and the conversation is what is seen of it.
     pub fn leave(&mut self) -> Vec<Intent> {
         self.is_leaving = true;
@@ -1060,56 +559,6 @@ impl App {
         }
     }
 
-    /// What the terminal's own frame says.
-    pub fn title(&self) -> String {
-        let title = self.now.title.as_deref().unwrap_or("new session");
-        let title = crate::core::marks::title_line(title, 60);
-        let state = match (&self.asked, self.phase) {
-            (Some(_), _) => "asks: ",
-            (None, Phase::Working { .. }) => "works: ",
-            _ => "",
-        };
-        let title = super::text::clean_line(&title);
-        let title: String = title.chars().filter(|c| !c.is_control()).collect();
-        format!("rewake: {state}{title}")
-    }
-
-    /// Calls the person when they look elsewhere and it is worth it.
-    fn call(&self, on: NotifyOn, what: &str) -> Option<Intent> {
-        let worked_ms = match self.phase {
-            Phase::Working { since_ms } => (self.now_ms - since_ms).max(0),
-            _ => 0,
-        };
-        let worked = Duration::from_millis(u64::try_from(worked_ms).unwrap_or(0));
-        let title = self.now.title.as_deref().unwrap_or("new session");
-        let call = Call::new(on, &format!("{what}: {title}"));
-        let is_due = !self.has_focus && call.is_due(&self.notify, worked);
-        is_due.then_some(Intent::Call(call))
-    }
-
-    /// Something waits for the person's word, or for Enter.
-    pub fn goes_on(&self) -> bool {
-        let waits = match self.phase {
-            Phase::Resting(Why::Halted | Why::CrashLoop | Why::Idle) => self.now.owes,
-            Phase::Resting(Why::Paused | Why::Limit) => true,
-            _ => false,
-        };
-        waits || (matches!(self.phase, Phase::Resting(_)) && !self.queued.is_empty())
-    }
-
-    /// How old what would be lost is, milliseconds. `None`: everything is on the disk.
-    pub fn unsaved_ms(&self) -> Option<i64> {
-        let at = self.kept.at_ms?;
-        let typed = self.typed_ms.filter(|at| self.now_ms - at > SLOW_KEEP_MS);
-        let is_pending = self.kept.is_pending || typed.is_some();
-        is_pending.then(|| (self.now_ms - at).max(0))
-    }
-
-    /// Whether a session is being opened, or the engine works.
-    pub fn is_busy(&self) -> bool {
-        matches!(self.phase, Phase::Working { .. } | Phase::Opening)
-    }
-
     /// What the lines of the conversation are made with, and the conversation itself.
     pub fn layout_context(&mut self) -> (LayoutContext<'_>, &mut Transcript) {
         let layout = LayoutContext {
@@ -1124,95 +573,20 @@ impl App {
     }
 }
 
-/// What is typed is on the disk by then, unless the disk is slow.
-const SLOW_KEEP_MS: i64 = 1_000;
-
-/// An answer of the terminal that did not come by then does not come.
-const ANSWER_MS: i64 = 2_000;
-
 /// Unsent words are in the store this long after the last key.
 const KEEP_INPUT_MS: i64 = 300;
 
 /// Of the output of a run that is looked at.
 const MAX_OUTPUT_LINES: usize = 500;
 
-/// What a start begins with.
-#[derive(Debug)]
-pub enum Begin {
-    Offers {
-        offers: Vec<Offer>,
-        prompt: Option<String>,
-    },
-    Open {
-        which: Which,
-        prompt: Option<String>,
-    },
-    FirstRun {
-        first: FirstRun,
-        prompt: Option<String>,
-    },
-    Trust {
-        project: Box<Project>,
-        then: Box<Begin>,
-    },
-    /// A session is picked, to be gone on with or, with `fork`, to be copied.
-    History { fork: bool, prompt: Option<String> },
-}
-
-impl Begin {
-    /// What was to be said, when nothing comes of it.
-    fn into_prompt(self) -> Option<String> {
-        match self {
-            Begin::Offers { prompt, .. }
-            | Begin::Open { prompt, .. }
-            | Begin::FirstRun { prompt, .. }
-            | Begin::History { prompt, .. } => prompt,
-            Begin::Trust { then, .. } => then.into_prompt(),
-        }
-    }
-}
-
-/// What is to be said, and the images that go with it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Words {
-    pub text: String,
-    pub images: Vec<PathBuf>,
-    /// Parts of the text that may name more of them.
-    pub looks: Vec<Look>,
-    /// A custom command, which stands for the text: what it says is read when it is sent.
-    pub command: Option<CommandLine>,
-}
-
-impl Words {
-    fn plain(text: String) -> Words {
-        Words {
-            text,
-            ..Words::default()
-        }
-    }
-
-    /// A custom command, as it was typed.
-    pub fn of_command(command: CommandLine) -> Words {
-        Words {
-            text: command.line(),
-            command: Some(command),
-            ..Words::default()
-        }
-    }
-
-    /// What the program was started with: a prompt, or a custom command.
-    fn given(prompt: String) -> Words {
-        let command = CommandLine::parse(&prompt).filter(|command| {
-            is_command(&prompt) && (is_prompt(&command.name) || !is_own(&command.name))
-        });
-        command.map_or_else(|| Words::plain(prompt), Words::of_command)
-    }
-}
-
+pub use answering::Readiness;
+pub use begin::{Begin, Words};
 use kept_words::Elsewhere;
 pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
+pub use messages::{Intent, Msg};
 pub use quiet::{Asking, Quiet};
+pub use status::{Kept, Phase};
 pub use user_commands::UserCommand;
 
 #[cfg(test)]
