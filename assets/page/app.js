@@ -9,6 +9,7 @@ const $ = (id) => document.getElementById(id);
 const PAGE = 200;          // entries that are shown at first
 const MAX_OUT = 20000;     // characters of an output that are shown
 const QUIET = 500;         // a button that just came is not pressed by chance
+const COMPARED = 3000;     // so long a question waits for the difference to its file
 
 let token = '';
 let scope = null;          // what is followed: { abort, id }
@@ -78,14 +79,13 @@ class Problem extends Error {
   toString() { return this.hint ? this.message + ' — ' + this.hint : this.message; }
 }
 
-async function ask(method, path, body, more) {
-  const headers = { Authorization: 'Bearer ' + token, ...more };
+async function ask(method, path, body) {
+  const headers = { Authorization: 'Bearer ' + token };
   if (body) headers['Content-Type'] = 'application/json';
   let answer;
   try {
-    answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), ...(more && more.signal ? { signal: more.signal } : {}) });
-  } catch (e) {
-    if (e.name === 'AbortError') throw e;
+    answer = await fetch(path, { method, headers, body: body && JSON.stringify(body) });
+  } catch {
     throw new Problem(0, {});
   }
   if (answer.ok) return answer;
@@ -156,6 +156,7 @@ async function follow(path, signal, last, on) {
 
 function leave() {
   if (scope) scope.abort();
+  for (const img of document.querySelectorAll('img[data-hash]')) hideImage(img);
   scope = new AbortController();
   return scope.signal;
 }
@@ -449,7 +450,7 @@ function draw(mine, e, into) {
   if (kind === 'said') {
     const li = el('li', 'said');
     li.append(el('p', 'words', e.command ? ('/' + e.command.name + ' ' + (e.command.arguments || '')).trim() : e.text));
-    if (e.images && e.images.length) li.append(el('p', 'dim', e.images.length === 1 ? '1 image' : e.images.length + ' images'));
+    addImages(mine, li, e.images);
     add(li);
   } else if (kind === 'replied') {
     let index = 0;
@@ -483,6 +484,7 @@ function draw(mine, e, into) {
     end.textContent = out.outcome === 'done' ? (e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : 'done') : out.outcome === 'error' ? 'failed' : out.outcome;
     const text = out.output ? out.output.text : out.reason;
     if (text) li.append(folded(text, 'out'));
+    addImages(mine, li, out.output && out.output.images);
   } else if (kind === 'decided') {
     if (e.verdict.verdict === 'deny') add(note('denied: ' + e.verdict.reason));
   } else if (kind === 'stopped') add(note('stopped'));
@@ -498,6 +500,53 @@ function draw(mine, e, into) {
   else if (kind === 'user_command') { const li = el('li', 'call'); li.append(el('span', 'verb', '!'), el('code', '', e.command, true)); add(li); }
   else if (kind === 'restored') add(note(e.why ? 'the files were not set back: ' + e.why : 'the files were set back'));
   else if (kind === 'named') add(note('named ' + e.title));
+}
+
+// ---- images
+
+// Those near the screen are fetched, with the token, and let go when they are far from it: however
+// many a session has, few are in memory.
+const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
+
+const near = new IntersectionObserver((seen) => {
+  for (const one of seen) one.isIntersecting ? showImage(one.target) : hideImage(one.target);
+}, { rootMargin: '100% 0px' });
+
+function addImages(mine, li, images) {
+  (images || []).forEach((image, place) => {
+    const img = el('img');
+    img.alt = 'image ' + (place + 1) + ' of ' + images.length;
+    img.dataset.hash = image.blob.hash;
+    img.dataset.session = mine.id;
+    img.addEventListener('load', () => { img.style.height = ''; });
+    near.observe(img);
+    li.append(img);
+  });
+}
+
+async function showImage(img) {
+  if (img.dataset.is) return;
+  img.dataset.is = 'wanted';
+  try {
+    const answer = await ask('GET', of(img.dataset.session, '/blobs/' + img.dataset.hash + '?as=image'));
+    const blob = await answer.blob();
+    if (!IMAGES.includes(blob.type)) throw new Problem(0, { error: 'it is no image' });
+    if (img.dataset.is !== 'wanted' || !img.isConnected) return;
+    img.dataset.is = 'shown';
+    img.src = URL.createObjectURL(blob);
+  } catch (e) {
+    near.unobserve(img);
+    img.replaceWith(el('p', 'dim', img.alt + ' is not shown: ' + e));
+  }
+}
+
+function hideImage(img) {
+  if (img.dataset.is === 'shown') {
+    img.style.height = img.clientHeight + 'px';
+    URL.revokeObjectURL(img.src);
+    img.removeAttribute('src');
+  }
+  delete img.dataset.is;
 }
 
 // ---- questions
@@ -531,6 +580,27 @@ function whole(q) {
   return pre;
 }
 
+// What it changes in the file as it is now; what was asked stays below it. Where that is not to be
+// had, as with a link that only shows, what was asked is all there is.
+async function compare(mine, q, pre, isLate) {
+  let found;
+  try { found = await get(of(mine.id, '/calls/' + encodeURIComponent(q.call) + '/change')); } catch { return; }
+  if (isLate() || !pre.isConnected) return;
+  if (found.is_new) pre.before(el('p', 'dim', 'a new file'));
+  else if (found.why) pre.before(el('p', 'dim', found.why));
+  if (found.is_new || typeof found.diff !== 'string') return;
+  const diff = el('pre', 'whole');
+  diff.tabIndex = 0;
+  put(diff, found.path + '\n', true);
+  for (const line of found.diff.replace(/\n$/, '').split('\n')) {
+    const kind = { '+': 'add', '-': 'del', '@': 'hunk' }[line[0]] || '';
+    diff.append(el('span', kind, line + '\n', true));
+  }
+  const asked = el('details');
+  pre.before(diff, asked);
+  asked.append(el('summary', '', q.tool === 'write' ? 'The whole new file' : 'The edits as they are asked'), pre);
+}
+
 function drawQuestions(mine, questions) {
   const key = questions.map((q) => q.call + ' ' + q.asked).join();
   if (key === mine.asked) return;
@@ -540,7 +610,8 @@ function drawQuestions(mine, questions) {
     const box = el('div', 'question');
     box.dataset.call = q.call;
     const name = 'why-' + q.call;
-    box.append(el('h3', '', 'May it use ' + q.tool + '?'), el('p', 'dim', q.why + (q.access ? ' · access ' + q.access : '') + (q.leads_to ? ' · leads to ' + q.leads_to : '')), whole(q));
+    const pre = whole(q);
+    box.append(el('h3', '', 'May it use ' + q.tool + '?'), el('p', 'dim', q.why + (q.access ? ' · access ' + q.access : '') + (q.leads_to ? ' · leads to ' + q.leads_to : '')), pre);
     const answers = el('div', 'answers');
     const yes = el('button', 'yes', 'Allow once');
     const no = el('button', '', 'Deny');
@@ -551,7 +622,13 @@ function drawQuestions(mine, questions) {
     why.placeholder = 'why not';
     why.value = typed.get(name) || '';
     yes.disabled = no.disabled = true;
-    setTimeout(() => { yes.disabled = no.disabled = false; }, QUIET);
+    // Nothing moves any more once it can be answered.
+    let late = false;
+    const compared = q.tool === 'write' || q.tool === 'edit' ? compare(mine, q, pre, () => late) : Promise.resolve();
+    Promise.race([compared, pause(COMPARED, mine.signal)]).then(() => {
+      late = true;
+      setTimeout(() => { yes.disabled = no.disabled = false; }, QUIET);
+    });
     const answer = async (verdict) => {
       yes.disabled = no.disabled = true;
       const reason = why.value.trim();

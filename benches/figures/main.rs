@@ -19,6 +19,9 @@
 
 mod checkpoint;
 mod child;
+#[allow(dead_code, reason = "the tests of the server use all of it")]
+#[path = "../../tests/server/client.rs"]
+mod client;
 mod context;
 mod files;
 mod noise;
@@ -27,6 +30,7 @@ mod request;
 mod sample;
 mod sandbox;
 mod screen;
+mod server;
 mod signals;
 mod starting;
 mod stream;
@@ -43,7 +47,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 13] = [
+const SUBJECTS: [(&str, Subject); 14] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -57,6 +61,7 @@ const SUBJECTS: [(&str, Subject); 13] = [
     ("context", context::rows),
     ("files", files::rows),
     ("signals", signals::rows),
+    ("server", server::rows),
 ];
 
 fn main() {

@@ -176,6 +176,14 @@ pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
     if state.paused {
         return Some(Why::Paused);
     }
+    rest_but_pause(state, policy)
+}
+
+/// The same as if nobody had paused it: who lifts a pause lifts what is behind it, too.
+pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
+    if state.restarts >= MAX_RESTARTS {
+        return Some(Why::CrashLoop);
+    }
     if state.first_open().is_some() || state.restoring.is_some() {
         return None;
     }

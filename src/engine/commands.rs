@@ -9,7 +9,7 @@ use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::fate::{Fate, fate};
-use crate::core::next::{Why, rest};
+use crate::core::next::{Why, rest_but_pause};
 use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};
 use crate::world::World;
 
@@ -193,7 +193,7 @@ impl<W: World> Engine<W> {
         if self.state.paused {
             lifting.push(Entry::Lifted { origin: None });
         }
-        match rest(&self.state, &self.settings.policy) {
+        match rest_but_pause(&self.state, &self.settings.policy) {
             None | Some(Why::Idle | Why::Paused) => {}
             Some(Why::Limit) => lifting.push(Entry::Chose(Choice {
                 limits: Some(RunLimits::default()),

@@ -12,12 +12,7 @@ use super::problem::Problem;
 
 /// An answer as JSON.
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Problem> {
-    let bytes = serde_json::to_vec(value).map_err(|e| {
-        Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            format!("cannot write the answer: {e}"),
-        )
-    })?;
+    let bytes = serde_json::to_vec(value).map_err(|e| Problem::inside(&e))?;
     Ok(bytes_as(status, "application/json", bytes))
 }
 

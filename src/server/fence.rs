@@ -19,8 +19,10 @@ use super::table::ROUTES;
 use super::{App, Scope};
 
 /// What a browser may do with what is served.
-const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-                      object-src 'none'";
+///
+/// Images are fetched with the token and shown from the page's own memory, which is `blob:`.
+const POLICY: &str = "default-src 'self'; img-src 'self' blob:; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'; object-src 'none'";
 
 const HEADERS: [(HeaderName, &str); 8] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),

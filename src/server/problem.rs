@@ -38,6 +38,17 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, error)
     }
 
+    /// What went wrong inside. The log of the program has it; who asked may be anybody with a
+    /// link, and can do nothing with it.
+    pub(super) fn inside(why: &dyn std::fmt::Display) -> Problem {
+        tracing::error!(%why, "a request failed");
+        Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the request failed: the session store is damaged, or rewake has an error",
+        )
+        .hint("rewake doctor looks at the store; the log of rewake serve says what went wrong")
+    }
+
     /// As it stands in an event of a stream.
     pub(super) fn to_json(&self) -> String {
         json!({"error": self.error, "hint": self.hint}).to_string()
@@ -97,7 +108,7 @@ impl From<StoreError> for Problem {
             | StoreError::Encode { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };
         if status == StatusCode::INTERNAL_SERVER_ERROR {
-            tracing::error!(%error, "a request failed");
+            return Problem::inside(&error);
         }
         Problem {
             status,
@@ -117,7 +128,7 @@ impl From<SessionError> for Problem {
             | SessionError::Illegal { .. }
             | SessionError::Running { .. } => StatusCode::CONFLICT,
             SessionError::BelowAgent => StatusCode::FORBIDDEN,
-            SessionError::OwnExe(_) | SessionError::Runtime(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            SessionError::OwnExe(_) | SessionError::Runtime(_) => return Problem::inside(&error),
         };
         Problem {
             status,

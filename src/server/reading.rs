@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use super::Shared;
 use super::answer::{Named, Wanted, bytes_as, json};
 use super::problem::Problem;
+use crate::core::entry::CallId;
+use crate::core::image;
 use crate::session::Question;
 use crate::session::objects::{HistoryQuery, MAX_PAGE, checkpoint_objects, entry_line};
 use crate::store::{Store, StoreError};
@@ -22,6 +24,9 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 const MAX_CHECKPOINTS: u32 = 1_000;
 const CHECKPOINTS: u32 = 100;
+
+/// A browser needs four bytes for each, however few an image has on its way.
+const MAX_SHOWN_PIXELS: u64 = 32_000_000;
 
 /// Longer queries are refused.
 const MAX_QUERY_CHARS: usize = 1_000;
@@ -83,6 +88,29 @@ pub(super) async fn session(
     let found = app
         .stores
         .read(move |ctx, store| Ok(ctx.session_object(store, &id)?))
+        .await?;
+    json(StatusCode::OK, &found)
+}
+
+/// What a call that is asked about makes of its file, as the file is now. It is for who may
+/// answer: the file itself is nothing that is recorded.
+pub(super) async fn asked_change(
+    State(app): State<Shared>,
+    Named((id, call)): Named<(String, String)>,
+) -> Result<Response, Problem> {
+    let call: CallId = call.parse().map_err(|why: String| {
+        Problem::bad(why).hint("GET /questions says which call each question is about")
+    })?;
+    let found = app
+        .stores
+        .read(move |ctx, store| {
+            let info = store.find(&id)?;
+            let (question, change) = ctx.asked_change(store, &info, call)?;
+            let mut object = serde_json::to_value(&change).unwrap_or_default();
+            object["session"] = question.session.id.into();
+            object["call"] = question.call.id.to_string().into();
+            Ok(object)
+        })
         .await?;
     json(StatusCode::OK, &found)
 }
@@ -173,10 +201,24 @@ pub(super) async fn checkpoints(
     json(StatusCode::OK, &found)
 }
 
-/// Bytes, as they are: a browser shows and runs none of them.
+#[derive(Deserialize)]
+pub(super) struct Form {
+    #[serde(rename = "as")]
+    form: Option<BlobForm>,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum BlobForm {
+    Image,
+}
+
+/// Bytes, as they are: a browser shows and runs none of them. Where an image is wanted, they are
+/// one by their content, and not so large that a browser could not bear it.
 pub(super) async fn blob(
     State(app): State<Shared>,
     Named((id, hash)): Named<(String, String)>,
+    Wanted(Form { form }): Wanted<Form>,
 ) -> Result<Response, Problem> {
     let bytes = app
         .stores
@@ -189,10 +231,30 @@ pub(super) async fn blob(
             store.blob(&hash)?.ok_or_else(missing)
         })
         .await?;
-    let mut response = bytes_as(StatusCode::OK, "application/octet-stream", bytes);
+    let kind = match form {
+        Some(BlobForm::Image) => shown_image(&bytes)?,
+        None => "application/octet-stream",
+    };
+    let mut response = bytes_as(StatusCode::OK, kind, bytes);
     response.headers_mut().insert(
         header::CONTENT_DISPOSITION,
         HeaderValue::from_static("attachment"),
     );
     Ok(response)
+}
+
+/// The media type of an image that may be shown.
+fn shown_image(bytes: &[u8]) -> Result<&'static str, Problem> {
+    let known = image::check(bytes).map_err(|why| {
+        Problem::bad(format!("the blob cannot be shown as an image: it {why}"))
+            .hint("without ?as=image its bytes are given as they are")
+    })?;
+    if u64::from(known.width) * u64::from(known.height) > MAX_SHOWN_PIXELS {
+        return Err(Problem::bad(format!(
+            "the image has {} x {} pixels, which are too many to be shown",
+            known.width, known.height
+        ))
+        .hint("without ?as=image its bytes are given as they are"));
+    }
+    Ok(known.media_type)
 }

@@ -26,6 +26,7 @@ fn handler(route: &Route) -> MethodRouter<Shared> {
         ("GET", "/sessions/{id}/checkpoints") => get(reading::checkpoints),
         ("GET", "/sessions/{id}/blobs/{hash}") => get(reading::blob),
         ("GET", "/sessions/{id}/events") => get(events::of_session),
+        ("GET", "/sessions/{id}/calls/{call}/change") => get(reading::asked_change),
         ("POST", "/sessions") => post(starting::start),
         ("PATCH", "/sessions/{id}") => patch(steering::choose),
         ("POST", "/sessions/{id}/fork") => post(starting::fork),

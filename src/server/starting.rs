@@ -29,8 +29,9 @@ use crate::session::{AppContext, MAX_MESSAGE_BYTES, Parting, SessionError, now_m
 /// So many processes that were started from here work at once.
 const MAX_STARTED: usize = 16;
 
-/// So long a new session may take until its prompt is on the disk.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// So long a new session may take until its prompt is on the disk. A connection on which nothing
+/// is written is closed soon behind this.
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// Of what a start that failed printed.
 const MAX_PRINTED_BYTES: u64 = 16 * 1024;

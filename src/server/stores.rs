@@ -81,13 +81,7 @@ impl Stores {
         let stores = Arc::clone(self);
         match tokio::task::spawn_blocking(move || work(&stores)).await {
             Ok(done) => done,
-            Err(error) => {
-                tracing::error!(%error, "a request failed");
-                Err(Problem::new(
-                    axum::http::StatusCode::INTERNAL_SERVER_ERROR,
-                    "the request could not be finished",
-                ))
-            }
+            Err(error) => Err(Problem::inside(&error)),
         }
     }
 

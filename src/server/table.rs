@@ -38,6 +38,7 @@ pub const ROUTES: &[Route] = &[
     route("GET", "/sessions/{id}/checkpoints", READ),
     route("GET", "/sessions/{id}/blobs/{hash}", READ),
     route("GET", "/sessions/{id}/events", READ),
+    route("GET", "/sessions/{id}/calls/{call}/change", CONTROL),
     route("POST", "/sessions", CONTROL),
     route("PATCH", "/sessions/{id}", CONTROL),
     route("POST", "/sessions/{id}/fork", CONTROL),

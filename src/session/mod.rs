@@ -3,6 +3,7 @@
 //! Used by whatever drives the engine, with a screen or without. Opening writes only what
 //! starting a session or forking one means; waking it is the engine's.
 
+mod asked_change;
 mod assembly;
 mod changed_files;
 mod changes;

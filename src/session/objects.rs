@@ -279,6 +279,9 @@ impl AppContext {
     pub fn session_object(&self, store: &Store, id: &str) -> Result<SessionObject, SessionError> {
         let paged = store.one_paged(id)?;
         let info = paged.info.clone();
+        // Before the entries: what is not there any more has become one of them.
+        let queued = queued_objects(store, &info.id)?;
+        let signals = store.signals(&info.id)?.len() as u64;
         let mut listed = self.listed(store, paged)?;
         let (_, state) = folded(store, &info.id)?;
         let questions = self.questions_in(&info, &state);
@@ -297,8 +300,8 @@ impl AppContext {
             },
             cost_usd: self.cost(&state),
             questions: questions.iter().map(Question::to_json).collect(),
-            queued: queued_objects(store, &info.id)?,
-            signals: store.signals(&info.id)?.len() as u64,
+            queued,
+            signals,
             background: state
                 .background
                 .iter()

@@ -392,6 +392,49 @@ impl AppContext {
         state.questions().map(question).collect()
     }
 
+    /// The question of a session about this call, or the only one.
+    ///
+    /// # Errors
+    /// Nothing is asked, not about this call any more, or several things are and none is named.
+    pub(super) fn question(
+        &self,
+        store: &Store,
+        info: &SessionInfo,
+        call: Option<CallId>,
+    ) -> Result<Question, SteerError> {
+        let questions = self.questions_of(store, info)?;
+        let short = super::short_id(&info.id);
+        match (call, &questions[..]) {
+            (None, [only]) => Ok(only.clone()),
+            (None, []) => Err(refused(
+                Refusal::NotNow,
+                format!("session {short} asks nothing"),
+                "rewake asks lists what is asked; what was asked before is answered or over",
+            )),
+            (None, several) => {
+                let calls: Vec<String> = several
+                    .iter()
+                    .map(|q| format!("{} ({})", q.call.id, q.call.in_one_line(60)))
+                    .collect();
+                Err(refused(
+                    Refusal::NotNow,
+                    format!("session {short} asks {} things", several.len()),
+                    format!("name the call: {}", calls.join(", ")),
+                ))
+            }
+            (Some(id), all) => match all.iter().find(|q| q.call.id == id) {
+                Some(question) => Ok(question.clone()),
+                None => Err(refused(
+                    Refusal::NotNow,
+                    format!(
+                        "session {short} does not ask about call {id}: it is answered, over, or was never asked"
+                    ),
+                    "rewake asks lists what is asked",
+                )),
+            },
+        }
+    }
+
     /// Answers a question of a session: the one about this call, or the only one.
     ///
     /// # Errors
@@ -405,41 +448,7 @@ impl AppContext {
         origin: &str,
     ) -> Result<(Question, Receipt), SteerError> {
         self.may_steer()?;
-        let questions = self.questions_of(store, info)?;
-        let short = super::short_id(&info.id);
-        let found = match (call, &questions[..]) {
-            (None, [only]) => only.clone(),
-            (None, []) => {
-                return Err(refused(
-                    Refusal::NotNow,
-                    format!("session {short} asks nothing"),
-                    "rewake asks lists what is asked; what was asked before is answered or over",
-                ));
-            }
-            (None, several) => {
-                let calls: Vec<String> = several
-                    .iter()
-                    .map(|q| format!("{} ({})", q.call.id, q.call.in_one_line(60)))
-                    .collect();
-                return Err(refused(
-                    Refusal::NotNow,
-                    format!("session {short} asks {} things", several.len()),
-                    format!("name the call: {}", calls.join(", ")),
-                ));
-            }
-            (Some(id), all) => match all.iter().find(|q| q.call.id == id) {
-                Some(question) => question.clone(),
-                None => {
-                    return Err(refused(
-                        Refusal::NotNow,
-                        format!(
-                            "session {short} does not ask about call {id}: it is answered, over, or was never asked"
-                        ),
-                        "rewake asks lists what is asked",
-                    ));
-                }
-            },
-        };
+        let found = self.question(store, info, call)?;
         let signal = Signal::Decide {
             call: found.call.id,
             asked: found.asked.seq,

@@ -247,6 +247,27 @@ fn at_a_limit_the_session_pauses_and_says_so() {
     assert_eq!(scene.server.requests().len(), 3);
 }
 
+/// Who says that it is to go on means it: what a person paused and what a limit holds.
+#[test]
+fn one_go_lifts_a_pause_and_the_limit_behind_it() {
+    let scene = Scene::with_command(&waits_for_go());
+    let first = scene.start_command();
+    scene.steers(&["set", "@here", "--turns", "1"]).expect(0);
+    first.wait_for(LIMIT, |line| is_entry(line, "chose"));
+    scene.go();
+    first.wait(LIMIT).expect(0);
+    // It stands at its limit, and then a person pauses it.
+    scene.live(&["-p", "-c", "more"]).wait(LIMIT).expect(75);
+    scene.steers(&["pause", "@here"]).expect(0);
+    let run = scene.go_on().expect(75);
+    assert_has(&run.stderr, &["the session is paused"]);
+    scene.steers(&["go", "@here"]).expect(0);
+    scene.go_on().expect(0);
+    assert_eq!(scene.server.requests().len(), 3);
+    assert_eq!(scene.entries("lifted").len(), 1);
+    assert_eq!(scene.entries("lifted")[0]["origin"], "cli");
+}
+
 #[test]
 fn other_settings_hold_from_the_next_request_on() {
     let scene = Scene::with_command(&waits_for_go());

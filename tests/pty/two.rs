@@ -4,7 +4,7 @@ use rewake::headless::entry_line;
 use rewake::store::Store;
 
 use crate::support::Home;
-use crate::support::{ENTER, Terminal};
+use crate::support::{ENTER, ESC, Terminal};
 use crate::{FREE, bash, open_gate, scripted, step, until_gate};
 
 fn working() -> (Home, Terminal) {
@@ -67,6 +67,70 @@ fn of_origin(home: &Home, kind: &str) -> Vec<String> {
     entries
         .map(|e| e["text"].as_str().unwrap_or_default().to_string())
         .collect()
+}
+
+/// Esc is none of the other process's business: it leaves, and `/stop` stops.
+#[test]
+fn who_looks_on_leaves_with_esc_and_stops_the_other_with_a_word() {
+    let (home, first) = working();
+    let mut second = Terminal::start(&home, &[]);
+    second.sees("open in process");
+    second.answers("Enter watch it", ENTER);
+    second.sees("another process uses this session");
+    second.sees("Esc leaves");
+    // Words in the box stay.
+    second.types("not yet");
+    second.sees("not yet");
+    second.types(ESC);
+    second.sees("your text stays");
+    second.types("\x03");
+    second.types(ESC);
+    second.sees("the other process goes on in it");
+    second.no_longer_sees("another process uses this session");
+    open_gate(&home);
+    first.sees("So it ended.");
+    assert!(entries(&home, "stopped").is_empty());
+}
+
+#[test]
+fn who_looks_on_stops_the_other_process() {
+    let (home, first) = working();
+    let mut second = Terminal::start(&home, &[]);
+    second.sees("open in process");
+    second.answers("Enter watch it", ENTER);
+    second.sees("another process uses this session");
+    second.says("/stop");
+    second.sees("the other process is told to stop");
+    first.sees("stopped by you");
+    let stopped = entries(&home, "stopped");
+    assert_eq!(stopped.len(), 1, "{stopped:?}");
+    assert_eq!(stopped[0]["origin"], "screen");
+}
+
+/// A question of the other process is not answered by leaving it, nor is that process stopped.
+#[test]
+fn who_leaves_a_question_of_another_process_leaves_it_open() {
+    let (home, mut first, mut second) = asking();
+    second.sees("touch made");
+    second.answers("Enter chooses", ESC);
+    second.sees("the other process goes on in it");
+    first.answers("Enter chooses", "y");
+    first.sees("It is over.");
+    assert!(home.path("made").exists());
+    assert!(entries(&home, "stopped").is_empty());
+}
+
+/// The entries of this kind in the session that was worked in.
+fn entries(home: &Home, kind: &str) -> Vec<serde_json::Value> {
+    let store = Store::open(&home.rewake_home()).unwrap();
+    let kind = format!("entry.{kind}");
+    let of = |id: &str| store.load(id).unwrap().1;
+    let sessions = store
+        .page(rewake::store::PageFilter::default(), 50)
+        .unwrap();
+    let all = sessions.iter().flat_map(|paged| of(&paged.info.id));
+    let lines = all.map(|record| entry_line(&record));
+    lines.filter(|line| line["type"] == kind).collect()
 }
 
 fn asking() -> (Home, Terminal, Terminal) {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::{LIMIT, Reply, Serve};
+use crate::routes::{base64, wide_gif};
 use crate::support::{Live, skip_everywhere};
 use crate::{done_session, scripted, step};
 
@@ -261,6 +262,66 @@ fn a_person_steers_a_session_from_a_phone() {
     browser.until("return document.querySelectorAll('#sessions a').length === 1");
     browser.until_text("welcome, walrus");
     drop(server);
+}
+
+/// An image is seen as what it is, and a file that is written anew as what changes in it.
+#[test]
+fn images_and_changes_of_whole_files_are_seen() {
+    let lines = |total: &str| -> String {
+        let rows = (0..40).map(|n| format!("row_{n} = {n}\n"));
+        rows.chain([format!("{total}\n")]).collect()
+    };
+    let write = (
+        "write",
+        json!({"path": "total.py", "content": lines("total = round(sum, 2)")}),
+    );
+    let home = scripted(&[
+        step("ok", &[]),
+        step("", &[("read", json!({"path": "total.py"}))]),
+        step("I write it anew.", &[write]),
+        step("It is written now.", &[]),
+    ]);
+    std::fs::write(home.path("total.py"), lines("total = sum")).unwrap();
+    let id = done_session(&home, "look");
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    let dot = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/dot.png"));
+    let images = [dot.unwrap(), wide_gif()].map(|bytes| json!({"data": base64(&bytes)}));
+    let message = json!({"text": "see these", "images": images, "start": true});
+    server
+        .post(&format!("/sessions/{id}/messages"), &message)
+        .expect(202);
+    server.until("/questions", |asked| asked[0]["tool"] == "write");
+    let link = format!("http://127.0.0.1:{}/#token={}", server.port, server.token);
+    browser.go(&link);
+    browser.press("#sessions a");
+    browser.until_text("see these");
+    let image = "document.querySelector('#log img')";
+    browser.until(&format!(
+        "const i = {image}; return Boolean(i && i.complete && i.naturalWidth > 0)"
+    ));
+    assert_eq!(
+        browser.script(&format!("return {image}.alt")),
+        "image 1 of 2"
+    );
+    // One that a browser could not bear says so.
+    browser.until_text("image 2 of 2 is not shown: the image has 8000 x 8000 pixels");
+    browser.until_text("-total = sum");
+    let counts = "const q = document.querySelector('.question pre.whole'); \
+                  return q.querySelectorAll('.add').length === 1 && q.querySelectorAll('.del').length === 1 \
+                    && !q.innerText.includes('row_1 ')";
+    browser.until(counts);
+    browser.until("return document.querySelector('.question details summary').textContent === 'The whole new file'");
+    browser.until("return document.documentElement.scrollWidth <= window.innerWidth");
+    browser.picture("page-change-light.png");
+    browser.press(".question .yes");
+    browser.until_text("It is written now.");
+    assert_eq!(home.read("total.py"), lines("total = round(sum, 2)"));
+    // It is let go with the session.
+    browser.press("#back");
+    browser.until(&format!("return !{image}.hasAttribute('src')"));
 }
 
 /// What a session says is text, whatever it is.

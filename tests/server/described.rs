@@ -58,8 +58,10 @@ fn every_status_that_is_described_is_given() {
         let path = route
             .path
             .replace("{id}", &id)
-            .replace("{hash}", &"0".repeat(64));
+            .replace("{hash}", &"0".repeat(64))
+            .replace("{call}", "1.0");
         let missing = route.path.replace("{id}", "zzz").replace("{hash}", "x");
+        let missing = missing.replace("{call}", "1.0");
         let method = route.method;
         let mut note = |reply: Reply| {
             let key = (method.to_string(), route.path.to_string(), reply.status);
@@ -87,6 +89,7 @@ fn every_status_that_is_described_is_given() {
         note(ask(method, &path, host, ""));
         if route.path.contains("{id}") {
             let unreadable = route.path.replace("{id}", "%ff").replace("{hash}", "x");
+            let unreadable = unreadable.replace("{call}", "x");
             note(ask(method, &unreadable, &good, "{}"));
         }
         // The stream of all sessions misses none, and never ends.
@@ -154,6 +157,8 @@ fn every_status_that_is_described_is_given() {
     // In `routes`, where something is asked.
     let verdict = "/sessions/{id}/verdicts".to_string();
     given.insert(("POST".to_string(), verdict, 202));
+    let change = "/sessions/{id}/calls/{call}/change".to_string();
+    given.insert(("GET".to_string(), change, 200));
     let mut described = BTreeSet::new();
     for (path, methods) in description["paths"].as_object().unwrap() {
         for (method, it) in methods.as_object().unwrap() {

@@ -227,7 +227,7 @@ fn a_slow_reader_harms_nobody() {
     let mut store = Store::open(&home.rewake_home()).unwrap();
     let quick = server.follow(&path, None);
     quick.entry("replied");
-    for n in 0..200 {
+    for n in 0..500 {
         add(&mut store, &id, 50_000);
         if n % 20 == 0 {
             let length = store.find(&id).unwrap().entries;
@@ -261,16 +261,10 @@ fn a_slow_reader_harms_nobody() {
         .filter_map(|l| l.strip_prefix("id: ")?.parse().ok())
         .collect();
     assert_eq!(seen, (0..seen.len() as u64).collect::<Vec<_>>());
-    assert!(
-        text.contains("too slow") || seen.len() as u64 == length,
-        "{} of {length}",
-        seen.len()
-    );
+    // More than is kept for it, here and on the way.
+    assert!(text.contains("too slow"), "{} of {length}", seen.len());
     let rest = server.follow(&format!("/sessions/{id}/events"), seen.last().copied());
-    let came = match seen.len() as u64 == length {
-        true => Vec::new(),
-        false => rest.until(|all, _| ids(all).last() == Some(&(length - 1))),
-    };
+    let came = rest.until(|all, _| ids(all).last() == Some(&(length - 1)));
     assert_eq!(ids(&came), (seen.len() as u64..length).collect::<Vec<_>>());
 }
 

@@ -11,9 +11,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod attacked;
 mod browser;
 mod client;
 mod described;
+mod failing;
 mod followed;
 mod listens;
 mod refused;

@@ -106,6 +106,17 @@ fn each_scope_may_so_much_and_no_more() {
     server.send("PATCH", &patch, &yolo).expect(202);
     server.token = read;
     server.get("/agent/history").expect(200);
+    // Whoever may only look answers nothing, sends nothing and begins nothing.
+    let allow = json!({"verdict": "allow", "text": "x", "prompt": "x"});
+    for more in ["/verdicts", "/messages", "/stop", "/pause", "/go", "/fork"] {
+        let path = format!("/sessions/{id}{more}");
+        server
+            .post(&path, &allow)
+            .refused(403, "the token has the scope read");
+    }
+    server
+        .post("/sessions", &begin)
+        .refused(403, "the token has the scope read");
     server
         .send("PATCH", &patch, &json!({"mode": "plan"}))
         .refused(403, "the token has the scope read");

@@ -140,6 +140,40 @@ fn a_blob_is_given_as_bytes_that_no_browser_shows() {
         blob.head
     );
     assert!(blob.has_header("content-disposition: attachment"));
+    // As an image it has its type, by its bytes and not by what anybody says of them.
+    let shown = server
+        .get(&format!("/sessions/{id}/blobs/{hash}?as=image"))
+        .expect(200);
+    assert_eq!(shown.body, image);
+    for line in [
+        "content-type: image/png",
+        "content-disposition: attachment",
+        "x-content-type-options: nosniff",
+    ] {
+        assert!(shown.has_header(line), "{}", shown.head);
+    }
+    let other = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>";
+    let mut store = Store::open(&home.rewake_home()).unwrap();
+    let message = rewake::store::Message {
+        text: "see".into(),
+        images: vec![],
+        via: rewake::core::entry::Via::Signal,
+        command: None,
+        origin: None,
+    };
+    let blobs = [other.to_vec(), wide_gif()];
+    store.queue(&id, &message, &blobs, 1).unwrap();
+    for (bytes, words) in [
+        (&other[..], "no PNG, JPEG, GIF or WebP"),
+        (&wide_gif(), "too many to be shown"),
+    ] {
+        let hash = rewake::store::blob_ref(bytes).hash;
+        let path = format!("/sessions/{id}/blobs/{hash}?as=image");
+        server.get(&path).refused(400, words);
+    }
+    server
+        .get(&format!("/sessions/{id}/blobs/{hash}?as=html"))
+        .refused(400, "query makes no sense");
     for wrong in ["x", &"0".repeat(64), "..%2f..%2fserve.token"] {
         server
             .get(&format!("/sessions/{id}/blobs/{wrong}"))
@@ -147,13 +181,69 @@ fn a_blob_is_given_as_bytes_that_no_browser_shows() {
     }
 }
 
-fn blake3_of(home: &std::path::Path, id: &str) -> String {
+/// The change that a question asks about, for who may answer it.
+#[test]
+fn the_change_of_a_question_is_given_to_who_may_answer() {
+    let home = scripted(&[
+        step("", &[("read", json!({"path": "f"}))]),
+        step(
+            "",
+            &[("write", json!({"path": "f", "content": "written\n"}))],
+        ),
+        step("done", &[]),
+    ]);
+    std::fs::write(home.path("f"), "was\n").unwrap();
+    let live = Live::spawn(home.rewake([
+        "-p",
+        "do it",
+        "--ask",
+        "wait",
+        "--output-format",
+        "stream-json",
+    ]));
+    live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    let mut server = Serve::start(&home, &[]);
+    let asked = server.get("/questions").json();
+    let (id, call) = (
+        asked[0]["session"].as_str().unwrap(),
+        asked[0]["call"].as_str().unwrap(),
+    );
+    let path = format!("/sessions/{id}/calls/{call}/change");
+    let change = server.get(&path).expect(200).json();
+    assert_eq!(
+        change,
+        json!({
+            "session": id, "call": call, "path": "f", "is_new": false,
+            "diff": "@@ -1 +1 @@\n-was\n+written\n", "why": null,
+        })
+    );
+    server
+        .get(&format!("/sessions/{id}/calls/99.0/change"))
+        .refused(409, "does not ask");
+    server
+        .get(&format!("/sessions/{id}/calls/x/change"))
+        .refused(400, "names no call");
+    let tokens = std::fs::read_to_string(home.rewake_home().join("keys/.serve.token")).unwrap();
+    let read = tokens.lines().find_map(|line| line.strip_prefix("read "));
+    server.token = read.unwrap().to_string();
+    server.get(&path).refused(403, "needs control");
+}
+
+/// A few bytes that a browser would need 256 MB for.
+pub fn wide_gif() -> Vec<u8> {
+    let side = 8_000_u16.to_le_bytes();
+    let size = [side, side].concat();
+    let picture = [&[0x2c, 0, 0, 0, 0][..], &size, &[0, 2, 2, 0x4c, 1, 0, 0x3b]].concat();
+    [&b"GIF89a"[..], &size, &[0, 0, 0], &picture].concat()
+}
+
+pub fn blake3_of(home: &std::path::Path, id: &str) -> String {
     let store = Store::open(home).unwrap();
     let queued = store.queued(id).unwrap();
     queued[0].message.images[0].blob.hash.clone()
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for three in bytes.chunks(3) {

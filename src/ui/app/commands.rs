@@ -70,6 +70,7 @@ impl App {
             SlashCommand::Reload => return vec![Intent::Reload],
             SlashCommand::Status => return vec![Intent::Status],
             SlashCommand::Doctor => return vec![Intent::Doctor],
+            SlashCommand::Stop => return self.stop(),
             SlashCommand::Quit => return vec![Intent::Quit],
         }
         Vec::new()

@@ -30,6 +30,9 @@ pub(super) const UNREAD: &str = "scroll to the end of the question first, then a
 /// What is said to Esc while there is text in the box and nothing to stop.
 const WORDS_STAY: &str = "your text stays; Ctrl+C clears it, then Esc Esc rewinds";
 
+/// The same where another process works in the session.
+const WORDS_STAY_HERE: &str = "your text stays; Ctrl+C clears it, then Esc leaves this session";
+
 /// The engine is leaving: the keys that leave need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -423,6 +426,11 @@ impl App {
         }
         match self.phase {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
+            Phase::Watching if self.composer.is_empty() => self.look_away(),
+            Phase::Watching => {
+                self.hint = Some(WORDS_STAY_HERE.into());
+                Vec::new()
+            }
             _ => {
                 self.transcript.scroll_end();
                 if !self.composer.is_empty() {
@@ -431,6 +439,28 @@ impl App {
                 Vec::new()
             }
         }
+    }
+
+    /// The other process goes on as before.
+    fn look_away(&mut self) -> Vec<Intent> {
+        self.hint = Some("you left that session; the other process goes on in it".into());
+        vec![Intent::Open {
+            which: Which::New,
+            take_over: false,
+        }]
+    }
+
+    /// What Esc does where this process works, for any session that is on the screen.
+    pub(super) fn stop(&mut self) -> Vec<Intent> {
+        self.hint = match self.phase {
+            Phase::Working { .. } => None,
+            Phase::Watching => Some("the other process is told to stop".into()),
+            _ => {
+                self.hint = Some("there is nothing to stop".into());
+                return Vec::new();
+            }
+        };
+        vec![Intent::Engine(Command::Stop)]
     }
 
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
@@ -539,7 +569,9 @@ impl App {
     fn question_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
+            KeyCode::Esc if self.phase == Phase::Watching => self.interrupt(),
             KeyCode::Esc => vec![Intent::Engine(Command::Stop)],
+            KeyCode::Char('c') if ctrl && self.phase == Phase::Watching => self.ask_quit(),
             KeyCode::Char('c') if ctrl => vec![Intent::Engine(Command::Stop)],
             KeyCode::BackTab => self.cycle_mode(),
             // Looking round while it asks.

@@ -281,7 +281,9 @@ impl Printer {
             }
             Phase::Resting(_) => self.line("Ready: say what is to be done"),
             Phase::Working { .. } if !was_working => self.line("Working: Ctrl+C stops"),
-            Phase::Watching => self.line("Watching: another process works in this session"),
+            Phase::Watching => self.line(
+                "Watching: another process works in this session; /stop stops it, /new leaves it",
+            ),
             Phase::Ended => self.line("Note: the session has ended"),
             Phase::Starting | Phase::Nothing | Phase::Opening | Phase::Working { .. } => {}
         }

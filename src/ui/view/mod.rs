@@ -388,7 +388,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         // Why words were not taken must be seen whole.
         Phase::Watching if !hint.is_empty() => (String::new(), theme.warn),
         Phase::Watching => {
-            let what = "another process uses this session · Enter sends it your words · /fork makes a copy for you";
+            let what = "another process uses this session · Enter sends words · Esc leaves · /stop stops it · /fork copies it";
             (what.to_string(), theme.warn)
         }
         Phase::Resting(why) if app.goes_on() => {

@@ -1,0 +1,183 @@
+//! What a call that a person is asked about would make of its file, as the file is now.
+//!
+//! Invariant: only a file of the session's workspace is read, links followed, and none of the
+//! store or of the kept keys.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use serde::Serialize;
+use similar::TextDiff;
+
+use super::{AppContext, Question, SteerError};
+use crate::config::{ReadError, read_text};
+use crate::core::entry::CallId;
+use crate::store::{SessionInfo, Store};
+use crate::tools::{self, Body};
+
+/// Of a longer file, and of a longer content, no difference is shown.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Where nearly every line is another, the shortest difference takes minutes: behind this a longer
+/// one does.
+const MAX_TIME: Duration = Duration::from_millis(100);
+
+/// The difference to the file, as a person is shown it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AskedChange {
+    pub path: Option<String>,
+    /// There is no such file yet.
+    pub is_new: bool,
+    /// Lines as a unified diff has them, without a head. `None`: see `why`.
+    pub diff: Option<String>,
+    /// Why there is none, in words for a person.
+    pub why: Option<String>,
+}
+
+impl AskedChange {
+    fn unknown(path: Option<&str>, why: impl Into<String>) -> AskedChange {
+        AskedChange {
+            path: path.map(str::to_string),
+            is_new: false,
+            diff: None,
+            why: Some(why.into()),
+        }
+    }
+}
+
+impl AppContext {
+    /// What the call of a question makes of its file.
+    ///
+    /// # Errors
+    /// Nothing is asked about this call.
+    pub fn asked_change(
+        &self,
+        store: &Store,
+        info: &SessionInfo,
+        call: CallId,
+    ) -> Result<(Question, AskedChange), SteerError> {
+        let question = self.question(store, info, Some(call))?;
+        let body = tools::shown(&question.call).body;
+        let change = change(&body, Path::new(&info.folder), Path::new(&info.workspace));
+        Ok((question, change))
+    }
+}
+
+fn change(body: &Body, folder: &Path, workspace: &Path) -> AskedChange {
+    let (Body::File { path, .. } | Body::Edits { path, .. }) = body else {
+        return AskedChange::unknown(None, "it changes no file");
+    };
+    let unknown = |why: &str| AskedChange::unknown(Some(path), why);
+    let Some(file) = inside(path, folder, workspace) else {
+        return unknown("the file lies outside of the workspace");
+    };
+    let before = match read_text(&file, MAX_BYTES) {
+        Ok(text) => Some(text),
+        Err(ReadError::Missing) => None,
+        Err(ReadError::NotUtf8) => return unknown("the file is no text; all of it is replaced"),
+        Err(ReadError::TooLarge { .. }) => return unknown("the file is too long to be compared"),
+        Err(_) => return unknown("the file cannot be read"),
+    };
+    let after = match body {
+        Body::File { content, .. } => Some(content.clone()),
+        Body::Edits { edits, .. } => {
+            tools::edited_text(edits, before.as_deref().unwrap_or_default())
+        }
+        _ => None,
+    };
+    let Some(after) = after else {
+        return unknown("the edit does not fit the file as it is now");
+    };
+    if after.len() as u64 > MAX_BYTES {
+        return unknown("the file is too long to be compared");
+    }
+    let old = before.as_deref().unwrap_or_default();
+    let diff = TextDiff::configure()
+        .timeout(MAX_TIME)
+        .diff_lines(old, &after);
+    AskedChange {
+        path: Some(path.clone()),
+        is_new: before.is_none(),
+        diff: Some(diff.unified_diff().to_string()),
+        why: None,
+    }
+}
+
+/// The file that is meant, links followed. `None`: it does not lie in the workspace.
+fn inside(path: &str, folder: &Path, workspace: &Path) -> Option<PathBuf> {
+    let real = PathBuf::from(tools::real_path(folder.join(path).to_str()?));
+    let goes_up = real.components().any(|part| part == Component::ParentDir);
+    let workspace = workspace.canonicalize().ok()?;
+    (!goes_up && real.starts_with(workspace)).then_some(real)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &str, content: &str) -> Body {
+        Body::File {
+            path: path.into(),
+            content: content.into(),
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_is_compared_with_what_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), "one\ntwo\nthree\n").unwrap();
+        let of = |body: &Body| change(body, dir.path(), dir.path());
+        let replaced = of(&write("f", "one\n2\nthree\n"));
+        let diff = replaced.diff.unwrap();
+        assert!(diff.contains("-two\n+2\n one\n") || diff.contains("-two\n+2\n three\n"));
+        assert!(!replaced.is_new);
+        let new = of(&write("g/h", "x\n"));
+        assert!(new.is_new && new.diff.unwrap().contains("+x"));
+    }
+
+    #[test]
+    fn no_file_outside_of_the_workspace_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (inner, secret) = (dir.path().join("w"), dir.path().join("secret"));
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::write(&secret, "hidden\n").unwrap();
+        std::os::unix::fs::symlink(&secret, inner.join("link")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("gone"), inner.join("dangling")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), inner.join("up")).unwrap();
+        for path in [
+            secret.to_str().unwrap(),
+            "../secret",
+            "link",
+            "dangling",
+            "up/secret",
+            "up/new",
+            "up/no/new",
+            "nowhere/../../secret",
+        ] {
+            let found = change(&write(path, "x\n"), &inner, &inner);
+            assert_eq!(found.diff, None, "{path}");
+            assert_eq!(
+                found.why.as_deref(),
+                Some("the file lies outside of the workspace"),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_compared_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("binary"), [0xff, 0xfe, 0]).unwrap();
+        std::fs::write(dir.path().join("long"), "x\n".repeat(1 << 20)).unwrap();
+        for (path, why) in [
+            ("binary", "no text"),
+            ("long", "too long"),
+            (".", "cannot be read"),
+        ] {
+            let found = change(&write(path, "x\n"), dir.path(), dir.path());
+            assert!(found.why.unwrap().contains(why), "{path}");
+        }
+        let none = change(&Body::Subject, dir.path(), dir.path());
+        assert_eq!(none.path, None);
+    }
+}
