@@ -3,7 +3,7 @@
 
 use crate::core::entry::{Record, Seq};
 use crate::core::text::count;
-use crate::core::tree::{Change, Tree, diff, named, path_text, tree_at};
+use crate::core::tree::{Change, Tree, diff, named, path_text, tree_at, why_unknown};
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, FileChange};
 use crate::store::Store;
@@ -75,15 +75,20 @@ fn name(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<&str, Trou
         None if is_from => records.iter().find_map(|record| named(&record.entry)),
         None => records.iter().rev().find_map(|record| named(&record.entry)),
     };
-    let place = match at {
-        Some(seq) => format!("at entry {seq}"),
-        None => "in this session".to_string(),
-    };
     found.ok_or_else(|| {
-        Trouble::new(exit::USAGE, format!("the files are not known {place}")).with_hint(
-            "they are known only from the first command or edit on; rewake show ID lists the entries",
-        )
+        let why = match at {
+            Some(seq) => format!("at entry {seq}: {}", why_unknown(records, seq)),
+            None => "in this session: it has no snapshot".to_string(),
+        };
+        unknown_files(&why)
     })
+}
+
+/// `place`: where they are not known, and why.
+pub(super) fn unknown_files(place: &str) -> Trouble {
+    Trouble::new(exit::USAGE, format!("the files are not known {place}")).with_hint(
+        "rewake show ID lists the entries: at others the files may be known; rewake doctor says what is kept",
+    )
 }
 
 pub(super) fn tree(store: &Store, name: &str) -> Result<Tree, Trouble> {

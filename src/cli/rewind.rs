@@ -14,12 +14,13 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::confirm::{can_ask, is_yes};
-use super::diff::tree;
+use super::diff::{tree, unknown_files};
 use crate::core::entry::{Entry, Kept, KeptWhy, Seq};
 use crate::core::path;
 use crate::core::rewind::{PathChoice, kept};
-use crate::core::text::count;
-use crate::core::tree::{Change, Item, PathBytes, diff, path_text, tree_at};
+use crate::core::text::{count, large_count};
+use crate::core::tree::{Change, Item, PathBytes, diff, path_text, tree_at, why_unknown};
+use crate::core::visible::figure;
 use crate::engine::{Back, Engine, EngineError, Event, NotRewound, Rewind, Rewinding};
 use crate::report::{Trouble, exit, line, note, raw};
 use crate::session::{AppContext, NEVER_SET_BACK, Session, Which, drive, journal_fails, short_id};
@@ -219,10 +220,8 @@ fn print_one(
     let info = store.find(&at.id)?;
     let (_, records) = store.load(&info.id)?;
     let Some(name) = tree_at(&records, at.entry) else {
-        return Err(unknown(&format!(
-            "the files are not known at entry {}",
-            at.entry
-        )));
+        let why = why_unknown(&records, at.entry);
+        return Err(unknown_files(&format!("at entry {}: {why}", at.entry)));
     };
     let tree = tree(&store, name)?;
     let found = named.iter().find_map(|path| tree.0.get(path));
@@ -232,10 +231,9 @@ fn print_one(
         Some(Item::Marker { .. }) | None => None,
     };
     let Some(content) = content else {
-        return Err(unknown(&format!(
-            "no content of it is kept at entry {}",
-            at.entry
-        )));
+        let why = format!("no content of it is kept at entry {}", at.entry);
+        let hint = "rewake show ID lists the entries; rewake diff ID says what changed when";
+        return Err(Trouble::new(exit::USAGE, why).with_hint(hint));
     };
     match output == Path::new("-") {
         true => raw(&content),
@@ -247,12 +245,6 @@ fn print_one(
         })?,
     }
     Ok(exit::DONE)
-}
-
-fn unknown(why: &str) -> Trouble {
-    Trouble::new(exit::USAGE, why).with_hint(
-        "they are known only from the first command or edit on; rewake show ID lists the entries",
-    )
 }
 
 /// A copy that parts there.
@@ -541,8 +533,9 @@ fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner:
         match (restored, why) {
             (None, _) => note("no file had to be restored"),
             (Some(_), None) => note(&format!(
-                "{} restored, {removed} removed",
-                count(*written, "file")
+                "{} restored, {} removed",
+                large_count(*written, "file"),
+                figure(removed)
             )),
             (Some(_), Some(_)) => {}
         }
@@ -573,7 +566,7 @@ fn engine_trouble(error: EngineError) -> Trouble {
 fn not_rewound(error: NotRewound) -> Trouble {
     match error {
         NotRewound::Engine(error) => engine_trouble(error),
-        NotRewound::Unknown(_) => unknown(&error.to_string()),
+        NotRewound::Unknown(place) => unknown_files(&place),
         NotRewound::OtherFolder(_) => Trouble::new(exit::USAGE, error.to_string())
             .with_hint("rewake restore PATH --at ID:ENTRY -o FILE prints one file as it was there"),
         NotRewound::NothingToRedo => Trouble::new(exit::USAGE, error.to_string()),

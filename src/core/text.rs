@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use super::visible::{command, visible};
+use super::visible::{command, figure, visible};
 
 /// The mark of a cut.
 const ELLIPSIS: char = '…';
@@ -32,6 +32,14 @@ pub(crate) fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str
     match n == N::from(1) {
         true => format!("{n} {one}"),
         false => format!("{n} {}", plural(one)),
+    }
+}
+
+/// The same where it may be thousands: `1 file`, `2,000 files`.
+pub(crate) fn large_count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
+    match n == N::from(1) {
+        true => format!("{n} {one}"),
+        false => format!("{} {}", figure(n), plural(one)),
     }
 }
 

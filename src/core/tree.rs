@@ -193,31 +193,38 @@ pub fn diff(a: &Tree, b: &Tree) -> Delta {
 }
 
 /// The name of the tree that is known at the place `seq` of a log; `None` when the files are
-/// not known there. Never a guess: once a call with an effect was begun, only a tree that was
-/// taken before the next one began says what the files were after it.
+/// not known there. Never a guess: a tree says what they were until a call with an effect began,
+/// and back to the last one that did.
 pub fn tree_at(records: &[Record], seq: Seq) -> Option<&str> {
     place_at(records, seq).map(|(_, tree)| tree)
 }
 
 /// The same, with the place in `records` of the entry that names the tree.
 pub fn place_at(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
-    let (until, after) = records.split_at(records.partition_point(|r| r.seq <= seq));
-    let mut is_changed = false;
+    around(records, records.partition_point(|r| r.seq <= seq))
+}
+
+/// The same for the files before anything was done for what stands at the place `seq`.
+pub fn place_before(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
+    around(records, records.partition_point(|r| r.seq < seq))
+}
+
+/// The tree that is known between the records before `split` and those behind.
+fn around(records: &[Record], split: usize) -> Option<(usize, &str)> {
+    let (until, after) = records.split_at(split);
     for (place, record) in until.iter().enumerate().rev() {
         match (named(&record.entry), &record.entry) {
             // What lies before is of another folder.
             (None, Entry::Forked { folder, .. }) if folder.is_some() => break,
-            (Some(tree), _) if !is_changed => return Some((place, tree)),
-            (Some(_), _) => break,
-            (None, entry) => is_changed |= may_change_files(entry),
+            (Some(tree), _) => return Some((place, tree)),
+            // From here on only a tree behind it says what they were.
+            (None, entry) if may_change_files(entry) => break,
+            (None, _) => {}
         }
-    }
-    if !is_changed {
-        return None;
     }
     for (place, record) in after.iter().enumerate() {
         match (named(&record.entry), &record.entry) {
-            (Some(tree), _) => return Some((until.len() + place, tree)),
+            (Some(tree), _) => return Some((split + place, tree)),
             (None, Entry::Forked { folder, .. }) if folder.is_some() => return None,
             (None, entry) if may_change_files(entry) => return None,
             (None, _) => {}
@@ -226,22 +233,29 @@ pub fn place_at(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
     None
 }
 
-/// The tree of the files before anything was done for what stands at the place `seq`: the one
-/// that is known before it, else the first of all, if no effect began before that. With the place
-/// in `records` of the entry that names it.
-pub fn place_before(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
-    let known = seq.checked_sub(1).and_then(|seq| place_at(records, seq));
-    known.or_else(|| {
-        let mut before = records.iter().enumerate();
-        let first = before.find_map(|(place, record)| {
-            let is_end = may_change_files(&record.entry);
-            (is_end || named(&record.entry).is_some()).then_some((place, named(&record.entry)))
-        });
-        match first {
-            Some((place, Some(tree))) if records[place].seq >= seq => Some((place, tree)),
-            _ => None,
+/// Why the files are not known at a place: what comes behind a colon.
+pub fn why_unknown(records: &[Record], seq: Seq) -> String {
+    let (until, after) = records.split_at(records.partition_point(|r| r.seq <= seq));
+    let begun = |record: &&Record| may_change_files(&record.entry);
+    let not_kept = until.iter().rev().find_map(|record| match &record.entry {
+        Entry::Saved { why, .. } => why.as_ref(),
+        _ => None,
+    });
+    if let Some(why) = not_kept {
+        return format!("they were not kept: {why}");
+    }
+    if !records.iter().any(|record| named(&record.entry).is_some()) {
+        return "this session has no snapshot".to_string();
+    }
+    match (until.iter().rev().find(begun), after.iter().find(begun)) {
+        (Some(Record { seq, .. }), _) => {
+            format!("entry {seq} may have changed them, and no snapshot was taken right after it")
         }
-    })
+        (None, Some(Record { seq, .. })) => {
+            format!("no snapshot was taken before entry {seq}, which may have changed them")
+        }
+        (None, None) => "no snapshot is of that time".to_string(),
+    }
 }
 
 /// Whether something began with this entry that may change files. A command whose sandbox lets it

@@ -290,8 +290,8 @@ fn name(run: &str) -> &'static str {
     }
 }
 
-/// `3,000`
-pub(crate) fn figure(n: usize) -> String {
+/// A whole number as people read it: `3,000`.
+pub(crate) fn figure(n: impl std::fmt::Display) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (place, digit) in digits.chars().enumerate() {

@@ -96,7 +96,7 @@ impl<W: World> Engine<W> {
             Command::BringInput { text, from } => self.keep_input(text, Some(from)),
             Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
             Command::RunForUser { command, .. } if self.state.restoring.is_some() => {
-                let why = "the the files are being restored";
+                let why = "the files are being restored";
                 let command = &command;
                 (self.on_event)(&self.state, Event::CommandNotRun { command, why });
             }

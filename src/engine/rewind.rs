@@ -25,7 +25,7 @@ use super::{Engine, EngineError, Event, FilesWork, Write};
 use crate::core::entry::{Entry, MAX_KEPT, Record, Seq};
 use crate::core::rewind::{self, Cause, Changes, PathChoice, Plan, Wanted, named_since};
 use crate::core::state::Restoring;
-use crate::core::tree::{ContentHash, PathBytes, Tree, diff, place_at, place_before};
+use crate::core::tree::{ContentHash, PathBytes, Tree, diff, place_at, place_before, why_unknown};
 use crate::store::contents::{self, NewContent, Place};
 use crate::store::{self, NewTree, Store, StoreError};
 use crate::workspace::files::merge3;
@@ -457,13 +457,17 @@ pub fn stopped(is_owed: bool) -> Vec<Entry> {
 /// Where in the records the files were as they are to be, the tree that says so, and the entry that
 /// is meant.
 fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), NotRewound> {
+    let unknown = |place: &str, seq| {
+        let why = why_unknown(records, seq);
+        NotRewound::Unknown(format!("{place} entry {seq}: {why}"))
+    };
     match back {
         Back::To(seq) => place_at(records, seq)
             .map(|(place, tree)| (place + 1, tree, Some(seq)))
-            .ok_or_else(|| NotRewound::Unknown(format!("at entry {seq}"))),
+            .ok_or_else(|| unknown("at", seq)),
         Back::Before(seq) => place_before(records, seq)
             .map(|(place, tree)| (place + 1, tree, Some(seq.saturating_sub(1))))
-            .ok_or_else(|| NotRewound::Unknown(format!("before entry {seq}"))),
+            .ok_or_else(|| unknown("before", seq)),
         Back::Undo => records
             .iter()
             .enumerate()

@@ -17,9 +17,10 @@ use crate::core::entry::{
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
-use crate::core::text::{count, one_line};
+use crate::core::text::{count, large_count, one_line};
 use crate::core::to_person::to_person;
 use crate::core::tool::ToolCall;
+use crate::core::visible::figure;
 use crate::tools;
 
 /// An entry for a person.
@@ -581,7 +582,8 @@ fn restored<'a>(entry: &'a Entry) -> Description<'a> {
     if let Some(why) = why {
         return event(Tone::Bad, format!("no file was restored: {why}"));
     }
-    let files = count(*written, "file");
+    let files = large_count(*written, "file");
+    let removed = figure(removed);
     let done = match new_folder {
         true => format!("{files} put into the new folder"),
         false => format!("{files} restored, {removed} removed"),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{AppContext, ago, now_ms, watch};
 use crate::config::{Env, FilesConfig, FilesInTime, Paths};
-use crate::core::text::{count, size_text};
+use crate::core::text::{large_count, size_text};
 use crate::store::{Store, StoreError, database};
 use crate::workspace::Here;
 use crate::workspace::files::{Unwatched, Watch, guard};
@@ -104,9 +104,10 @@ fn covered(files: &FilesConfig, unfit: Option<&str>) -> FilesRow {
             FilesRow::new(Grade::Note, what)
         }
         (FilesInTime::On, None) => {
-            let (most, bytes) = (files.max_files, size_text(files.max_file_bytes));
+            let most = large_count(files.max_files, "file");
+            let bytes = size_text(files.max_file_bytes);
             let what = format!(
-                "snapshots hold all files that git does not ignore: up to {most} files of at most {bytes} each"
+                "snapshots hold all files that git does not ignore: up to {most} of at most {bytes} each"
             );
             FilesRow::new(Grade::Fine, what)
         }
@@ -122,7 +123,7 @@ fn stored(
     let mut rows = Vec::new();
     let used = store.files_bytes()?;
     if let Some((files, bytes)) = store.last_tree_size(&here.root)? {
-        let (files, bytes) = (count(files, "file"), size_text(bytes));
+        let (files, bytes) = (large_count(files, "file"), size_text(bytes));
         let what = format!("the last snapshot has {files}, {bytes}");
         rows.push(FilesRow::new(Grade::Fine, what));
     }
@@ -151,7 +152,7 @@ fn watched(watch: Option<Result<usize, Unwatched>>, folders: usize) -> Option<Fi
         None => {
             let what = match folders {
                 0 => "watching for changes works; no folder is watched yet".to_string(),
-                _ => format!("watching for changes in {}", count(folders, "folder")),
+                _ => format!("watching for changes in {}", large_count(folders, "folder")),
             };
             FilesRow::new(Grade::Fine, what)
         }
@@ -174,5 +175,49 @@ fn room(used: u64, most: u64) -> FilesRow {
         }
         _ if used >= most / 5 * 4 => FilesRow::new(Grade::Note, what).with_hint(hint),
         _ => FilesRow::new(Grade::Fine, what),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_separators_and_sizes_one_form() {
+        let files = FilesConfig::default();
+        let text = |row: FilesRow| row.text();
+        assert_eq!(
+            text(covered(&files, None)),
+            "snapshots hold all files that git does not ignore: up to 200,000 files of at most 8 MiB each"
+        );
+        let most = files.max_bytes;
+        let room = |used| text(room(used, most));
+        assert_eq!(room(0), "the snapshots of all workspaces use 0 B of 2 GiB");
+        assert_eq!(
+            room(1_300),
+            "the snapshots of all workspaces use 1.3 KiB of 2 GiB"
+        );
+        assert_eq!(
+            room(most / 10 * 9),
+            "the snapshots of all workspaces use 1.8 GiB of 2 GiB; rewake gc frees space"
+        );
+        assert_eq!(
+            room(most),
+            "the snapshots of all workspaces use 2 GiB of 2 GiB: no more snapshots are taken; \
+             rewake gc frees space"
+        );
+        let watched = |watch, folders| watched(Some(watch), folders).map(text);
+        assert_eq!(
+            watched(Err(Unwatched::Limit(65_536)), 0).unwrap(),
+            "not watching for changes, so every file is checked each time: it has over 65,536 folders; \
+             leave folders out (files.exclude, .ignore), or raise the limit: sysctl \
+             fs.inotify.max_user_watches"
+        );
+        assert_eq!(
+            watched(Ok(1_000), 1_001).unwrap().split(';').next(),
+            Some(
+                "not watching for changes, so every file is checked each time: it has over 1,000 folders"
+            )
+        );
     }
 }

@@ -23,7 +23,7 @@ use crate::core::entry::{Entry, Record, Seq};
 use crate::core::path;
 use crate::core::rewind::{is_never_written, kept};
 use crate::core::text::count;
-use crate::core::tree::{Item, PathBytes, Tree, diff, path_text, place_at};
+use crate::core::tree::{Item, PathBytes, Tree, diff, path_text, place_at, why_unknown};
 use crate::store::{
     Batch, Cause, ForkNote, NewPlace, NewTree, SessionInfo, SessionLock, Store, StoreError,
 };
@@ -475,21 +475,6 @@ fn files_at(store: &Store, session: &str, parting: Parting) -> Result<Files, Not
         ));
     }
     Ok(files)
-}
-
-/// Why nothing says what the files were.
-fn why_unknown(records: &[Record], at: Seq) -> String {
-    let not_kept = records.iter().rev().filter(|r| r.seq <= at);
-    let not_kept = not_kept.filter_map(|record| match &record.entry {
-        Entry::Saved { why, .. } => why.as_ref(),
-        _ => None,
-    });
-    match not_kept.into_iter().next() {
-        Some(why) => format!("they were not kept: {why}"),
-        None => {
-            "nothing was looked at by then: they are from the first command or edit on".to_string()
-        }
-    }
 }
 
 impl Files {

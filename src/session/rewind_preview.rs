@@ -8,8 +8,9 @@ use super::file_change::COUNTED_FOR;
 use super::{AppContext, FileChange, short_id};
 use crate::core::entry::KeptWhy;
 use crate::core::rewind::PathChoice;
-use crate::core::text::{count, one_line};
+use crate::core::text::{large_count, one_line};
 use crate::core::tree::{Item, PathBytes, path_text};
+use crate::core::visible::figure;
 use crate::engine::Rewinding;
 use crate::store::{SessionFilter, Store, StoreError};
 use crate::workspace::head_moved_since;
@@ -286,29 +287,25 @@ pub struct RewindSums {
 }
 
 impl RewindSums {
-    /// `3 files go back, 1 is removed, 2 stay`.
+    /// `restores 3 files, removes 1, keeps 2`.
     pub fn text(self) -> String {
         let RewindSums {
             written,
             removed,
             stay,
         } = self;
-        if written + removed + stay == 0 {
-            return "no file would change".to_string();
+        let sums = [("restores", written), ("removes", removed), ("keeps", stay)];
+        let mut parts = Vec::new();
+        for (does, files) in sums.into_iter().filter(|(_, files)| *files > 0) {
+            // What is counted is said once.
+            parts.push(match parts.is_empty() {
+                true => format!("{does} {}", large_count(files, "file")),
+                false => format!("{does} {}", figure(files)),
+            });
         }
-        let goes = |n: usize, one: &str, more: &str| match n {
-            1 => format!("1 {one}"),
-            n => format!("{n} {more}"),
-        };
-        let first = count(written, "file");
-        let go = if written == 1 { "goes" } else { "go" };
-        let mut text = format!("{first} {go} back");
-        if removed > 0 {
-            text.push_str(&format!(", {}", goes(removed, "is removed", "are removed")));
+        match parts.is_empty() {
+            true => "no file would change".to_string(),
+            false => parts.join(", "),
         }
-        if stay > 0 {
-            text.push_str(&format!(", {}", goes(stay, "stays", "stay")));
-        }
-        text
     }
 }

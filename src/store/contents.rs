@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use zstd::zstd_safe::{CParameter, DParameter};
 
 use super::error::Doing;
-use super::packs::{self, PackPlace};
+use super::packs::{self, PackPlace, PackWriter};
 use super::row::{count, int};
 use super::{Store, StoreError};
 use crate::core::tree::ContentHash;
@@ -57,6 +57,15 @@ pub struct NewContent {
 pub enum Place {
     Row(Vec<u8>),
     Pack(PackPlace),
+}
+
+impl Place {
+    fn data(&self) -> Option<&[u8]> {
+        match self {
+            Place::Row(data) => Some(data),
+            Place::Pack(_) => None,
+        }
+    }
 }
 
 /// Compressed bytes, and with what.
@@ -309,6 +318,22 @@ impl Gathered {
             self.bytes += content.stored;
             self.contents.push(content);
         }
+    }
+
+    /// Puts those that are stored as more than `most` bytes into packs. They are on the disk when it
+    /// returns; when it fails all are still here, to be written anew.
+    pub fn pack_over(&mut self, most: usize, packs: &mut PackWriter) -> Result<(), StoreError> {
+        let in_rows = self.contents.iter_mut().filter_map(|c| match &c.place {
+            Place::Row(data) if data.len() > most => Some(&mut c.place),
+            Place::Row(_) | Place::Pack(_) => None,
+        });
+        let large: Vec<&mut Place> = in_rows.collect();
+        let data = large.iter().filter_map(|place| place.data());
+        let places = packs.keep(&data.collect::<Vec<_>>())?;
+        for (place, packed) in large.into_iter().zip(places) {
+            *place = Place::Pack(packed);
+        }
+        Ok(())
     }
 
     /// Forgets all; they are kept elsewhere.

@@ -309,6 +309,9 @@ pub(super) fn tidy_packs(
     Ok(())
 }
 
+/// Of a pack that is copied, so much is in memory.
+const MAX_HELD: u64 = 8 << 20;
+
 /// What is named of a pack is copied into another one, and named there.
 fn rewrite(
     conn: &mut rusqlite::Connection,
@@ -324,11 +327,18 @@ fn rewrite(
         })
         .doing(WHAT)?;
     let mut moved: Vec<(i64, PackPlace, u64)> = Vec::new();
-    for (id, at, stored) in contents {
-        let data = packs::read(path, count(at), count(stored))?;
-        moved.push((id, writer.append(&data)?, count(stored)));
+    for part in at_once(&contents) {
+        let read =
+            |(_, at, stored): &(i64, i64, i64)| packs::read(path, count(*at), count(*stored));
+        let data: Vec<Vec<u8>> = part.iter().map(read).collect::<Result<_, _>>()?;
+        let data: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+        let places = writer.keep(&data)?.into_iter();
+        moved.extend(
+            part.iter()
+                .zip(places)
+                .map(|((id, _, stored), place)| (*id, place, count(*stored))),
+        );
     }
-    writer.sync()?;
     let tx = conn
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .doing(WHAT)?;
@@ -343,4 +353,17 @@ fn rewrite(
     };
     switch().doing(WHAT)?;
     tx.commit().doing(WHAT)
+}
+
+/// Parts of contents that are held in memory together, and synced together.
+fn at_once(contents: &[(i64, i64, i64)]) -> impl Iterator<Item = &[(i64, i64, i64)]> {
+    let mut bytes = 0;
+    contents.chunk_by(move |(_, _, stored), _| {
+        bytes += count(*stored);
+        let has_room = bytes < MAX_HELD;
+        if !has_room {
+            bytes = 0;
+        }
+        has_room
+    })
 }

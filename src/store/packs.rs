@@ -1,12 +1,13 @@
 //! Packs: files that only grow, for contents that would make the database swell.
 //!
-//! The order of one more content: it is appended; the pack is synced, the first time its folder
-//! too; then come the rows that name it. So a row never names what is not on the disk, and what
-//! a crash cut off at the end of a pack is named by nobody.
+//! The order of more contents: they are appended; the pack is synced, the first time its folder
+//! too; only then is it told where they are, for the rows that name them. So a row never names what
+//! is not on the disk, and what a crash cut off at the end of a pack is named by nobody.
 //!
-//! Invariant: a pack is written by the one process that made it, and holds nothing else.
+//! Invariant: a pack is written by the one process that made it, and holds nothing else. One that
+//! failed is never written again.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -43,16 +44,16 @@ pub struct PackPlace {
 struct Open {
     name: String,
     file: File,
+    /// As far as it is on the disk.
     bytes: u64,
     is_named_durably: bool,
 }
 
-/// Writes packs: a new one for each process, and when one is full.
+/// Writes packs: a new one for each process, when one is full, and when one failed.
 #[derive(Debug)]
 pub struct PackWriter {
     folder: PathBuf,
     open: Option<Open>,
-    is_synced: bool,
 }
 
 impl PackWriter {
@@ -61,53 +62,83 @@ impl PackWriter {
         PackWriter {
             folder: folder(data_dir),
             open: None,
-            is_synced: true,
         }
     }
 
-    /// Appends these bytes. They are durable after [`PackWriter::sync`].
-    pub fn append(&mut self, data: &[u8]) -> Result<PackPlace, StoreError> {
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.bytes >= SEALED_BYTES)
-        {
-            self.sync()?;
-            self.open = None;
+    /// Where these contents are. They are on the disk when it returns.
+    ///
+    /// # Errors
+    /// Then none of them is kept, and the pack is not added to any more: after a sync that failed
+    /// the kernel may have dropped what was written, and would call the next sync of the same file
+    /// a success.
+    pub fn keep(&mut self, contents: &[&[u8]]) -> Result<Vec<PackPlace>, StoreError> {
+        let mut places = Vec::with_capacity(contents.len());
+        let mut left = contents;
+        while !left.is_empty() {
+            let mut open = match self.open.take() {
+                Some(open) if open.bytes < SEALED_BYTES => open,
+                _ => make(&self.folder).map_err(|e| self.failed(e))?,
+            };
+            let before = places.len();
+            match fill(&self.folder, &mut open, left, &mut places) {
+                Ok(()) => self.open = Some(open),
+                Err(error) => {
+                    give_up(&self.folder, &open);
+                    return Err(self.failed(error));
+                }
+            }
+            left = &left[places.len() - before..];
         }
-        let folder = self.folder.clone();
-        let fail = |e| io_error(format!("write below {}", folder.display()), e);
-        let open = match &mut self.open {
-            Some(open) => open,
-            none => none.insert(make(&folder).map_err(fail)?),
-        };
-        let at = open.bytes;
-        self.is_synced = false;
-        // Behind what an append that failed has left, should it have.
-        open.file.seek(SeekFrom::Start(at)).map_err(fail)?;
-        open.file.write_all(data).map_err(fail)?;
-        open.bytes += data.len() as u64;
-        Ok(PackPlace {
+        Ok(places)
+    }
+
+    fn failed(&self, error: io::Error) -> StoreError {
+        io_error(format!("write below {}", self.folder.display()), error)
+    }
+}
+
+/// Appends as many as the pack takes, and syncs it.
+fn fill(
+    folder: &Path,
+    open: &mut Open,
+    contents: &[&[u8]],
+    places: &mut Vec<PackPlace>,
+) -> io::Result<()> {
+    let mut at = open.bytes;
+    open.file.seek(SeekFrom::Start(at))?;
+    if at == 0 {
+        open.file.write_all(MAGIC)?;
+        at = MAGIC.len() as u64;
+    }
+    for data in contents {
+        if at >= SEALED_BYTES {
+            break;
+        }
+        open.file.write_all(data)?;
+        places.push(PackPlace {
             name: open.name.clone(),
             at,
-        })
+        });
+        at += data.len() as u64;
     }
+    open.file.sync_data()?;
+    if !open.is_named_durably {
+        File::open(folder)?.sync_all()?;
+        open.is_named_durably = true;
+    }
+    open.bytes = at;
+    Ok(())
+}
 
-    /// What was appended is on the disk when it returns.
-    pub fn sync(&mut self) -> Result<(), StoreError> {
-        let Some(open) = self.open.as_mut().filter(|_| !self.is_synced) else {
-            return Ok(());
-        };
-        let fail = |e| io_error(format!("write below {}", self.folder.display()), e);
-        open.file.sync_data().map_err(fail)?;
-        if !open.is_named_durably {
-            File::open(&self.folder)
-                .and_then(|f| f.sync_all())
-                .map_err(fail)?;
-            open.is_named_durably = true;
-        }
-        self.is_synced = true;
-        Ok(())
+/// What no row names does not stay, as far as the disk lets it go: a disk that fails each time is
+/// not to be filled so.
+fn give_up(folder: &Path, open: &Open) {
+    let gone = match open.is_named_durably {
+        true => open.file.set_len(open.bytes),
+        false => fs::remove_file(folder.join(&open.name)),
+    };
+    if let Err(error) = gone {
+        tracing::warn!(pack = open.name, %error, "a pack that failed is left as it is");
     }
 }
 
@@ -116,21 +147,24 @@ fn make(folder: &Path) -> io::Result<Open> {
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
-    for parent in folder.ancestors().skip(1).take(2) {
-        File::open(parent)?.sync_all()?;
+    let mut above = folder.ancestors().skip(1).take(2);
+    if let Err(error) = above.try_for_each(|parent| File::open(parent)?.sync_all()) {
+        // Made anew the next time, for the same reason as a pack; one that is in use stays.
+        let mut made = folder.ancestors().take(2);
+        let _ = made.try_for_each(fs::remove_dir);
+        return Err(error);
     }
     let name = format!("{}.pack", uuid::Uuid::now_v7().simple());
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(folder.join(&name))?;
-    file.write_all(MAGIC)?;
     Ok(Open {
         name,
         file,
-        bytes: MAGIC.len() as u64,
+        bytes: 0,
         is_named_durably: false,
     })
 }

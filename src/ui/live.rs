@@ -509,11 +509,9 @@ fn answer(ctx: &AppContext, id: &str, planned: Planned) -> RewindAnswer {
         Planned::Done { copy_of } => RewindAnswer::Done { copy_of },
         Planned::Not(error) => {
             let hint = match &error {
-                NotRewound::Unknown(_) => Some(
-                    "the files are known only from the first command or edit on; /rewind can still \
-                     rewind the conversation"
-                        .to_string(),
-                ),
+                NotRewound::Unknown(_) => {
+                    Some("/rewind can still rewind the conversation".to_string())
+                }
                 NotRewound::NothingToRedo | NotRewound::OtherFolder(_) => None,
                 NotRewound::OpenCall => Some("Esc stops it".to_string()),
                 NotRewound::NotKept(_) => {

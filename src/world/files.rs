@@ -632,14 +632,8 @@ impl Keeper {
     /// The contents that go with the tree: large ones are durable in a pack by now.
     fn carried(&mut self) -> Result<Vec<NewContent>, String> {
         let failed = |e: crate::store::StoreError| e.to_string();
-        for content in &mut self.gathered.contents {
-            if let Place::Row(data) = &content.place
-                && data.len() > contents::MAX_ROW
-            {
-                content.place = Place::Pack(self.packs.append(data).map_err(failed)?);
-            }
-        }
-        self.packs.sync().map_err(failed)?;
+        let packed = self.gathered.pack_over(contents::MAX_ROW, &mut self.packs);
+        packed.map_err(failed)?;
         Ok(self.gathered.contents.clone())
     }
 }
@@ -711,14 +705,8 @@ impl Kept<'_> {
     /// So much that it is kept before the entry is.
     fn keep_before(&mut self, is_bulk: bool) -> Result<(), crate::store::StoreError> {
         let all = self.gathered.bytes();
-        for content in &mut self.gathered.contents {
-            if let Place::Row(data) = &content.place
-                && (is_bulk || data.len() > contents::MAX_ROW)
-            {
-                content.place = Place::Pack(self.packs.append(data)?);
-            }
-        }
-        self.packs.sync()?;
+        let most = if is_bulk { 0 } else { contents::MAX_ROW };
+        self.gathered.pack_over(most, self.packs)?;
         self.store.add_contents(&self.gathered.contents)?;
         self.gathered.clear();
         *self.stored = self.stored.map(|stored| stored + all);

@@ -1,5 +1,7 @@
 //! A disk that is full, or that fails.
 
+use std::fs;
+
 use crate::support::{FailingDisk, Fails, Home, Run, run, skip};
 use crate::{LIMIT, bash, history, quiet, refused, scripted, step};
 
@@ -27,6 +29,8 @@ const fn full(after: u32) -> Fails<'static> {
         file: "rewake.db-wal",
         after,
         errno: NO_SPACE,
+        times: None,
+        drops: false,
     }
 }
 
@@ -110,6 +114,8 @@ fn an_error_of_the_disk_is_named_and_nothing_is_lost() {
                 file,
                 after,
                 errno: INPUT_OUTPUT,
+                times: None,
+                drops: false,
             };
             let run = under(&disk, &home, &fails, args);
             if run.code() == Some(0) {
@@ -135,4 +141,58 @@ fn an_error_of_the_disk_is_named_and_nothing_is_lost() {
         assert_eq!(home.read("effects"), "one\ntwo\n", "{call}");
         home.run(["doctor"]).expect(0);
     }
+}
+
+/// After a sync that failed the kernel may drop what was to be synced, and call the next sync of that
+/// file a success: what a row names then is in another pack, and all of it can be read.
+#[test]
+fn a_pack_whose_sync_failed_is_not_written_on() {
+    let Some(disk) = FailingDisk::build() else {
+        return skip(COMPILER);
+    };
+    let noise = |file: &str| bash(&format!("head -c 100000 /dev/urandom > {file}"));
+    for after in 0..3 {
+        let home = scripted(&[
+            step("", &[noise("one")]),
+            step("", &[noise("two")]),
+            step("", &[noise("three")]),
+            step("", &[bash("echo over > last")]),
+            step("over", &[]),
+        ]);
+        let fails = Fails {
+            call: "sync",
+            file: ".pack",
+            after,
+            errno: INPUT_OUTPUT,
+            times: Some(1),
+            drops: true,
+        };
+        under(&disk, &home, &fails, &["-p", "go", "--yolo"]).expect(0);
+        let packs = fs::read_dir(home.rewake_home().join("files/packs")).unwrap();
+        let packs: Vec<u64> = packs
+            .flatten()
+            .map(|f| f.metadata().unwrap().len())
+            .collect();
+        // What no row names did not stay.
+        assert_eq!(
+            packs.len(),
+            if after == 0 { 1 } else { 2 },
+            "{after}: {packs:?}"
+        );
+        assert!(packs.iter().sum::<u64>() < 301_000, "{after}: {packs:?}");
+        let (id, _) = history(&home).remove(0);
+        let last = format!("{id}:{}", last_entry(&home, &id));
+        for file in ["one", "two", "three"] {
+            home.run(["restore", file, "--at", &last, "-o", "restored"])
+                .expect(0);
+            let read = |name: &str| fs::read(home.path(name)).unwrap();
+            assert!(read("restored") == read(file), "{after}: {file}");
+        }
+    }
+}
+
+fn last_entry(home: &Home, id: &str) -> String {
+    let export = home.run(["export", id, "--json"]).expect(0).stdout;
+    let export: serde_json::Value = serde_json::from_str(&export).unwrap();
+    export["records"].as_array().unwrap().last().unwrap()["seq"].to_string()
 }

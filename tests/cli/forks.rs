@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::support::{Home, Run, run};
-use crate::{LIMIT, bash, play, scripted, step};
+use crate::{LIMIT, SCRIPTED, bash, play, scripted, step};
 
 /// All that lies below a folder: its content, or where a link leads.
 fn files(root: &Path) -> BTreeMap<String, String> {
@@ -263,13 +263,6 @@ fn a_folder_that_does_not_fit_is_refused_and_nothing_is_made() {
     ] {
         refused(&home, &[&id, "--files", folder], said);
     }
-    refused(
-        &home,
-        &[&id, "--at", "0", "--files", "../copy"],
-        "the files are not known at entry 0",
-    );
-    let hint = fork(&home, &[&id, "--at", "0", "--files", "../copy"], 2).stderr;
-    assert!(hint.contains("known from entry"), "{hint}");
     refused(&home, &[&id, "--at", "999", "--files", "../copy"], "999");
     refused(&home, &[&id, "--worktree"], "it is not a git repository");
     // What is not kept any more.
@@ -469,4 +462,26 @@ fn on_a_full_disk_there_is_no_fork_and_nothing_of_it() {
     };
     fork(&home, &[&id, "--files", empty.0.to_str().unwrap()], 0);
     assert!(empty.0.join("src/b").exists());
+}
+
+/// Where nobody looked at the files, there are none to copy.
+#[test]
+fn a_session_without_snapshots_is_forked_without_files_of_its_own() {
+    let (home, id, _) = scene();
+    home.write_config(&format!("{SCRIPTED}[files]\ntime = \"off\"\n"));
+    play(&home, &[step("", &[bash("echo 4 > a")]), step("done", &[])]);
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let listed = home.run(["history"]).expect(0).stdout;
+    let newest = listed.split_whitespace().next().unwrap();
+    assert_ne!(newest, id);
+    refused(
+        &home,
+        &[newest, "--files", "../copy"],
+        "this session has no snapshot",
+    );
+    let hint = fork(&home, &[newest, "--files", "../copy"], 2).stderr;
+    assert!(
+        hint.contains("without --files the fork shares the files"),
+        "{hint}"
+    );
 }

@@ -256,12 +256,6 @@ fn single_files_are_set_back_or_printed() {
         "{}",
         unknown.stderr
     );
-    let unknown = rewind(&home, &[&id, "0", "--files", "--yes"], 2);
-    assert!(
-        unknown.stderr.contains("are not known at entry 0"),
-        "{}",
-        unknown.stderr
-    );
     rewind(&home, &[&id, "3"], 2);
     let unknown = rewind(&home, &[&id, "--redo", "--preview"], 0);
     assert!(unknown.stdout.contains("sub/b"), "{}", unknown.stdout);
@@ -274,11 +268,28 @@ fn without_snapshots_it_is_said() {
     home.run(["-p", "go", "--yolo"]).expect(0);
     let refused = rewind(&home, &[&id(&home), "3", "--files", "--yes"], 2);
     assert!(
-        refused.stderr.contains("the files are not known"),
+        refused
+            .stderr
+            .contains("the files are not known at entry 3: this session has no snapshot"),
         "{}",
         refused.stderr
     );
     play(&home, &[step("done", &[])]);
+}
+
+/// Nobody looked at the files at the first entries, and nothing changed them until somebody did.
+#[test]
+fn entries_before_the_first_snapshot_stand_for_it() {
+    let home = rewriting(&[("a", "new\n")]);
+    fs::write(home.path("a"), "old\n").unwrap();
+    let (id, at) = played(&home);
+    assert!(at.parse::<u64>().unwrap() > 1, "{at}");
+    for entry in ["0", "1"] {
+        let shown = rewind(&home, &[&id, entry, "--files", "--preview"], 0);
+        assert!(shown.stdout.contains("a  +1 −1"), "{}", shown.stdout);
+    }
+    rewind(&home, &[&id, "1", "--files", "--yes"], 0);
+    assert_eq!(home.read("a"), "old\n");
 }
 
 /// Git with a name to commit under.

@@ -149,7 +149,7 @@ fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
     terminal.sees("all saved");
     terminal.types("/undo");
     terminal.types(ENTER);
-    terminal.sees("2000 files go back");
+    terminal.sees("restores 2,000 files");
     terminal.answers("y rewind", "y");
     let staged = || {
         let names = fs::read_dir(home.workspace()).unwrap().flatten();
@@ -164,7 +164,7 @@ fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
     terminal.kill();
     assert_eq!(staged(), 1, "it was over before the kill");
     let terminal = Terminal::start(&home, &["-c"]);
-    terminal.sees("2000 files restored");
+    terminal.sees("2,000 files restored");
     terminal.sees("› do it");
     terminal.does_not_go_on();
     assert_eq!(staged(), 0);

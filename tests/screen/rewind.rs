@@ -246,7 +246,7 @@ fn files_are_listed_before_they_go_back() {
     let key = crate::keyboard::keys("y").remove(0);
     stage.send(Msg::Key(key, std::time::Instant::now()));
     assert_eq!(requests(&stage).len(), 1);
-    stage.sees("2 files go back, 1 is removed, 4 stay");
+    stage.sees("restores 2 files, removes 1, keeps 4");
     // They are in the box: with them in front, a key is for the box.
     stage.answers("<Tab>");
     stage.answers("y");
@@ -272,10 +272,10 @@ fn each_path_is_chosen_for_with_a_key_of_its_own() {
     stage.keys("k<Down><Down><Down>t<Down>t<Down>t<Down>t");
     stage.sees("it stays whatever is chosen: its content is not kept");
     stage.keys("<Up>");
-    stage.sees("4 files go back, 1 is removed, 2 stay");
+    stage.sees("restores 4 files, removes 1, keeps 2");
     // Taken back.
     stage.keys("t");
-    stage.sees("3 files go back, 1 is removed, 3 stay");
+    stage.sees("restores 3 files, removes 1, keeps 3");
     stage.keys("y");
     let request = requests(&stage).pop().unwrap();
     let path = |path: &str| path.as_bytes().to_vec();
@@ -333,7 +333,7 @@ fn a_thousand_paths_are_gone_through_to_the_end() {
     stage.sees("HEAD moved");
     stage.keys(&"<PageDown>".repeat(3));
     stage.sees("▸ ← f021");
-    stage.sees("1000 files go back");
+    stage.sees("restores 1,000 files");
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
         done,
         all,
     })));
-    stage.sees("restoring files, 412 of 2000 · this cannot be stopped");
+    stage.sees("restoring files, 412 of 2,000 · this cannot be stopped");
     let waits = |stage: &Stage| {
         let is = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::WaitForFiles));
         stage.wanted.iter().any(is)
@@ -419,7 +419,7 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
     assert!(!waits(&stage));
     let seen = 41_000;
     stage.engine_event(EngineEvent::Files(Some(FilesWork::Looking { seen })));
-    stage.sees("taking a snapshot first, 41000 files seen · Ctrl+X w waits for it");
+    stage.sees("taking a snapshot first, 41,000 files seen · Ctrl+X w waits for it");
     stage.keys("<C-x>w");
     assert!(waits(&stage));
     stage.engine_event(EngineEvent::Files(None));

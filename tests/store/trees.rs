@@ -55,10 +55,9 @@ impl Kept {
         let compressed = compress(bytes, base.as_ref(), false).unwrap();
         let stored = compressed.data.len() as u64;
         let place = match compressed.data.len() > MAX_ROW {
-            true => Place::Pack(self.packs.append(&compressed.data).unwrap()),
+            true => Place::Pack(self.packs.keep(&[&compressed.data]).unwrap().remove(0)),
             false => Place::Row(compressed.data),
         };
-        self.packs.sync().unwrap();
         let content = NewContent {
             hash: hash(bytes),
             bytes: bytes.len() as u64,

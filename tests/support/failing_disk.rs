@@ -11,25 +11,61 @@ const SOURCE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-static int left = -1;
+static int left = -1, failed;
 
-/* Whether this call on this file is to fail: the first FAIL_AFTER do not. */
-static int fails(const char *call, int fd) {
-    const char *calls = getenv("FAIL_CALLS"), *file = getenv("FAIL_FILE");
-    if (!calls || !file || !strstr(calls, call)) return 0;
+static int is_meant(int fd) {
+    const char *file = getenv("FAIL_FILE");
+    if (!file) return 0;
     char link[64], path[4096];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, path, sizeof path - 1);
     if (n < 0) return 0;
     path[n] = 0;
-    if (!strstr(path, file)) return 0;
+    return strstr(path, file) != NULL;
+}
+
+/* Whether this call on this file is to fail: the first FAIL_AFTER do not, then FAIL_TIMES do. */
+static int fails(const char *call, int fd) {
+    const char *calls = getenv("FAIL_CALLS");
+    if (!calls || !strstr(calls, call) || !is_meant(fd)) return 0;
     if (left < 0) left = atoi(getenv("FAIL_AFTER"));
     if (left > 0) { left--; return 0; }
+    const char *times = getenv("FAIL_TIMES");
+    if (times && failed >= atoi(times)) return 0;
+    failed++;
     errno = atoi(getenv("FAIL_ERRNO"));
     return 1;
+}
+
+/* How far files are on the disk. */
+static struct { ino_t file; off_t bytes; } synced[64];
+static int files;
+
+static off_t *synced_bytes(ino_t file) {
+    for (int i = 0; i < files; i++) if (synced[i].file == file) return &synced[i].bytes;
+    if (files == 64) abort();
+    synced[files].file = file;
+    return &synced[files++].bytes;
+}
+
+/* As the kernel may do it: what was to be synced and could not be is dropped, and is clean. */
+static int sync_or_drop(int fd, int (*next)(int)) {
+    struct stat now;
+    if (!is_meant(fd) || fstat(fd, &now)) return next(fd);
+    off_t *bytes = synced_bytes(now.st_ino);
+    if (!fails("sync", fd)) {
+        int result = next(fd);
+        if (!result) *bytes = now.st_size;
+        return result;
+    }
+    int error = errno;
+    if (getenv("FAIL_DROPS") && (ftruncate(fd, *bytes) || ftruncate(fd, now.st_size))) abort();
+    errno = error;
+    return -1;
 }
 
 #define WRAP(result, call, kind, args, names) \
@@ -45,8 +81,14 @@ WRAP(ssize_t, pread64, "read", (int fd, void *b, size_t n, off64_t o), (fd, b, n
 WRAP(ssize_t, write, "write", (int fd, const void *b, size_t n), (fd, b, n))
 WRAP(ssize_t, pwrite, "write", (int fd, const void *b, size_t n, off_t o), (fd, b, n, o))
 WRAP(ssize_t, pwrite64, "write", (int fd, const void *b, size_t n, off64_t o), (fd, b, n, o))
-WRAP(int, fsync, "sync", (int fd), (fd))
-WRAP(int, fdatasync, "sync", (int fd), (fd))
+
+int fsync(int fd) {
+    return sync_or_drop(fd, (int (*)(int)) dlsym(RTLD_NEXT, "fsync"));
+}
+
+int fdatasync(int fd) {
+    return sync_or_drop(fd, (int (*)(int)) dlsym(RTLD_NEXT, "fdatasync"));
+}
 "#;
 
 /// `None` where there is no C compiler.
@@ -65,6 +107,10 @@ pub struct Fails<'a> {
     pub after: u32,
     /// As `errno` has it.
     pub errno: i32,
+    /// How often; then the disk is well again. `None`: from then on.
+    pub times: Option<u32>,
+    /// What a sync that fails was for is lost, and the next one finds nothing to do.
+    pub drops: bool,
 }
 
 impl FailingDisk {
@@ -94,6 +140,12 @@ impl FailingDisk {
             .env("FAIL_FILE", fails.file)
             .env("FAIL_AFTER", fails.after.to_string())
             .env("FAIL_ERRNO", fails.errno.to_string());
+        if let Some(times) = fails.times {
+            command.env("FAIL_TIMES", times.to_string());
+        }
+        if fails.drops {
+            command.env("FAIL_DROPS", "1");
+        }
         command
     }
 }

@@ -90,7 +90,22 @@ fn every_reason_has_a_number_of_its_own() {
     }
 }
 
-/// `.` anything, `S` a call is begun, `R` one that may only read, `F` its end, a digit: a tree of that name.
+#[test]
+fn why_the_files_are_not_known_is_said_by_entry() {
+    let why = |log: &str, seq| why_unknown(&records(log), seq);
+    assert_eq!(why("...", 1), "this session has no snapshot");
+    assert_eq!(
+        why(".SF1", 0),
+        "no snapshot was taken before entry 1, which may have changed them"
+    );
+    assert_eq!(
+        why("1SF.SF2", 3),
+        "entry 1 may have changed them, and no snapshot was taken right after it"
+    );
+    assert_eq!(why(".!SF", 2), "they were not kept: the disk is full");
+}
+
+/// `.` anything, `!` a snapshot that failed, `S` a call is begun, `R` one that may only read, `F` its end, a digit: a tree of that name.
 #[track_caller]
 fn known(log: &str, expected: &str) {
     let records = records(log);
@@ -122,6 +137,11 @@ fn records(log: &str) -> Vec<Record> {
             fact: None,
             tree: None,
         },
+        '!' => Entry::Saved {
+            reason: SaveReason::Files,
+            tree: None,
+            why: Some("the disk is full".into()),
+        },
         name => Entry::Saved {
             reason: SaveReason::Files,
             tree: Some(name.to_string()),
@@ -140,7 +160,9 @@ fn records(log: &str) -> Vec<Record> {
 
 #[test]
 fn the_tree_of_a_place_is_the_one_that_is_known_there() {
-    known("..1..", "--111");
+    // Nothing was done before the first one.
+    known("..1..", "11111");
+    known("..R1SF2", "1111222");
     // Before an effect: the tree before it. Behind it: the next one, if it came in time.
     known("1SF2.", "12222");
     known("1SF.2S", "12222-");
@@ -150,6 +172,8 @@ fn the_tree_of_a_place_is_the_one_that_is_known_there() {
     known("1RF", "111");
     known("1RFSF2", "111222");
     known("SF1", "111");
+    known(".SF1", "-111");
+    known("...", "---");
     known("SFSF1", "--111");
 }
 

@@ -116,7 +116,7 @@ fn list_lines(pane: &RewindPane, columns: usize, theme: &Theme) -> Vec<Line<'sta
         Item::Heading(section, all) => {
             let text = format!("{} · {}", section.title(), count(*all, "path"));
             let more = match section {
-                RewindSection::Asked => ": t for each that is to go back",
+                RewindSection::Asked => ": press t to restore one",
                 _ => "",
             };
             Line::styled(clip(&format!("{text}{more}"), columns), theme.heading())

@@ -25,7 +25,8 @@ use super::app::{App, Overlay, Phase, Readiness, UserCommand};
 use super::text::{clean_line, clip, width};
 use super::transcript::spinner;
 use crate::core::next::Why;
-use crate::core::text::{count, in_one_line};
+use crate::core::text::{in_one_line, large_count};
+use crate::core::visible::figure;
 use crate::core::visible::{visible, without_cosmetics};
 use crate::engine::FilesWork;
 use crate::session::clock;
@@ -340,15 +341,16 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
 fn files_work(app: &App) -> String {
     match app.files_work {
         Some(FilesWork::SettingBack { done, all }) if done > 0 => {
+            let (done, all) = (figure(done), figure(all));
             format!("restoring files, {done} of {all} · this cannot be stopped")
         }
         Some(FilesWork::SettingBack { all, .. }) => {
-            let files = count(all, "file");
+            let files = large_count(all, "file");
             format!("preparing to restore {files} · this cannot be stopped")
         }
         Some(FilesWork::Looking { seen }) => format!(
             "taking a snapshot first, {} seen · Ctrl+X w waits for it · Esc stops",
-            count(seen, "file")
+            large_count(seen, "file")
         ),
         None => String::new(),
     }

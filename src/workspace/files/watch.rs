@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
+use crate::core::text::large_count;
 use crate::core::tree::PathBytes;
 
 /// More changed paths than this, and everything is looked at.
@@ -66,7 +67,7 @@ impl fmt::Display for Unwatched {
             Unwatched::Off => write!(f, "files.watch is off"),
             Unwatched::System => write!(f, "this system has no inotify"),
             Unwatched::FileSystem => write!(f, "the file system does not tell of every change"),
-            Unwatched::Limit(most) => write!(f, "it has over {most} folders"),
+            Unwatched::Limit(most) => write!(f, "it has over {}", large_count(*most, "folder")),
             Unwatched::Refused(why) => write!(f, "inotify: {why}"),
         }
     }
