@@ -68,10 +68,7 @@ pub enum StoreError {
     )]
     BackInTime { missing: u64 },
     /// A stretch of the session is in no copy.
-    #[error(
-        "entries {} to {} of session {} are in no copy any more: what they did may be done",
-        .0.first, .0.last, .0.session
-    )]
+    #[error("{}", .0.line())]
     Gap(Box<Gap>),
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]

@@ -232,6 +232,7 @@ impl Store {
         }
         let chain = chain(&tx, &head, from.saturating_sub(1))?;
         chain.readable_upto(Seq::MAX)?;
+        let recognised = self.recognised(&tx, &copies.journal.of(session), &head)?;
         let mut rows = chain.rows.into_iter().rev();
         let mut parent = match from {
             0 => None,
@@ -265,8 +266,9 @@ impl Store {
                 seq,
                 at_ms: record.at_ms,
                 tip,
-                taken: None,
-                signal: None,
+                // Else a copy that is made good from here would say or obey it once more.
+                taken: recognised.taken.get(&seq).copied(),
+                signal: recognised.obeyed.get(&seq).copied(),
                 owed: seq + 1 == head.length && owed,
                 entry: raw(&json)?,
             };
@@ -277,7 +279,13 @@ impl Store {
             }
         }
         copies.journal.write(session, lines)?;
-        Ok(seq < head.length)
+        drop(statement);
+        drop(tx);
+        let is_more = seq < head.length;
+        if !is_more && recognised.is_any() {
+            self.write_waiting(copies, session)?;
+        }
+        Ok(is_more)
     }
 
     fn add_blobs(

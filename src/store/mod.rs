@@ -16,6 +16,7 @@ mod ahead;
 mod append;
 mod backwards;
 mod blobs;
+mod bring;
 mod carve;
 mod chain;
 mod checkpoints;

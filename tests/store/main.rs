@@ -11,6 +11,7 @@ mod damage;
 mod disk;
 mod files;
 mod forks;
+mod gaps;
 mod golden;
 mod growth;
 mod heads;
