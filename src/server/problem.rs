@@ -74,6 +74,7 @@ impl From<StoreError> for Problem {
             StoreError::Ambiguous { .. } => StatusCode::BAD_REQUEST,
             StoreError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             StoreError::Held { .. }
+            | StoreError::Elsewhere { .. }
             | StoreError::HeadMoved { .. }
             | StoreError::Gap(_)
             | StoreError::BackInTime { .. }
@@ -85,6 +86,7 @@ impl From<StoreError> for Problem {
             | StoreError::Network { .. }
             | StoreError::Moved { .. }
             | StoreError::Newer { .. }
+            | StoreError::Migration { .. }
             | StoreError::Locked { .. }
             | StoreError::InUse { .. } => StatusCode::SERVICE_UNAVAILABLE,
             StoreError::Sqlite { .. } | StoreError::Io { .. } if error.hint().is_some() => {

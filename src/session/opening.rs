@@ -309,6 +309,7 @@ impl AppContext {
             }
             Taking::Up | Taking::Blank => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
+                store.not_elsewhere(&info.id)?;
                 store.has_no_gap(&info.id)?;
                 store.not_back_in_time(&info.id)?;
                 (info.id.clone(), lock)

@@ -42,6 +42,7 @@ mod listing;
 mod load;
 mod lock;
 mod lost_rows;
+mod machine;
 mod mark;
 mod memories;
 mod mend;

@@ -18,12 +18,13 @@ use super::bring::{Came, bring};
 use super::chain::chain;
 use super::clock::now_ms;
 use super::error::{Doing, io as io_error};
-use super::follow::{Copies, highest};
+use super::follow::{Copies, has_all, highest, tip_in};
 use super::gap::{entries_in_gaps, sessions_with_gap};
 use super::head::{Head, read_head};
 use super::ids::{id_of_parted, made_at_ms};
 use super::journal::{End, JournalPlace, Met, begin, end, lines};
 use super::lock::SessionLock;
+use super::machine::LATELY;
 use super::mark::Mark;
 use super::missing::Gap;
 use super::purge::{begin_behind, end_behind, is_purged, purged};
@@ -157,15 +158,21 @@ impl Store {
             }
             row => row?,
         };
-        let Some(said) = copies.mark.as_ref().map(|mark| mark.said.clone()) else {
+        let Some(mut said) = copies.mark.as_ref().map(|mark| mark.said.clone()) else {
             self.copies = Some(copies);
             return Ok(());
         };
+        // The newer database was put back.
+        let is_back = said.held.is_some() && has_all(&self.conn, &copies.store, &said)?;
+        if is_back {
+            said.held = None;
+            lift(&mut copies);
+        }
         let is_whole = said.store == copies.store && said.highest <= row;
         let is_new = said.store.is_empty() && !place.folder.is_dir();
         // A file of a journal that was put back may have what a session lacks.
         let has_gaps = !sessions_with_gap(&self.conn)?.is_empty();
-        if said.held.is_none() && (has_gaps || !is_whole && !is_new) {
+        if said.held.is_none() && (is_back || has_gaps || !is_whole && !is_new) {
             let Found {
                 mut brought,
                 is_all,
@@ -188,7 +195,7 @@ impl Store {
         let row = highest(&self.conn)?;
         if let Some(mark) = &mut copies.mark
             && row > 0
-            && let Err(error) = mark.raise(&copies.store, row)
+            && let Err(error) = mark.raise(&copies.store, row, tip_in(&self.conn, row)?)
         {
             tracing::warn!(%error, "the mark was not raised");
         }
@@ -227,6 +234,26 @@ impl Store {
                 Err(StoreError::BackInTime { missing })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Fails when another machine recorded something in this store a moment ago.
+    pub fn not_elsewhere(&self, session: &str) -> Result<(), StoreError> {
+        let mark = self.copies.as_ref().and_then(|copies| copies.mark.as_ref());
+        let Some((machine, at_ms)) = mark.and_then(|mark| mark.said.by.as_ref()) else {
+            return Ok(());
+        };
+        let age_ms = (now_ms() - at_ms).max(0);
+        let is_lately = u64::try_from(age_ms).is_ok_and(|age| u128::from(age) < LATELY.as_millis());
+        match machine.is_another() && is_lately {
+            false => Ok(()),
+            true => Err(StoreError::Elsewhere {
+                session: session.to_string(),
+                machine: machine.name.clone(),
+                pid: None,
+                age_ms,
+                lock: None,
+            }),
         }
     }
 
@@ -595,6 +622,14 @@ fn is_of_the_journal(error: &StoreError) -> bool {
             | StoreError::Encode { .. }
             | StoreError::Io { .. }
     )
+}
+
+fn lift(copies: &mut Copies) {
+    if let Some(mark) = &mut copies.mark
+        && let Err(error) = mark.lift()
+    {
+        tracing::warn!(%error, "that nothing is missing any more was not written down");
+    }
 }
 
 fn hold(copies: &mut Copies, missing: u64) {

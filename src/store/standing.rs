@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::Access;
 
 use super::error::{Doing, io as io_error};
-use super::follow::highest;
+use super::follow::{has_all, highest};
 use super::gap::{entries_in_gaps, gap_of, sessions_with_gap};
 use super::head::read_head;
 use super::journal::{JournalPlace, end, sessions};
@@ -96,7 +96,16 @@ impl Store {
             let beyond = mark.said.highest - highest(&self.conn)?;
             let beyond = u64::try_from(beyond).unwrap_or(0);
             standing.beyond = beyond.saturating_sub(entries_in_gaps(&self.conn)?);
-            standing.held = mark.said.held.map(|(missing, _)| missing);
+            let store: String = self
+                .conn
+                .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
+                    row.get(0)
+                })
+                .doing("look at the mark")?;
+            // The next start lifts it where all is back.
+            if !has_all(&self.conn, &store, &mark.said)? {
+                standing.held = mark.said.held.map(|(missing, _)| missing);
+            }
         }
         match can_write(&place.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

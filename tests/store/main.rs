@@ -19,6 +19,7 @@ mod history;
 mod journal;
 mod lists;
 mod locks;
+mod machines;
 mod matrix;
 mod memories;
 mod mended;
