@@ -45,6 +45,19 @@ impl Tip {
         bytes.try_into().ok().map(Tip)
     }
 
+    /// `None` when these are not 32 hex digits.
+    pub fn from_hex(hex: &str) -> Option<Tip> {
+        let mut bytes = [0; TIP_BYTES];
+        let digits = hex.as_bytes();
+        if digits.len() != 2 * TIP_BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
+            *byte = u8::from_str_radix(&hex[at..at + 2], 16).ok()?;
+        }
+        Some(Tip(bytes))
+    }
+
     /// As it lies in a row.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -66,15 +79,7 @@ impl Serialize for Tip {
 impl<'de> Deserialize<'de> for Tip {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tip, D::Error> {
         let hex = <Cow<'de, str>>::deserialize(deserializer)?;
-        let mut bytes = [0; TIP_BYTES];
-        let digits = hex.as_bytes();
-        if digits.len() != 2 * TIP_BYTES || !digits.iter().all(u8::is_ascii_hexdigit) {
-            return Err(D::Error::custom("a tip is 32 hex digits"));
-        }
-        for (byte, at) in bytes.iter_mut().zip((0..digits.len()).step_by(2)) {
-            *byte = u8::from_str_radix(&hex[at..at + 2], 16).map_err(D::Error::custom)?;
-        }
-        Ok(Tip(bytes))
+        Tip::from_hex(&hex).ok_or_else(|| D::Error::custom("a tip is 32 hex digits"))
     }
 }
 

@@ -90,6 +90,7 @@ impl From<&EngineError> for Trouble {
 fn code_of(error: &StoreError) -> u8 {
     match error {
         StoreError::Held { .. }
+        | StoreError::Elsewhere { .. }
         | StoreError::Locked { .. }
         | StoreError::InUse { .. }
         | StoreError::Busy { .. }
@@ -101,6 +102,7 @@ fn code_of(error: &StoreError) -> u8 {
         StoreError::TooMany { .. }
         | StoreError::Newer { .. }
         | StoreError::Unknown { .. }
+        | StoreError::Migration { .. }
         | StoreError::Gap(_)
         | StoreError::BackInTime { .. }
         | StoreError::Corrupt { .. }

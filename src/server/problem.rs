@@ -85,6 +85,7 @@ impl From<StoreError> for Problem {
             StoreError::Ambiguous { .. } => StatusCode::BAD_REQUEST,
             StoreError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             StoreError::Held { .. }
+            | StoreError::Elsewhere { .. }
             | StoreError::HeadMoved { .. }
             | StoreError::Gap(_)
             | StoreError::BackInTime { .. }
@@ -96,6 +97,7 @@ impl From<StoreError> for Problem {
             | StoreError::Network { .. }
             | StoreError::Moved { .. }
             | StoreError::Newer { .. }
+            | StoreError::Migration { .. }
             | StoreError::Locked { .. }
             | StoreError::InUse { .. } => StatusCode::SERVICE_UNAVAILABLE,
             StoreError::Sqlite { .. } | StoreError::Io { .. } if error.hint().is_some() => {

@@ -24,7 +24,7 @@ use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::Models;
 use crate::store::{
-    Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError,
+    Gap, Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError,
     new_id,
 };
 use crate::tools;
@@ -309,6 +309,7 @@ impl AppContext {
             }
             Taking::Up | Taking::Blank => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
+                store.not_elsewhere(&info.id)?;
                 store.has_no_gap(&info.id)?;
                 store.not_back_in_time(&info.id)?;
                 (info.id.clone(), lock)
@@ -419,7 +420,14 @@ impl AppContext {
             folder: place.as_ref().map(|place| place.folder.clone()),
         };
         fold(&mut state, forked)?;
-        let (also, trees) = also(&state);
+        let (mut also, trees) = also(&state);
+        // What comes behind is in no copy: the copy goes on in a workspace that knows more than it.
+        let gap = store.gap(origin)?.filter(|gap| gap.first == from.seq + 1);
+        let warning = warning.or_else(|| gap.as_ref().map(Gap::line));
+        also.extend(gap.map(|gap| Entry::Noted {
+            text: gap.note(),
+            about: None,
+        }));
         for entry in &also {
             fold(&mut state, entry.clone())?;
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rusqlite::{ErrorCode, ffi};
 use rustix::io::Errno;
 
+use super::machine::LATELY;
 use super::missing::Gap;
 use crate::core::entry::Seq;
 
@@ -68,14 +69,14 @@ pub enum StoreError {
     )]
     BackInTime { missing: u64 },
     /// A stretch of the session is in no copy.
-    #[error(
-        "entries {} to {} of session {} are in no copy any more: what they did may be done",
-        .0.first, .0.last, .0.session
-    )]
+    #[error("{}", .0.line())]
     Gap(Box<Gap>),
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
     Newer { found: i64, known: i64 },
+    /// The database could not be brought to a newer schema. What failed changed nothing.
+    #[error("cannot bring the session store from schema {from} to schema {to}: {why}")]
+    Migration { from: i64, to: i64, why: String },
     /// An intact entry of a kind or shape that is not known here.
     #[error("cannot read entry {seq} of session {session} ({kind}): {why}")]
     Unknown {
@@ -140,6 +141,21 @@ pub enum StoreError {
         /// Since when: UTC, milliseconds since 1970. `None`: not known.
         since_ms: Option<i64>,
     },
+    /// The session was at work on another machine a moment ago, whose lock may not be seen here.
+    #[error(
+        "session {session} was in use on another machine {} s ago: {machine}{}",
+        age_ms / 1_000, by(pid)
+    )]
+    Elsewhere {
+        session: String,
+        /// Its name.
+        machine: String,
+        /// Of the process there. `None`: not known.
+        pid: Option<u32>,
+        age_ms: i64,
+        /// What says so. `None`: the mark of the store does.
+        lock: Option<PathBuf>,
+    },
     /// A file of the store could not be read or written.
     #[error("cannot {what}: {source}")]
     Io { what: String, source: io::Error },
@@ -186,6 +202,16 @@ impl StoreError {
                     .to_string()
             }
             StoreError::Gap(gap) => gap_hint(gap),
+            StoreError::Migration { from, .. } => {
+                let copy = match from {
+                    0 => String::new(),
+                    _ => format!(", and rewake.db.schema-{from} is a copy from before"),
+                };
+                format!(
+                    "what failed changed nothing{copy}: another program may have changed the tables; \
+                     {REPAIR}"
+                )
+            }
             StoreError::Newer { .. } | StoreError::Unknown { .. } => {
                 "it was written by a newer version: update rewake".to_string()
             }
@@ -253,6 +279,16 @@ impl StoreError {
             }
             StoreError::Locked { pids } | StoreError::InUse { pids, .. } => {
                 format!("close process {}", list(pids))
+            }
+            StoreError::Elsewhere { lock, .. } => {
+                let anyway = lock.as_ref().map_or_else(String::new, |lock| {
+                    format!(", or: truncate -s 0 {}", lock.display())
+                });
+                format!(
+                    "two machines cannot work in one store: close rewake there. If it does not run \
+                     there any more, wait {} s{anyway}",
+                    LATELY.as_secs()
+                )
             }
             StoreError::Held { .. } => "fork it, or close the other process".to_string(),
             StoreError::Io { source, .. } if is_forbidden(source) => FORBIDDEN.to_string(),
@@ -392,6 +428,11 @@ impl<T> Doing<T> for serde_json::Result<T> {
 
 pub(super) fn classify(what: &'static str, source: rusqlite::Error) -> StoreError {
     use rusqlite::Error;
+    // It prints the whole statement, which says nothing to a person.
+    let source = match source {
+        Error::SqlInputError { error, msg, .. } => Error::SqliteFailure(error, Some(msg)),
+        source => source,
+    };
     let code = match &source {
         Error::SqliteFailure(code, _) => code,
         Error::FromSqlConversionFailure(..)

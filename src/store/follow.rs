@@ -11,7 +11,7 @@ use super::chain::chain;
 use super::error::Doing;
 use super::head::{Head, read_head};
 use super::journal::{Journal, JournalPlace, Lines};
-use super::mark::Mark;
+use super::mark::{Mark, Said};
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
@@ -141,7 +141,7 @@ impl Store {
         }
         // Behind the journal: a kill between the two makes nothing missing.
         if let (Some(mark), Some(row)) = (&mut copies.mark, after.row)
-            && let Err(error) = mark.raise(&copies.store, row)
+            && let Err(error) = mark.raise(&copies.store, row, Some(after.tip))
         {
             copies.fails(&super::error::io("raise the mark", error));
         }
@@ -232,6 +232,7 @@ impl Store {
         }
         let chain = chain(&tx, &head, from.saturating_sub(1))?;
         chain.readable_upto(Seq::MAX)?;
+        let recognised = self.recognised(&tx, &copies.journal.of(session), &head)?;
         let mut rows = chain.rows.into_iter().rev();
         let mut parent = match from {
             0 => None,
@@ -265,8 +266,9 @@ impl Store {
                 seq,
                 at_ms: record.at_ms,
                 tip,
-                taken: None,
-                signal: None,
+                // Else a copy that is made good from here would say or obey it once more.
+                taken: recognised.taken.get(&seq).copied(),
+                signal: recognised.obeyed.get(&seq).copied(),
                 owed: seq + 1 == head.length && owed,
                 entry: raw(&json)?,
             };
@@ -277,7 +279,13 @@ impl Store {
             }
         }
         copies.journal.write(session, lines)?;
-        Ok(seq < head.length)
+        drop(statement);
+        drop(tx);
+        let is_more = seq < head.length;
+        if !is_more && recognised.is_any() {
+            self.write_waiting(copies, session)?;
+        }
+        Ok(is_more)
     }
 
     fn add_blobs(
@@ -352,6 +360,21 @@ fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, Store
         header.tip = super::tips::tip_behind(conn, &parent.session, parent.seq)?;
     }
     Ok(header)
+}
+
+/// The tip of the entry in this row, as the row says it.
+pub(super) fn tip_in(conn: &Connection, row: i64) -> Result<Option<Tip>, StoreError> {
+    let tip: Option<Option<Vec<u8>>> = conn
+        .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
+        .and_then(|mut s| s.query_row([row], |row| row.get(0)).optional())
+        .doing(WHAT)?;
+    Ok(tip.flatten().as_deref().and_then(Tip::from_bytes))
+}
+
+/// Whether this database has the newest entry that the mark knows, in its row. Rows are never
+/// removed but at the end, so it has all others too.
+pub(super) fn has_all(conn: &Connection, store: &str, said: &Said) -> Result<bool, StoreError> {
+    Ok(said.store == store && said.tip.is_some() && tip_in(conn, said.highest)? == said.tip)
 }
 
 /// The row id of the newest entry; 0 without one.

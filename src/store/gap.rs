@@ -4,10 +4,13 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
+use super::clock::now_ms;
 use super::error::Doing;
+use super::inbox::Message;
 use super::journal::GapRow;
 use super::missing::Gap;
 use super::{Store, StoreError};
+use crate::core::entry::Via;
 
 const WHAT: &str = "look for gaps in the session";
 
@@ -21,6 +24,34 @@ pub(super) fn keep_gap(tx: &Transaction<'_>, gap: &Gap) -> Result<(), StoreError
     )
     .doing(WHAT)
     .map(drop)
+}
+
+/// Nothing is missing up to this length any more.
+pub(super) fn close_gap(
+    tx: &Transaction<'_>,
+    session: &str,
+    length: u64,
+) -> Result<(), StoreError> {
+    match gap_of(tx, session)? {
+        Some(gap) if gap.last < length => tx
+            .execute(
+                "DELETE FROM meta WHERE name = ?1",
+                [format!("{GAP}{session}")],
+            )
+            .doing(WHAT)
+            .map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Entries that were recorded and have no row, and it is known in which session they were.
+pub(super) fn entries_in_gaps(conn: &Connection) -> Result<u64, StoreError> {
+    let mut entries = 0;
+    for session in sessions_with_gap(conn)? {
+        let gap = gap_of(conn, &session)?;
+        entries += gap.map_or(0, |gap| gap.last + 1 - gap.first + gap.behind);
+    }
+    Ok(entries)
 }
 
 pub(super) fn gap_of(conn: &Connection, session: &str) -> Result<Option<Gap>, StoreError> {
@@ -42,9 +73,10 @@ pub(super) fn sessions_with_gap(conn: &Connection) -> Result<Vec<String>, StoreE
 }
 
 impl Store {
-    /// The stretch that this session lacks.
+    /// The stretch that this session lacks, with the last summary before it.
     pub fn gap(&self, session: &str) -> Result<Option<Gap>, StoreError> {
-        gap_of(&self.conn, session)
+        let gap = gap_of(&self.conn, session)?;
+        Ok(gap.map(|gap| self.with_summary(gap)))
     }
 
     /// Fails when the session lacks entries that are in no copy.
@@ -55,8 +87,31 @@ impl Store {
         }
     }
 
-    /// Sessions are taken as they are: none is held for a gap any more.
+    fn with_summary(&self, gap: Gap) -> Gap {
+        // What cannot be read is left out: what is missing is told all the same.
+        let summary = self.last_summary(&gap.session).ok().flatten();
+        Gap { summary, ..gap }
+    }
+
+    /// Sessions are taken as they are: none is held for a gap any more. Each is told with the next
+    /// message what it lacks.
     pub fn forget_gaps(&mut self) -> Result<(), StoreError> {
+        for session in sessions_with_gap(&self.conn)? {
+            let Some(gap) = self.gap(&session)? else {
+                continue;
+            };
+            let note = Message {
+                text: gap.note(),
+                images: Vec::new(),
+                via: Via::Note,
+                command: None,
+                origin: None,
+            };
+            match self.queue(&session, &note, &[], now_ms()) {
+                Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
         let tx = self.write(WHAT)?;
         tx.execute("DELETE FROM meta WHERE name GLOB ?1 || '*'", [GAP])
             .doing(WHAT)?;

@@ -184,8 +184,13 @@ fn walk(
     let mut is_ours = (from, tip) == (header.first, header.tip);
     let mut next = from;
     lines(&folder, &mut |met| {
-        let Met::Entry(line) = met else {
-            return Ok(());
+        let line = match met {
+            Met::Entry(line) => line,
+            Met::Gap(first, before) => {
+                is_ours |= (first, before) == (from, tip);
+                return Ok(());
+            }
+            Met::Blob(_) => return Ok(()),
         };
         is_ours |= line.seq + 1 == from && line.tip == tip;
         if !is_ours || line.seq != next || next >= end {

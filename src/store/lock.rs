@@ -18,6 +18,7 @@ use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::{private_file, private_folder};
 use super::ids::made_at_ms;
+use super::machine::{LATELY, Machine};
 
 const STORE_LOCK: &str = "store.lock";
 const SESSIONS: &str = "locks";
@@ -34,8 +35,10 @@ const AT_ONCE: Duration = Duration::from_millis(5);
 const RECORDED: &str = "recorded";
 /// The word that the process which held it last left because nothing could be recorded.
 const UNRECORDED: &str = "unrecorded";
+/// Before the name of the machine of who holds it.
+const MACHINE: &str = "machine=";
 /// Of a lock's file.
-const MAX_TEXT: u64 = 128;
+const MAX_TEXT: u64 = 192;
 /// Longer than a look at a session's lock takes.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -68,11 +71,15 @@ impl SessionLock {
                 Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
             }
         }
+        let signature = signature(&file);
+        if let Some(error) = elsewhere(session, &signature, &file, &path) {
+            return Err(error);
+        }
         let Signature {
             is_recorded,
             was_unrecorded,
             ..
-        } = signature(&file);
+        } = signature;
         let mut lock = SessionLock {
             file,
             // On a full disk it is held without a name: then nobody can ask us to leave.
@@ -121,13 +128,15 @@ impl SessionLock {
         i64::try_from(since.as_millis()).ok()
     }
 
-    /// `<pid> <time in ms> <file of the process> recorded`: each part only where it is so.
+    /// `<pid> <time in ms> <file of the process> machine=<machine> recorded`: each part only where
+    /// it is so.
     fn sign(&mut self) -> io::Result<()> {
         let mut words = Vec::new();
         if let Some(presence) = &self.presence {
             let now_ms = now_ms();
             let presence = presence.path().file_name().unwrap_or_default().display();
             words.push(format!("{} {now_ms} {presence}", std::process::id()));
+            words.extend(Machine::this().map(|this| format!("{MACHINE}{}", this.word())));
         }
         self.write(words)
     }
@@ -229,11 +238,27 @@ fn held(session: &str, file: &mut File) -> StoreError {
     }
 }
 
+/// Whoever signed the lock did not leave, was seen lately, and was on another machine.
+fn elsewhere(session: &str, signature: &Signature, file: &File, path: &Path) -> Option<StoreError> {
+    let machine = signature.machine.as_ref().filter(|m| m.is_another())?;
+    let seen = file.metadata().and_then(|found| found.modified()).ok()?;
+    // One that lies ahead is of another clock.
+    let age = seen.elapsed().unwrap_or_default();
+    (age < LATELY).then(|| StoreError::Elsewhere {
+        session: session.to_string(),
+        machine: machine.name.clone(),
+        pid: signature.pid,
+        age_ms: i64::try_from(age.as_millis()).unwrap_or(0),
+        lock: Some(path.to_path_buf()),
+    })
+}
+
 struct Signature {
     pid: Option<u32>,
     since_ms: Option<i64>,
     /// A file name.
     presence: Option<String>,
+    machine: Option<Machine>,
     is_recorded: bool,
     was_unrecorded: bool,
 }
@@ -244,10 +269,15 @@ fn signature(file: &File) -> Signature {
     let _ = file.take(MAX_TEXT).read_to_string(&mut text);
     let has = |wanted: &str| text.split_whitespace().any(|word| word == wanted);
     let words = text.split_whitespace();
-    let mut words = words.filter(|word| ![RECORDED, UNRECORDED].contains(word));
+    let machine = words.clone().find_map(|word| word.strip_prefix(MACHINE));
+    let is_named = |word: &&str| !word.starts_with(MACHINE);
+    let mut words = words
+        .filter(|word| ![RECORDED, UNRECORDED].contains(word))
+        .filter(is_named);
     Signature {
         is_recorded: has(RECORDED),
         was_unrecorded: has(UNRECORDED),
+        machine: machine.and_then(Machine::read),
         pid: words.next().and_then(|w| w.parse().ok()),
         since_ms: words.next().and_then(|w| w.parse().ok()),
         presence: words

@@ -10,19 +10,15 @@ use std::path::Path;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::chain::chain;
 use super::error::Doing;
 use super::follow::Copies;
 use super::gap::{gap_of, keep_gap, sessions_with_gap};
-use super::head::{Head, read_head};
+use super::head::read_head;
 use super::journal::{State, read_state, sessions};
 use super::missing::Gap;
 use super::purge::{keep_unused, purged};
-use super::row::BodyReader;
-use super::waiting::{Became, Said, never_again, put_waiting_back};
+use super::waiting::{Became, never_again, put_waiting_back, said_since};
 use super::{Store, StoreError};
-use crate::core::entry::{Entry, Seq};
-use crate::core::signal;
 
 const WHAT: &str = "put back what was lost with a damaged page";
 
@@ -168,34 +164,6 @@ fn forget(tx: &Transaction<'_>, name: &str) -> Result<(), StoreError> {
     tx.execute("DELETE FROM meta WHERE name = ?1", [name])
         .doing(WHAT)
         .map(drop)
-}
-
-/// What messages and signals became from this entry on.
-fn said_since(tx: &Transaction<'_>, head: &Head, first: Seq) -> Result<Vec<Said>, StoreError> {
-    let mut said = Vec::new();
-    if first >= head.length {
-        return Ok(said);
-    }
-    let chain = chain(tx, head, first)?;
-    chain.readable_upto(Seq::MAX)?;
-    let mut statement = tx
-        .prepare_cached("SELECT kind, body FROM entries WHERE id = ?1")
-        .doing(WHAT)?;
-    let mut bodies = BodyReader::new()?;
-    for (seq, id) in (first..).zip(chain.rows.into_iter().rev()) {
-        let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Option<Entry>> {
-            let kind: String = row.get(0)?;
-            let is_wanted = matches!(kind.as_str(), "said" | "noted")
-                || signal::BECOME.contains(&kind.as_str());
-            match is_wanted {
-                true => Ok(bodies.read(row.get_ref(1)?).ok()),
-                false => Ok(None),
-            }
-        };
-        let entry = statement.query_row([id], read).optional().doing(WHAT)?;
-        said.extend(entry.flatten().map(|entry| (seq, entry)));
-    }
-    Ok(said)
 }
 
 impl State {

@@ -12,15 +12,18 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
+use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::private_folder;
+use super::machine::Machine;
+use crate::lines::tip::Tip;
 
 const FOLDER: &str = "marks";
 
-/// Of each of the two lines: `mark 1 STORE HIGHEST`, and what is held, if anything. The longest
-/// id and the highest number fit.
+/// Of each of the lines: `mark 1 STORE HIGHEST`, what is held, if anything, `at ROW TIP`, the tip of
+/// the entry in that row, and `by MACHINE TIME`. The longest id and the highest number fit.
 const LINE_BYTES: usize = 64;
-const ALL_BYTES: u64 = 2 * LINE_BYTES as u64;
+const ALL_BYTES: u64 = 4 * LINE_BYTES as u64;
 
 const BEGINS: &str = "mark";
 const FORM: &str = "1";
@@ -34,6 +37,10 @@ pub(super) struct Said {
     pub highest: i64,
     /// Entries that are nowhere, and when that was found: UTC, milliseconds since 1970.
     pub held: Option<(u64, i64)>,
+    /// The tip of the newest entry. `None`: an older version wrote the mark.
+    pub tip: Option<Tip>,
+    /// The machine that wrote it, and when: UTC, milliseconds since 1970.
+    pub by: Option<(Machine, i64)>,
 }
 
 /// The mark of one data folder.
@@ -70,16 +77,22 @@ impl Mark {
         Ok(Mark { file, path, said })
     }
 
-    /// After a commit: this row is in the database. While something is missing the mark stays
-    /// where it is.
-    pub(super) fn raise(&mut self, store: &str, row: i64) -> io::Result<()> {
+    /// After a commit: this row is in the database, with this tip. While something is missing the
+    /// mark stays where it is.
+    pub(super) fn raise(&mut self, store: &str, row: i64, tip: Option<Tip>) -> io::Result<()> {
         if self.said.held.is_some() || (row <= self.said.highest && self.said.store == store) {
             return Ok(());
         }
         self.said.store = store.to_string();
-        self.said.highest = row;
-        let highest = format!("{BEGINS} {FORM} {store} {row}");
-        self.write(&highest, 0)
+        (self.said.highest, self.said.tip) = (row, tip);
+        let tip = tip.map_or_else(String::new, |tip| format!("at {row} {tip:?}"));
+        self.said.by = Machine::this().map(|this| (this.clone(), now_ms()));
+        let by = match &self.said.by {
+            Some((machine, at_ms)) => format!("by {} {at_ms}", machine.word()),
+            None => String::new(),
+        };
+        let lines = [&format!("{BEGINS} {FORM} {store} {row}"), "", &tip, &by];
+        self.write(&lines, 0)
     }
 
     /// Rows above this one were removed on purpose: their ids are used again.
@@ -87,15 +100,21 @@ impl Mark {
         if self.said.highest <= row || self.said.store.is_empty() {
             return Ok(());
         }
-        self.said.highest = row;
+        (self.said.highest, self.said.tip) = (row, None);
         let text = format!("{BEGINS} {FORM} {} {row}", self.said.store);
-        self.write(&text, 0)
+        self.write(&[&text], 0)
     }
 
     /// So many entries are nowhere: what was recorded before is not gone on with.
     pub(super) fn hold(&mut self, missing: u64, now_ms: i64) -> io::Result<()> {
         self.said.held = Some((missing, now_ms));
-        self.write(&format!("held {missing} {now_ms}"), LINE_BYTES as u64)
+        self.write(&[&format!("held {missing} {now_ms}")], LINE_BYTES as u64)
+    }
+
+    /// Nothing is missing any more.
+    pub(super) fn lift(&mut self) -> io::Result<()> {
+        self.said.held = None;
+        self.write(&[""], LINE_BYTES as u64)
     }
 
     /// What it says at this place. Nothing is made.
@@ -114,11 +133,12 @@ impl Mark {
         )
     }
 
-    /// One write, of the same length each time: no part of an older text is left behind it.
-    fn write(&self, text: &str, at: u64) -> io::Result<()> {
+    /// One write, of lines of the same length each time: no part of an older text is left behind.
+    fn write(&self, lines: &[&str], at: u64) -> io::Result<()> {
         let width = LINE_BYTES - 1;
+        let lines = lines.iter().map(|line| format!("{line:<width$}\n"));
         self.file
-            .write_all_at(format!("{text:<width$}\n").as_bytes(), at)
+            .write_all_at(lines.collect::<String>().as_bytes(), at)
     }
 }
 
@@ -134,10 +154,24 @@ fn read(text: &str) -> Said {
         ["held", missing, ms] => missing.parse().ok().zip(ms.parse().ok()),
         _ => None,
     };
+    let highest = highest.parse().unwrap_or(0);
+    let at: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
+    let tip = match at[..] {
+        // One of another row is left of an older version, which knows the first two lines.
+        ["at", row, tip] if row.parse() == Ok(highest) => Tip::from_hex(tip),
+        _ => None,
+    };
+    let by: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
+    let by = match by[..] {
+        ["by", machine, at_ms] => Machine::read(machine).zip(at_ms.parse().ok()),
+        _ => None,
+    };
     Said {
         store: store.to_string(),
-        highest: highest.parse().unwrap_or(0),
+        highest,
         held,
+        tip,
+        by,
     }
 }
 
@@ -151,12 +185,15 @@ mod tests {
         let open = || Mark::open(dir.path(), Path::new("/data")).unwrap();
         let store = "0123abcd-4567-4aaa-baaa-0123456789ab";
         let mut mark = open();
-        mark.raise(store, i64::MAX).unwrap();
+        let tip = Tip::of_nothing();
+        mark.raise(store, i64::MAX, Some(tip)).unwrap();
         mark.hold(u64::MAX, i64::MAX).unwrap();
         let wanted = Said {
             store: store.into(),
             highest: i64::MAX,
             held: Some((u64::MAX, i64::MAX)),
+            tip: Some(tip),
+            by: mark.said.by.clone(),
         };
         assert_eq!(open().said, wanted);
     }
@@ -167,16 +204,25 @@ mod tests {
         let open = || Mark::open(dir.path(), Path::new("/data")).unwrap();
         assert_eq!(open().said, Said::default());
         let mut mark = open();
-        mark.raise("one", 1_000).unwrap();
-        mark.raise("one", 12).unwrap();
+        mark.raise("one", 1_000, None).unwrap();
+        mark.raise("one", 12, None).unwrap();
         let path = Mark::path(dir.path(), Path::new("/data"));
-        assert_eq!(std::fs::metadata(path).unwrap().len(), 64);
+        assert_eq!(std::fs::metadata(path).unwrap().len(), 256);
         assert_eq!(open().said.highest, 1_000);
         mark.hold(7, 42).unwrap();
-        mark.raise("one", 2_000).unwrap();
+        mark.raise("one", 2_000, None).unwrap();
         let said = open().said;
         assert_eq!((said.highest, said.held), (1_000, Some((7, 42))));
         assert_eq!(said.store, "one");
+        mark.lift().unwrap();
+        mark.raise("one", 2_000, Some(Tip::of_nothing())).unwrap();
+        let said = open().said;
+        assert_eq!((said.highest, said.held), (2_000, None));
+        assert_eq!(said.tip, Some(Tip::of_nothing()));
+        // An older version writes the first line, and knows no other tip.
+        let older = format!("{:<63}\n", "mark 1 one 2001");
+        open().file.write_all_at(older.as_bytes(), 0).unwrap();
+        assert_eq!((open().said.highest, open().said.tip), (2_001, None));
         mark.move_aside(1).unwrap();
         assert_eq!(open().said, Said::default());
         std::fs::write(Mark::path(dir.path(), Path::new("/data")), "nonsense").unwrap();

@@ -46,7 +46,16 @@ pub(super) fn migrate(
     }
     let steps = (1..).zip(migrations).filter(|(number, _)| *number > found);
     for (number, sql) in steps {
-        apply(conn, number, sql).doing("bring the session store up to date")?;
+        apply(conn, number, sql)
+            .doing("bring the session store up to date")
+            .map_err(|error| match error {
+                StoreError::Sqlite { source, .. } => StoreError::Migration {
+                    from: found,
+                    to: number,
+                    why: source.to_string(),
+                },
+                error => error,
+            })?;
     }
     Ok(())
 }
@@ -101,7 +110,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut conn = memory();
         let broken = &["CREATE TABLE a (x); CREATE TABLE a (x);"];
-        assert!(migrate(&mut conn, dir.path(), broken).is_err());
+        let error = migrate(&mut conn, dir.path(), broken).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot bring the session store from schema 0 to schema 1: table a already exists"
+        );
+        assert!(error.hint().unwrap().contains("changed nothing"));
         assert_eq!(version(&conn).unwrap(), 0);
         migrate(&mut conn, dir.path(), TWO).unwrap();
     }

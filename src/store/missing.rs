@@ -1,6 +1,13 @@
-//! A stretch of entries that is in no copy.
+//! A stretch of entries that is in no copy, and how it is told to people and to the model.
 
 use crate::core::entry::Seq;
+use crate::core::text::{clip, count, one_line};
+
+/// Of a summary that is shown in a line.
+const SHOWN_CHARS: usize = 400;
+
+/// Of a summary that the model is told.
+const TOLD_CHARS: usize = 4_000;
 
 /// Entries of a session that are in no copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,4 +18,129 @@ pub struct Gap {
     pub last: Seq,
     /// Entries behind it that were found. They stay where they are.
     pub behind: u64,
+    /// When the entry before it was recorded, and the one behind it: UTC, milliseconds since 1970.
+    /// `None`: not known.
+    pub since_ms: Option<i64>,
+    pub until_ms: Option<i64>,
+    /// What the last summary before it says, where it was looked for.
+    pub summary: Option<String>,
+}
+
+impl Gap {
+    /// For a person.
+    pub fn line(&self) -> String {
+        let summary = match &self.summary {
+            Some(summary) => format!(
+                "; the last summary before that says: {}",
+                one_line(&words(summary), SHOWN_CHARS)
+            ),
+            None => String::new(),
+        };
+        format!(
+            "{} of session {}{} in no copy any more: what they did is done, and files may have \
+             changed{summary}",
+            self.entries(),
+            self.session,
+            match self.first == self.last {
+                true => format!("{} is", self.time()),
+                false => format!("{} are", self.time()),
+            }
+        )
+    }
+
+    /// For the model of a session that goes on from the entry before it.
+    pub fn note(&self) -> String {
+        let behind = match self.behind {
+            0 => String::new(),
+            n => format!(
+                ", and {} after them cannot be read in order",
+                count(n, "entry")
+            ),
+        };
+        let summary = match &self.summary {
+            Some(summary) => format!(
+                "\n\nThe last summary from before says:\n{}",
+                clip(summary, TOLD_CHARS)
+            ),
+            None => String::new(),
+        };
+        format!(
+            "A part of this conversation is lost: {}{}{behind}. What was said and done in that time is \
+             not known here, but it happened: files may have changed, and commands may have run. \
+             Look at the files as they are before you change anything, and do not repeat a command \
+             with an effect before you have checked that it was not done.{summary}",
+            self.entries(),
+            self.time()
+        )
+    }
+
+    fn entries(&self) -> String {
+        match self.first == self.last {
+            true => format!("entry {}", self.first),
+            false => format!("entries {} to {}", self.first, self.last),
+        }
+    }
+
+    fn time(&self) -> String {
+        match (self.since_ms.map(utc), self.until_ms.map(utc)) {
+            (Some(since), Some(until)) => format!(", recorded between {since} and {until},"),
+            (Some(since), None) => format!(", recorded after {since},"),
+            (None, Some(until)) => format!(", recorded before {until},"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn utc(at_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(at_ms)
+        .map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+        .unwrap_or_else(|_| "an unknown time".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told_with_its_time_and_the_last_summary() {
+        let gap = Gap {
+            session: "01a1".into(),
+            first: 20,
+            last: 34,
+            behind: 2,
+            since_ms: Some(1_700_000_000_000),
+            until_ms: Some(1_700_000_060_000),
+            summary: Some("The parser\nwas begun.".into()),
+        };
+        assert_eq!(
+            gap.line(),
+            "entries 20 to 34 of session 01a1, recorded between 2023-11-14 22:13:20 UTC and \
+             2023-11-14 22:14:20 UTC, are in no copy any more: what they did is done, and files may \
+             have changed; the last summary before that says: The parser was begun."
+        );
+        let note = gap.note();
+        for words in [
+            "entries 20 to 34",
+            "2 entries after",
+            "files may have",
+            "The parser\nwas",
+        ] {
+            assert!(note.contains(words), "{note}");
+        }
+        let one = Gap {
+            last: 20,
+            since_ms: None,
+            until_ms: None,
+            summary: None,
+            ..gap
+        };
+        assert!(
+            one.line()
+                .starts_with("entry 20 of session 01a1 is in no copy")
+        );
+    }
 }

@@ -9,31 +9,32 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
-use std::io;
 use std::path::Path;
 
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, params};
 
-use super::append::{Prepared, WHAT_BROUGHT as WHAT};
-use super::blobs::{Packed, insert_blob};
+use super::append::WHAT_BROUGHT as WHAT;
+use super::bring::{Came, bring};
 use super::chain::chain;
 use super::clock::now_ms;
 use super::error::{Doing, io as io_error};
-use super::follow::{Copies, highest};
+use super::follow::{Copies, has_all, highest, tip_in};
+use super::gap::{entries_in_gaps, sessions_with_gap};
 use super::head::{Head, read_head};
 use super::ids::{id_of_parted, made_at_ms};
 use super::journal::{End, JournalPlace, Met, begin, end, lines};
 use super::lock::SessionLock;
+use super::machine::LATELY;
 use super::mark::Mark;
+use super::missing::Gap;
 use super::purge::{begin_behind, end_behind, is_purged, purged};
 use super::rebuild::Rebuilt;
 use super::row::int;
 use super::tips::tip_behind;
 use super::untold::keep_untold;
-use super::waiting::{Became, put_back};
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
-use crate::lines::line::{EntryLine, Header};
+use crate::lines::line::Header;
 use crate::lines::tip::Tip;
 
 /// What came into the database from the journal.
@@ -49,6 +50,8 @@ pub struct Brought {
     pub skipped: u64,
     /// Sessions whose journal is damaged. It is kept beside, and another is begun.
     pub begun_anew: Vec<String>,
+    /// Sessions that lack a stretch of entries which is in no copy. They are held.
+    pub gaps: Vec<Gap>,
     /// The database was damaged and was rebuilt at this start.
     pub rebuilt: Option<String>,
 }
@@ -77,6 +80,9 @@ impl Brought {
                 crate::core::text::count(self.skipped, "session")
             ));
         }
+        for gap in &self.gaps {
+            parts.push(StoreError::Gap(Box::new(gap.clone())).to_string());
+        }
         for session in &self.begun_anew {
             parts.push(format!(
                 "the journal of session {session} is damaged: it is kept beside, and begun anew from \
@@ -101,6 +107,7 @@ impl Brought {
         self.parted.extend(other.parted);
         self.skipped += other.skipped;
         self.begun_anew.extend(other.begun_anew);
+        self.gaps.extend(other.gaps);
     }
 }
 
@@ -151,13 +158,21 @@ impl Store {
             }
             row => row?,
         };
-        let Some(said) = copies.mark.as_ref().map(|mark| mark.said.clone()) else {
+        let Some(mut said) = copies.mark.as_ref().map(|mark| mark.said.clone()) else {
             self.copies = Some(copies);
             return Ok(());
         };
+        // The newer database was put back.
+        let is_back = said.held.is_some() && has_all(&self.conn, &copies.store, &said)?;
+        if is_back {
+            said.held = None;
+            lift(&mut copies);
+        }
         let is_whole = said.store == copies.store && said.highest <= row;
         let is_new = said.store.is_empty() && !place.folder.is_dir();
-        if said.held.is_none() && !is_whole && !is_new {
+        // A file of a journal that was put back may have what a session lacks.
+        let has_gaps = !sessions_with_gap(&self.conn)?.is_empty();
+        if said.held.is_none() && (is_back || has_gaps || !is_whole && !is_new) {
             let Found {
                 mut brought,
                 is_all,
@@ -165,7 +180,7 @@ impl Store {
             } = self.bring_in_all_behind(data_dir, &mut copies, row)?;
             let row = highest(&self.conn)?;
             let missing = u64::try_from(said.highest - row).unwrap_or(0);
-            brought.missing = missing.saturating_sub(left);
+            brought.missing = missing.saturating_sub(left + entries_in_gaps(&self.conn)?);
             match brought.missing {
                 // Another process has one of the sessions: it is known when that is done.
                 _ if !is_all => copies.mark = None,
@@ -180,7 +195,7 @@ impl Store {
         let row = highest(&self.conn)?;
         if let Some(mark) = &mut copies.mark
             && row > 0
-            && let Err(error) = mark.raise(&copies.store, row)
+            && let Err(error) = mark.raise(&copies.store, row, tip_in(&self.conn, row)?)
         {
             tracing::warn!(%error, "the mark was not raised");
         }
@@ -219,6 +234,26 @@ impl Store {
                 Err(StoreError::BackInTime { missing })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Fails when another machine recorded something in this store a moment ago.
+    pub fn not_elsewhere(&self, session: &str) -> Result<(), StoreError> {
+        let mark = self.copies.as_ref().and_then(|copies| copies.mark.as_ref());
+        let Some((machine, at_ms)) = mark.and_then(|mark| mark.said.by.as_ref()) else {
+            return Ok(());
+        };
+        let age_ms = (now_ms() - at_ms).max(0);
+        let is_lately = u64::try_from(age_ms).is_ok_and(|age| u128::from(age) < LATELY.as_millis());
+        match machine.is_another() && is_lately {
+            false => Ok(()),
+            true => Err(StoreError::Elsewhere {
+                session: session.to_string(),
+                machine: machine.name.clone(),
+                pid: None,
+                age_ms,
+                lock: None,
+            }),
         }
     }
 
@@ -321,18 +356,20 @@ impl Store {
         Ok(found)
     }
 
-    /// The entries of a session that is in the journal alone.
+    /// The entries of a session that is in the journal alone, with those that the journal lacks.
     fn left_of(&self, copies: &Copies, session: &str) -> u64 {
-        let mut entries = 0;
-        if let Err(StoreError::NotFound { .. }) = read_head(&self.conn, session) {
-            let read = lines(&copies.journal.of(session), &mut |met| {
-                entries += u64::from(matches!(met, Met::Entry(_)));
-                Ok(())
-            });
-            // Those that could be read are there.
-            drop(read);
+        match read_head(&self.conn, session) {
+            Err(StoreError::NotFound { .. }) => {}
+            _ => return 0,
         }
-        entries
+        let folder = copies.journal.of(session);
+        match (begin(&folder), end(&folder)) {
+            (Ok(Some(header)), Ok(Some((end, _)))) => {
+                let shared = header.forked.map_or(0, |forked| forked.seq + 1);
+                end.next.saturating_sub(shared)
+            }
+            _ => 0,
+        }
     }
 
     fn bring_in_from(&mut self, copies: &mut Copies, session: &str) -> Result<Brought, StoreError> {
@@ -363,10 +400,12 @@ impl Store {
             return Ok(Brought::default());
         }
         let tip = tip_behind(&self.conn, session, head.seq())?;
-        let (common, is_behind) = self.compare(&folder, session, &head, tip)?;
-        if is_behind {
-            return self.bring_in_behind(&folder, session, Head { tip, ..head });
-        }
+        let common = match self.compare(&folder, session, &head, tip)? {
+            Compared::GoesOn => {
+                return self.bring_in_behind(&folder, session, Head { tip, ..head });
+            }
+            Compared::Parts(common) => common,
+        };
         let id = id_of_parted(session, journal.tip);
         let brought = match read_head(&self.conn, &id) {
             // A kill came before the journal was moved aside.
@@ -378,41 +417,54 @@ impl Store {
         Ok(brought)
     }
 
-    /// The last entry that journal and database both have, and whether that is the last one of
-    /// the database.
     fn compare(
         &self,
         folder: &Path,
         session: &str,
         head: &Head,
         tip: Tip,
-    ) -> Result<(Option<Seq>, bool), StoreError> {
+    ) -> Result<Compared, StoreError> {
         let mut tips: BTreeMap<Seq, Tip> = BTreeMap::new();
-        let mut before = None;
+        let mut is_first = true;
         let read = lines(folder, &mut |met| {
-            if let Met::Entry(line) = met {
-                before.get_or_insert(line.seq);
-                tips.insert(line.seq, line.tip);
+            match met {
+                Met::Entry(line) => drop(tips.insert(line.seq, line.tip)),
+                Met::Gap(first, tip) => drop(first.checked_sub(1).map(|seq| tips.insert(seq, tip))),
+                Met::Blob(_) => {}
             }
+            is_first = false;
             Ok(())
         });
         let end = read.map_err(|e| io_error(WHAT, e))?;
         // What its first line follows: a fork may have nothing of its own in the database.
-        if let (Some(first), Some(end)) = (before, end)
-            && let Some(parent) = first.checked_sub(1)
+        if let (false, Some(end)) = (is_first, end)
+            && let Some(parent) = end.header.first.checked_sub(1)
         {
             tips.insert(parent, end.header.tip);
         }
-        if tips.get(&head.seq()) == Some(&tip) {
-            return Ok((Some(head.seq()), true));
+        let is_beyond = tips.range(head.length..).next().is_some();
+        let mut both = tips.range(..head.length).rev().peekable();
+        let Some((last, known)) = both.peek() else {
+            return Ok(match is_beyond {
+                true => Compared::GoesOn,
+                false => Compared::Parts(None),
+            });
+        };
+        let is_same = |seq: Seq, known: &Tip| match seq == head.seq() {
+            true => Ok(tip == *known),
+            false => tip_behind(&self.conn, session, seq).map(|tip| tip == *known),
+        };
+        // With the last entry of the database in a gap of the journal too: it is not known that
+        // they part.
+        if is_same(**last, known)? && (is_beyond || **last == head.seq()) {
+            return Ok(Compared::GoesOn);
         }
-        let both = tips.iter().rev().filter(|(seq, _)| **seq < head.length);
-        for (seq, tip) in both {
-            if tip_behind(&self.conn, session, *seq)? == *tip {
-                return Ok((Some(*seq), false));
+        for (seq, known) in both {
+            if is_same(*seq, known)? {
+                return Ok(Compared::Parts(Some(*seq)));
             }
         }
-        Ok((None, false))
+        Ok(Compared::Parts(None))
     }
 
     /// The lines behind the last entry of the session.
@@ -423,13 +475,15 @@ impl Store {
         mut head: Head,
     ) -> Result<Brought, StoreError> {
         let tx = self.write(WHAT)?;
-        let entries = bring(&tx, folder, &mut head)?;
-        keep_untold(&tx, session, entries)?;
+        let Came { entries, gap } = bring(&tx, folder, &mut head)?;
+        let mut brought = Brought::default();
+        if entries > 0 {
+            keep_untold(&tx, session, entries)?;
+            brought.entries.insert(session.to_string(), entries);
+        }
+        brought.gaps.extend(gap);
         tx.commit().doing(WHAT)?;
-        Ok(Brought {
-            entries: BTreeMap::from([(session.to_string(), entries)]),
-            ..Brought::default()
-        })
+        Ok(brought)
     }
 
     /// What a fork goes on from: the session that its journal names, or one that was made of what
@@ -514,7 +568,7 @@ impl Store {
         )
         .doing(WHAT)?;
         head.key = tx.last_insert_rowid();
-        let entries = bring(&tx, folder, &mut head)?;
+        let Came { entries, gap } = bring(&tx, folder, &mut head)?;
         if entries == 0 {
             return Ok(Brought::default());
         }
@@ -529,7 +583,10 @@ impl Store {
             .doing(WHAT)?;
         }
         tx.commit().doing(WHAT)?;
-        let mut brought = Brought::default();
+        let mut brought = Brought {
+            gaps: gap.into_iter().collect(),
+            ..Brought::default()
+        };
         match is_second {
             true => brought.parted.push((id.to_string(), session.to_string())),
             false => drop(brought.entries.insert(id.to_string(), entries)),
@@ -567,6 +624,14 @@ fn is_of_the_journal(error: &StoreError) -> bool {
     )
 }
 
+fn lift(copies: &mut Copies) {
+    if let Some(mark) = &mut copies.mark
+        && let Err(error) = mark.lift()
+    {
+        tracing::warn!(%error, "that nothing is missing any more was not written down");
+    }
+}
+
 fn hold(copies: &mut Copies, missing: u64) {
     if let Some(mark) = &mut copies.mark
         && let Err(error) = mark.hold(missing, now_ms())
@@ -575,63 +640,10 @@ fn hold(copies: &mut Copies, missing: u64) {
     }
 }
 
-/// The lines behind this head, which moves on with them. How many they were.
-fn bring(tx: &Transaction<'_>, folder: &Path, head: &mut Head) -> Result<u64, StoreError> {
-    let (mut entries, mut failed) = (0, None);
-    let mut became = Became::default();
-    let read = lines(folder, &mut |met| {
-        let done = match met {
-            Met::Blob(bytes) => insert_blob(tx, &Packed::new(&bytes)).doing(WHAT),
-            Met::Entry(line) if line.seq < head.length => {
-                became.note(&line);
-                Ok(())
-            }
-            Met::Entry(line) => {
-                entries += 1;
-                became.note(&line);
-                bring_one(tx, &line, head)
-            }
-        };
-        done.map_err(|error| {
-            failed = Some(error);
-            io::ErrorKind::Other.into()
-        })
-    });
-    match (failed, read) {
-        (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(io_error(WHAT, error)),
-        (None, Ok(_)) if entries == 0 => Ok(0),
-        (None, Ok(_)) => {
-            put_back(tx, folder, (head.key, head.length), &became, &[])?;
-            became.never_again(tx)?;
-            Ok(entries)
-        }
-    }
-}
-
-fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<(), StoreError> {
-    // Else it would be said once more.
-    if let Some(id) = line.taken {
-        tx.execute(
-            "DELETE FROM inbox WHERE id = ?1 AND session = ?2",
-            [id, head.key],
-        )
-        .doing(WHAT)?;
-    }
-    // Else it would be obeyed once more.
-    if let Some(id) = line.signal {
-        tx.execute(
-            "DELETE FROM signals WHERE id = ?1 AND session = ?2",
-            [id, head.key],
-        )
-        .doing(WHAT)?;
-    }
-    Prepared::of_line(line)?.record(tx, head, line.at_ms, line.owed)?;
-    match head.tip == line.tip {
-        true => Ok(()),
-        false => Err(StoreError::damaged(format!(
-            "entry {} of session {} in the journal does not follow",
-            line.seq, head.session
-        ))),
-    }
+/// How a journal stands to a database that ends elsewhere.
+enum Compared {
+    /// It has more of the same, as far as that is known.
+    GoesOn,
+    /// Both went on, behind this entry.
+    Parts(Option<Seq>),
 }

@@ -7,10 +7,12 @@ use std::path::Path;
 use rustix::fs::Access;
 
 use super::error::{Doing, io as io_error};
-use super::follow::highest;
+use super::follow::{has_all, highest};
+use super::gap::{entries_in_gaps, gap_of, sessions_with_gap};
 use super::head::read_head;
 use super::journal::{JournalPlace, end, sessions};
 use super::mark::Mark;
+use super::missing::Gap;
 use super::row::count;
 use super::untold::all_untold;
 use super::{Store, StoreError, now_ms};
@@ -37,6 +39,8 @@ pub struct Standing {
     pub beyond: u64,
     /// Of these, after the journal was looked at, are nowhere: what was recorded before is held.
     pub held: Option<u64>,
+    /// What sessions lack that is in no copy. They are held.
+    pub gaps: Vec<Gap>,
     /// Entries that were put back from the journal into sessions that nobody took up since.
     pub put_back: u64,
     /// Why the journal cannot be written.
@@ -83,12 +87,25 @@ impl Store {
             put_back: all_untold(&self.conn)?,
             ..Standing::default()
         };
+        for session in sessions_with_gap(&self.conn)? {
+            standing.gaps.extend(gap_of(&self.conn, &session)?);
+        }
         if Mark::path(&place.state_dir, data_dir).exists()
             && let Ok(mark) = Mark::open(&place.state_dir, data_dir)
         {
             let beyond = mark.said.highest - highest(&self.conn)?;
-            standing.beyond = u64::try_from(beyond).unwrap_or(0);
-            standing.held = mark.said.held.map(|(missing, _)| missing);
+            let beyond = u64::try_from(beyond).unwrap_or(0);
+            standing.beyond = beyond.saturating_sub(entries_in_gaps(&self.conn)?);
+            let store: String = self
+                .conn
+                .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
+                    row.get(0)
+                })
+                .doing("look at the mark")?;
+            // The next start lifts it where all is back.
+            if !has_all(&self.conn, &store, &mark.said)? {
+                standing.held = mark.said.held.map(|(missing, _)| missing);
+            }
         }
         match can_write(&place.folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -118,7 +135,9 @@ impl Store {
                 let late = now_ms() - self.find(&session)?.updated_ms;
                 standing.late_ms = standing.late_ms.max(u64::try_from(late).unwrap_or(0));
             }
-            standing.ahead += end.next.saturating_sub(length);
+            if !standing.gaps.iter().any(|gap| gap.session == session) {
+                standing.ahead += end.next.saturating_sub(length);
+            }
             standing.behind += u64::from(end.next < length);
         }
         Ok(standing)

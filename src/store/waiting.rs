@@ -1,22 +1,24 @@
 //! What a session has besides its entries, kept in its journal after each change, and put back
 //! from there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde_json::value::RawValue;
 
 use super::blobs::{Packed, insert_blob};
+use super::chain::chain;
 use super::error::Doing;
 use super::follow::Copies;
 use super::gap::gap_of;
+use super::head::Head;
 use super::inbox::Message;
 use super::journal::{GapRow, Met, State, Waiting, WaitingSignal, lines, read_state};
-use super::row::count;
+use super::row::{BodyReader, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
-use crate::core::signal::Signal;
+use crate::core::signal::{self, Signal};
 use crate::lines::line::EntryLine;
 
 const WHAT: &str = "keep what waits in the journal";
@@ -168,6 +170,117 @@ fn signals(conn: &Connection, key: i64) -> Result<Vec<WaitingSignal>, StoreError
 /// have been set back.
 pub(super) type Said = (Seq, Entry);
 
+/// The entry of a line that names neither a message nor a signal, where it may have been one.
+pub(super) fn may_have_waited(line: &EntryLine) -> Option<Said> {
+    if line.taken.is_some() || line.signal.is_some() {
+        return None;
+    }
+    let json = line.entry.get();
+    let is_kind = |kind: &&str| json.starts_with(&format!("{{\"kind\":\"{kind}\""));
+    if !["said", "noted"].iter().chain(signal::BECOME).any(is_kind) {
+        return None;
+    }
+    let entry = serde_json::from_str(json).ok()?;
+    Some((line.seq, entry))
+}
+
+/// The same of the rows of a session, from this entry on.
+pub(super) fn said_since(
+    conn: &Connection,
+    head: &Head,
+    first: Seq,
+) -> Result<Vec<Said>, StoreError> {
+    let mut said = Vec::new();
+    if first >= head.length {
+        return Ok(said);
+    }
+    let chain = chain(conn, head, first)?;
+    chain.readable_upto(Seq::MAX)?;
+    let mut statement = conn
+        .prepare_cached("SELECT kind, body FROM entries WHERE id = ?1")
+        .doing(WHAT)?;
+    let mut bodies = BodyReader::new()?;
+    for (seq, id) in (first..).zip(chain.rows.into_iter().rev()) {
+        let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Option<Entry>> {
+            let kind: String = row.get(0)?;
+            let is_wanted = matches!(kind.as_str(), "said" | "noted")
+                || signal::BECOME.contains(&kind.as_str());
+            match is_wanted {
+                true => Ok(bodies.read(row.get_ref(1)?).ok()),
+                false => Ok(None),
+            }
+        };
+        let entry = statement.query_row([id], read).optional().doing(WHAT)?;
+        said.extend(entry.flatten().map(|entry| (seq, entry)));
+    }
+    Ok(said)
+}
+
+/// Which message or signal each of these entries was, by what they say. All of them waited when
+/// the session had as many entries as its state says, and the oldest entry that fits is what each
+/// became.
+#[derive(Default)]
+pub(super) struct Recognised {
+    pub taken: BTreeMap<Seq, i64>,
+    pub obeyed: BTreeMap<Seq, i64>,
+}
+
+impl Recognised {
+    pub(super) fn is_any(&self) -> bool {
+        !self.taken.is_empty() || !self.obeyed.is_empty()
+    }
+
+    fn among(state: &State, became: &Became, said: &[Said]) -> Recognised {
+        let since = said.iter().filter(|(seq, _)| *seq >= state.length);
+        let mut left: Vec<&Said> = since.collect();
+        let mut first_that = |fits: &dyn Fn(&Entry) -> bool| -> Option<Seq> {
+            let at = left.iter().position(|(_, entry)| fits(entry))?;
+            Some(left.remove(at).0)
+        };
+        let mut recognised = Recognised::default();
+        let messages = state.inbox.iter();
+        for waiting in messages.filter(|waiting| !became.taken.contains(&waiting.id)) {
+            let message = waiting.message.get();
+            let seq = first_that(&|entry| is_of(entry, message));
+            recognised.taken.extend(seq.map(|seq| (seq, waiting.id)));
+        }
+        let signals = state.signals.iter();
+        for waiting in signals.filter(|waiting| !became.obeyed.contains(&waiting.id)) {
+            let signal = serde_json::from_str::<Signal>(waiting.signal.get());
+            let is_it = |entry: &Entry| signal.as_ref().is_ok_and(|signal| signal.became(entry));
+            let seq = first_that(&is_it);
+            recognised.obeyed.extend(seq.map(|seq| (seq, waiting.id)));
+        }
+        recognised
+    }
+}
+
+impl Store {
+    /// What waited when the state of this session was written, and is an entry by now.
+    pub(super) fn recognised(
+        &self,
+        conn: &Connection,
+        folder: &Path,
+        head: &Head,
+    ) -> Result<Recognised, StoreError> {
+        let Some((mut state, _)) = read_state(folder) else {
+            return Ok(Recognised::default());
+        };
+        // What still waits was not said.
+        for waits in self.queued(head.session())? {
+            state.inbox.retain(|was| was.id != waits.id.number());
+        }
+        for waits in self.signals(head.session())? {
+            state.signals.retain(|was| was.id != waits.id.number());
+        }
+        if state.inbox.is_empty() && state.signals.is_empty() {
+            return Ok(Recognised::default());
+        }
+        let said = said_since(conn, head, state.length)?;
+        Ok(Recognised::among(&state, &Became::default(), &said))
+    }
+}
+
 /// What the journal in this folder says that a session had, put into a database that lost it.
 /// `became`: what was recorded already. `said`: entries of which it is not known which message or
 /// signal they were; the oldest is always taken first.
@@ -206,18 +319,14 @@ pub(super) fn put_waiting_back(
     for bytes in blobs {
         insert_blob(tx, &Packed::new(bytes)).doing(WHAT)?;
     }
-    // All of them waited when the session had that many entries.
-    let since = said.iter().filter(|(seq, _)| *seq >= state.length);
-    let mut said: Vec<&Entry> = since.map(|(_, entry)| entry).collect();
-    // The oldest entry that fits is what it became.
-    let mut takes = |fits: &dyn Fn(&Entry) -> bool| {
-        let at = said.iter().position(|entry| fits(entry));
-        at.map(|at| said.remove(at)).is_some()
+    let recognised = Recognised::among(state, became, said);
+    let is_entry = |ids: &BTreeSet<i64>, found: &BTreeMap<Seq, i64>, id: i64| {
+        ids.contains(&id) || found.values().any(|known| *known == id)
     };
     let mut back = 0;
     for waiting in &state.inbox {
         let message = waiting.message.get();
-        if became.taken.contains(&waiting.id) || takes(&|entry| is_of(entry, message)) {
+        if is_entry(&became.taken, &recognised.taken, waiting.id) {
             continue;
         }
         back += tx
@@ -229,9 +338,7 @@ pub(super) fn put_waiting_back(
     }
     for waiting in &state.signals {
         let body = waiting.signal.get();
-        let signal = serde_json::from_str::<Signal>(body);
-        let is_it = |entry: &Entry| signal.as_ref().is_ok_and(|signal| signal.became(entry));
-        if became.obeyed.contains(&waiting.id) || takes(&is_it) {
+        if is_entry(&became.obeyed, &recognised.obeyed, waiting.id) {
             continue;
         }
         back += tx

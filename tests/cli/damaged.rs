@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::journal::{at_work, goes_on_and_repeats_nothing, path, wait_for_calls};
 use crate::support::Home;
-use crate::{LIMIT, bash, quiet, refused, scripted, step};
+use crate::{LIMIT, bash, play, quiet, refused, scripted, step};
 
 static GARBAGE: [u8; 50_000] = [b'x'; 50_000];
 
@@ -87,10 +87,22 @@ fn what_does_not_come_back_is_left_to_a_person_and_held() {
     let fork = format!("rewake fork {id} --at {}", gap - 1);
     assert!(repaired.stderr.contains(&fork), "{}", repaired.stderr);
     let held = refused(home.run(["-p", "-c"]), 1, &["in no copy", &fork]);
-    assert!(held.stderr.contains(&format!("entries {gap} to {gap}")));
+    let what = format!("entry {gap} of session {id}, recorded between 20");
+    assert!(held.stderr.contains(&what), "{}", held.stderr);
+    assert!(held.stderr.contains("files may have changed"));
     assert_eq!(home.read("effects"), effects);
-    home.run(["fork", &id, "--at", &(gap - 1).to_string()])
-        .expect(0);
+    let doctor = home.run(["doctor"]).expect(1);
+    assert!(doctor.stdout.contains(&what), "{}", doctor.stdout);
+    let forked = home.run(["fork", &id, "--at", &(gap - 1).to_string()]);
+    let forked = forked.expect(0);
+    assert!(forked.stderr.contains(&what), "{}", forked.stderr);
+    // So is the model.
+    let lost = format!("A part of this conversation is lost: entry {gap}, recorded between 20");
+    let steps = format!("[[step]]\nwhen = '{lost}'\ntext = \"I look first\"\n");
+    // Whichever answer of the script is next.
+    play(&home, &vec![steps; 20]);
+    let run = home.run(["-p", "-c", "go on"]).expect(0);
+    assert_eq!(run.stdout.trim(), "I look first");
 }
 
 struct Sound {

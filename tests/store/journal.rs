@@ -549,6 +549,50 @@ fn never_silently_back_in_time() {
     assert_eq!(said_texts(&log(&store, &id)).len(), 3);
 }
 
+/// What was begun meanwhile hides nothing and lifts nothing, and is not lost.
+#[test]
+fn a_mark_that_is_held_is_lifted_when_the_newer_database_is_back() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = talk(&mut store, 3);
+    let id = head.session().to_string();
+    drop(store);
+    let older = scene.database();
+    let mut store = scene.open();
+    for n in 0..4 {
+        say(&mut store, &mut head, &format!("more {n}"));
+    }
+    let whole = log(&store, &id);
+    drop(store);
+    let newer = scene.database();
+    scene.replace_database(Some(&older));
+    fs::remove_dir_all(scene.place().folder).unwrap();
+    std::thread::sleep(Duration::from_millis(2));
+    let mut store = scene.open();
+    let new = talk(&mut store, 20).session().to_string();
+    assert!(store.not_back_in_time(&id).is_err());
+    drop(store);
+    assert!(scene.open().missing().is_some(), "more rows are no proof");
+
+    scene.replace_database(Some(&newer));
+    assert_eq!(scene.standing().held, None);
+    for _ in 0..2 {
+        let store = scene.open();
+        assert!(store.missing().is_none());
+        store.not_back_in_time(&id).unwrap();
+        assert_eq!(log(&store, &id), whole);
+        assert_eq!(log(&store, &new).len(), 21);
+    }
+    // From now on it is raised again.
+    let mut store = scene.open();
+    let (mut head, _) = store.load(&id).unwrap();
+    say(&mut store, &mut head, "and on");
+    drop(store);
+    scene.replace_database(Some(&older));
+    fs::remove_dir_all(scene.place().folder).unwrap();
+    assert!(scene.open().missing().is_some());
+}
+
 fn moved(error: StoreError) {
     assert!(matches!(error, StoreError::Moved { .. }), "{error}");
     assert!(error.is_passing() && error.hint().is_some());

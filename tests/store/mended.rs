@@ -187,6 +187,9 @@ fn a_gap_is_known_when_its_page_is_gone() {
         first: 3,
         last: 7,
         behind: 2,
+        since_ms: None,
+        until_ms: None,
+        summary: None,
     };
     assert_eq!(store.gap(&id).unwrap(), Some(gap));
     assert!(store.has_no_gap(&id).is_err());

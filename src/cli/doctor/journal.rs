@@ -6,7 +6,7 @@ use crate::config::{Loaded, Paths};
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line};
 use crate::session::journal_place;
-use crate::store::{JournalPlace, SessionLock, Standing, Store};
+use crate::store::{JournalPlace, SessionLock, Standing, Store, StoreError};
 
 /// Sessions whose lock is looked at.
 const AT_MOST: usize = 1_000_000;
@@ -60,6 +60,10 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
             Some("sessions are in the database alone until it can be; set store.journal_dir"),
         );
     }
+    for gap in &standing.gaps {
+        let error = StoreError::Gap(Box::new(gap.clone()));
+        report.wrong("journal", error.to_string(), error.hint().as_deref());
+    }
     if let Some(missing) = standing.held {
         report.wrong(
             "journal",
@@ -85,7 +89,7 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
                  journal has; to take this one as it is: rewake doctor --as-is",
             ),
         );
-    } else if standing.trouble.is_none() {
+    } else if standing.trouble.is_none() && standing.gaps.is_empty() {
         let late = match standing.late_ms {
             0 => "up to date".to_string(),
             ms => format!("{:.1} s behind the database", ms as f64 / 1e3),

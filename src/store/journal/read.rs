@@ -2,7 +2,11 @@
 //! that ends in the middle of something is read up to there, and the next one is read all the
 //! same.
 //!
-//! Invariant: a line is given only when its tip follows from the line before it.
+//! Where a file is missing, or its end, the next one is read behind the gap: what it begins with
+//! says the tip that its first line follows.
+//!
+//! Invariant: a line is given only when its tip follows from the line before it, or from what was
+//! given as the other side of a gap.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -29,6 +33,8 @@ pub(in crate::store) struct End {
 pub(in crate::store) enum Met {
     Entry(EntryLine),
     Blob(Vec<u8>),
+    /// Nothing is known of what lies between. The next entry has this place and follows this tip.
+    Gap(Seq, Tip),
 }
 
 /// The end of the journal in this folder, and how many bytes of the tail can be read: what is
@@ -55,7 +61,8 @@ pub(in crate::store) fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
     Ok(walk.end.map(|end| (end, 0)))
 }
 
-/// All lines of it, each once, in their order, from the first entry of the session's own.
+/// All lines of it, each once, in their order, from the first entry of the session's own. Gaps
+/// are given where they are.
 ///
 /// # Errors
 /// A file could not be read, or `each` failed.
@@ -162,7 +169,7 @@ impl Walk {
             }
             match Line::read(&line) {
                 Some(Line::Header(header)) => {
-                    if !self.begin(header) {
+                    if !self.begin(header, each)? {
                         return Ok(());
                     }
                 }
@@ -183,23 +190,30 @@ impl Walk {
         }
     }
 
-    /// False: there is a gap before it, or it is of another session: a file that was put there
-    /// from elsewhere.
-    fn begin(&mut self, header: Header) -> bool {
+    /// False: it is of another session: a file that was put there from elsewhere.
+    fn begin(
+        &mut self,
+        header: Header,
+        each: &mut dyn FnMut(Met) -> io::Result<()>,
+    ) -> io::Result<bool> {
         if header.session != self.session {
-            return false;
+            return Ok(false);
         }
-        match &self.end {
-            Some(end) => header.first <= end.next,
+        match &mut self.end {
+            Some(end) if header.first > end.next => {
+                (end.next, end.tip) = (header.first, header.tip);
+                each(Met::Gap(header.first, header.tip))?;
+            }
+            Some(_) => {}
             None => {
                 self.end = Some(End {
                     next: header.first,
                     tip: header.tip,
                     header,
                 });
-                true
             }
         }
+        Ok(true)
     }
 
     fn follows(&mut self, line: &EntryLine) -> Follows {

@@ -85,6 +85,10 @@ pub(in crate::store) struct GapRow {
     last: Seq,
     #[serde(default)]
     behind: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until_ms: Option<i64>,
 }
 
 impl From<Gap> for GapRow {
@@ -93,6 +97,8 @@ impl From<Gap> for GapRow {
             first: gap.first,
             last: gap.last,
             behind: gap.behind,
+            since_ms: gap.since_ms,
+            until_ms: gap.until_ms,
         }
     }
 }
@@ -104,6 +110,9 @@ impl GapRow {
             first: self.first,
             last: self.last,
             behind: self.behind,
+            since_ms: self.since_ms,
+            until_ms: self.until_ms,
+            summary: None,
         }
     }
 }

@@ -96,6 +96,12 @@ impl Rows {
         self.tips.get(&row).copied()
     }
 
+    /// The key of the session that appended the entry with this tip.
+    pub(super) fn session_of(&self, tip: &Tip) -> Option<i64> {
+        let own = self.own.iter().find(|(_, tips)| tips.contains(tip));
+        own.map(|((session, _), _)| *session)
+    }
+
     fn note(&mut self, id: i64, is_carved: bool, place: (i64, Seq), tip: Tip) {
         let own = self.own.entry(place).or_default();
         if !own.contains(&tip) {
@@ -358,6 +364,24 @@ impl Found {
             }
         }
         Ok(())
+    }
+
+    /// Entries of rows that none of these chains has, by the tip that they follow.
+    pub(super) fn besides<'t>(
+        &self,
+        chains: impl Iterator<Item = &'t Tip>,
+    ) -> HashMap<Tip, Vec<(Seq, Tip)>> {
+        let known: HashSet<&Tip> = chains.collect();
+        let mut besides: HashMap<Tip, Vec<(Seq, Tip)>> = HashMap::new();
+        for (tip, entry) in &self.entries {
+            if let Some(before) = entry
+                .before
+                .filter(|_| entry.in_row && !known.contains(tip))
+            {
+                besides.entry(before).or_default().push((entry.seq, *tip));
+            }
+        }
+        besides
     }
 
     /// The tips from the first entry of the chain to this one, or where it breaks off: the place

@@ -15,7 +15,6 @@ use super::found::{Found, Rows};
 use super::progress::Progress;
 use super::sql::SessionRow;
 use crate::core::entry::Seq;
-use crate::core::signal;
 use crate::core::text::count;
 use crate::lines::line::{EntryLine, Header};
 use crate::lines::tip::Tip;
@@ -25,7 +24,7 @@ use crate::store::error::Doing;
 use crate::store::head::Head;
 use crate::store::missing::Gap;
 use crate::store::row::int;
-use crate::store::waiting::{Became, Said};
+use crate::store::waiting::{Became, Said, may_have_waited};
 
 /// All that the copies say of one session.
 #[derive(Default)]
@@ -44,6 +43,8 @@ struct Plan {
     gap: Option<Gap>,
     /// The chain ends where the row of the session says it does.
     is_as_row: bool,
+    /// The row of the session says where it ended, so nothing was recorded behind it.
+    has_head: bool,
 }
 
 /// What was recorded anew.
@@ -54,8 +55,8 @@ pub(super) struct Made {
     /// The row key and the length of each.
     pub keys: BTreeMap<String, (i64, u64)>,
     pub gaps: Vec<Gap>,
-    /// Messages and signals that became entries, and for each session those entries that only a
-    /// row had: it is not known which message or signal it was.
+    /// Messages and signals that became entries, and for each session those entries of which no
+    /// line says which message or signal they were.
     pub became: Became,
     pub said: BTreeMap<String, Vec<Said>>,
     /// The row of each entry.
@@ -71,10 +72,12 @@ pub(super) fn make(
     progress: &mut Progress<'_>,
 ) -> Result<Made, StoreError> {
     let mut made = Made::default();
+    let mut plans: Vec<(Plan, &Known)> = Vec::new();
     for (id, known) in sessions {
-        let Some(plan) = plan(found, sources, id, known) else {
-            continue;
-        };
+        plans.extend(plan(found, sources, id, known).map(|plan| (plan, known)));
+    }
+    hold_what_went_on(found, sources, &mut plans);
+    for (plan, known) in plans {
         made.gaps.extend(plan.gap.clone());
         if plan.chain.is_empty() {
             continue;
@@ -144,14 +147,84 @@ fn plan(found: &Found, sources: &[&Rows], id: &str, known: &Known) -> Option<Pla
         first: length,
         last: joined.max(length + 1).min(last + 1) - 1,
         behind: (last + 1).saturating_sub(joined.max(length + 1)),
+        since_ms: at_ms(found, chain.last()),
+        until_ms: known
+            .ends
+            .iter()
+            .filter(|(seq, _)| *seq == last)
+            .find_map(|(_, tip)| at_ms_of(found, *tip, joined.max(length + 1))),
+        summary: None,
     });
     let as_row = known.row.as_ref().map(|(_, row)| row.length);
     Some(Plan {
         id: id.to_string(),
         is_as_row: as_row == Some(length),
+        has_head: is_head_whole,
         chain,
         gap,
     })
+}
+
+/// A session whose row cannot be read ends where its journal does. A power cut takes the last
+/// second of that, and of the mark: rows that go on from there say that there was more. They are
+/// not believed, and what they did is done, so the session is held.
+fn hold_what_went_on(found: &Found, sources: &[&Rows], plans: &mut [(Plan, &Known)]) {
+    let is_open = |plan: &Plan| !plan.has_head && plan.gap.is_none();
+    if !plans.iter().any(|(plan, _)| is_open(plan)) {
+        return;
+    }
+    let besides = found.besides(plans.iter().flat_map(|(plan, _)| &plan.chain));
+    if besides.is_empty() {
+        return;
+    }
+    for (plan, _) in plans.iter_mut().filter(|(plan, _)| is_open(plan)) {
+        let length = plan.chain.len() as u64;
+        let Some(end) = plan.chain.last() else {
+            continue;
+        };
+        let (mut tip, mut last) = (*end, None);
+        while let Some((seq, next)) = besides.get(&tip).and_then(|all| {
+            // What another session begins with is a fork.
+            let mut own = all
+                .iter()
+                .filter(|(_, next)| is_of_one(sources, &tip, next));
+            own.next()
+        }) {
+            (tip, last) = (*next, Some(*seq));
+        }
+        plan.gap = last.map(|last| Gap {
+            session: plan.id.clone(),
+            first: length,
+            last,
+            behind: 0,
+            since_ms: at_ms(found, plan.chain.last()),
+            until_ms: at_ms(found, Some(&tip)),
+            summary: None,
+        });
+    }
+}
+
+/// When the entry at this place was recorded, of a chain that ends with this tip.
+fn at_ms_of(found: &Found, end: Tip, seq: Seq) -> Option<i64> {
+    let mut entry = found.get(&end)?;
+    while entry.seq > seq {
+        entry = found.get(&entry.before?)?;
+    }
+    Some(entry.at_ms)
+}
+
+fn at_ms(found: &Found, tip: Option<&Tip>) -> Option<i64> {
+    tip.and_then(|tip| found.get(tip)).map(|entry| entry.at_ms)
+}
+
+/// Whether these two may have been appended by one session: false where rows say that they were
+/// not.
+fn is_of_one(sources: &[&Rows], one: &Tip, other: &Tip) -> bool {
+    let key = |tip| sources.iter().find_map(|rows| rows.session_of(tip));
+    match (key(one), key(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => true,
+    }
 }
 
 fn longer(one: Vec<Tip>, other: Vec<Tip>) -> Vec<Tip> {
@@ -296,26 +369,12 @@ fn record(
         made.entries += 1;
         made.became.note(&line);
         progress.so_far(|| count(made.entries, "entry"));
-        if entry.in_row && entry.taken.is_none() && entry.signal.is_none() {
-            note_said(made, plan, &line);
+        if let Some(said) = may_have_waited(&line) {
+            made.said.entry(plan.id.clone()).or_default().push(said);
         }
         made.from_journal += u64::from(!entry.in_row);
     }
     Ok(head)
-}
-
-fn note_said(made: &mut Made, plan: &Plan, line: &EntryLine) {
-    let json = line.entry.get();
-    let is_kind = |kind: &&str| json.starts_with(&format!("{{\"kind\":\"{kind}\""));
-    if !["said", "noted"].iter().chain(signal::BECOME).any(is_kind) {
-        return;
-    }
-    if let Ok(entry) = serde_json::from_str(json) {
-        made.said
-            .entry(plan.id.clone())
-            .or_default()
-            .push((line.seq, entry));
-    }
 }
 
 /// What lists show. Where entries were put behind the head, they say it better.

@@ -116,7 +116,10 @@ impl Place {
         if let Ok(Some(blob)) = store.blob(&known.blob.hash) {
             assert_eq!(blob.len() as u64, known.blob.bytes);
         }
-        let line = store.brought().line();
+        // What stays where it is is said at each start.
+        let mut brought = store.brought().clone();
+        brought.skipped = 0;
+        let line = brought.line();
         Ok(Started { sessions, line })
     }
 

@@ -1,0 +1,126 @@
+//! The lines of a journal, recorded behind the last entry that the database has.
+//!
+//! Invariant: nothing is recorded behind a gap. What lies there is named, and stays where it is.
+
+use std::io;
+use std::path::Path;
+
+use rusqlite::Transaction;
+
+use super::StoreError;
+use super::append::{Prepared, WHAT_BROUGHT as WHAT};
+use super::blobs::{Packed, insert_blob};
+use super::error::{Doing, io as io_error};
+use super::gap::{close_gap, gap_of, keep_gap};
+use super::head::Head;
+use super::journal::{Met, lines};
+use super::missing::Gap;
+use super::waiting::{Became, may_have_waited, put_back};
+use crate::core::entry::Seq;
+use crate::lines::line::EntryLine;
+
+/// What came into a session.
+pub(super) struct Came {
+    pub entries: u64,
+    /// What keeps the rest from coming in, where that was not known yet.
+    pub gap: Option<Gap>,
+}
+
+/// The lines behind this head, which moves on with them, up to the first gap.
+pub(super) fn bring(
+    tx: &Transaction<'_>,
+    folder: &Path,
+    head: &mut Head,
+) -> Result<Came, StoreError> {
+    let (mut entries, mut failed) = (0, None);
+    let mut became = Became::default();
+    let mut said = Vec::new();
+    // The first entry behind the gap with its time, and the last one.
+    let mut behind: Option<((Seq, i64), Seq)> = None;
+    let mut since_ms = None;
+    let read = lines(folder, &mut |met| {
+        let line = match met {
+            Met::Blob(bytes) => {
+                return match insert_blob(tx, &Packed::new(&bytes)).doing(WHAT) {
+                    Ok(()) => Ok(()),
+                    Err(error) => {
+                        failed = Some(error);
+                        Err(io::ErrorKind::Other.into())
+                    }
+                };
+            }
+            Met::Gap(..) => return Ok(()),
+            Met::Entry(line) => line,
+        };
+        became.note(&line);
+        said.extend(may_have_waited(&line));
+        if line.seq > head.length {
+            let first = behind.map_or((line.seq, line.at_ms), |(first, _)| first);
+            behind = Some((first, line.seq));
+        }
+        if line.seq <= head.length {
+            since_ms = Some(line.at_ms);
+        }
+        if line.seq != head.length {
+            return Ok(());
+        }
+        entries += 1;
+        bring_one(tx, &line, head).map_err(|error| {
+            failed = Some(error);
+            io::ErrorKind::Other.into()
+        })
+    });
+    match (failed, read) {
+        (Some(error), _) => return Err(error),
+        (None, Err(error)) => return Err(io_error(WHAT, error)),
+        (None, Ok(_)) => {}
+    }
+    let gap = behind.map(|((first, until_ms), last)| Gap {
+        session: head.session.clone(),
+        first: head.length,
+        last: first - 1,
+        behind: last + 1 - first,
+        since_ms,
+        until_ms: Some(until_ms),
+        summary: None,
+    });
+    if entries > 0 {
+        let session = (head.key, head.length);
+        put_back(tx, folder, session, &became, &said)?;
+        became.never_again(tx)?;
+    }
+    close_gap(tx, &head.session, head.length)?;
+    let known = gap_of(tx, &head.session)?;
+    let gap = gap.filter(|_| known.is_none());
+    if let Some(gap) = &gap {
+        keep_gap(tx, gap)?;
+    }
+    Ok(Came { entries, gap })
+}
+
+fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<(), StoreError> {
+    // Else it would be said once more.
+    if let Some(id) = line.taken {
+        tx.execute(
+            "DELETE FROM inbox WHERE id = ?1 AND session = ?2",
+            [id, head.key],
+        )
+        .doing(WHAT)?;
+    }
+    // Else it would be obeyed once more.
+    if let Some(id) = line.signal {
+        tx.execute(
+            "DELETE FROM signals WHERE id = ?1 AND session = ?2",
+            [id, head.key],
+        )
+        .doing(WHAT)?;
+    }
+    Prepared::of_line(line)?.record(tx, head, line.at_ms, line.owed)?;
+    match head.tip == line.tip {
+        true => Ok(()),
+        false => Err(StoreError::damaged(format!(
+            "entry {} of session {} in the journal does not follow",
+            line.seq, head.session
+        ))),
+    }
+}

@@ -1,0 +1,133 @@
+//! Which machine this is, for what is written where another machine may read it: a lock that is
+//! taken there is not seen here on many shared file systems.
+//!
+//! Two names are the same machine when they agree in the machine or in the boot: a machine that was
+//! started anew is the same one, and so are containers under one kernel, which see each other's locks.
+
+use std::fs;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Whoever was seen on another machine in this time is taken to be at work there.
+pub(super) const LATELY: Duration = Duration::from_secs(120);
+
+/// Hex digits of a hash.
+const DIGITS: usize = 8;
+
+/// Of the name that people know the machine by.
+const MAX_NAME: usize = 24;
+
+/// A machine, as it is written: `MACHINE:BOOT:NAME`, without a blank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Machine {
+    id: String,
+    boot: String,
+    pub name: String,
+}
+
+impl Machine {
+    /// `None`: the system does not say it. Then nothing is refused for it.
+    pub(super) fn this() -> Option<&'static Machine> {
+        static THIS: OnceLock<Option<Machine>> = OnceLock::new();
+        THIS.get_or_init(|| {
+            let name = host_name().unwrap_or_default();
+            let id = machine_id().unwrap_or_else(|| name.clone());
+            let boot = boot_id().unwrap_or_default();
+            (!id.is_empty() && !boot.is_empty()).then(|| Machine::of(&id, &boot, &name))
+        })
+        .as_ref()
+    }
+
+    fn of(id: &str, boot: &str, name: &str) -> Machine {
+        let hash = |text: &str| blake3::hash(text.as_bytes()).to_hex()[..DIGITS].to_string();
+        let is_plain = |c: &char| c.is_ascii_alphanumeric() || ['-', '.', '_'].contains(c);
+        Machine {
+            id: hash(id),
+            boot: hash(boot),
+            name: name.chars().filter(is_plain).take(MAX_NAME).collect(),
+        }
+    }
+
+    pub(super) fn read(word: &str) -> Option<Machine> {
+        let mut parts = word.split(':').map(str::to_string);
+        let (id, boot, name) = (parts.next()?, parts.next()?, parts.next()?);
+        (id.len() == DIGITS && boot.len() == DIGITS).then_some(Machine { id, boot, name })
+    }
+
+    pub(super) fn word(&self) -> String {
+        format!("{}:{}:{}", self.id, self.boot, self.name)
+    }
+
+    pub(super) fn is_another(&self) -> bool {
+        Machine::this().is_some_and(|this| !this.is_same(self))
+    }
+
+    fn is_same(&self, other: &Machine) -> bool {
+        self.id == other.id || self.boot == other.boot
+    }
+}
+
+fn machine_id() -> Option<String> {
+    let read = |path| fs::read_to_string(path).ok();
+    let id = read("/etc/machine-id").or_else(|| read("/var/lib/dbus/machine-id"))?;
+    let id = id.trim();
+    (!id.is_empty()).then(|| id.to_string())
+}
+
+#[cfg(target_os = "linux")]
+fn boot_id() -> Option<String> {
+    trimmed(fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?)
+}
+
+#[cfg(target_os = "linux")]
+fn host_name() -> Option<String> {
+    trimmed(fs::read_to_string("/proc/sys/kernel/hostname").ok()?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn boot_id() -> Option<String> {
+    of_sysctl("kern.bootsessionuuid")
+}
+
+#[cfg(not(target_os = "linux"))]
+fn host_name() -> Option<String> {
+    of_sysctl("kern.hostname")
+}
+
+#[cfg(not(target_os = "linux"))]
+fn of_sysctl(name: &str) -> Option<String> {
+    let output = std::process::Command::new("/usr/sbin/sysctl")
+        .args(["-n", name])
+        .output()
+        .ok()?;
+    trimmed(String::from_utf8(output.stdout).ok()?)
+}
+
+fn trimmed(text: String) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_was_started_anew_is_the_same_one() {
+        let one = Machine::of("one", "boot 1", "host");
+        let other = |id, boot| one.is_same(&Machine::of(id, boot, "host"));
+        assert!(other("one", "boot 2"));
+        assert!(other("container", "boot 1"));
+        assert!(!other("two", "boot 3"));
+    }
+
+    #[test]
+    fn it_is_one_short_word_and_read_again() {
+        let name = "a host:with a very long name, and blanks in it";
+        let machine = Machine::of("one", "boot", name);
+        let word = machine.word();
+        assert!(word.len() <= 42 && !word.contains(' '), "{word}");
+        assert_eq!(Machine::read(&word), Some(machine));
+        assert_eq!(Machine::read("12-3"), None);
+    }
+}

@@ -1,0 +1,287 @@
+//! What a session keeps when copies of it are behind each other: a message that was said stays
+//! said, and what lies behind a gap of the journal is used where it fits, or named.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rewake::core::entry::{Entry, Record, Via};
+use rewake::store::{Batch, Message, Store, StoreError};
+
+use crate::scene::Scene;
+use crate::story::*;
+
+fn log(store: &Store, id: &str) -> Vec<Record> {
+    store.load(id).unwrap().1
+}
+
+fn words(text: &str) -> Message {
+    Message {
+        text: text.into(),
+        images: vec![],
+        via: Via::Queue,
+        command: None,
+        origin: None,
+    }
+}
+
+fn said_from_the_queue(text: &str) -> Entry {
+    Entry::Said {
+        text: text.into(),
+        images: vec![],
+        via: Via::Queue,
+        command: None,
+        origin: None,
+    }
+}
+
+/// Two messages with the same words wait. The first one is said, and a kill comes between the
+/// commit and the journal. The next start brings the journal up to date.
+fn said_and_killed(scene: &Scene) -> (String, i64) {
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    let queued = [1, 2].map(|at| store.queue(&id, &words("again"), &[], at).unwrap());
+    drop(store);
+    let mut store = Store::open(&scene.data()).unwrap();
+    let taken = Batch {
+        taken: Some(queued[0]),
+        ..batch(vec![said_from_the_queue("again")])
+    };
+    store.append(&mut head, &taken).unwrap();
+    drop(store);
+    (id, queued[1].number())
+}
+
+fn tail(scene: &Scene, id: &str) -> PathBuf {
+    scene.place().folder.join(id).join("tail.jsonl")
+}
+
+#[track_caller]
+fn one_was_said_and_one_waits(store: &Store, id: &str, waits: i64) {
+    assert_eq!(said_texts(&log(store, id)), ["again"]);
+    let queued = store.queued(id).unwrap();
+    let queued: Vec<i64> = queued.iter().map(|q| q.id.number()).collect();
+    assert_eq!(queued, [waits]);
+}
+
+#[test]
+fn a_line_that_is_written_later_names_its_message() {
+    let scene = Scene::new();
+    let (id, waits) = said_and_killed(&scene);
+    let state = tail(&scene, &id).with_file_name("state.jsonl");
+    let before = fs::read(&state).unwrap();
+    let mut store = scene.open();
+    store.bring_in(&id).unwrap();
+    drop(store);
+    let lines = fs::read_to_string(tail(&scene, &id)).unwrap();
+    let last = lines.lines().last().unwrap();
+    assert!(last.contains(&format!("\"taken\":{}", waits - 1)), "{last}");
+    // A kill before the journal is told what waits now, and one after it.
+    for state_is_old in [false, true] {
+        if state_is_old {
+            fs::write(&state, &before).unwrap();
+        }
+        scene.replace_database(None);
+        one_was_said_and_one_waits(&scene.open(), &id, waits);
+        scene.replace_database(Some(b"garbage, and no database at all"));
+        scene.rebuild(false, &[]).unwrap().unwrap();
+        one_was_said_and_one_waits(&scene.open(), &id, waits);
+    }
+}
+
+/// An older version wrote the line without it.
+#[test]
+fn a_line_that_names_no_message_says_nothing_twice() {
+    let scene = Scene::new();
+    let (id, waits) = said_and_killed(&scene);
+    let state = tail(&scene, &id).with_file_name("state.jsonl");
+    let before = fs::read(&state).unwrap();
+    let mut store = scene.open();
+    store.bring_in(&id).unwrap();
+    drop(store);
+    let lines = fs::read_to_string(tail(&scene, &id)).unwrap();
+    let named = format!("\"taken\":{},", waits - 1);
+    let journal = scene.dir.path().join("journal-kept");
+    fs::write(tail(&scene, &id), lines.replace(&named, "")).unwrap();
+    fs::write(&state, &before).unwrap();
+    copy(&scene.place().folder, &journal);
+    scene.replace_database(None);
+    one_was_said_and_one_waits(&scene.open(), &id, waits);
+    copy(&journal, &scene.place().folder);
+    scene.replace_database(Some(b"garbage, and no database at all"));
+    scene.rebuild(false, &[]).unwrap().unwrap();
+    one_was_said_and_one_waits(&scene.open(), &id, waits);
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    let _ = fs::remove_dir_all(to);
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status();
+    assert!(copied.unwrap().success());
+}
+
+/// A session whose journal has several files, a second one, and copies of the database at some
+/// lengths of the first.
+struct Long {
+    scene: Scene,
+    id: String,
+    other: String,
+    whole: Vec<Record>,
+    /// The first entry of each file with frames.
+    files: Vec<u64>,
+    copies: Vec<Vec<u8>>,
+}
+
+const LENGTHS: [u64; 4] = [20, 40, 60, 80];
+
+fn long() -> Long {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    let other = talk(&mut store, 2).session().to_string();
+    let mut copies = Vec::new();
+    for length in LENGTHS {
+        while head.seq() + 1 < length {
+            let text = format!("{} {}", head.seq(), "words ".repeat(1_600));
+            append(&mut store, &mut head, vec![said(&text)]);
+        }
+        // Each process begins a file of its own.
+        drop(store);
+        copies.push(scene.database());
+        store = scene.open();
+    }
+    let whole = log(&store, &id);
+    drop(store);
+    let names = scene.files(&id);
+    let first = |name: &String| name.strip_suffix(".jsonl.zst")?.parse().ok();
+    let files: Vec<u64> = names.iter().filter_map(first).collect();
+    assert!(files.len() > 3, "{names:?}");
+    Long {
+        scene,
+        id,
+        other,
+        whole,
+        files,
+        copies,
+    }
+}
+
+impl Long {
+    /// The file in the middle is gone: from this entry to before that one.
+    fn without_a_file(&self) -> (u64, u64) {
+        let name = format!("{:08}.jsonl.zst", self.files[1]);
+        fs::remove_file(tail(&self.scene, &self.id).with_file_name(name)).unwrap();
+        (self.files[1], self.files[2])
+    }
+
+    /// Twice, since a second start changes nothing.
+    #[track_caller]
+    fn is_held(&self, first: u64, end: u64) {
+        for _ in 0..2 {
+            let mut store = self.scene.open();
+            let Err(StoreError::Gap(gap)) = store.has_no_gap(&self.id) else {
+                panic!("{:?}, {:?}", store.gap(&self.id), store.missing());
+            };
+            assert_eq!((gap.first, gap.last), (first, end - 1));
+            assert_eq!(gap.behind, self.whole.len() as u64 - end);
+            store.bring_in(&self.id).unwrap();
+            assert_eq!(log(&store, &self.id), self.whole[..first as usize]);
+            // It is known whose they are, so nobody else is held.
+            store.not_back_in_time(&self.other).unwrap();
+            assert_eq!(log(&store, &self.other).len(), 3);
+        }
+    }
+}
+
+#[test]
+fn a_file_of_a_journal_that_is_missing_is_a_gap() {
+    let long = long();
+    let (first, end) = long.without_a_file();
+    long.scene.replace_database(None);
+    long.is_held(first, end);
+}
+
+#[test]
+fn an_older_database_that_ends_in_the_gap_is_held() {
+    let long = long();
+    let (first, end) = long.without_a_file();
+    assert!(first < LENGTHS[0] && LENGTHS[0] < end, "{:?}", long.files);
+    long.scene.replace_database(Some(&long.copies[0]));
+    long.is_held(LENGTHS[0], end);
+    assert!(!long.scene.files(&long.id).is_empty(), "it was moved aside");
+}
+
+#[test]
+fn a_database_that_has_what_the_gap_lacks_gets_the_rest() {
+    for copy in [1, 2, 3] {
+        let long = long();
+        let (_, end) = long.without_a_file();
+        assert!(end < LENGTHS[1], "{:?}", long.files);
+        long.scene.replace_database(Some(&long.copies[copy]));
+        for _ in 0..2 {
+            let mut store = long.scene.open();
+            store.bring_in(&long.id).unwrap();
+            assert_eq!(log(&store, &long.id), long.whole, "copy {copy}");
+            assert_eq!(store.brought().parted, []);
+            store.has_no_gap(&long.id).unwrap();
+            assert!(store.missing().is_none());
+        }
+    }
+}
+
+/// A power cut: mark and journal lack their last second, which the database has, and its first
+/// page is damaged.
+#[test]
+fn a_session_that_went_on_behind_its_journal_is_held() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = talk(&mut store, 6);
+    let id = head.session().to_string();
+    let mut branch = fork(&mut store, &id, head.seq(), 9).unwrap();
+    append(&mut store, &mut branch, vec![said("another way")]);
+    let branch = branch.session().to_string();
+    let whole_branch = log(&store, &branch);
+    let length = head.seq() + 1;
+    drop(store);
+    let kept = scene.dir.path().join("kept");
+    fs::create_dir(&kept).unwrap();
+    let synced = [scene.place().folder, scene.dir.path().join("state")];
+    for folder in &synced {
+        copy(folder, &kept.join(folder.file_name().unwrap()));
+    }
+    let mut store = scene.open();
+    for n in 0..4 {
+        append(&mut store, &mut head, vec![said(&format!("behind {n}"))]);
+    }
+    let whole = log(&store, &id);
+    drop(store);
+    let mut database = scene.database();
+    database[..4096].fill(0);
+
+    for is_behind in [false, true] {
+        scene.replace_database(Some(&database));
+        if is_behind {
+            for folder in &synced {
+                copy(&kept.join(folder.file_name().unwrap()), folder);
+            }
+            assert_eq!(scene.rebuild(true, &[]).unwrap(), None);
+        }
+        let rebuilt = scene.rebuild(false, &[]).unwrap().unwrap();
+        let store = scene.open();
+        store.has_no_gap(&branch).unwrap();
+        assert_eq!(log(&store, &branch), whole_branch);
+        if !is_behind {
+            assert_eq!((rebuilt.lost(), log(&store, &id)), (0, whole.clone()));
+            continue;
+        }
+        assert_eq!(rebuilt.lost(), 4);
+        assert_eq!(log(&store, &id), whole[..length as usize]);
+        let Err(StoreError::Gap(gap)) = store.has_no_gap(&id) else {
+            panic!("{:?}", store.missing());
+        };
+        assert_eq!((gap.first, gap.last), (length, length + 3));
+    }
+}
