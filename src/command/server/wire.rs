@@ -111,9 +111,9 @@ mod tests {
             durable: true,
         };
         let bytes = [encode(&hello), encode(&line), b"abc".to_vec()].concat();
-        let (first, taken) = decode(&bytes).unwrap().unwrap();
+        let (first, taken) = decode::<ToKeeper>(&bytes).unwrap().unwrap();
         assert_eq!((first, taken), (hello.clone(), encode(&hello).len()));
-        let (second, more) = decode(&bytes[taken..]).unwrap().unwrap();
+        let (second, more) = decode::<ToKeeper>(&bytes[taken..]).unwrap().unwrap();
         assert_eq!(second, line);
         assert_eq!(&bytes[taken + more..], b"abc");
     }
