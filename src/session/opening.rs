@@ -320,6 +320,8 @@ impl AppContext {
         // What is damaged is named best by reading all of it.
         let (head, state, last) = fold(&store, &id, &mut recent)?;
         brought?;
+        // Its journal may have shown one only now.
+        store.has_no_gap(&id)?;
         if store.was_lent().is_some() && !store.can_append(&head) {
             // What is damaged, for whom nothing can be done here.
             store.load_each_of_database(&id, |_| Ok::<(), StoreError>(()))?;

@@ -22,10 +22,10 @@ use super::follow::{Copies, has_all, highest, tip_in};
 use super::gap::{entries_in_gaps, sessions_with_gap};
 use super::head::{Head, read_head};
 use super::ids::{id_of_parted, made_at_ms};
-use super::journal::{End, JournalPlace, Met, begin, end, lines};
+use super::journal::{End, JournalPlace, Met, begin, end, lines, sessions};
 use super::lock::SessionLock;
 use super::machine::LATELY;
-use super::mark::Mark;
+use super::mark::{Mark, Said};
 use super::missing::Gap;
 use super::purge::{begin_behind, end_behind, is_purged, purged};
 use super::rebuild::Rebuilt;
@@ -52,6 +52,8 @@ pub struct Brought {
     pub begun_anew: Vec<String>,
     /// Sessions that lack a stretch of entries which is in no copy. They are held.
     pub gaps: Vec<Gap>,
+    /// The database is of another store than the one that was recorded here before.
+    pub is_another: bool,
     /// The database was damaged and was rebuilt at this start.
     pub rebuilt: Option<String>,
 }
@@ -61,6 +63,13 @@ impl Brought {
     pub fn line(&self) -> Option<String> {
         let entries: u64 = self.entries.values().sum();
         let mut parts: Vec<String> = self.rebuilt.iter().cloned().collect();
+        if self.is_another {
+            parts.push(
+                "the database here is not the one that was used in this folder before: it was replaced \
+                 by that of another store"
+                    .to_string(),
+            );
+        }
         if entries > 0 {
             parts.push(format!(
                 "the database was older than its journal: {} of {} put back",
@@ -108,6 +117,7 @@ impl Brought {
         self.skipped += other.skipped;
         self.begun_anew.extend(other.begun_anew);
         self.gaps.extend(other.gaps);
+        self.is_another |= other.is_another;
     }
 }
 
@@ -173,14 +183,34 @@ impl Store {
         // A file of a journal that was put back may have what a session lacks.
         let has_gaps = !sessions_with_gap(&self.conn)?.is_empty();
         if said.held.is_none() && (is_back || has_gaps || !is_whole && !is_new) {
+            let stores = self.stores(&copies, &said.store)?;
             let Found {
                 mut brought,
                 is_all,
                 left,
             } = self.bring_in_all_behind(data_dir, &mut copies, row)?;
-            let row = highest(&self.conn)?;
+            let now = highest(&self.conn)?;
+            // A write-ahead log of another store brings its rows, and not always its id: then more
+            // came in than can have been missing.
+            let is_more = stores.has_mark && now > said.highest;
+            let has_other_id = !said.store.is_empty()
+                && said.store != copies.store
+                && (stores.has_mark || !stores.has_database);
+            let is_another = row > 0 && !stores.is_here && (is_more || has_other_id);
+            brought.is_another = is_another;
+            // Its rows are none of those that the mark counts.
+            let row = match is_another {
+                true => now - row + int(purged(data_dir).unused),
+                false => now,
+            };
             let missing = u64::try_from(said.highest - row).unwrap_or(0);
-            brought.missing = missing.saturating_sub(left + entries_in_gaps(&self.conn)?);
+            let known = left + entries_in_gaps(&self.conn)?;
+            brought.missing = missing.saturating_sub(known);
+            // Rows of another store may have come in between: a write-ahead log of that one.
+            let is_of_mark = said.store == copies.store || is_another;
+            if is_of_mark && brought.missing + known == 0 && is_all && !self.has_newest(&said)? {
+                brought.missing = 1;
+            }
             match brought.missing {
                 // Another process has one of the sessions: it is known when that is done.
                 _ if !is_all => copies.mark = None,
@@ -201,6 +231,39 @@ impl Store {
         }
         self.copies = Some(copies);
         Ok(())
+    }
+
+    /// What the journal says of the stores that mark and database are of.
+    fn stores(&self, copies: &Copies, of_mark: &str) -> Result<Stores, StoreError> {
+        let mut stores = Stores::default();
+        for session in sessions(&copies.journal.folder, usize::MAX) {
+            let header = begin(&copies.journal.of(&session)).ok().flatten();
+            let Some(header) = header else { continue };
+            stores.has_database |= header.store == copies.store;
+            if header.store == of_mark {
+                stores.has_mark = true;
+                match read_head(&self.conn, &session) {
+                    Ok(_) => stores.is_here = true,
+                    Err(StoreError::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(stores)
+    }
+
+    /// Whether any row has the newest entry that the mark knows, or the mark does not say it.
+    fn has_newest(&self, said: &Said) -> Result<bool, StoreError> {
+        let Some(tip) = said.tip else {
+            return Ok(true);
+        };
+        self.conn
+            .query_row(
+                "SELECT EXISTS (SELECT 1 FROM entries WHERE tip = ?1)",
+                [tip.as_bytes()],
+                |row| row.get(0),
+            )
+            .doing(WHAT)
     }
 
     /// This database was rebuilt right now: it is said with what came in.
@@ -593,6 +656,17 @@ impl Store {
         }
         Ok(brought)
     }
+}
+
+/// See [`Store::stores`].
+#[derive(Default)]
+struct Stores {
+    /// A session is of the store of the mark.
+    has_mark: bool,
+    /// A session is of the store of the database.
+    has_database: bool,
+    /// A session of the store of the mark is in the database. An older copy may have another id.
+    is_here: bool,
 }
 
 /// What was found when all journals were looked at.

@@ -285,3 +285,18 @@ fn a_session_that_went_on_behind_its_journal_is_held() {
         assert_eq!((gap.first, gap.last), (length, length + 3));
     }
 }
+
+/// A file of another session under the name of one of ours.
+#[test]
+fn a_file_of_another_session_is_not_what_a_session_is_rebuilt_from() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let ids = [2, 5].map(|n| talk(&mut store, n).session().to_string());
+    drop(store);
+    fs::copy(tail(&scene, &ids[1]), tail(&scene, &ids[0])).unwrap();
+    scene.replace_database(Some(b"garbage, and no database at all"));
+    scene.rebuild(false, &[]).unwrap().unwrap();
+    let store = scene.open();
+    assert!(store.load(&ids[0]).is_err());
+    assert_eq!(log(&store, &ids[1]).len(), 6);
+}

@@ -633,6 +633,29 @@ fn a_database_of_another_store_gets_what_the_journal_has() {
     let store = scene.open();
     assert_eq!(log(&store, &id).len(), 3);
     assert_eq!(log(&store, &theirs).len(), 10);
+    let said = store.brought().line().unwrap();
+    assert!(said.contains("replaced by that of another store"), "{said}");
+}
+
+/// Their rows are none of those that the mark counts.
+#[test]
+fn rows_of_another_store_do_not_hide_what_is_missing() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    talk(&mut store, 2);
+    drop(store);
+    let other = Scene::new();
+    let mut store = Store::open(&other.data()).unwrap();
+    let theirs = talk(&mut store, 9).session().to_string();
+    drop(store);
+    scene.replace_database(Some(&other.database()));
+    fs::remove_dir_all(scene.place().folder).unwrap();
+    let store = scene.open();
+    let missing = store.not_back_in_time(&theirs).unwrap_err();
+    assert!(
+        matches!(missing, StoreError::BackInTime { missing: 3 }),
+        "{missing}"
+    );
 }
 
 #[test]

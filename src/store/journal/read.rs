@@ -118,6 +118,13 @@ pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(names.into_iter().map(|(_, path)| path).collect())
 }
 
+/// The session whose journal lies in a folder of this name.
+pub(super) fn session_of(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    // One that was moved aside has the time behind it.
+    name.split('.').next().unwrap_or_default().to_string()
+}
+
 struct Walk {
     /// As the folder is called.
     session: String,
@@ -128,11 +135,8 @@ struct Walk {
 
 impl Walk {
     fn of(folder: &Path) -> Walk {
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        // One that was moved aside has the time behind it.
-        let session = name.split('.').next().unwrap_or_default();
         Walk {
-            session: session.to_string(),
+            session: session_of(folder),
             end: None,
             good_bytes: 0,
         }

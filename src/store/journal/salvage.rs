@@ -1,7 +1,8 @@
 //! What can be read of a journal that is damaged: each file by itself, and behind a frame that is
 //! torn the next one. Nothing here says that there is no gap.
 //!
-//! Invariant: a line is given only with the tip that it follows from.
+//! Invariant: a line is given only with the tip that it follows from, and only of the session that
+//! the folder is called by.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,7 +11,7 @@ use std::path::Path;
 use zstd::zstd_safe::find_frame_compressed_size;
 
 use super::FRAMES;
-use super::read::{MAX_LINE_BYTES, files};
+use super::read::{MAX_LINE_BYTES, files, session_of};
 use crate::core::entry::Seq;
 use crate::lines::line::{EntryLine, Header, Line};
 use crate::lines::tip::Tip;
@@ -49,6 +50,7 @@ pub(in crate::store) fn salvage(
     each: &mut dyn FnMut(Piece<'_>) -> io::Result<()>,
 ) -> io::Result<Salvaged> {
     let mut reading = Reading {
+        session: session_of(folder),
         each,
         found: Salvaged::default(),
         stretch: None,
@@ -88,6 +90,7 @@ pub(in crate::store) fn folders(journal: &Path) -> Vec<String> {
 }
 
 struct Reading<'e> {
+    session: String,
     each: &'e mut dyn FnMut(Piece<'_>) -> io::Result<()>,
     found: Salvaged,
     /// The place of the next entry, and the tip before it.
@@ -141,6 +144,8 @@ impl Reading<'_> {
                 return Ok(false);
             }
             match Line::read(&line) {
+                // A file that was put there from elsewhere.
+                Some(Line::Header(header)) if header.session != self.session => return Ok(false),
                 Some(Line::Header(header)) => {
                     self.stretch = Some((header.first, header.tip));
                     self.found.header.get_or_insert(header);

@@ -131,6 +131,7 @@ impl Place {
         let brought = store.bring_in(id);
         let (_, log) = store.load(id)?;
         brought?;
+        store.has_no_gap(id)?;
         Ok(log)
     }
 
@@ -204,6 +205,17 @@ struct Ended {
     repaired: bool,
     whole: bool,
     told: Option<String>,
+}
+
+/// What more cases than these have found.
+#[test]
+fn what_failed_before() {
+    let place = Place::new();
+    let images = Images::of(&place);
+    for seed in [688, 652, 1486, 2777] {
+        let case = Case::of(seed);
+        println!("seed {seed}: {case:?}, {:?}", place.play(&images, &case));
+    }
 }
 
 fn play(half: u64) {
