@@ -1,12 +1,14 @@
 //! What the thread finds, asked without a thread.
 
 use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::core::entry::{Entry, Layers, Mode, SaveReason};
 use crate::core::tree::diff;
 use crate::store::{Batch, Head, NewSession, new_id};
-use crate::workspace::files::max_watches;
+use crate::workspace::files::{Coverage, max_watches};
 use tempfile::TempDir;
 
 /// A workspace, and the log in which its trees are recorded.
