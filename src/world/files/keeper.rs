@@ -345,6 +345,7 @@ impl Keeper {
         }
         let before = self.now(&at);
         let Some((item, content)) = found else {
+            self.cache.learn(&at, None);
             if before.is_some() {
                 self.pending.0.insert(at, Change::Gone { left: false });
             }
@@ -357,6 +358,7 @@ impl Keeper {
         if let (Some(bytes), Some(hash)) = (content, item.content().copied()) {
             self.keep(hash, &bytes, before)?;
         }
+        self.cache.learn(&at, Some(&item));
         self.pending.0.insert(at, Change::put(item));
         Ok(())
     }
