@@ -9,26 +9,23 @@
 //! Invariant: nothing is put into a folder in which anything lies, and nothing is taken away but
 //! what was laid out, and folders that are empty.
 
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, Permissions};
-use std::io::{self, ErrorKind};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::opening::NewCopy;
-use super::reading::readable;
-use super::{AppContext, Parting, SessionError, git_worktree, now_ms, short_id};
+use super::{AppContext, Parting, SessionError, git_worktree, now_ms};
 use crate::core::entry::{Entry, Record, Seq};
-use crate::core::path;
-use crate::core::rewind::{is_never_written, kept};
-use crate::core::text::count;
-use crate::core::tree::{Item, PathBytes, Tree, diff, path_text, place_at, why_unknown};
+use crate::core::tree::Tree;
 use crate::store::{
-    Batch, Cause, ForkNote, NewPlace, NewTree, SessionInfo, SessionLock, Store, StoreError,
+    Batch, ForkNote, NewPlace, NewTree, SessionInfo, SessionLock, Store, StoreError,
 };
-use crate::workspace::files::{CutShort, Done, Order, Point, forget_staged, restore};
-use crate::workspace::here;
+use crate::workspace::files::{CutShort, Order, Point, forget_staged, restore};
+use folder::{beside, is_empty_worktree, is_repository, make_like};
+use laid_out::{Files, empty, files_at, not_placed, restored};
+
+mod folder;
+mod laid_out;
 
 /// Of what is not in the new folder, so many are named.
 const MAX_NAMED: usize = 5;
@@ -92,22 +89,6 @@ impl NotForked {
             NotForked::Session(error) => error.hint(),
         }
     }
-}
-
-/// What is laid out.
-struct Files {
-    /// The last entry that the fork shares.
-    at: Seq,
-    /// The root that they were taken of.
-    root: PathBuf,
-    /// All by their paths below a root.
-    tree: Tree,
-    /// Those of them that a tool wrote where nothing is covered.
-    written: Vec<PathBytes>,
-    /// What lay there, and is not kept.
-    left_out: Vec<String>,
-    /// Files outside of the workspace, which both share.
-    outside: usize,
 }
 
 impl AppContext {
@@ -358,233 +339,6 @@ impl AppContext {
             let _ = fs::remove_dir(&note.root);
         }
     }
-
-    /// The folder that is meant, its links followed, and whether it is still to be made.
-    fn fresh(&self, given: &Path, origin: &Path) -> Result<(PathBuf, bool), NotForked> {
-        let whole = path::join(&text(self.env.cwd()), &text(given));
-        let whole = PathBuf::from(path::clean(&whole));
-        let refused = |why: String, hint: Option<&'static str>| {
-            Err(NotForked::Folder {
-                folder: whole.clone(),
-                why,
-                hint,
-            })
-        };
-        if given.to_str().is_none() {
-            return refused("its name is not UTF-8".into(), None);
-        }
-        let is_new = match fs::symlink_metadata(&whole) {
-            Ok(found) if found.is_symlink() => {
-                return refused(
-                    "it is a symbolic link".into(),
-                    Some("name the folder itself"),
-                );
-            }
-            Ok(found) if !found.is_dir() => return refused("it is not a folder".into(), None),
-            Ok(_) => false,
-            Err(e) if e.kind() == ErrorKind::NotFound => true,
-            Err(e) => return refused(e.to_string(), None),
-        };
-        let existing = match is_new {
-            true => whole.parent().unwrap_or(Path::new("/")),
-            false => &whole,
-        };
-        let real = match existing.canonicalize() {
-            Ok(real) => real,
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                let why = format!("there is no folder {}", existing.display());
-                return refused(why, Some("make it first: mkdir -p"));
-            }
-            Err(e) => return refused(e.to_string(), None),
-        };
-        let folder = match (is_new, whole.file_name()) {
-            (true, Some(name)) => real.join(name),
-            _ => real.clone(),
-        };
-        if folder.to_str().is_none() {
-            return refused("its name is not UTF-8".into(), None);
-        }
-        if !is_new {
-            match fs::read_dir(&folder).map(|mut names| names.next().is_none()) {
-                Ok(true) => {}
-                Ok(false) => {
-                    let hint = "name a new folder: what lies in one is never replaced";
-                    return refused("it is not empty".into(), Some(hint));
-                }
-                Err(e) => return refused(e.to_string(), None),
-            }
-        }
-        let hint = Some("name a folder outside of it, as ../NAME");
-        if folder.starts_with(origin) {
-            let why = format!(
-                "it lies in {}, whose files the fork is a copy of",
-                origin.display()
-            );
-            return refused(why, hint);
-        }
-        let own = self.own_folders();
-        let mut own = own
-            .iter()
-            .map(|own| own.canonicalize().unwrap_or(own.clone()));
-        if let Some(own) = own.find(|own| folder.starts_with(own)) {
-            return refused(
-                format!("it lies in {}, which is rewake's own", own.display()),
-                hint,
-            );
-        }
-        match here(&real) {
-            Ok(found) if found.is_git => {
-                let why = format!("it lies in the repository {}", found.root.display());
-                refused(format!("{why}, all of which it would work in"), hint)
-            }
-            _ => Ok((folder, is_new)),
-        }
-    }
-}
-
-/// The files as they were where the fork parts.
-fn files_at(store: &Store, session: &str, parting: Parting) -> Result<Files, NotForked> {
-    let (state, _) = readable(store, session, parting)?;
-    let at = state.next_seq().saturating_sub(1);
-    let (_, records) = store.load(session)?;
-    let known_from = || {
-        records
-            .iter()
-            .map(|r| r.seq)
-            .find(|seq| place_at(&records, *seq).is_some())
-    };
-    let unknown = |why: String| {
-        let hint = match known_from() {
-            Some(first) => format!(
-                "they are known from entry {first} on: --at {first}; without --files the fork shares the files"
-            ),
-            None => "without --files the fork shares the files".to_string(),
-        };
-        NotForked::Unknown { at, why, hint }
-    };
-    let Some((_, name)) = place_at(&records, at) else {
-        return Err(unknown(why_unknown(&records, at)));
-    };
-    let gone = || unknown("rewake gc removed what they were".to_string());
-    let known = store.tree(name)?.ok_or_else(gone)?;
-    let root = store.tree_root(name)?.ok_or_else(gone)?;
-    let files = Files::of(at, root, &known.tree);
-    if files.tree.0.is_empty() && files.outside > 0 {
-        return Err(unknown(
-            "only files that tools wrote are kept of this folder".to_string(),
-        ));
-    }
-    Ok(files)
-}
-
-impl Files {
-    fn of(at: Seq, root: PathBuf, known: &Tree) -> Files {
-        let mut files = Files {
-            at,
-            tree: Tree::default(),
-            written: Vec::new(),
-            left_out: Vec::new(),
-            outside: 0,
-            root,
-        };
-        for (path, item) in &known.0 {
-            let below = match path.starts_with(b"/") {
-                false => Some(path.clone()),
-                true => Path::new(OsStr::from_bytes(path))
-                    .strip_prefix(&files.root)
-                    .ok()
-                    .map(|below| below.as_os_str().as_bytes().to_vec()),
-            };
-            let Some(below) = below.filter(|below| !is_never_written(below)) else {
-                files.outside += 1;
-                continue;
-            };
-            match item {
-                Item::Marker { .. } => files.left_out.push(path_text(&below)),
-                Item::File { .. } | Item::Link { .. } => {
-                    if path.starts_with(b"/") {
-                        files.written.push(below.clone());
-                    }
-                    files.tree.0.entry(below).or_insert_with(|| item.clone());
-                }
-            }
-        }
-        files
-    }
-
-    /// As the new folder is to be known. What is not covered has its whole path there, too.
-    fn target(&self, root: &Path) -> Result<NewTree, StoreError> {
-        let mut tree = self.tree.clone();
-        for below in &self.written {
-            if let Some(item) = tree.0.remove(below) {
-                let whole = root.join(OsStr::from_bytes(below));
-                tree.0.insert(whole.as_os_str().as_bytes().to_vec(), item);
-            }
-        }
-        let delta = diff(&Tree::default(), &tree);
-        NewTree::new(root, None, &delta, &tree, Cause::First, Vec::new())
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if !self.left_out.is_empty() {
-            notes.push(format!(
-                "not in it, for their content is not kept: {}",
-                named(&self.left_out)
-            ));
-        }
-        if self.outside > 0 {
-            let files = count(self.outside, "file");
-            notes.push(format!("{files} outside of the workspace: they are shared"));
-        }
-        notes
-    }
-}
-
-fn named(paths: &[String]) -> String {
-    let shown = paths.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
-    let more = paths.len().saturating_sub(MAX_NAMED);
-    match more {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
-/// Nothing lies in the folder yet.
-fn empty(root: &Path) -> Result<(String, NewTree), StoreError> {
-    let none = Tree::default();
-    let tree = NewTree::new(
-        root,
-        None,
-        &diff(&none, &none),
-        &none,
-        Cause::First,
-        Vec::new(),
-    )?;
-    Ok((tree.name(), tree))
-}
-
-fn restored(done: &Done, target: &str) -> Entry {
-    let (kept, more_kept) = kept(&done.kept);
-    Entry::Restored {
-        // Where something is not as it was to be, the next look says what it is.
-        tree: done.kept.is_empty().then(|| target.to_string()),
-        new_folder: true,
-        written: done.written.len() as u64,
-        removed: 0,
-        paths: Vec::new(),
-        kept,
-        more_kept,
-        why: None,
-    }
-}
-
-fn not_placed(done: &Done) -> Option<String> {
-    let kept = done.kept.iter();
-    let kept: Vec<String> = kept
-        .map(|(path, why)| format!("{} ({})", path_text(path), why.words()))
-        .collect();
-    (!kept.is_empty()).then(|| format!("not put into it: {}", named(&kept)))
 }
 
 /// Where the session works below its root, if that is a folder there.
@@ -595,39 +349,6 @@ fn below(origin: &SessionInfo, root: &Path) -> PathBuf {
         .strip_prefix(root)
         .map(Path::to_path_buf)
         .unwrap_or_default()
-}
-
-fn is_repository(root: &Path) -> Result<(), NotForked> {
-    match here(root) {
-        Ok(found) if found.is_git && found.root == root => Ok(()),
-        _ => Err(NotForked::Worktree {
-            repository: root.to_path_buf(),
-            why: "it is not a git repository".to_string(),
-        }),
-    }
-}
-
-/// `../project-0199c2`.
-fn beside(root: &Path, id: &str) -> PathBuf {
-    let mut name = root.file_name().unwrap_or_default().to_os_string();
-    name.push(format!("-{}", short_id(id)));
-    root.with_file_name(name)
-}
-
-/// Nothing is in it but what git put there.
-/// Makes a folder, or takes the one that git made, with the mode of another.
-fn make_like(other: &Path, folder: &Path) -> io::Result<()> {
-    let mode = fs::metadata(other).map_or(0o700, |found| found.permissions().mode() & 0o777);
-    DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(folder)?;
-    fs::set_permissions(folder, Permissions::from_mode(mode))
-}
-
-fn is_empty_worktree(root: &Path) -> bool {
-    fs::read_dir(root).is_ok_and(|names| names.flatten().all(|entry| entry.file_name() == ".git"))
-        || !root.exists()
 }
 
 fn text(path: &Path) -> String {

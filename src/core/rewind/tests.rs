@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::entry::{Outcome, SaveReason};
+use crate::core::entry::{CallId, Entry, Fact, Guard, Kept, Outcome, Record, SaveReason};
+use crate::core::tree::{Change, Delta};
 
 fn file(name: &str) -> Item {
     Item::File {
@@ -30,7 +31,7 @@ fn tree(items: &[(&str, &str)]) -> Tree {
 }
 
 fn written(path: &str, before: Option<&str>, after: &str) -> Cause {
-    let hex = |name: &str| super::hex(&hash(name));
+    let hex = |name: &str| super::changes::hex(&hash(name));
     Cause::Calls {
         written: vec![Written {
             path: format!("/w/{path}"),
@@ -138,8 +139,8 @@ fn what_is_chosen_for_a_path_wins_and_what_may_have_been_there_stays() {
                 written: [("a", "1"), ("d/x", "1"), ("d/y", "1")]
                     .map(|(path, before)| Written {
                         path: format!("/w/{path}"),
-                        before: Some(super::hex(&hash(before))),
-                        after: super::hex(&hash("2")),
+                        before: Some(super::changes::hex(&hash(before))),
+                        after: super::changes::hex(&hash("2")),
                     })
                     .into(),
                 command_ended_ms: None,
@@ -515,8 +516,12 @@ fn steps() -> impl Strategy<Value = (Tree, Vec<(Tree, u8)>)> {
 
 /// The cause of a step: one call wrote the first path that differs, or a command ran, or neither.
 fn cause(now: &Tree, next: &Tree, kind: u8) -> Cause {
-    let hash =
-        |tree: &Tree, path: &PathBytes| tree.0.get(path).and_then(Item::content).map(super::hex);
+    let hash = |tree: &Tree, path: &PathBytes| {
+        tree.0
+            .get(path)
+            .and_then(Item::content)
+            .map(super::changes::hex)
+    };
     match kind {
         0 => Cause::Outside,
         1 => COMMAND,

@@ -22,6 +22,15 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
+    /// Of what was not compared with anything yet.
+    const NONE: Stamp = Stamp {
+        size: 0,
+        mtime_ns: 0,
+        ctime_ns: 0,
+        inode: 0,
+        mode: 0,
+    };
+
     #[allow(
         clippy::unnecessary_cast,
         reason = "these have other types on other systems"
@@ -113,6 +122,37 @@ impl Cache {
     /// Nothing is known: the next look reads everything.
     pub fn new() -> Cache {
         Cache::default()
+    }
+
+    /// What was found at one path without a look at its folder, and is reported: the next look at
+    /// everything says what is different from that. Without it, what was made and removed between
+    /// two such looks would be there for ever.
+    pub fn learn(&mut self, at: &[u8], item: Option<&Item>) {
+        let mut folder = &mut self.root;
+        let mut names = at.split(|byte| *byte == b'/').peekable();
+        while let Some(name) = names.next() {
+            if names.peek().is_some() {
+                // One that is new is listed by the next look.
+                folder = match (item, folder.folders.contains_key(name)) {
+                    (None, false) => return,
+                    _ => folder.folders.entry(name.to_vec()).or_default(),
+                };
+                continue;
+            }
+            match item {
+                Some(item) => {
+                    let known = FileState {
+                        stamp: Stamp::NONE,
+                        is_racy: true,
+                        item: item.clone(),
+                    };
+                    folder.files.insert(name.to_vec(), Slot::Known(known));
+                }
+                None => {
+                    folder.files.remove(name);
+                }
+            }
+        }
     }
 
     /// As if a file of the root had the stamp that it has now since it was read.

@@ -7,33 +7,36 @@
 //! Invariant: what was found is in the cache exactly when it was reported, so a look that was
 //! cut short is made up for by the next one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{self as sys, AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{self as sys, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::cache::{Cache, FileState, FolderState, RuleFile, Slot, Stamp, joined};
+use super::cache::{Cache, FileState, FolderState, Slot, Stamp, joined};
 use super::cover::Coverage;
 use super::read::{self, Found, bare};
 use super::watch::{Dirty, Watch};
 use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes};
 use crate::workspace::handle::Folder;
-use crate::workspace::ignored::Ignored;
-use crate::workspace::regular;
 use part::Part;
+use rules::{Rules, collect_excludes, rules_above};
+
+pub use one::one;
+
+mod names;
+mod one;
+mod part;
+mod rules;
 
 /// Each open folder on the way down takes a handle: what lies deeper is only named.
 const MAX_DEPTH: usize = 200;
-
-/// Of one folder, covered or not.
-const MAX_NAMES: usize = 1_000_000;
 
 /// A folder that changes while it is listed is listed again, so often.
 const TRIES: u32 = 2;
@@ -166,134 +169,12 @@ pub fn verify(
     looked
 }
 
-/// A path below the root, and what lies there now with its content. Nothing lies there: `None`.
-pub type One = (PathBytes, Option<(Item, Option<Vec<u8>>)>);
-
-/// Looks at one path alone, which is absolute, its links followed. `None`: it is not covered, or
-/// what it is cannot be said yet.
-///
-/// # Errors
-/// [`Stopped::Failed`].
-pub fn one(coverage: &Coverage, path: &Path) -> Result<Option<One>, Stopped> {
-    let Ok(below) = path.strip_prefix(&coverage.root) else {
-        return Ok(None);
-    };
-    let (Some(parent), Some(name)) = (path.parent(), below.file_name()) else {
-        return Ok(None);
-    };
-    let at = below.as_os_str().as_bytes().to_vec();
-    if !is_covered(coverage, below) {
-        return Ok(None);
-    }
-    let failed = |error: io::Error| failed(path, error);
-    let folder = match Folder::open(parent) {
-        Ok(folder) => folder,
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(Some((at, None)));
-        }
-        Err(e) => return Err(failed(e)),
-    };
-    let stat = match sys::statat(folder.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => stat,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Some((at, None))),
-        Err(e) => return Err(failed(e.into())),
-    };
-    if is_folder(&Stamp::of(&stat)) {
-        return Ok(None);
-    }
-    let (fd, limit) = (folder.as_fd(), coverage.max_file_bytes);
-    match read::read(fd, name.as_bytes(), path, &stat, limit, false).map_err(failed)? {
-        Found::Item { item, content, .. } => Ok(Some((at, Some((item, content))))),
-        Found::Unsteady(_) => Ok(None),
-        Found::Gone => Ok(Some((at, None))),
-    }
-}
-
-/// Whether a path and all folders on the way to it are covered.
-fn is_covered(coverage: &Coverage, below: &Path) -> bool {
-    let mut rules = Rules::new(&coverage.root);
-    let mut way: Vec<&Path> = below.ancestors().collect();
-    way.pop();
-    way.reverse();
-    if way.len() > MAX_DEPTH {
-        return false;
-    }
-    rules.enter(coverage.root.clone());
-    for (place, at) in way.iter().enumerate() {
-        let is_folder = place + 1 < way.len();
-        let absolute = coverage.root.join(at);
-        let ignored = rules.is_ignored(&absolute, is_folder);
-        if !coverage.covers(at.as_os_str().as_bytes(), ignored) {
-            return false;
-        }
-        rules.enter(absolute);
-    }
-    true
-}
-
 fn failed(path: &Path, error: io::Error) -> Stopped {
     Stopped::Failed {
         path: path.display().to_string(),
         error,
     }
 }
-
-/// The ignore rules on the way to the folder that is looked at. They are read when they are
-/// first needed there.
-struct Rules {
-    folders: Vec<PathBuf>,
-    /// With how many of the folders entered.
-    read: Option<(Ignored, usize)>,
-    root: PathBuf,
-}
-
-impl Rules {
-    fn new(root: &Path) -> Rules {
-        Rules {
-            folders: Vec::new(),
-            read: None,
-            root: root.to_path_buf(),
-        }
-    }
-
-    fn enter(&mut self, folder: PathBuf) {
-        self.folders.push(folder);
-    }
-
-    fn leave(&mut self) {
-        self.folders.pop();
-        if let Some((ignored, entered)) = &mut self.read
-            && *entered > self.folders.len()
-        {
-            ignored.leave();
-            *entered -= 1;
-        }
-    }
-
-    fn is_ignored(&mut self, path: &Path, is_folder: bool) -> bool {
-        let (ignored, entered) = self
-            .read
-            .get_or_insert_with(|| (Ignored::above(&self.root), 0));
-        for folder in &self.folders[*entered..] {
-            ignored.enter(folder);
-            *entered += 1;
-        }
-        ignored.is_ignored(path, is_folder) == Some(true)
-    }
-}
-
-/// The files of ignore rules in the folders above the root.
-fn rules_above(root: &Path) -> Vec<PathBuf> {
-    let above = root.ancestors().skip(1);
-    let files = above.flat_map(|folder| RULES.map(|name| folder.join(name)));
-    files.collect()
-}
-
-const EXCLUDE: &str = ".git/info/exclude";
-const RULES: [&str; 3] = [".ignore", ".gitignore", EXCLUDE];
-
-/// As those who read them do, who do not use a larger one.
-const MAX_RULE_BYTES: u64 = 1024 * 1024;
 
 struct Look<'a> {
     coverage: &'a Coverage,
@@ -310,43 +191,11 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Files of rules as they are now. Links are followed, as they are when rules are read.
-    fn rule_files(&self, paths: Vec<PathBuf>, before: &[RuleFile]) -> Vec<RuleFile> {
-        let now = |path: PathBuf| {
-            let stamp = sys::stat(&path).ok().map(|stat| Stamp::of(&stat));
-            let before = before.iter().find(|file| file.path == path);
-            let hash = match (stamp, before) {
-                (None, _) => None,
-                (Some(stamp), Some(before))
-                    if before.stamp == Some(stamp) && !self.clock.is_racy(&stamp) =>
-                {
-                    before.hash
-                }
-                (Some(_), _) => regular::load(&path, MAX_RULE_BYTES)
-                    .ok()
-                    .map(|content| *blake3::hash(&content).as_bytes()),
-            };
-            RuleFile { path, stamp, hash }
-        };
-        paths.into_iter().map(now).collect()
-    }
-
     /// Whether what is not dirty is as it was: what is watched is what lies there, and no rules
     /// changed where nothing is watched.
     fn may_trust(&self, cache: &Cache, root: &Stat) -> bool {
         let is_known = |watch: &&mut Watch| watch.knows(&[], folder_id(root));
         self.watch.as_ref().is_some_and(is_known) && cache.root.is_listed && !cache.root.is_stale
-    }
-
-    /// The folders with a repository of their own whose `info/exclude` is not what it was: nothing
-    /// below `.git` is watched.
-    fn changed_excludes(&self, cache: &Cache) -> Vec<PathBytes> {
-        let is_other = |file: &&(PathBytes, RuleFile)| {
-            let now = self.rule_files(vec![file.1.path.clone()], std::slice::from_ref(&file.1));
-            now.first() != Some(&file.1)
-        };
-        let changed = cache.excludes.iter().filter(is_other);
-        changed.map(|(folder, _)| joined(folder, b".git")).collect()
     }
 
     fn report(&mut self, at: &[u8], change: impl FnOnce() -> Change) {
@@ -412,98 +261,6 @@ impl Look<'_> {
             state.stamp = None;
         }
         self.folders(fd, state, path, depth)
-    }
-
-    /// Brings the names of a folder up to date.
-    fn list(&mut self, fd: &OwnedFd, state: &mut FolderState, path: &[u8]) -> Result<(), Stopped> {
-        let names = match names(fd) {
-            Ok(names) if names.len() > MAX_NAMES => {
-                return Err(Stopped::TooMany(MAX_NAMES as u64));
-            }
-            Ok(names) => names,
-            Err(e) => return Err(failed(&self.absolute(path), e.into())),
-        };
-        let rules = own_rules(&self.absolute(path), &names);
-        let rules = self.rule_files(rules, &state.rules);
-        let changed = state.is_listed && (state.is_stale || rules != state.rules);
-        // Where a rule changed, what is new here may only have become covered.
-        let entered = state.has_entered || changed;
-        let mut here = BTreeSet::new();
-        for (name, of) in names {
-            let at = joined(path, &name);
-            let ignored = self.rules.is_ignored(&self.absolute(&at), of.is_dir());
-            if self.coverage.covers(&at, ignored) {
-                self.found(state, &name, &at, of, entered);
-                here.insert(name);
-            } else {
-                self.forget(state, &name, &at, true);
-            }
-        }
-        let known = state.files.keys().chain(state.folders.keys());
-        let gone: Vec<Vec<u8>> = known
-            .filter(|name| !here.contains(*name))
-            .cloned()
-            .collect();
-        for name in gone {
-            self.forget(state, &name, &joined(path, &name), false);
-        }
-        // Before the rules count as known here: should this look be cut short, the next one goes
-        // on below.
-        for below in state.folders.values_mut() {
-            below.is_stale |= changed;
-        }
-        state.rules = rules;
-        self.has_listed = true;
-        state.is_listed = true;
-        state.is_stale = false;
-        state.has_entered = false;
-        Ok(())
-    }
-
-    fn found(
-        &mut self,
-        state: &mut FolderState,
-        name: &[u8],
-        at: &[u8],
-        of: FileType,
-        entered: bool,
-    ) {
-        if !of.is_dir() {
-            if state.folders.contains_key(name) {
-                self.forget(state, name, at, false);
-            }
-            let slot = state.files.entry(name.to_vec());
-            slot.or_insert(Slot::New { entered });
-            return;
-        }
-        // A folder that cannot be entered is kept among the files, as what it was when tried.
-        let is_named = matches!(state.files.get(name), Some(Slot::Known(f)) if is_folder(&f.stamp));
-        if is_named || state.folders.contains_key(name) {
-            return;
-        }
-        self.forget(state, name, at, false);
-        let below = FolderState {
-            has_entered: entered,
-            ..FolderState::default()
-        };
-        state.folders.insert(name.to_vec(), below);
-    }
-
-    /// What was known of a name is not so any more. `left`: it is there still, and not covered.
-    fn forget(&mut self, state: &mut FolderState, name: &[u8], at: &[u8], left: bool) {
-        if let Some(Slot::Known(_)) = state.files.remove(name) {
-            self.report(at, || Change::Gone { left });
-        }
-        if let Some(mut below) = state.folders.remove(name) {
-            if let Some(watch) = &mut self.watch {
-                watch.leave(at);
-            }
-            let files: Vec<Vec<u8>> = below.files.keys().cloned().collect();
-            let folders: Vec<Vec<u8>> = below.folders.keys().cloned().collect();
-            for name in files.into_iter().chain(folders) {
-                self.forget(&mut below, &name, &joined(at, &name), left);
-            }
-        }
     }
 
     /// Looks at each file of a folder. False when its names are not what they were.
@@ -709,54 +466,5 @@ fn folder_id(stat: &Stat) -> (u64, u64) {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
 
-/// The files of ignore rules that lie where nothing is watched, each with its folder.
-fn collect_excludes(state: &FolderState, path: &[u8], all: &mut Vec<(PathBytes, RuleFile)>) {
-    let excludes = state.rules.iter();
-    let excludes = excludes.filter(|file| file.path.ends_with(EXCLUDE));
-    all.extend(excludes.map(|file| (path.to_vec(), file.clone())));
-    for (name, below) in &state.folders {
-        collect_excludes(below, &joined(path, name), all);
-    }
-}
-
-/// The names in a folder, and what each is of.
-fn names(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
-    let mut found = Vec::new();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    for entry in Dir::new(sys::openat(fd, ".", flags, Mode::empty())?)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name == b"." || name == b".." {
-            continue;
-        }
-        let of = match entry.file_type() {
-            // Some file systems do not say.
-            FileType::Unknown => {
-                match sys::statat(fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                    Err(Errno::NOENT) => continue,
-                    Err(e) => return Err(e),
-                }
-            }
-            of => of,
-        };
-        found.push((name.to_vec(), of));
-        if found.len() > MAX_NAMES {
-            break;
-        }
-    }
-    Ok(found)
-}
-
-/// The files of ignore rules that a folder has of its own.
-fn own_rules(folder: &Path, names: &[(Vec<u8>, FileType)]) -> Vec<PathBuf> {
-    let has = |name: &str| names.iter().any(|(found, _)| found == name.as_bytes());
-    let files = RULES
-        .iter()
-        .filter(|file| has(file.split('/').next().unwrap_or_default()));
-    files.map(|file| folder.join(file)).collect()
-}
-
-mod part;
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{self as sys, AtFlags, FileType};
 use rustix::io::Errno;
 
-use super::{Entered, Look, RULES, Stopped, failed, is_folder};
+use super::rules::RULES;
+use super::{Entered, Look, Stopped, failed, is_folder};
 use crate::core::tree::PathBytes;
 use crate::workspace::files::cache::{Cache, FolderState, Slot, Stamp, joined};
 

@@ -1,12 +1,14 @@
 //! What the thread finds, asked without a thread.
 
 use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::core::entry::{Entry, Layers, Mode, SaveReason};
 use crate::core::tree::diff;
 use crate::store::{Batch, Head, NewSession, new_id};
-use crate::workspace::files::max_watches;
+use crate::workspace::files::{Coverage, max_watches};
 use tempfile::TempDir;
 
 /// A workspace, and the log in which its trees are recorded.
@@ -134,6 +136,34 @@ fn behind_an_edit_its_path_alone_is_looked_at() {
     kept.write("b", "by hand");
     assert_eq!(kept.take_written("a"), ["a"]);
     assert_eq!(kept.take(Scope::All), ["b"]);
+    assert_eq!(kept.take(Scope::All), Vec::<String>::new());
+}
+
+/// Before anybody looked at all of them.
+#[test]
+fn what_is_done_right_behind_an_edit_is_found() {
+    let mut kept = Kept::new(&[("a", "1"), ("b", "1"), (".gitignore", "out/\n")]);
+    kept.take(Scope::All);
+    for made in ["made", "new/folder/made"] {
+        fs::create_dir_all(kept.path("new/folder")).unwrap();
+        kept.write(made, "by the edit");
+        assert_eq!(kept.take_written(made), [made]);
+        fs::remove_file(kept.path(made)).unwrap();
+        assert_eq!(kept.take(Scope::All), [made], "it was removed");
+    }
+    // With all of its folders.
+    kept.write("new/folder/made", "by the edit");
+    kept.take_written("new/folder/made");
+    fs::remove_dir_all(kept.path("new")).unwrap();
+    assert_eq!(kept.take(Scope::All), ["new/folder/made"]);
+    kept.write("a", "by the edit");
+    assert_eq!(kept.take_written("a"), ["a"]);
+    kept.write("a", "1");
+    assert_eq!(kept.take(Scope::All), ["a"], "it was changed back");
+    fs::remove_file(kept.path("b")).unwrap();
+    assert_eq!(kept.take_written("b"), ["b"]);
+    kept.write("b", "1");
+    assert_eq!(kept.take(Scope::All), ["b"], "it was made anew");
     assert_eq!(kept.take(Scope::All), Vec::<String>::new());
 }
 

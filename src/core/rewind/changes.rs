@@ -1,0 +1,193 @@
+//! What became of each path since a tree, change by change, and who changed it.
+
+use std::collections::BTreeMap;
+
+use super::since::{Cause, Written};
+use crate::core::path;
+use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree};
+
+/// Who changed a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// A call that wrote it, or a setting back.
+    Us,
+    /// A command ran until then.
+    Command(i64),
+    Outside,
+}
+
+/// One change of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Link {
+    pub to: Option<Item>,
+    pub by: By,
+    /// It may have been there before, and only became covered.
+    pub may_have_been: bool,
+}
+
+/// All changes of one path.
+#[derive(Debug, Clone)]
+pub(super) struct Chain {
+    pub start: Option<Item>,
+    pub links: Vec<Link>,
+    /// What `links` were before each setting back: one that led back to there, leads to them.
+    undone: Vec<Vec<Link>>,
+    /// What was changed last was set back: its time on the disk is of that.
+    pub is_set_back: bool,
+}
+
+impl Chain {
+    pub fn now(&self) -> Option<&Item> {
+        match self.links.last() {
+            Some(link) => link.to.as_ref(),
+            None => self.start.as_ref(),
+        }
+    }
+
+    /// What links led to.
+    fn end<'a>(&'a self, links: &'a [Link]) -> &'a Option<Item> {
+        links.last().map_or(&self.start, |link| &link.to)
+    }
+
+    /// What led to this: what was set back last, when that is there again; else some time before.
+    fn time_of(&self, whole: &[Link], to: &Option<Item>) -> Option<Vec<Link>> {
+        if let Some(list) = self.undone.last().filter(|list| self.end(list) == to) {
+            return Some(list.clone());
+        }
+        let lists = self.undone.iter().rev().map(Vec::as_slice);
+        let lists = [whole].into_iter().chain(lists);
+        let mut times = lists.flat_map(|list| (0..=list.len()).rev().map(|length| &list[..length]));
+        times
+            .find(|list| self.end(list) == to)
+            .map(<[Link]>::to_vec)
+    }
+
+    /// A setting back led to this: to what it was at some time, with all that led there; or to
+    /// something new.
+    fn set_back(&mut self, to: Option<Item>) {
+        self.is_set_back = true;
+        let whole = self.links.clone();
+        let found = self.time_of(&whole, &to);
+        if !self.undone.contains(&whole) {
+            self.undone.push(whole);
+        }
+        match found {
+            Some(links) => self.links = links,
+            None => self.links.push(Link {
+                to,
+                by: By::Us,
+                may_have_been: false,
+            }),
+        }
+    }
+}
+
+/// What became of the paths of a workspace since a tree.
+#[derive(Debug, Clone)]
+pub struct Changes {
+    pub(super) root: String,
+    pub(super) start: Tree,
+    pub(super) now: Tree,
+    pub(super) chains: BTreeMap<PathBytes, Chain>,
+}
+
+impl Changes {
+    /// The tree that they begin with.
+    pub fn start(&self) -> &Tree {
+        &self.start
+    }
+
+    /// `root` is the workspace's: paths below it have no slash in front.
+    pub fn new(root: &str, start: Tree) -> Changes {
+        Changes {
+            root: root.to_string(),
+            now: start.clone(),
+            start,
+            chains: BTreeMap::new(),
+        }
+    }
+
+    /// The last tree so far.
+    pub fn now(&self) -> &Tree {
+        &self.now
+    }
+
+    /// The next tree differs so from the last one. `is_exact`: the delta says which paths only
+    /// became covered. `target` is the tree of [`Cause::Restored`].
+    pub fn add(&mut self, delta: &Delta, is_exact: bool, cause: &Cause, target: Option<&Tree>) {
+        for (path, change) in &delta.0 {
+            let (to, entered) = match change {
+                Change::Put { item, entered } => (Some(item.clone()), *entered),
+                Change::Gone { .. } => (None, false),
+            };
+            let before = self.now.0.get(path).cloned();
+            if before == to {
+                continue;
+            }
+            let chain = self.chains.entry(path.clone()).or_insert_with(|| Chain {
+                start: before.clone(),
+                links: Vec::new(),
+                undone: Vec::new(),
+                is_set_back: false,
+            });
+            if let Cause::Restored { .. } = cause
+                && target.is_some_and(|target| target.0.get(path) == to.as_ref())
+            {
+                chain.set_back(to);
+                continue;
+            }
+            // It is there still, or was.
+            let is_only_coverage = entered || matches!(change, Change::Gone { left: true });
+            let by = match cause {
+                _ if is_only_coverage => By::Outside,
+                Cause::Outside | Cause::Restored { .. } => By::Outside,
+                Cause::Calls {
+                    written,
+                    command_ended_ms,
+                } => {
+                    let absolute = absolute(&self.root, path);
+                    match of_call(written, &absolute, before.as_ref(), to.as_ref()) {
+                        Some(by) => by,
+                        None => command_ended_ms.map_or(By::Outside, By::Command),
+                    }
+                }
+            };
+            chain.is_set_back = false;
+            chain.links.push(Link {
+                may_have_been: entered || (before.is_none() && !is_exact && by != By::Us),
+                to,
+                by,
+            });
+        }
+        self.now.apply(delta);
+    }
+}
+
+pub(super) fn absolute(root: &str, path: &[u8]) -> String {
+    let path = String::from_utf8_lossy(path);
+    path::join(root, &path)
+}
+
+/// Whether calls made a path what it is: each wrote onto what the one before left.
+fn of_call(
+    written: &[Written],
+    path: &str,
+    before: Option<&Item>,
+    to: Option<&Item>,
+) -> Option<By> {
+    let mut its = written.iter().filter(|w| w.path == path).peekable();
+    let first = its.peek()?;
+    let hash = |item: Option<&Item>| item.and_then(Item::content).map(hex);
+    let began_on_it = first.before == hash(before);
+    let is_its = its
+        .last()
+        .is_some_and(|last| Some(&last.after) == hash(to).as_ref());
+    Some(match began_on_it && is_its {
+        true => By::Us,
+        false => By::Outside,
+    })
+}
+
+pub(super) fn hex(hash: &ContentHash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

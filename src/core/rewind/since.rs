@@ -1,0 +1,143 @@
+//! Which trees a log names behind a place, and who made what differs between two of them.
+
+use std::collections::BTreeMap;
+
+use crate::core::access::Access;
+use crate::core::entry::{CallId, Entry, Fact, Guard, Record};
+use crate::core::tree::named;
+
+/// From its record to the begin of a command, at most.
+const BEGIN_MS: i64 = 2_000;
+
+/// A tree that a log names behind a place, and who made what differs from the tree before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedTree {
+    pub name: String,
+    pub cause: Cause,
+}
+
+/// Who made the difference between two trees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// Calls that wrote one file each; and a command, when one ran. What neither can have been is
+    /// somebody else's.
+    Calls {
+        written: Vec<Written>,
+        /// The end of the last command. UTC, milliseconds since 1970.
+        command_ended_ms: Option<i64>,
+    },
+    /// Files were set back to this tree. What is not as in it is somebody else's.
+    Restored { target: String },
+    /// Somebody else.
+    Outside,
+}
+
+/// A file that a call replaced: its hashes in hex.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Absolute.
+    pub path: String,
+    pub before: Option<String>,
+    pub after: String,
+}
+
+/// The trees that the log names behind the place `start` in `records`, where the files were as in
+/// the tree `from`.
+pub fn named_since(records: &[Record], start: usize, from: &str) -> Vec<NamedTree> {
+    let mut since = Since {
+        trees: Vec::new(),
+        last: from.to_string(),
+        written: Vec::new(),
+        commands: BTreeMap::new(),
+        command_ended_ms: None,
+        restoring: None,
+        resumed_ms: i64::MIN,
+    };
+    for record in records.get(start..).unwrap_or_default() {
+        since.record(record);
+    }
+    since.trees
+}
+
+/// [`named_since`], as far as it is.
+struct Since {
+    trees: Vec<NamedTree>,
+    last: String,
+    written: Vec<Written>,
+    /// Commands that were begun, and when.
+    commands: BTreeMap<CallId, i64>,
+    command_ended_ms: Option<i64>,
+    restoring: Option<String>,
+    /// When another process took the session up last.
+    resumed_ms: i64,
+}
+
+impl Since {
+    fn record(&mut self, record: &Record) {
+        match &record.entry {
+            Entry::Started { access, .. } if *access == Some(Access::Read) => {}
+            Entry::Started { call, guard, .. } => match guard {
+                Guard::Checked {
+                    path,
+                    before,
+                    after,
+                } => self.written.push(Written {
+                    path: path.clone(),
+                    before: before.clone(),
+                    after: after.clone(),
+                }),
+                Guard::Supervised { .. } | Guard::Opaque => {
+                    self.commands.entry(*call).or_insert(record.at_ms);
+                }
+            },
+            Entry::Finished { call, fact, .. } => {
+                if let Some(began) = self.commands.remove(call) {
+                    let ended = match fact {
+                        // Settled by another process: it may have ended long before.
+                        Some(Fact::Ran { took_ms, .. }) if began < self.resumed_ms => began
+                            .saturating_add(i64::try_from(*took_ms).unwrap_or(i64::MAX))
+                            .saturating_add(BEGIN_MS),
+                        _ => record.at_ms,
+                    };
+                    let ended = ended.min(record.at_ms);
+                    self.command_ended_ms = self.command_ended_ms.max(Some(ended));
+                }
+            }
+            Entry::Resumed { .. } => self.resumed_ms = record.at_ms,
+            // What runs on belongs to the other branch.
+            Entry::Forked { .. } => {
+                self.commands.clear();
+                self.restoring = None;
+            }
+            Entry::Restoring { before, target, .. } => {
+                if *before != self.last {
+                    self.take(before, Cause::Outside);
+                }
+                self.restoring = Some(target.clone());
+            }
+            _ => {}
+        }
+        let Some(name) = named(&record.entry) else {
+            return;
+        };
+        let cause = match self.restoring.take() {
+            Some(target) => Cause::Restored { target },
+            None if self.written.is_empty() && self.command_ended_ms.is_none() => Cause::Outside,
+            None => Cause::Calls {
+                written: std::mem::take(&mut self.written),
+                command_ended_ms: self.command_ended_ms.take(),
+            },
+        };
+        self.take(name, cause);
+    }
+
+    fn take(&mut self, name: &str, cause: Cause) {
+        self.written.clear();
+        self.command_ended_ms = None;
+        if name != self.last {
+            self.last = name.to_string();
+            let name = name.to_string();
+            self.trees.push(NamedTree { name, cause });
+        }
+    }
+}

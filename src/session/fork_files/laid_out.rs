@@ -1,0 +1,176 @@
+//! The files of a fork: which they are, and what is recorded of them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::super::Parting;
+use super::super::reading::readable;
+use super::{MAX_NAMED, NotForked};
+use crate::core::entry::{Entry, Seq};
+use crate::core::rewind::{is_never_written, kept};
+use crate::core::text::count;
+use crate::core::tree::{Item, PathBytes, Tree, diff, path_text, place_at, why_unknown};
+use crate::store::{Cause, NewTree, Store, StoreError};
+use crate::workspace::files::Done;
+
+/// What is laid out.
+pub(super) struct Files {
+    /// The last entry that the fork shares.
+    pub at: Seq,
+    /// The root that they were taken of.
+    pub root: PathBuf,
+    /// All by their paths below a root.
+    pub tree: Tree,
+    /// Those of them that a tool wrote where nothing is covered.
+    pub written: Vec<PathBytes>,
+    /// What lay there, and is not kept.
+    pub left_out: Vec<String>,
+    /// Files outside of the workspace, which both share.
+    pub outside: usize,
+}
+
+/// The files as they were where the fork parts.
+pub(super) fn files_at(store: &Store, session: &str, parting: Parting) -> Result<Files, NotForked> {
+    let (state, _) = readable(store, session, parting)?;
+    let at = state.next_seq().saturating_sub(1);
+    let (_, records) = store.load(session)?;
+    let known_from = || {
+        records
+            .iter()
+            .map(|r| r.seq)
+            .find(|seq| place_at(&records, *seq).is_some())
+    };
+    let unknown = |why: String| {
+        let hint = match known_from() {
+            Some(first) => format!(
+                "they are known from entry {first} on: --at {first}; without --files the fork shares the files"
+            ),
+            None => "without --files the fork shares the files".to_string(),
+        };
+        NotForked::Unknown { at, why, hint }
+    };
+    let Some((_, name)) = place_at(&records, at) else {
+        return Err(unknown(why_unknown(&records, at)));
+    };
+    let gone = || unknown("rewake gc removed what they were".to_string());
+    let known = store.tree(name)?.ok_or_else(gone)?;
+    let root = store.tree_root(name)?.ok_or_else(gone)?;
+    let files = Files::of(at, root, &known.tree);
+    if files.tree.0.is_empty() && files.outside > 0 {
+        return Err(unknown(
+            "only files that tools wrote are kept of this folder".to_string(),
+        ));
+    }
+    Ok(files)
+}
+
+impl Files {
+    pub(super) fn of(at: Seq, root: PathBuf, known: &Tree) -> Files {
+        let mut files = Files {
+            at,
+            tree: Tree::default(),
+            written: Vec::new(),
+            left_out: Vec::new(),
+            outside: 0,
+            root,
+        };
+        for (path, item) in &known.0 {
+            let below = match path.starts_with(b"/") {
+                false => Some(path.clone()),
+                true => Path::new(OsStr::from_bytes(path))
+                    .strip_prefix(&files.root)
+                    .ok()
+                    .map(|below| below.as_os_str().as_bytes().to_vec()),
+            };
+            let Some(below) = below.filter(|below| !is_never_written(below)) else {
+                files.outside += 1;
+                continue;
+            };
+            match item {
+                Item::Marker { .. } => files.left_out.push(path_text(&below)),
+                Item::File { .. } | Item::Link { .. } => {
+                    if path.starts_with(b"/") {
+                        files.written.push(below.clone());
+                    }
+                    files.tree.0.entry(below).or_insert_with(|| item.clone());
+                }
+            }
+        }
+        files
+    }
+
+    /// As the new folder is to be known. What is not covered has its whole path there, too.
+    pub(super) fn target(&self, root: &Path) -> Result<NewTree, StoreError> {
+        let mut tree = self.tree.clone();
+        for below in &self.written {
+            if let Some(item) = tree.0.remove(below) {
+                let whole = root.join(OsStr::from_bytes(below));
+                tree.0.insert(whole.as_os_str().as_bytes().to_vec(), item);
+            }
+        }
+        let delta = diff(&Tree::default(), &tree);
+        NewTree::new(root, None, &delta, &tree, Cause::First, Vec::new())
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.left_out.is_empty() {
+            notes.push(format!(
+                "not in it, for their content is not kept: {}",
+                named(&self.left_out)
+            ));
+        }
+        if self.outside > 0 {
+            let files = count(self.outside, "file");
+            notes.push(format!("{files} outside of the workspace: they are shared"));
+        }
+        notes
+    }
+}
+
+pub(super) fn named(paths: &[String]) -> String {
+    let shown = paths.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>();
+    let more = paths.len().saturating_sub(MAX_NAMED);
+    match more {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Nothing lies in the folder yet.
+pub(super) fn empty(root: &Path) -> Result<(String, NewTree), StoreError> {
+    let none = Tree::default();
+    let tree = NewTree::new(
+        root,
+        None,
+        &diff(&none, &none),
+        &none,
+        Cause::First,
+        Vec::new(),
+    )?;
+    Ok((tree.name(), tree))
+}
+
+pub(super) fn restored(done: &Done, target: &str) -> Entry {
+    let (kept, more_kept) = kept(&done.kept);
+    Entry::Restored {
+        // Where something is not as it was to be, the next look says what it is.
+        tree: done.kept.is_empty().then(|| target.to_string()),
+        new_folder: true,
+        written: done.written.len() as u64,
+        removed: 0,
+        paths: Vec::new(),
+        kept,
+        more_kept,
+        why: None,
+    }
+}
+
+pub(super) fn not_placed(done: &Done) -> Option<String> {
+    let kept = done.kept.iter();
+    let kept: Vec<String> = kept
+        .map(|(path, why)| format!("{} ({})", path_text(path), why.words()))
+        .collect();
+    (!kept.is_empty()).then(|| format!("not put into it: {}", named(&kept)))
+}

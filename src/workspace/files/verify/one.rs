@@ -1,0 +1,81 @@
+//! A look at one path alone, which needs no look at the others.
+
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{self as sys, AtFlags};
+use rustix::io::Errno;
+
+use super::rules::Rules;
+use super::{MAX_DEPTH, Stopped, failed, is_folder};
+use crate::core::tree::{Item, PathBytes};
+use crate::workspace::files::cache::Stamp;
+use crate::workspace::files::cover::Coverage;
+use crate::workspace::files::read::{self, Found};
+use crate::workspace::handle::Folder;
+
+/// A path below the root, and what lies there now with its content. Nothing lies there: `None`.
+pub type One = (PathBytes, Option<(Item, Option<Vec<u8>>)>);
+
+/// Looks at one path alone, which is absolute, its links followed. `None`: it is not covered, or
+/// what it is cannot be said yet.
+///
+/// # Errors
+/// [`Stopped::Failed`].
+pub fn one(coverage: &Coverage, path: &Path) -> Result<Option<One>, Stopped> {
+    let Ok(below) = path.strip_prefix(&coverage.root) else {
+        return Ok(None);
+    };
+    let (Some(parent), Some(name)) = (path.parent(), below.file_name()) else {
+        return Ok(None);
+    };
+    let at = below.as_os_str().as_bytes().to_vec();
+    if !is_covered(coverage, below) {
+        return Ok(None);
+    }
+    let failed = |error: io::Error| failed(path, error);
+    let folder = match Folder::open(parent) {
+        Ok(folder) => folder,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Some((at, None)));
+        }
+        Err(e) => return Err(failed(e)),
+    };
+    let stat = match sys::statat(folder.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Some((at, None))),
+        Err(e) => return Err(failed(e.into())),
+    };
+    if is_folder(&Stamp::of(&stat)) {
+        return Ok(None);
+    }
+    let (fd, limit) = (folder.as_fd(), coverage.max_file_bytes);
+    match read::read(fd, name.as_bytes(), path, &stat, limit, false).map_err(failed)? {
+        Found::Item { item, content, .. } => Ok(Some((at, Some((item, content))))),
+        Found::Unsteady(_) => Ok(None),
+        Found::Gone => Ok(Some((at, None))),
+    }
+}
+
+/// Whether a path and all folders on the way to it are covered.
+fn is_covered(coverage: &Coverage, below: &Path) -> bool {
+    let mut rules = Rules::new(&coverage.root);
+    let mut way: Vec<&Path> = below.ancestors().collect();
+    way.pop();
+    way.reverse();
+    if way.len() > MAX_DEPTH {
+        return false;
+    }
+    rules.enter(coverage.root.clone());
+    for (place, at) in way.iter().enumerate() {
+        let is_folder = place + 1 < way.len();
+        let absolute = coverage.root.join(at);
+        let ignored = rules.is_ignored(&absolute, is_folder);
+        if !coverage.covers(at.as_os_str().as_bytes(), ignored) {
+            return false;
+        }
+        rules.enter(absolute);
+    }
+    true
+}

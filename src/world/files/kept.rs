@@ -1,0 +1,75 @@
+//! Contents as they are found: compressed, gathered, and kept before their entry when they are too
+//! much to go with it.
+
+use crate::core::tree::ContentHash;
+use crate::store::contents::{self, Gathered, NewContent, Place};
+use crate::store::{PackWriter, Store};
+
+/// More than this does not go into the transaction of an entry, which somebody waits for.
+pub(super) const MAX_WITH_ENTRY: u64 = 256 * 1024;
+pub(super) const MAX_COUNT_WITH_ENTRY: usize = 64;
+
+/// Of a first look, which finds everything: each time costs two syncs.
+const MAX_AT_ONCE: u64 = 8 << 20;
+const MAX_COUNT_AT_ONCE: usize = 2_000;
+
+/// Keeps contents as they are found.
+pub(super) struct Kept<'a> {
+    pub store: &'a mut Store,
+    pub packs: &'a mut PackWriter,
+    pub gathered: &'a mut Gathered,
+    pub stored: &'a mut Option<u64>,
+    pub max_bytes: u64,
+}
+
+impl Kept<'_> {
+    pub(super) fn keep(
+        &mut self,
+        hash: ContentHash,
+        bytes: &[u8],
+        before: Option<ContentHash>,
+        is_bulk: bool,
+    ) -> Result<(), String> {
+        let failed = |e: crate::store::StoreError| e.to_string();
+        if self.gathered.has(&hash) || self.store.has_content(&hash).map_err(failed)? {
+            return Ok(());
+        }
+        let taken = self.stored.unwrap_or(0) + self.gathered.bytes();
+        if taken >= self.max_bytes {
+            return Err(
+                "what is kept of files takes as much as it may (files.max_bytes): rewake gc \
+                        makes room"
+                    .to_string(),
+            );
+        }
+        // A base that cannot be read is none.
+        let base = before.and_then(|before| self.store.base(&before).ok().flatten());
+        let compressed = contents::compress(bytes, base.as_ref(), is_bulk).map_err(failed)?;
+        self.gathered.add(NewContent {
+            hash,
+            bytes: bytes.len() as u64,
+            stored: compressed.data.len() as u64,
+            base: compressed.base,
+            place: Place::Row(compressed.data),
+        });
+        let (count, most) = match is_bulk {
+            true => (MAX_COUNT_AT_ONCE, MAX_AT_ONCE),
+            false => (MAX_COUNT_WITH_ENTRY, MAX_WITH_ENTRY),
+        };
+        match self.gathered.contents.len() > count || self.gathered.bytes() > most {
+            true => self.keep_before(is_bulk).map_err(failed),
+            false => Ok(()),
+        }
+    }
+
+    /// So much that it is kept before the entry is.
+    pub(super) fn keep_before(&mut self, is_bulk: bool) -> Result<(), crate::store::StoreError> {
+        let all = self.gathered.bytes();
+        let most = if is_bulk { 0 } else { contents::MAX_ROW };
+        self.gathered.pack_over(most, self.packs)?;
+        self.store.add_contents(&self.gathered.contents)?;
+        self.gathered.clear();
+        *self.stored = self.stored.map(|stored| stored + all);
+        Ok(())
+    }
+}
