@@ -43,7 +43,7 @@ use crate::core::next::Why;
 use crate::core::rewind::PathChoice;
 use crate::core::rule::RuleScope;
 use crate::core::tree::PathBytes;
-use crate::engine::{Command, FilesWork, Rewinding};
+use crate::engine::{ChildQuestion, Command, FilesWork, Rewinding};
 use crate::model::Figures;
 use crate::model::provider::Secret;
 use crate::session::{
@@ -420,6 +420,8 @@ pub struct App {
     pub transcript: Transcript,
     /// The call that a person is asked about now.
     pub asked: Option<Approval>,
+    /// What a sub-agent asks now.
+    pub(super) child_asks: Option<ChildQuestion>,
     /// Since when a person is waited for: UTC, milliseconds since 1970.
     asked_ms: Option<i64>,
     /// The terminal shows ASCII alone.
@@ -529,6 +531,7 @@ impl App {
             cost_usd: Some(0.0),
             transcript: Transcript::default(),
             asked: None,
+            child_asks: None,
             asked_ms: None,
             is_ascii: false,
             queued: Vec::new(),
