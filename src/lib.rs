@@ -72,6 +72,7 @@
 //!    | … | memory_insert: its row is made in the transaction of its `Finished` | run again |
 //!    | checked | those that replace a file (write, edit, …) | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
+//!    | … | task: a sub-agent, which is a session | its own log says; one that was killed is started again |
 //!    | … | `!` of the user: [`core::entry::Entry::UserCommand`] | the same; what was not begun stays so |
 //!    | opaque | foreign tools | interrupted: "may or may not have happened" |
 //!    | … | `!` of the user with the terminal | told: it ended with the program |

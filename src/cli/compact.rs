@@ -36,6 +36,7 @@ impl Compaction {
             }
             Event::JournalFails(why) => note(&journal_fails(why)),
             Event::Notice(text) => note(text),
+            Event::ChildAsks(_) => {}
             Event::Context(figures) => self.request_tokens = figures.request_tokens,
             Event::Delta(_)
             | Event::Queued(_)

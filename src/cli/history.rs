@@ -43,7 +43,14 @@ fn json(ctx: &AppContext, query: &str, page: PageArgs) -> Result<u8, Trouble> {
 fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     let store = super::open_store_to_look(ctx)?;
     let here = ctx.workspace();
-    let sessions = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
+    let sessions = store.sessions(
+        SessionFilter {
+            children: true,
+            ..SessionFilter::default()
+        },
+        MAX_SESSIONS,
+    )?;
+    let sessions = below_parents(sessions);
     for info in &sessions {
         let seen = glance(&store, info, GLANCE_ENTRIES);
         let state = ctx.standing(info, &seen).word();
@@ -76,10 +83,28 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
+/// Each sub-agent's behind its parent, where that is listed.
+fn below_parents(sessions: Vec<SessionInfo>) -> Vec<SessionInfo> {
+    let ids: HashSet<String> = sessions.iter().map(|info| info.id.clone()).collect();
+    let is_below = |info: &SessionInfo| info.parent.as_ref().is_some_and(|id| ids.contains(id));
+    let (below, mut all): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_below);
+    // The newest stays the first of its parent's.
+    for child in below.into_iter().rev() {
+        let at = all
+            .iter()
+            .position(|info| Some(&info.id) == child.parent.as_ref());
+        all.insert(at.map_or(all.len(), |at| at + 1), child);
+    }
+    all
+}
+
 /// The title, of a fork with what was said in it last.
 fn label(info: &SessionInfo, seen: &Glance) -> String {
     let title = info.title.as_deref().unwrap_or("untitled");
     let title = title_line(title, TITLE_CHARS);
+    if info.parent.is_some() {
+        return format!("└ task: {title}");
+    }
     match info.forked_from {
         Some(_) => format!("{title} ⑂ {}", title_line(seen.name(info), FORK_CHARS)),
         None => title,

@@ -4,6 +4,7 @@
 //! [`crate::report`]; the rooms below that return values and errors.
 
 pub(crate) mod args;
+mod child;
 mod compact;
 mod completion;
 mod confirm;
@@ -47,6 +48,12 @@ use args::{Cli, Invocation};
 
 /// Runs what the arguments ask for, and gives the exit code.
 pub fn main() -> u8 {
+    if let Some((session, run)) = child::asked() {
+        return match child::run(&session, &run) {
+            Ok(code) => code,
+            Err(trouble) => trouble.report(),
+        };
+    }
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

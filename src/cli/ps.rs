@@ -45,6 +45,7 @@ fn state(info: &RunInfo) -> Option<String> {
             let group = group.map(|g| format!(" group {g}")).unwrap_or_default();
             let kind = match info.spec.is_of_user() {
                 true => "typed by you",
+                false if info.spec.child.is_some() => "task",
                 false if info.spec.background => "background",
                 false => "running",
             };

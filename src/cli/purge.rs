@@ -10,6 +10,7 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
     let info = store.find(id)?;
     let short = short_id(&info.id).to_string();
     let title = info.title.as_deref().unwrap_or("without a title");
+    let children = store.children(&info.id)?;
     if !yes {
         line(&format!(
             "to remove  {short} \"{title}\", {}",
@@ -35,6 +36,14 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
         count(removed.entries, "entry"),
         count(removed.blobs, "blob")
     ));
+    if !children.is_empty() {
+        let ids: Vec<&str> = children.iter().map(|child| short_id(&child.id)).collect();
+        note(&format!(
+            "{} of it stay, each a session of its own: rewake purge {}",
+            count(children.len() as u64, "task"),
+            ids.join(", rewake purge ")
+        ));
+    }
     if removed.kept > 0 {
         note(&format!(
             "{} stay: forks use them",

@@ -42,6 +42,12 @@ use crate::store::now_ms;
 /// The hidden first argument. The second is the run folder.
 pub const WORD: &str = "__keep";
 
+/// The hidden first argument of a sub-agent. The second is its session, the third its run.
+pub const CHILD_WORD: &str = "__child";
+
+/// What the command line of the parent said, for a sub-agent.
+pub const SETTINGS_ENV: &str = "REWAKE_CHILD_SETTINGS";
+
 /// Set for each command of a keeper: the name of its run.
 pub const RUN_ENV: &str = "REWAKE_RUN";
 
@@ -169,22 +175,24 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
         false => ["-c", "--", &spec.command].map(OsString::from).into(),
     };
     let (mut command, report) = match &spec.sandbox {
+        _ if spec.child.is_some() => (child(folder, spec).map_err(failed)?, None),
         None => {
             let mut command = Command::new(&spec.shell);
-            command.args(args);
+            command.args(args).env(RUN_ENV, name(folder));
             (command, None)
         }
         Some(profile) => {
             let mut profile = Profile::clone(profile);
             profile.read.extend(folder.script().canonicalize());
             let exe = process::own_exe().map_err(failed)?;
-            let starting = sandbox::forked(&profile, &exe, &spec.shell, args).map_err(failed)?;
+            let mut starting =
+                sandbox::forked(&profile, &exe, &spec.shell, args).map_err(failed)?;
+            starting.command.env(RUN_ENV, name(folder));
             (starting.command, Some(starting.report))
         }
     };
     let spawned = command
         .current_dir(&spec.folder)
-        .env(RUN_ENV, folder.path().file_name().unwrap_or_default())
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(writer.try_clone().map_err(failed)?)
@@ -198,6 +206,22 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
     }
     let child = spawned.map_err(failed)?;
     Ok((child, reader))
+}
+
+fn name(folder: &RunFolder) -> &OsStr {
+    folder.path().file_name().unwrap_or_default()
+}
+
+/// A sub-agent: this program. It is no command of a model, so it has no variable that says so.
+fn child(folder: &RunFolder, spec: &Spec) -> io::Result<Command> {
+    let mut command = Command::new(process::own_exe()?);
+    command
+        .arg0("rewake")
+        .arg(CHILD_WORD)
+        .arg(spec.child.as_deref().unwrap_or_default())
+        .arg(name(folder))
+        .env_remove(RUN_ENV);
+    Ok(command)
 }
 
 fn is_gone(group: u32) -> bool {

@@ -272,6 +272,7 @@ mod tests {
             call: String::new(),
             background: false,
             sandbox: None,
+            child: None,
         };
         folder
             .create(&Prepared {

@@ -168,6 +168,11 @@ impl Runs {
     /// Starts the keeper, which starts the command. To be called once for a run, in a tokio
     /// runtime. An error means that the keeper was not started.
     pub fn start(&self, run: &str) -> io::Result<Running> {
+        self.start_with(run, &[])
+    }
+
+    /// The same, with variables that are written down nowhere.
+    pub fn start_with(&self, run: &str, env: &[(&str, &str)]) -> io::Result<Running> {
         let folder = self.folder(run)?;
         let spec = folder
             .prepared()
@@ -188,6 +193,7 @@ impl Runs {
             command.env_remove(name);
         }
         command.envs(QUIET).envs(spec.env_set);
+        command.envs(env.iter().copied());
         let child = tokio::process::Command::from(command)
             .spawn()
             .map_err(failed)?;
@@ -363,6 +369,23 @@ impl Runs {
         runs.take(at_most).filter_map(session).collect()
     }
 
+    /// Whether this process is the sub-agent that the keeper of this run was started for. A model
+    /// that types the same words is below the keeper of another run.
+    pub fn is_child(&self, run: &str, session: &str) -> bool {
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+        let Ok(folder) = self.folder(run) else {
+            return false;
+        };
+        let is_meant = folder
+            .prepared()
+            .is_ok_and(|prepared| prepared.spec.child.as_deref() == Some(session));
+        let keeper = match look(&folder) {
+            Ok(Seen::Kept(Slot::Written(begun))) => i32::try_from(begun.keeper).ok(),
+            _ => None,
+        };
+        is_meant && parent.is_some() && keeper == parent
+    }
+
     fn info(&self, run: &str) -> Option<RunInfo> {
         let folder = self.folder(run).ok()?;
         let prepared = folder.prepared().ok()?;
@@ -522,6 +545,7 @@ mod tests {
             call: String::new(),
             background: true,
             sandbox: None,
+            child: None,
         };
         let run = runs.prepare(&spec).unwrap();
         let folder = runs.folder(&run).unwrap();

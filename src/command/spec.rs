@@ -43,6 +43,10 @@ pub struct Spec {
     /// `full` and every command of older versions does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Box<Profile>>,
+    /// It is no command: this program works in this session, as a sub-agent. `command` says what
+    /// the task is, for display.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<String>,
 }
 
 /// What [`Spec::call`] is of a command that no call asked for: the user typed it.

@@ -94,6 +94,16 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             Some(config.inline_max_bytes),
             1_024..=MIB,
         ),
+        (
+            "agents.max_turns",
+            Some(config.agents.max_turns),
+            1..=10_000,
+        ),
+        (
+            "agents.max_minutes",
+            Some(config.agents.max_minutes),
+            1..=10_080,
+        ),
         ("context.keep", Some(context.keep), 10..=15),
         (
             "context.max_messages",

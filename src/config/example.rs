@@ -85,6 +85,7 @@ fn it_names_every_key() {
         "retry",
         "store",
         "files",
+        "agents",
         "log",
     ];
     let maps = ["providers", "models"];

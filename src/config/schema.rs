@@ -56,6 +56,7 @@ pub struct Config {
     pub retry: RetryConfig,
     pub store: StoreConfig,
     pub files: FilesConfig,
+    pub agents: AgentsConfig,
     pub log: LogConfig,
     /// What the user says of providers. [`Config::provider`] gives the whole of one.
     pub providers: BTreeMap<String, ProviderEntry>,
@@ -94,6 +95,7 @@ impl Default for Config {
             retry: RetryConfig::default(),
             store: StoreConfig::default(),
             files: FilesConfig::default(),
+            agents: AgentsConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
@@ -477,6 +479,26 @@ pub enum FilesWatch {
     /// Where that can be relied on.
     Auto,
     Off,
+}
+
+/// How far a sub-agent may go.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize))]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub struct AgentsConfig {
+    /// Answers of its model for one task.
+    pub max_turns: u64,
+    /// One start of it takes so long at most.
+    pub max_minutes: u64,
+}
+
+impl Default for AgentsConfig {
+    fn default() -> AgentsConfig {
+        AgentsConfig {
+            max_turns: 50,
+            max_minutes: 60,
+        }
+    }
 }
 
 /// What is written into the log file.

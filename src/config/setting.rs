@@ -49,6 +49,50 @@ impl Setting {
     }
 }
 
+/// What a sub-agent has from its own log, or its parent's.
+const OF_SESSION: [&str; 5] = [
+    "model",
+    "permission_mode",
+    "effort",
+    "temperature",
+    "max_turns",
+];
+
+impl Setting {
+    /// What a sub-agent's process is to be started with of these.
+    pub fn hand_down(settings: &[Setting]) -> String {
+        let handed: Vec<_> = settings
+            .iter()
+            .map(|Setting(leaf)| leaf)
+            .filter(|leaf| match &leaf.path[..] {
+                [key] => !OF_SESSION.contains(&key.as_str()),
+                _ => true,
+            })
+            .map(|leaf| (&leaf.path, &leaf.value))
+            .collect();
+        serde_json::to_string(&handed).unwrap_or_else(|_| "[]".to_string())
+    }
+
+    /// The same, read again.
+    ///
+    /// # Errors
+    /// It was not written by [`Setting::hand_down`].
+    pub fn handed_down(text: &str) -> Result<Vec<Setting>, ConfigError> {
+        let wrong = |e| ConfigError::new(format!("what the parent's command line said: {e}"));
+        let handed: Vec<(Vec<String>, Value)> = serde_json::from_str(text).map_err(wrong)?;
+        let setting = |(path, value): (Vec<String>, Value)| {
+            Leaf {
+                path,
+                value,
+                origin: Origin::Flag("the parent's command line".to_string()),
+            }
+            .checked()
+            .map(Setting)
+        };
+        handed.into_iter().map(setting).collect()
+    }
+}
+
 /// The value is never shown: it may be a secret.
 fn key_of(text: &str) -> &str {
     text.split('=').next().unwrap_or_default().trim()
@@ -84,6 +128,20 @@ fn key_path(key: &str) -> Option<Vec<String>> {
 mod tests {
     use super::*;
     use crate::config::origin::dotted;
+
+    #[test]
+    fn what_is_handed_down_is_read_again_without_what_is_the_sessions_own() {
+        let texts = ["model=a/b", "permission_mode=plan", "context.keep=12"];
+        let given: Vec<Setting> = texts.map(|t| Setting::parse(t).unwrap()).into();
+        let text = Setting::hand_down(&given);
+        let read = Setting::handed_down(&text).unwrap();
+        let keys: Vec<_> = read
+            .iter()
+            .map(|Setting(leaf)| dotted(&leaf.path))
+            .collect();
+        assert_eq!(keys, ["context.keep"]);
+        assert!(Setting::handed_down("{}").is_err());
+    }
 
     #[test]
     fn a_value_is_toml_or_a_bare_word() {

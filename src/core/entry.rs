@@ -10,6 +10,7 @@
 //! Invariant: nothing here holds a path, id or handle that only means something to one
 //! process; an entry read ten years later on another machine still says what happened.
 
+mod assignment;
 mod call;
 mod choice;
 mod content;
@@ -23,7 +24,8 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 
-pub use call::{By, CallId, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
+pub use assignment::Assignment;
+pub use call::{By, CallId, ChildRun, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
 pub use choice::{Choice, FallbackModel, Mode, RunLimits, Unfit};
 pub use content::{BlobRef, Block, Image, Layers, StopReason, ToolSpec, UsedCommand, Via};
 pub use kept::{Kept, KeptWhy, MAX_KEPT};
@@ -61,6 +63,8 @@ pub enum Entry {
         /// What requests begin with, as this version rendered it.
         layers: Layers,
     },
+    /// The session is that of a sub-agent. It follows `Opened`.
+    Assigned(Assignment),
     /// Layers 1 and 2 were rendered again: another version of rewake, or a new context.
     Rendered {
         /// The version of rewake that rendered them.
@@ -457,6 +461,9 @@ pub enum About {
         /// `None` when it did not exit by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        /// Of a sub-agent: what its models were asked for.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spent: Vec<Spent>,
     },
     /// A shell command of the user is over.
     UserCommandEnded {
@@ -557,6 +564,7 @@ impl Entry {
     pub fn kind(&self) -> &'static str {
         match self {
             Entry::Opened { .. } => "opened",
+            Entry::Assigned(_) => "assigned",
             Entry::Rendered { .. } => "rendered",
             Entry::Said { .. } => "said",
             Entry::Replied { .. } => "replied",
@@ -593,7 +601,15 @@ impl Entry {
             Entry::Replied { model, usage, .. } => (Some((model.as_str(), usage)), &[][..]),
             Entry::Compacted { spent, .. }
             | Entry::Continued { spent, .. }
-            | Entry::Titled { spent, .. } => (None, &spent[..]),
+            | Entry::Titled { spent, .. }
+            | Entry::Finished {
+                fact: Some(Fact::Task { spent, .. }),
+                ..
+            }
+            | Entry::Noted {
+                about: Some(About::BackgroundEnded { spent, .. }),
+                ..
+            } => (None, &spent[..]),
             _ => (None, &[][..]),
         };
         answer

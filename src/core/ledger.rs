@@ -93,6 +93,7 @@ impl Ledger {
             Some(Fact::Ran { exit_code, .. }) => self.ran(seq, call, *exit_code, &text),
             Some(
                 Fact::Background { .. }
+                | Fact::Task { .. }
                 | Fact::Planned { .. }
                 | Fact::Remembered { .. }
                 | Fact::Recalled,

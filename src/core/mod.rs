@@ -6,6 +6,7 @@
 
 pub mod access;
 pub(crate) mod address;
+pub mod agent;
 pub mod budget;
 pub mod choice;
 pub mod compacting;

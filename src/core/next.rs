@@ -1,7 +1,8 @@
 //! `next(&State, &Policy, &Pending) -> Step`: every decision of the loop.
 //!
 //! It is asked only when no step is in progress. So an open `Started` that it sees means a
-//! crash, or a stop that is still to be obeyed; both are settled in the same way.
+//! crash, a stop that is still to be obeyed, or a sub-agent that is at work; all are settled in
+//! the same way.
 
 use super::entry::{CallId, Seq};
 use super::exchange::{self, Range};
@@ -18,6 +19,11 @@ use super::window::{self, Due, Pressure};
 pub const MAX_RESTARTS: u32 = 3;
 /// Answers in a row that cannot be used, after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
+
+/// Sub-agents that work at the same time.
+pub const MAX_TASKS_AT_ONCE: usize = 4;
+/// Tasks that are given for one message of the user.
+pub const MAX_TASKS_OF_PROMPT: u32 = 16;
 
 /// What waits outside of the log, looked up between two steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -322,8 +328,12 @@ fn next_request(state: &State, policy: &Policy) -> Step {
     }
 }
 
-/// The call alone, or with the allowed idempotent calls directly behind it.
+/// The call alone, or with the allowed calls of its kind directly behind it: idempotent ones, or
+/// tasks, which are done at the same time.
 fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
+    if first.call.is_task() {
+        return tasks(state, policy, first);
+    }
     if first.call.class() != Some(Class::Idempotent) {
         return vec![first.call.id];
     }
@@ -334,6 +344,22 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .take_while(|c| !c.finished && c.call.class() == Some(Class::Idempotent))
         .take_while(|c| only_looks(c) == only_looks(first))
         .take_while(|c| matches!(fate(state, policy, c), Fate::Run { .. }))
+        .map(|c| c.call.id)
+        .collect()
+}
+
+/// A task, and those behind it that may be begun with it.
+fn tasks(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
+    let room = MAX_TASKS_AT_ONCE
+        .saturating_sub(state.tasks_at_work())
+        .max(1);
+    state
+        .calls
+        .iter()
+        .skip_while(|c| c.call.id != first.call.id)
+        .take_while(|c| !c.finished && c.guard.is_none() && c.call.is_task())
+        .take_while(|c| matches!(fate(state, policy, c), Fate::Run { .. }))
+        .take(room)
         .map(|c| c.call.id)
         .collect()
 }

@@ -78,6 +78,8 @@ pub enum Permission {
     },
     /// To look at what was recorded before, and so far.
     LookBack { tool: LookBack, reach: Reach },
+    /// To give a task to a sub-agent, which may do no more than the session itself.
+    Task,
     /// To call a tool of a server, by its full name.
     Foreign { name: String },
 }
@@ -93,6 +95,7 @@ impl Permission {
             Permission::None
             | Permission::Command { .. }
             | Permission::LookBack { .. }
+            | Permission::Task
             | Permission::Foreign { .. } => {
                 return self.clone();
             }

@@ -14,9 +14,9 @@ use super::choice::Effort;
 use super::ending::{self, Ending};
 use super::entry::Choice;
 use super::entry::{
-    About, Block, By, CallId, Entry, Fact, Failure, ForkPoint, FreedResult, Guard, Kept, Layers,
-    Mode, Outcome, Plan, Record, RunLimits, SaveReason, Seq, Spent, StopReason, SummaryBy, Unfit,
-    Usage, Verdict,
+    About, Assignment, Block, By, CallId, ChildRun, Entry, Fact, Failure, ForkPoint, FreedResult,
+    Guard, Kept, Layers, Mode, Outcome, Plan, Record, RunLimits, SaveReason, Seq, Spent,
+    StopReason, SummaryBy, Unfit, Usage, Verdict,
 };
 use super::exchange;
 use super::freed::Freed;
@@ -115,6 +115,10 @@ pub struct State {
     pub outside: Outside,
     /// Commands that go on in the background, by id.
     pub background: BTreeMap<String, Background>,
+    /// The session is that of a sub-agent.
+    pub assignment: Option<Assignment>,
+    /// Tasks that were begun since the user last spoke.
+    pub tasks_begun: u32,
     /// Shell commands of the user that are not over, by the place of their entry.
     pub user_commands: BTreeMap<Seq, UserCommand>,
     /// The plan as the model wrote it last. `None` until there is one.
@@ -248,6 +252,8 @@ pub struct Background {
     pub run: String,
     /// The command line, as the model wrote it.
     pub command: String,
+    /// It is no command but a sub-agent.
+    pub child: Option<ChildRun>,
 }
 
 /// A shell command of the user, as `Entry::UserCommand` has it.
@@ -263,10 +269,7 @@ pub struct UserCommand {
 impl UserCommand {
     /// The name of its run folder. `None` for one that has the terminal.
     pub fn run(&self) -> Option<&str> {
-        match &self.guard {
-            Guard::Supervised { run, .. } => Some(run),
-            Guard::Checked { .. } | Guard::Opaque => None,
-        }
+        self.guard.run()
     }
 }
 
@@ -301,6 +304,8 @@ impl State {
             seen: BTreeMap::new(),
             outside: Outside::default(),
             background: BTreeMap::new(),
+            assignment: None,
+            tasks_begun: 0,
             user_commands: BTreeMap::new(),
             plan: None,
             plan_at: None,
@@ -398,7 +403,10 @@ impl State {
                 before: Some(before),
                 ..
             } => self.seen.get(path) == Some(before),
-            Guard::Checked { before: None, .. } | Guard::Supervised { .. } | Guard::Opaque => true,
+            Guard::Checked { before: None, .. }
+            | Guard::Supervised { .. }
+            | Guard::Child { .. }
+            | Guard::Opaque => true,
         }
     }
 
@@ -408,8 +416,24 @@ impl State {
             Guard::Checked { path, .. } => {
                 self.seen.contains_key(path) && !self.knows_file_of(guard)
             }
-            Guard::Supervised { .. } | Guard::Opaque => false,
+            Guard::Supervised { .. } | Guard::Child { .. } | Guard::Opaque => false,
         }
+    }
+
+    /// Sub-agents that are at work: their calls are in progress, or go on in the background.
+    pub fn children(&self) -> impl Iterator<Item = &str> {
+        let open = self.calls.iter().filter(|c| !c.finished);
+        let waited_for = open.filter_map(|c| match &c.guard {
+            Some(Guard::Child { session, .. }) => Some(session.as_str()),
+            _ => None,
+        });
+        let background = self.background.values();
+        waited_for.chain(background.filter_map(|b| Some(b.child.as_ref()?.session.as_str())))
+    }
+
+    /// How many sub-agents are at work.
+    pub fn tasks_at_work(&self) -> usize {
+        self.children().count()
     }
 
     /// The first call of the same answer before this one that was to change a file and was refused
@@ -523,6 +547,8 @@ impl State {
             Entry::Opened { .. } if opened => Err("the session is open already".into()),
             Entry::Opened { .. } => Ok(()),
             _ if !opened => Err("the first entry of a session is `opened`".into()),
+            Entry::Assigned(_) if self.next_seq > 1 => Err("the session is no new one".into()),
+            Entry::Assigned(_) => Ok(()),
             _ if self.restoring.is_some() => match entry {
                 Entry::Restored { .. }
                 | Entry::Chose(_)
@@ -611,7 +637,9 @@ impl State {
             Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
             Entry::UserCommand { guard, .. } => match guard {
                 Guard::Supervised { .. } | Guard::Opaque => Ok(()),
-                Guard::Checked { .. } => Err("a command is not guarded by a file".into()),
+                Guard::Checked { .. } | Guard::Child { .. } => {
+                    Err("a command is not guarded so".into())
+                }
             },
             Entry::Stopped { .. }
             | Entry::Paused { .. }
@@ -679,6 +707,7 @@ impl State {
         if let Some(other) = self
             .calls
             .iter()
+            .filter(|c| !(c.call.is_task() && open.call.is_task()))
             .find(|c| !c.finished && c.guard.is_some() && c.call.id != id)
         {
             return Err(format!("call {} is still in progress", other.call.id));
@@ -688,8 +717,9 @@ impl State {
         }
         match (open.call.class(), guard) {
             (Some(Class::Checked), Guard::Checked { .. })
-            | (Some(Class::Supervised), Guard::Supervised { .. })
             | (Some(Class::Opaque), Guard::Opaque) => Ok(()),
+            (Some(Class::Supervised), Guard::Supervised { .. }) if !open.call.is_task() => Ok(()),
+            (Some(Class::Supervised), Guard::Child { .. }) if open.call.is_task() => Ok(()),
             (class, guard) => Err(format!(
                 "a call of class {class:?} is not guarded by {guard:?}"
             )),
@@ -767,6 +797,12 @@ impl State {
                 self.layers = layers.clone();
                 self.taken_up = record.seq;
             }
+            Entry::Assigned(assignment) => {
+                let rules = assignment.rules.iter();
+                self.session_rules
+                    .extend(rules.filter_map(|rule| Rule::parse(rule).ok()));
+                self.assignment = Some(assignment.clone());
+            }
             Entry::Rendered { version, layers } => {
                 self.version = version.clone();
                 self.layers = layers.clone();
@@ -783,6 +819,7 @@ impl State {
                 self.said_of_schema();
                 self.progress();
                 self.turns = 0;
+                self.tasks_begun = 0;
                 self.nonsense = 0;
                 self.ledger.said(record.seq, text);
                 self.said.say(record.seq, text);
@@ -853,6 +890,10 @@ impl State {
                 guard,
                 access,
             } => {
+                let is_first = self.call(*call).is_some_and(|open| open.guard.is_none());
+                if is_first && matches!(guard, Guard::Child { .. }) {
+                    self.tasks_begun += 1;
+                }
                 self.on_call(*call, |open| {
                     open.guard = Some(guard.clone());
                     open.started_access = *access;
@@ -1282,10 +1323,16 @@ impl State {
                 self.seen.insert(path.clone(), hash.clone());
                 self.outside.known(path, seq);
             }
-            Fact::Background { id, run, command } => {
+            Fact::Background {
+                id,
+                run,
+                command,
+                child,
+            } => {
                 let background = Background {
                     run: run.clone(),
                     command: command.clone(),
+                    child: child.clone(),
                 };
                 self.background.insert(id.clone(), background);
             }
@@ -1293,7 +1340,7 @@ impl State {
                 self.plan = Some(plan.clone());
                 self.plan_at = Some(seq);
             }
-            Fact::Ran { .. } | Fact::Remembered { .. } | Fact::Recalled => {}
+            Fact::Ran { .. } | Fact::Task { .. } | Fact::Remembered { .. } | Fact::Recalled => {}
         }
     }
 

@@ -76,6 +76,11 @@ impl ToolCall {
         text::in_one_line(&format!("{} {}", self.name, self.subject()), max_chars)
     }
 
+    /// Whether it gives a task to a sub-agent.
+    pub fn is_task(&self) -> bool {
+        matches!(&self.described, Ok(described) if described.permission == Permission::Task)
+    }
+
     /// `None` when the call cannot be understood: it is closed, never run.
     pub fn class(&self) -> Option<Class> {
         self.described.as_ref().ok().map(|d| d.class)

@@ -81,6 +81,12 @@ impl<W: World> Engine<W> {
                 verdict,
                 rule,
             } => self.decide(call, verdict, rule).await?,
+            Command::DecideChild {
+                session,
+                call,
+                asked,
+                verdict,
+            } => self.answer_child(&session, call, asked, verdict)?,
             Command::TakeBackRule(rule) => self.take_back(rule).await?,
             Command::Stop => return self.stop().await,
             Command::Leave(reason) => {

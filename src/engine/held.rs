@@ -89,7 +89,10 @@ impl<W: World> Engine<W> {
             return Ok(None);
         };
         let has_effect = |id: &CallId| {
-            let class = self.state.call(*id).and_then(|open| open.call.class());
+            // What a sub-agent is given is durable before it has a session.
+            let call = self.state.call(*id).map(|open| &open.call);
+            let call = call.filter(|call| !call.is_task());
+            let class = call.and_then(|call| call.class());
             class.is_some_and(|class| class != Class::Idempotent)
         };
         Ok(calls.first().copied().filter(has_effect))

@@ -9,6 +9,7 @@
 //! its `Finished` is. What cannot be recorded is not done.
 
 mod attend;
+mod children;
 mod commands;
 mod context;
 mod files;
@@ -24,6 +25,7 @@ mod take_in;
 mod title;
 mod user_commands;
 
+pub use children::ChildQuestion;
 pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
 
@@ -64,6 +66,13 @@ pub enum Command {
         verdict: Verdict,
         /// Allowed with it for the rest of this session.
         rule: Option<String>,
+    },
+    /// A person's verdict on a call of a sub-agent: its session, and the place of the question.
+    DecideChild {
+        session: String,
+        call: CallId,
+        asked: Seq,
+        verdict: Verdict,
     },
     /// A rule that was allowed for this session is taken back.
     TakeBackRule(String),
@@ -141,6 +150,8 @@ pub enum Event<'a> {
         place: usize,
         of: usize,
     },
+    /// A sub-agent asks a person, or asks something else now. `None`: none asks any more.
+    ChildAsks(Option<&'a ChildQuestion>),
     /// A shell command of the user was not begun, and why: nothing of it is recorded.
     CommandNotRun { command: &'a str, why: &'a str },
     /// What was streamed so far is in the drafts, or is not, and why.
@@ -276,6 +287,8 @@ pub struct Engine<W> {
     /// What the store had no room for of the input box.
     unkept_input: Option<(String, Option<LeftDraft>)>,
     signals_look: signals::SignalsLook,
+    /// The question of a sub-agent that was shown or denied last: its session and its place.
+    child_asks: Option<(String, Seq)>,
     /// Commands of the user that this process was told to give the terminal to, and how they
     /// ended. Another process's are over.
     on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
@@ -323,6 +336,7 @@ impl<W: World> Engine<W> {
             rewind_wished: None,
             unkept_input: None,
             signals_look: signals::SignalsLook::new(),
+            child_asks: None,
             on_terminal: BTreeMap::new(),
             is_stale: false,
         }

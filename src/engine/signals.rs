@@ -113,6 +113,7 @@ impl<W: World> Engine<W> {
                 heard = heard.max(self.obey(sent).await?);
             }
         }
+        self.hear_children();
         // Behind the signals: what was said behind a stop is not held by it.
         heard = heard.max(self.hear_messages()?);
         if heard > Heard::Nothing {

@@ -164,7 +164,10 @@ impl<W: World> Engine<W> {
             Some(Class::Idempotent) => self.run_idempotent(calls).await,
             Some(Class::Checked | Class::Supervised | Class::Opaque) => {
                 for call in &calls {
-                    self.begin(call).await?;
+                    // With several tasks, a stop or a leaving may come between two.
+                    if self.left.is_none() && !self.state.paused {
+                        self.begin(call).await?;
+                    }
                 }
                 Ok(())
             }
@@ -245,8 +248,7 @@ impl<W: World> Engine<W> {
         at: Option<&Path>,
     ) -> Result<Guard, Unready> {
         self.world.boundary(Boundary::BeforePrepare).await;
-        let seen = |path: &str| self.state.seen.get(path).cloned();
-        let prepared = self.world.prepare(call, access, at, &seen).await;
+        let prepared = self.world.prepare(call, access, at, &self.state).await;
         self.world.boundary(Boundary::AfterPrepare).await;
         prepared
     }
@@ -299,11 +301,12 @@ impl<W: World> Engine<W> {
         // A file is replaced in an instant, and must not be settled while it is.
         let stoppable = match guard {
             Guard::Checked { .. } => Stoppable::No,
-            Guard::Supervised { .. } | Guard::Opaque => Stoppable::Yes,
+            Guard::Supervised { .. } | Guard::Child { .. } | Guard::Opaque => Stoppable::Yes,
         };
         match self.attend_quiet(step, stoppable).await? {
-            Some(ran) => self.end(call, guard, access, ran).await,
-            None => Ok(()),
+            Some(Some(ran)) => self.end(call, guard, access, ran).await,
+            // A sub-agent is at work: it is settled like one that a process before began.
+            Some(None) | None => Ok(()),
         }
     }
 

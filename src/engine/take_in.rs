@@ -105,14 +105,27 @@ impl<W: World> Engine<W> {
         let Some(end) = self.world.background_end(id, background) else {
             return Ok(());
         };
-        let guard = Guard::Supervised {
-            run: background.run.clone(),
-            boot: String::new(),
-            background: true,
+        let (run, boot) = (background.run.clone(), String::new());
+        let guard = match background.child.clone() {
+            None => Guard::Supervised {
+                run,
+                boot,
+                background: true,
+            },
+            Some(child) => Guard::Child {
+                session: child.session,
+                run,
+                boot,
+                background: true,
+                done: 0,
+                in_vain: 0,
+                before: child.before,
+            },
         };
         let about = About::BackgroundEnded {
             id: id.to_string(),
             exit_code: end.exit_code,
+            spent: end.spent,
         };
         let noted = Entry::Noted {
             text: end.text,

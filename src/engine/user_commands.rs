@@ -101,6 +101,7 @@ impl<W: World> Engine<W> {
                 // It has the terminal.
                 (None, Some(None)) => return None,
                 (None, Some(Some(ended))) => BackgroundEnd {
+                    spent: Vec::new(),
                     exit_code: ended.exit_code,
                     text: format!(
                         "{RAN_ON_TERMINAL}{}\n{}; what it showed is not known",
@@ -110,6 +111,7 @@ impl<W: World> Engine<W> {
                     blobs: Vec::new(),
                 },
                 (None, None) => BackgroundEnd {
+                    spent: Vec::new(),
                     exit_code: None,
                     text: format!(
                         "{RAN_ON_TERMINAL}{}\nit ended with rewake, and how is not known",

@@ -92,6 +92,14 @@ impl Printer {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
             Event::Asked { call, why, .. } => self.asked(state, *call, why),
+            Event::ChildAsks(Some(asks)) => note(&format!(
+                "a task asks about {}: {}; rewake allow {} or rewake deny {} answers it",
+                asks.call.in_one_line(100),
+                asks.why,
+                short_id(&asks.session),
+                short_id(&asks.session),
+            )),
+            Event::ChildAsks(None) => {}
             // What other processes said is told when it is recorded. Nobody rewinds here.
             Event::Queued(_)
             | Event::Requeued(_)

@@ -105,6 +105,9 @@ impl AppContext {
             self.paths.data_dir.clone(),
         );
         self.look_after_files(&mut world, &mut warnings);
+        if state.assignment.is_none() {
+            world.give_tasks(self.tasks(&id));
+        }
         let mut models = vec![model.as_str(), state.model.as_str(), state.own_model()];
         models.extend(fallbacks.iter().map(String::as_str));
         models.extend(config.summary_model.as_deref());
@@ -119,7 +122,10 @@ impl AppContext {
             windows: context::windows(config),
             price: pricing(Figures::new(config)),
         };
-        let renderer = Renderer::new(self, interactive);
+        let mut renderer = Renderer::new(self, interactive);
+        if let Some(assignment) = &state.assignment {
+            renderer = renderer.for_task(assignment, state.mode);
+        }
         let budget = policy.budget_of(state, &model);
         let renewed = (state.version != VERSION || state.has_moved)
             .then(|| renderer.render(&budget, now_ms()).0);

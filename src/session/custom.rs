@@ -18,7 +18,7 @@ use crate::core::text::nearest;
 use crate::model::Models;
 use crate::tools::Hidden;
 use crate::workspace::regular::open_on_disk;
-use crate::workspace::{CustomCommand, CustomCommands, Here, commands};
+use crate::workspace::{CustomCommand, CustomCommands, Here, agents, commands};
 
 /// Of a file that is put in.
 const MAX_PUT_IN_BYTES: u64 = 256 * 1024;
@@ -98,7 +98,7 @@ pub struct Untrusted {
     pub body: String,
 }
 
-/// Trusts all commands of the workspace as they are now: their paths, and whether anything is
+/// Trusts all commands and agents of the workspace as they are now: their paths, and whether anything is
 /// different now.
 ///
 /// # Errors
@@ -111,8 +111,10 @@ pub fn trust_commands(
     let found = commands(here, &paths.config_dir, is_taken)
         .found
         .into_iter();
+    let agents = agents(here, &paths.config_dir).found.into_iter();
     let of_workspace: BTreeMap<String, String> = found
         .filter_map(|command| Some((command.of_workspace?, command.hash)))
+        .chain(agents.filter_map(|agent| Some((agent.of_workspace?, agent.hash))))
         .collect();
     let names = of_workspace.keys().cloned().collect();
     let is_new = config::trust::trust_commands(paths, &here.root, of_workspace, true)?;

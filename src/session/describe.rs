@@ -174,6 +174,10 @@ impl Describer {
     pub(crate) fn describe<'a>(&mut self, record: &'a Record) -> Description<'a> {
         match &record.entry {
             Entry::Opened { version, .. } => detail(format!("opened by rewake {version}")),
+            Entry::Assigned(assignment) => detail(format!(
+                "a task of session {}",
+                short_id(&assignment.parent)
+            )),
             Entry::Rendered { version, .. } => detail(format!("resumed by rewake {version}")),
             Entry::Said {
                 text,
@@ -242,7 +246,7 @@ impl Describer {
                 kind: Kind::Note {
                     is_wanted: matches!(about, None | Some(About::UserCommandEnded { .. })),
                     ended: match about {
-                        Some(About::BackgroundEnded { id, exit_code }) => {
+                        Some(About::BackgroundEnded { id, exit_code, .. }) => {
                             Some((id.as_str(), *exit_code))
                         }
                         _ => None,
@@ -365,6 +369,10 @@ impl Describer {
         let (run, title) = match guard {
             Guard::Checked { path, .. } => (None, format!("started on {path}")),
             Guard::Supervised { run, .. } => (Some(run.as_str()), format!("started as run {run}")),
+            Guard::Child { run, session, .. } => (
+                Some(run.as_str()),
+                format!("started as session {session}, run {run}"),
+            ),
             Guard::Opaque => (None, "began".to_string()),
         };
         Description {

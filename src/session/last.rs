@@ -210,6 +210,7 @@ mod tests {
             title: Some("the first words".into()),
             entries: 9,
             forked_from: None,
+            parent: None,
             created_ms: 0,
             updated_ms: 0,
             unfinished: true,

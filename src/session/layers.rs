@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use super::changes::{self, Changes};
 use super::skills::skill_list;
-use super::{AppContext, VERSION, sandbox};
+use super::{AppContext, VERSION, sandbox, tasks};
 use crate::config::{Env, InstructionsConfig};
 use crate::core::budget::Budget;
-use crate::core::entry::{Layers, Mode};
+use crate::core::entry::{Assignment, Layers, Mode, ToolSpec};
 use crate::core::policy::Sandbox;
 use crate::core::text::{count, head_tail};
 use crate::core::told;
 use crate::core::visible::visible;
-use crate::tools;
+use crate::tools::{self, TASK};
 use crate::workspace::{Here, branch, instructions, skills};
 
 const SYSTEM: &str = include_str!("../../assets/prompts/system.md");
@@ -46,12 +46,25 @@ pub(super) struct Renderer {
     mode: Mode,
     is_attended: bool,
     sandbox: Sandbox,
+    /// Agents that tasks can be given to: name and description, and what was skipped.
+    agents: Vec<(String, String)>,
+    agent_warnings: Vec<String>,
+    /// It renders for a sub-agent.
+    task: Option<Assignment>,
 }
+
+/// The list of agents has so many bytes at most.
+const AGENTS_BYTES: usize = 1_200;
 
 impl Renderer {
     /// `is_attended`: a person answers questions.
     pub(super) fn new(ctx: &AppContext, is_attended: bool) -> Renderer {
+        let agents = ctx.agents();
+        let found = agents.found.into_iter();
         Renderer {
+            agents: found.map(|a| (a.file.name, a.file.description)).collect(),
+            agent_warnings: agents.warnings,
+            task: None,
             here: ctx.here.clone(),
             env: ctx.env.clone(),
             config_dir: ctx.paths.config_dir.clone(),
@@ -63,10 +76,55 @@ impl Renderer {
         }
     }
 
+    /// The same for a sub-agent, which works in this mode.
+    pub(super) fn for_task(mut self, assignment: &Assignment, mode: Mode) -> Renderer {
+        self.task = Some(assignment.clone());
+        self.mode = mode;
+        self.agent_warnings.clear();
+        self
+    }
+
+    /// The tools that there are for this session, with the agents that it can give tasks to.
+    fn tools(&self, mut tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
+        match &self.task {
+            Some(task) => tools.retain(|tool| {
+                let named = task.tools.as_ref();
+                tool.name != TASK && named.is_none_or(|named| named.contains(&tool.name))
+            }),
+            None => {
+                let task = tools.iter_mut().find(|tool| tool.name == TASK);
+                if let Some(task) = task {
+                    task.description.push_str(&self.agent_list());
+                }
+            }
+        }
+        tools
+    }
+
+    /// Those that fit, in a line each.
+    fn agent_list(&self) -> String {
+        let mut list = String::new();
+        let mut left_out = 0;
+        for (name, description) in &self.agents {
+            let line = format!("\n- agent `{name}`: {description}");
+            match list.len() + line.len() <= AGENTS_BYTES {
+                true => list.push_str(&line),
+                false => left_out += 1,
+            }
+        }
+        if left_out > 0 {
+            list.push_str(&format!("\n- {} more", count(left_out, "agent")));
+        }
+        list
+    }
+
     /// The layers for a window of this size, and what the user should know of them.
     pub(super) fn render(&self, budget: &Budget, now_ms: i64) -> (Layers, Vec<String>) {
-        let mut warnings = Vec::new();
+        let mut warnings = self.agent_warnings.clone();
         let parts = [
+            self.task
+                .as_ref()
+                .map_or_else(String::new, tasks::instructions),
             self.instructions(budget, &mut warnings),
             self.skills(budget, &mut warnings),
         ];
@@ -81,7 +139,7 @@ impl Renderer {
                 system.trim_end(),
                 self.environment(budget, now_ms)
             ),
-            tools,
+            tools: self.tools(tools),
             instructions: joined(parts),
         };
         (layers, warnings)
@@ -258,7 +316,11 @@ mod tests {
         let tools = serde_json::to_string(&tools::specs()).unwrap();
         let bytes = SYSTEM.len() + tools.len();
         let tokens = Budget::new(100_000, 1_000, None).tokens(bytes);
-        assert!(tokens <= 2_500, "{tokens} tokens");
+        assert!(tokens <= 2_680, "{tokens} tokens");
+        let task = tools::specs().into_iter().find(|tool| tool.name == TASK);
+        let task = serde_json::to_string(&task).unwrap();
+        let tokens = Budget::new(100_000, 1_000, None).tokens(task.len());
+        assert!(tokens <= 180, "{tokens} tokens");
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub mod sandbox;
 mod skills;
 mod steer;
 mod takeover;
+mod tasks;
 mod tmp;
 
 pub use crate::core::ending::Ending;
@@ -70,6 +71,7 @@ pub use steer::{
     HERE, MAX_MESSAGE_BYTES, Order, Question, Receipt, Refusal, Sending, SteerError, denial,
     read_image,
 };
+pub use tasks::handed_down;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -459,6 +461,7 @@ impl AppContext {
             workspace: Some(&workspace),
             unfinished: true,
             without_dismissed: !all,
+            children: false,
         };
         store.sessions(filter, 10)
     }
@@ -498,5 +501,7 @@ pub fn journal_place(config: &StoreConfig, paths: &Paths) -> Option<JournalPlace
 /// The variables that commands are run without.
 fn unseen_by_commands(config: &Config) -> Vec<String> {
     let meaning = MEANING_ENV.map(str::to_string);
-    config.key_env_names().into_iter().chain(meaning).collect()
+    let own = [command::keeper::SETTINGS_ENV.to_string()];
+    let names = config.key_env_names().into_iter();
+    names.chain(meaning).chain(own).collect()
 }

@@ -299,6 +299,8 @@ fn in_doubt(state: &State, runs: &Runs) -> Vec<String> {
         None => false,
         Some(Guard::Opaque | Guard::Checked { .. }) => true,
         Some(Guard::Supervised { run, .. }) => !runs.exists(run),
+        // Its own log says what it did.
+        Some(Guard::Child { .. }) => false,
     });
     doubtful
         .map(|c| {

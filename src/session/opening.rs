@@ -19,7 +19,7 @@ use crate::command::{RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
 use crate::core::entry::Choice;
-use crate::core::entry::{Entry, ForkPoint, Guard, Layers, Record};
+use crate::core::entry::{Entry, ForkPoint, Layers, Record};
 use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
 use crate::model::Models;
@@ -270,6 +270,15 @@ impl AppContext {
         Ok(session)
     }
 
+    /// What the keeper of a sub-agent starts.
+    pub(super) fn take_up_task(
+        &self,
+        store: Store,
+        info: SessionInfo,
+    ) -> Result<Session, SessionError> {
+        self.take_up(store, info, None, now_ms(), false)
+    }
+
     fn take_up(
         &self,
         store: Store,
@@ -485,10 +494,7 @@ fn sweep(runs: &Runs, session: &str, state: &State) {
         .calls
         .iter()
         .filter(|c| !c.finished)
-        .filter_map(|c| match &c.guard {
-            Some(Guard::Supervised { run, .. }) => Some(run.as_str()),
-            _ => None,
-        });
+        .filter_map(|c| c.guard.as_ref()?.run());
     let known: Vec<&str> = open
         .chain(state.background.values().map(|b| b.run.as_str()))
         .chain(state.user_commands.values().filter_map(UserCommand::run))

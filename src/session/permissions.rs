@@ -157,6 +157,7 @@ mod tests {
         let background = Background {
             run: OWN.into(),
             command: "make".into(),
+            child: None,
         };
         state.background.insert("bg_2_0".into(), background);
         let arguments = serde_json::json!({ "path": path, "pattern": "key" }).to_string();

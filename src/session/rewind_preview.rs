@@ -179,6 +179,7 @@ impl AppContext {
             workspace: Some(&info.workspace),
             unfinished: false,
             without_dismissed: false,
+            children: true,
         };
         let sessions = store.sessions(filter, MAX_SESSIONS)?;
         let others = sessions.iter().filter(|other| other.id != info.id);

@@ -9,7 +9,7 @@ use super::conversation::summarised;
 use super::drafts::{Draft, clear};
 use super::error::Doing;
 use super::follow::Recorded;
-use super::head::Head;
+use super::head::{Head, read_head};
 use super::inbox::{InboxId, take};
 use super::memories::remember;
 use super::models::{LearntRatio, learn_ratio};
@@ -97,6 +97,45 @@ impl Store {
             .pop()
             .ok_or_else(|| StoreError::damaged("no entry"))?;
         Ok((head, first))
+    }
+
+    /// A new session of a sub-agent with its first entries, in one transaction. The parent is
+    /// where a fork has what it goes on from, and there is no entry that both have.
+    pub fn create_child(
+        &mut self,
+        new: &NewSession,
+        parent: &str,
+        at_ms: i64,
+        entries: &[Entry],
+    ) -> Result<Head, StoreError> {
+        let batch = Prepared::new(entries, &[])?;
+        let tx = self.write(WHAT)?;
+        let parent = read_head(&tx, parent)?;
+        tx.prepare_cached(
+            "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms,
+               forked_from)
+             VALUES (?1, ?2, ?3, 0, 0, ?4, ?4, ?5)",
+        )
+        .and_then(|mut s| {
+            s.execute(params![
+                new.id,
+                new.workspace,
+                new.folder,
+                at_ms,
+                parent.key
+            ])
+        })
+        .doing(WHAT)?;
+        let mut head = Head::before_first(new.id.clone(), tx.last_insert_rowid());
+        let before = head.clone();
+        batch.record(&tx, &mut head, at_ms, true)?;
+        tx.commit().doing(WHAT)?;
+        let recorded = Recorded {
+            owed: true,
+            ..batch.recorded(at_ms)
+        };
+        self.follow(&before, &head, &recorded);
+        Ok(head)
     }
 
     /// Records the batch in one transaction, durable when it returns, and moves the head.

@@ -5,7 +5,7 @@
 //! list that is paged by them would leave sessions out.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -13,7 +13,7 @@ use super::error::Doing;
 use super::index::Part;
 use super::query::{escape, snippet, terms};
 use super::row::{BodyReader, count};
-use super::sessions::{IS_BLANK, SELECT, info};
+use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info};
 use super::{Store, StoreError};
 use crate::core::entry::Seq;
 
@@ -32,6 +32,8 @@ pub struct Listed {
     pub title: Option<String>,
     /// It belongs to the workspace that was asked about.
     pub is_here: bool,
+    /// The session that gave it its task. `None` for one that is no sub-agent's.
+    pub parent: Option<SessionKey>,
 }
 
 /// The newest place in a session where all words of a query are.
@@ -50,7 +52,7 @@ pub struct SaidIn {
 /// newest entry. In each the newest first. One in which nothing was said is not listed.
 fn listing_sql() -> String {
     format!(
-        "SELECT s.key, s.title, workspace = ?1 FROM sessions s
+        "SELECT s.key, s.title, workspace = ?1, iif({IS_CHILD}, s.forked_from, NULL) FROM sessions s
 WHERE (s.trashed_ms IS NOT NULL) = ?2 AND NOT ({IS_BLANK})
 ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head DESC"
     )
@@ -78,11 +80,13 @@ impl Store {
                         key: SessionKey(row.get(0)?),
                         title: row.get(1)?,
                         is_here: row.get(2)?,
+                        parent: row.get::<_, Option<i64>>(3)?.map(SessionKey),
                     })
                 })?
                 .collect()
             })
             .doing(WHAT)
+            .map(below_parents)
     }
 
     /// What is known of each of these.
@@ -150,6 +154,28 @@ impl Store {
         };
         read().doing(WHAT_SEARCH)
     }
+}
+
+/// Sub-agents' sessions stand behind their parents', where these are in the list.
+fn below_parents(listed: Vec<Listed>) -> Vec<Listed> {
+    if listed.iter().all(|one| one.parent.is_none()) {
+        return listed;
+    }
+    let keys: HashSet<SessionKey> = listed.iter().map(|one| one.key).collect();
+    let is_below = |one: &Listed| one.parent.is_some_and(|parent| keys.contains(&parent));
+    let (below, others): (Vec<_>, Vec<_>) = listed.into_iter().partition(is_below);
+    let mut of_parent: HashMap<SessionKey, Vec<Listed>> = HashMap::new();
+    for child in below {
+        let parent = child.parent.unwrap_or(child.key);
+        of_parent.entry(parent).or_default().push(child);
+    }
+    let mut all = Vec::with_capacity(keys.len());
+    for one in others {
+        let children = of_parent.remove(&one.key);
+        all.push(one);
+        all.extend(children.into_iter().flatten());
+    }
+    all
 }
 
 #[cfg(test)]

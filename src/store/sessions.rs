@@ -25,6 +25,8 @@ pub struct SessionInfo {
     pub entries: u64,
     /// `None` for a session that is no fork.
     pub forked_from: Option<ForkPoint>,
+    /// The session that gave it its task. `None` for one that is no sub-agent's.
+    pub parent: Option<String>,
     /// UTC, milliseconds since 1970.
     pub created_ms: i64,
     /// The time of its last entry: UTC, milliseconds since 1970.
@@ -52,6 +54,8 @@ pub struct SessionFilter<'a> {
     pub unfinished: bool,
     /// Those that were dismissed are left out.
     pub without_dismissed: bool,
+    /// Those of sub-agents too: nobody but their parents goes on with them.
+    pub children: bool,
 }
 
 /// In the column `unfinished`: it is, and its last entry says that it is not to be offered. So a
@@ -64,6 +68,9 @@ pub(super) const SELECT: &str =
   s.created_ms, s.updated_ms, s.unfinished, s.version, s.model, s.input, s.cached,
   s.cache_written, s.output, s.bytes, s.billed
 FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
+
+/// It is a sub-agent's: it has a parent, and no entry of it.
+pub(super) const IS_CHILD: &str = "(s.forked_from IS NOT NULL AND s.forked_seq IS NULL)";
 
 /// Nothing was ever said, done or told in it: it was opened, and perhaps set up and left. The
 /// walk ends at the first entry of another kind, and is taken only where there is no title.
@@ -91,24 +98,37 @@ impl Store {
         };
         let sql = format!(
             "{SELECT} WHERE {condition} AND s.unfinished >= ?2 AND s.trashed_ms IS NULL
-             AND (s.unfinished <> {DISMISSED} OR NOT ?4)
+             AND (s.unfinished <> {DISMISSED} OR NOT ?4) AND (?5 OR NOT {IS_CHILD})
              AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?3"
         );
         let SessionFilter {
             workspace,
             unfinished,
             without_dismissed,
+            children,
         } = filter;
         self.or_mend(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
                     s.query_map(
-                        params![workspace, unfinished, limit, without_dismissed],
+                        params![workspace, unfinished, limit, without_dismissed, children],
                         info,
                     )?
                     .collect()
                 })
+                .doing(WHAT)
+        })
+    }
+
+    /// The sessions of the sub-agents that this one gave tasks to, the oldest first, be they in the
+    /// trash.
+    pub fn children(&self, parent: &str) -> Result<Vec<SessionInfo>, StoreError> {
+        let sql = format!("{SELECT} WHERE o.id = ?1 AND {IS_CHILD} ORDER BY s.key");
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached(&sql)
+                .and_then(|mut s| s.query_map([parent], info)?.collect())
                 .doing(WHAT)
         })
     }
@@ -280,6 +300,7 @@ pub(super) fn info(row: &Row<'_>) -> rusqlite::Result<SessionInfo> {
         folder: row.get(2)?,
         title: row.get(3)?,
         entries: count(row.get(4)?),
+        parent: origin.clone().filter(|_| forked_seq.is_none()),
         forked_from: origin.zip(forked_seq).map(|(session, seq)| ForkPoint {
             session,
             seq: count(seq),

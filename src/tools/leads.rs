@@ -19,6 +19,7 @@ pub fn leads_to(permission: &Permission, ctx: &ToolContext) -> Result<Option<Pat
         Permission::None
         | Permission::Command { .. }
         | Permission::LookBack { .. }
+        | Permission::Task
         | Permission::Foreign { .. } => {
             return Ok(None);
         }

@@ -42,6 +42,7 @@ mod review_history;
 mod save_skill;
 mod schema;
 mod shown;
+mod task;
 mod tool;
 pub(crate) mod walk;
 mod whole;
@@ -66,15 +67,17 @@ pub use paths::{Hidden, ToolContext, path_key, real_path};
 pub use replace::{Replacement, edited_text};
 use schema::Named;
 pub use shown::{Body, Shown, ShownResult, Verb};
-pub use work::{ShellCommand, Work};
+pub use task::TASK;
+pub use work::{ShellCommand, TaskOrder, Work};
 
 /// Every tool. The order is that of requests, whose bytes must not change without need.
-static TOOLS: [tool::Entry; 13] = [
+static TOOLS: [tool::Entry; 14] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
     tool::Entry::of::<edit::Args>(),
     tool::Entry::of::<bash::Args>(),
     tool::Entry::of::<bash_stop::Args>(),
+    tool::Entry::of::<task::Args>(),
     tool::Entry::of::<grep::Args>(),
     tool::Entry::of::<glob::Args>(),
     tool::Entry::of::<plan::Args>(),

@@ -28,6 +28,8 @@ pub enum Verb {
     Plan,
     Remember,
     Stop,
+    /// Gives a task to a sub-agent.
+    Task,
 }
 
 impl Verb {
@@ -42,6 +44,7 @@ impl Verb {
             Verb::Plan => "plan",
             Verb::Remember => "remember",
             Verb::Stop => "stop",
+            Verb::Task => "give a task",
         }
     }
 
@@ -56,6 +59,7 @@ impl Verb {
             Verb::Plan => "planning",
             Verb::Remember => "keeping",
             Verb::Stop => "stopping",
+            Verb::Task => "task at work",
         }
     }
 
@@ -70,6 +74,7 @@ impl Verb {
             Verb::Plan => "planned",
             Verb::Remember => "remembered",
             Verb::Stop => "stopped",
+            Verb::Task => "task",
         }
     }
 }

@@ -25,8 +25,22 @@ pub enum Work {
     Replace(FileChange),
     /// Runs a command under a keeper.
     Run(ShellCommand),
+    /// Gives a task to a sub-agent.
+    Task(TaskOrder),
     /// A tool of a server, by its full name.
     Foreign(String),
+}
+
+/// What a sub-agent is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskOrder {
+    pub prompt: String,
+    /// The agent that is named.
+    pub agent: Option<String>,
+    /// The model is asked again while it works.
+    pub background: bool,
+    /// The session of an earlier task that goes on.
+    pub resume: Option<String>,
 }
 
 /// What a keeper is to run.
@@ -46,7 +60,7 @@ impl Work {
         match self {
             Work::Look(_) | Work::LookBack(_) | Work::Commands(_) => Class::Idempotent,
             Work::Replace(_) => Class::Checked,
-            Work::Run(_) => Class::Supervised,
+            Work::Run(_) | Work::Task(_) => Class::Supervised,
             Work::Foreign(_) => Class::Opaque,
         }
     }

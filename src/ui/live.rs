@@ -26,7 +26,8 @@ use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Seq, Usage}
 use crate::core::next::Why;
 use crate::core::state::{Halt, State, UserCommand};
 use crate::engine::{
-    Command, ContextFigures, EngineError, Event, FilesWork, NotRewound, Planned, Rest, Rewinding,
+    ChildQuestion, Command, ContextFigures, EngineError, Event, FilesWork, NotRewound, Planned,
+    Rest, Rewinding,
 };
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
@@ -78,6 +79,8 @@ pub enum EngineEvent {
         /// Which of how many questions of one answer it is, from 1.
         place: (usize, usize),
     },
+    /// A sub-agent asks, or asks something else now. `None`: none asks any more.
+    ChildAsks(Option<Box<ChildQuestion>>),
     /// A shell command of the user was not begun, and why.
     CommandNotRun(String, String),
     /// What is streamed or typed is kept, or why not.
@@ -479,6 +482,7 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
             access,
             place: (place, of),
         },
+        Event::ChildAsks(asks) => EngineEvent::ChildAsks(asks.cloned().map(Box::new)),
         Event::CommandNotRun { command, why } => {
             EngineEvent::CommandNotRun(command.to_string(), why.to_string())
         }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing here runs a program, git included, and nothing is written.
 
+mod agents;
 mod branch;
 mod commands;
 pub mod files;
@@ -18,6 +19,7 @@ mod repository;
 mod skills;
 mod worktrees;
 
+pub use agents::{Agent, Agents, agents};
 pub use branch::branch;
 pub use commands::{CustomCommand, CustomCommands, commands};
 pub use head::{HeadMoved, head_moved_since};

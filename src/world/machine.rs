@@ -14,12 +14,13 @@ use super::archive::Archive;
 use super::confine::Confine;
 use super::files::{Files, Keeping, Snapshot, Wish};
 use super::restore::{self, RestoreEnd, RestoreOrder};
+use super::tasks::Tasks;
 use super::{BackgroundEnd, Images, Settled, Unready, World};
 use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
 use crate::core::request::Request;
-use crate::core::state::{Background, UserCommand};
+use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
 use crate::store::now_ms;
@@ -46,17 +47,19 @@ pub struct Shell {
 
 /// The [`World`] of one session on this machine.
 pub struct Machine {
-    ctx: ToolContext,
-    shell: Shell,
-    runs: Runs,
+    pub(super) ctx: ToolContext,
+    pub(super) shell: Shell,
+    pub(super) runs: Runs,
     models: Models,
-    archive: Archive,
+    pub(super) archive: Archive,
     /// `None`: the files are not looked after.
     files: Option<Files>,
-    session: String,
-    boot: String,
+    pub(super) session: String,
+    pub(super) boot: String,
     /// The runs that are waited for.
     active: RefCell<BTreeSet<String>>,
+    /// `None`: there are no sub-agents.
+    pub(super) tasks: Option<Tasks>,
 }
 
 impl Machine {
@@ -79,7 +82,13 @@ impl Machine {
             session,
             boot: command::boot_id(),
             active: RefCell::default(),
+            tasks: None,
         }
+    }
+
+    /// Sub-agents can be given tasks from here on.
+    pub fn give_tasks(&mut self, tasks: Tasks) {
+        self.tasks = Some(tasks);
     }
 
     /// Looks after the workspace's files from here on.
@@ -118,6 +127,7 @@ impl Machine {
             call: background_id(call),
             background: command.background,
             sandbox,
+            child: None,
         })
     }
 
@@ -262,7 +272,7 @@ impl Machine {
     }
 }
 
-fn unready(error: &io::Error) -> Unready {
+pub(super) fn unready(error: &io::Error) -> Unready {
     let why = format!("cannot prepare the command: {error}");
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Unready::NoRoom(why),
@@ -270,7 +280,7 @@ fn unready(error: &io::Error) -> Unready {
     }
 }
 
-fn interrupted(why: impl Into<String>) -> Ran {
+pub(super) fn interrupted(why: impl Into<String>) -> Ran {
     Ran::of(Outcome::Interrupted {
         output: Output::default(),
         why: why.into(),
@@ -284,7 +294,7 @@ fn uncertain(why: &str) -> Ran {
     ))
 }
 
-fn unsettled(why: &str) -> Settled {
+pub(super) fn unsettled(why: &str) -> Settled {
     Settled::Ended(uncertain(why))
 }
 
@@ -360,7 +370,7 @@ impl World for Machine {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
                 blocking(move || act(&runs, &session)).await
             }
-            Ok(Work::Replace(_) | Work::Run(_) | Work::Foreign(_)) => {
+            Ok(Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Foreign(_)) => {
                 Err("this call is not one of the tools that only look".to_string())
             }
             Err(why) => Err(why),
@@ -373,7 +383,7 @@ impl World for Machine {
         call: &ToolCall,
         access: Option<Access>,
         at: Option<&Path>,
-        seen: &dyn Fn(&str) -> Option<String>,
+        state: &State,
     ) -> Result<Guard, Unready> {
         let refused = |why: String| Err(Unready::Refused(Outcome::error(why)));
         match tools::work(call) {
@@ -383,12 +393,13 @@ impl World for Machine {
             },
             Ok(Work::Replace(change)) => {
                 let ctx = self.ctx_at(at);
-                let seen = seen(&change.target.key(&ctx));
+                let seen = state.seen.get(&change.target.key(&ctx)).cloned();
                 match blocking(move || tools::prepare(&change, &ctx, seen.as_deref())).await {
                     Ok(prepared) => prepared.map_err(Unready::Refused),
                     Err(why) => refused(why),
                 }
             }
+            Ok(Work::Task(order)) => self.prepare_task(call, &order, state),
             Ok(Work::Foreign(name)) => refused(format!("there is no server for {name}")),
             Ok(Work::Look(_) | Work::LookBack(_) | Work::Commands(_)) => {
                 refused("this call has no effect to prepare".to_string())
@@ -437,8 +448,11 @@ impl World for Machine {
         self.files.as_ref()?.to_say()
     }
 
-    async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
-        match (tools::work(call), guard) {
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
+        Some(match (tools::work(call), guard) {
+            (Ok(Work::Task(order)), Guard::Child { .. }) => {
+                return self.start_task(call, &order, guard).await;
+            }
             (Ok(Work::Run(command)), Guard::Supervised { run, .. }) => {
                 self.run_command(call.id, &command, run).await
             }
@@ -450,7 +464,7 @@ impl World for Machine {
                 }
             }
             _ => Ran::error("the call does not fit what was recorded of it"),
-        }
+        })
     }
 
     async fn settle(
@@ -463,6 +477,9 @@ impl World for Machine {
         match (tools::work(call), guard) {
             (Ok(Work::Run(command)), _) => {
                 self.settle_run(call, &command, guard, access, stop).await
+            }
+            (Ok(Work::Task(order)), Guard::Child { .. }) => {
+                self.settle_task(call, &order, guard, stop).await
             }
             (Ok(_), Guard::Checked { path, after, .. }) => match tools::settle_file(guard) {
                 FileState::Before => Settled::NotBegun(guard.clone()),
@@ -484,7 +501,10 @@ impl World for Machine {
     }
 
     async fn discard(&self, guard: &Guard) {
-        if let Guard::Supervised { run, .. } = guard
+        if let Guard::Child { session, .. } = guard {
+            self.remove_runs_of(session);
+        }
+        if let Some(run) = guard.run()
             && let Err(e) = self.runs.remove(run)
         {
             tracing::warn!(run, error = %e, "a run folder stays");
@@ -492,6 +512,9 @@ impl World for Machine {
     }
 
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
+        if let Some(child) = &background.child {
+            return self.task_end(id, &background.run, child);
+        }
         match self.runs.ended(&background.run) {
             Ok(ended) => Some(bash::background_end(&self.runs, id, background, &ended?)),
             Err(e) => {
@@ -516,6 +539,7 @@ impl World for Machine {
             call: command::OF_USER.to_string(),
             background: true,
             sandbox: None,
+            child: None,
         };
         let run = self.runs.prepare(&spec).map_err(|e| unready(&e))?;
         Ok(Guard::Supervised {

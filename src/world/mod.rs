@@ -8,6 +8,7 @@ pub(crate) mod confine;
 mod files;
 pub mod machine;
 mod restore;
+mod tasks;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -18,7 +19,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::core::access::Access;
 use crate::core::entry::{Failure, Guard, Outcome};
 use crate::core::request::Request;
-use crate::core::state::{Background, UserCommand};
+use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
 use crate::model::{Delta, Reply};
 use crate::tools::Ran;
@@ -26,6 +27,7 @@ use crate::tools::Ran;
 pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Scope, Snapshot, Wish};
 pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress};
+pub use tasks::{BeginTask, Tasks};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -131,7 +133,8 @@ pub trait World: 'static {
 
     /// Makes all ready for a call with an effect, and does nothing yet. `access` is how far a
     /// command may reach: without it no command is made ready. `at` is where the call was judged
-    /// to lead; `seen` is the hash the model knows the call's file by.
+    /// to lead. The session of a sub-agent is durable when this returns; made ready again, the call
+    /// gets the same one.
     ///
     /// # Errors
     /// [`Unready`] says whether the call is refused or has to wait.
@@ -140,7 +143,7 @@ pub trait World: 'static {
         call: &ToolCall,
         access: Option<Access>,
         at: Option<&Path>,
-        seen: &dyn Fn(&str) -> Option<String>,
+        state: &State,
     ) -> impl Future<Output = Result<Guard, Unready>>;
 
     /// What the workspace's files are now. A tree that it gives is kept once it is recorded.
@@ -178,8 +181,9 @@ pub trait World: 'static {
         None
     }
 
-    /// The effect. `guard` is recorded.
-    fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Ran>;
+    /// The effect. `guard` is recorded. `None`: a sub-agent is at work; [`World::settle`] waits for
+    /// its end.
+    fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Option<Ran>>;
 
     /// What became of a call that was begun. With `stop` a running command is ended; without,
     /// it is waited for. `access` is the recorded one: of an old log there is none, and no

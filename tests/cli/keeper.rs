@@ -46,6 +46,7 @@ fn spec(folder: PathBuf, command: &str) -> Spec {
         call: "0.0".into(),
         background: false,
         sandbox: None,
+        child: None,
     }
 }
 

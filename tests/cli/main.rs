@@ -11,6 +11,7 @@
 mod support;
 
 mod access;
+mod children;
 mod commands;
 mod config;
 mod context;

@@ -671,6 +671,7 @@ fn what_cannot_have_happened_is_refused() {
     let ended = Some(About::BackgroundEnded {
         id: "b".into(),
         exit_code: None,
+        spent: Vec::new(),
     });
     refuse(
         vec![],

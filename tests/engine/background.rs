@@ -40,6 +40,7 @@ fn there() -> There {
         output_cap_bytes: 1_000_000,
         env_remove: vec![],
         sandbox: None,
+        child: None,
     };
     let models = Models::new(Config::default(), Env::capture(None).unwrap());
     let machine = Machine::new(
@@ -85,6 +86,7 @@ impl There {
         let background = Background {
             run: run_of(&guard).to_string(),
             command: command.to_string(),
+            child: None,
         };
         (background, ran)
     }

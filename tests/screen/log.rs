@@ -271,6 +271,7 @@ pub mod entry {
             id: id.into(),
             run: format!("run-{id}"),
             command: command.into(),
+            child: None,
         };
         finished(
             call,
@@ -285,6 +286,7 @@ pub mod entry {
             about: Some(About::BackgroundEnded {
                 id: id.into(),
                 exit_code: Some(exit_code),
+                spent: Vec::new(),
             }),
         }
     }

@@ -277,6 +277,7 @@ pub fn all_kinds() -> Vec<Entry> {
             about: Some(About::BackgroundEnded {
                 id: "1".into(),
                 exit_code: Some(0),
+                spent: Vec::new(),
             }),
         },
         Entry::Compacted {

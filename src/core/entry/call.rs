@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Seq;
 use super::content::{BlobRef, Image};
 use super::plan::Plan;
+use super::usage::Spent;
 
 /// A tool call, named by us: the `Replied` entry that asked for it and its index among the
 /// calls of that answer. Servers repeat their own ids or send none.
@@ -112,8 +113,39 @@ pub enum Guard {
         /// The command was started to go on while the model is asked again.
         background: bool,
     },
+    /// A sub-agent under a keeper. Its run may be lost; what it did is in its own log.
+    Child {
+        /// Its session.
+        session: String,
+        /// As that of `Supervised`.
+        run: String,
+        /// As that of `Supervised`.
+        boot: String,
+        /// It goes on while the model is asked again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        background: bool,
+        /// How many answers and results its log had at this start.
+        #[serde(default)]
+        done: u64,
+        /// Starts in a row before this one that added none.
+        #[serde(default)]
+        in_vain: u32,
+        /// What its models had been asked for before this call.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        before: Vec<Spent>,
+    },
     /// Nothing can be known of it after a crash.
     Opaque,
+}
+
+impl Guard {
+    /// The run folder of what is under a keeper.
+    pub fn run(&self) -> Option<&str> {
+        match self {
+            Guard::Supervised { run, .. } | Guard::Child { run, .. } => Some(run),
+            Guard::Checked { .. } | Guard::Opaque => None,
+        }
+    }
 }
 
 /// The result of a call. `Denied`: it never ran, since a person or a rule said no.
@@ -250,6 +282,17 @@ pub enum Fact {
         run: String,
         /// The command line, as the model wrote it.
         command: String,
+        /// It is no command but a sub-agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        child: Option<ChildRun>,
+    },
+    /// A sub-agent came to its end, or as far as it came.
+    Task {
+        /// Its session.
+        session: String,
+        /// What its models were asked for.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spent: Vec<Spent>,
     },
     Planned {
         plan: Plan,
@@ -261,6 +304,15 @@ pub enum Fact {
     },
     /// What is shown is in the log already, and not to be found a second time.
     Recalled,
+}
+
+/// A sub-agent that runs in the background.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildRun {
+    pub session: String,
+    /// What its models had been asked for before this call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Spent>,
 }
 
 /// What the model keeps for later.

@@ -86,7 +86,7 @@ impl Since {
                     before: before.clone(),
                     after: after.clone(),
                 }),
-                Guard::Supervised { .. } | Guard::Opaque => {
+                Guard::Supervised { .. } | Guard::Child { .. } | Guard::Opaque => {
                     self.commands.entry(*call).or_insert(record.at_ms);
                 }
             },

@@ -47,6 +47,12 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
         [session],
     )
     .doing(WHAT)?;
+    // What its sub-agents did stays until they are purged.
+    tx.execute(
+        "UPDATE sessions SET forked_from = NULL WHERE forked_from = ?1 AND forked_seq IS NULL",
+        [head.key],
+    )
+    .doing(WHAT)?;
     tx.execute("DELETE FROM sessions WHERE key = ?1", [head.key])
         .doing(WHAT)?;
     // Words of it are in the index: it is filled again.
@@ -65,17 +71,20 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
 
 /// The oldest first: a fork is always younger than what it goes on from.
 fn forks(tx: &Transaction<'_>, key: i64) -> Result<Vec<Fork>, StoreError> {
-    tx.prepare("SELECT key, forked_seq FROM sessions WHERE forked_from = ?1 ORDER BY key")
-        .and_then(|mut s| {
-            s.query_map([key], |row| {
-                Ok(Fork {
-                    key: row.get(0)?,
-                    seq: row.get::<_, Option<i64>>(1)?.map_or(0, count),
-                })
-            })?
-            .collect()
-        })
-        .doing(WHAT)
+    tx.prepare(
+        "SELECT key, forked_seq FROM sessions
+         WHERE forked_from = ?1 AND forked_seq IS NOT NULL ORDER BY key",
+    )
+    .and_then(|mut s| {
+        s.query_map([key], |row| {
+            Ok(Fork {
+                key: row.get(0)?,
+                seq: row.get::<_, Option<i64>>(1)?.map_or(0, count),
+            })
+        })?
+        .collect()
+    })
+    .doing(WHAT)
 }
 
 /// Each fork gets what no older fork has of its beginning, and goes on from that one.

@@ -3,7 +3,7 @@
 use super::super::{Ran, fit};
 use super::hint;
 use crate::command::{Ended, How, Runs};
-use crate::core::entry::{CallId, Fact, Outcome, Output};
+use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};
 use crate::core::state::Background;
 use crate::core::to_person::{NOT_BEGUN, RAN, TYPE_AGAIN};
 use crate::core::visible::{visible, without_cosmetics};
@@ -150,6 +150,7 @@ pub(crate) fn in_background(call: CallId, run: &str, line: &str, output: &str) -
         id,
         run: run.to_string(),
         command: line.to_string(),
+        child: None,
     };
     Ran::done(text).with(Some(fact))
 }
@@ -163,6 +164,8 @@ pub struct BackgroundEnd {
     pub text: String,
     /// All it printed, when that is more than what is told: recorded with the text.
     pub blobs: Vec<Vec<u8>>,
+    /// Of a sub-agent: what its models were asked for.
+    pub spent: Vec<Spent>,
 }
 
 pub(crate) fn background_end(
@@ -177,6 +180,7 @@ pub(crate) fn background_end(
             exit_code: None,
             text: format!("the background command {id} ({command}) never ran: {why}"),
             blobs: Vec::new(),
+            spent: Vec::new(),
         };
     }
     let (line, exit_code) = how(ended);
@@ -193,6 +197,7 @@ pub(crate) fn background_end(
         text.push_str(&format!("\n[{line}]"));
     }
     BackgroundEnd {
+        spent: Vec::new(),
         exit_code,
         text,
         blobs,
@@ -215,6 +220,7 @@ pub(crate) fn user_command_end(
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
     };
     BackgroundEnd {
+        spent: Vec::new(),
         exit_code,
         text: format!("{RAN}{}\n{line}\n{}", in_brief(command), output.text),
         blobs,
@@ -224,6 +230,7 @@ pub(crate) fn user_command_end(
 /// Of a command of the user that was recorded, and whose keeper never began it.
 pub(crate) fn user_command_not_begun(command: &str) -> BackgroundEnd {
     BackgroundEnd {
+        spent: Vec::new(),
         exit_code: None,
         text: format!("{NOT_BEGUN}{}\n{TYPE_AGAIN}", in_brief(command)),
         blobs: Vec::new(),
@@ -339,6 +346,7 @@ mod tests {
         let background = Background {
             run: String::new(),
             command: "serve".into(),
+            child: None,
         };
         let end = background_end(&runs, "bg", &background, &ended(How::Exited(3), true));
         assert_eq!(end.exit_code, Some(3));

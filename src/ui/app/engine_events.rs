@@ -6,7 +6,8 @@ use super::{App, Intent, Kept, LOOKING_FOR_SESSION, Overlay, Phase, SAID_WHEN_OP
 use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::core::next::Why;
-use crate::engine::{Command, ContextChange};
+use crate::core::text::one_line;
+use crate::engine::{ChildQuestion, Command, ContextChange};
 use crate::model::Delta;
 use crate::session::{ResumeReport, journal_fails};
 use crate::tools::Body;
@@ -57,6 +58,10 @@ impl App {
                 }
                 let call = self.call(NotifyOn::Approval, "asks");
                 return self.read_asked().into_iter().chain(call).collect();
+            }
+            EngineEvent::ChildAsks(asks) => {
+                self.child_asks = asks.map(|asks| *asks);
+                return self.show_child_question();
             }
             EngineEvent::Kept(Ok(())) => self.keeps(),
             EngineEvent::InputKept(draft) => return self.input_kept(&draft),
@@ -251,6 +256,38 @@ impl App {
         Some(self.asked.insert(asked))
     }
 
+    /// The question of a sub-agent, when nothing else asks. One that it does not ask any more goes.
+    pub(super) fn show_child_question(&mut self) -> Vec<Intent> {
+        let key = |q: &ChildQuestion| (q.session.clone(), q.asked);
+        let now = self.child_asks.as_ref().map(key);
+        if let Some(asked) = &self.asked {
+            if asked.of_child.is_none() || asked.of_child == now {
+                return Vec::new();
+            }
+            self.close_question();
+        }
+        let Some(question) = self.child_asks.clone() else {
+            return Vec::new();
+        };
+        self.asked_ms = Some(self.now_ms);
+        self.asking += 1;
+        let ChildQuestion {
+            session,
+            title,
+            call,
+            asked,
+            why,
+            access,
+        } = question;
+        let why = format!("The task \"{}\" asks: {why}", one_line(&title, 60));
+        let mut approval = Approval::new(self.asking, call.id, call, why, None);
+        approval.of_child = Some((session, asked));
+        approval.access = access;
+        self.asked = Some(approval);
+        let call = self.call(NotifyOn::Approval, "asks");
+        self.read_asked().into_iter().chain(call).collect()
+    }
+
     /// What an edit replaces is shown with the lines around it.
     fn read_asked(&self) -> Option<Intent> {
         let asked = self.asked.as_ref()?;
@@ -265,7 +302,8 @@ impl App {
     }
 
     fn answered(&mut self, id: CallId) {
-        if self.asked.as_ref().is_some_and(|asked| asked.id == id) {
+        let is_it = |asked: &Approval| asked.id == id && asked.of_child.is_none();
+        if self.asked.as_ref().is_some_and(is_it) {
             self.close_question();
         }
     }

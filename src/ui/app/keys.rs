@@ -584,14 +584,24 @@ impl App {
     }
 
     pub(super) fn answer(&mut self, answer: Answer) -> Vec<Intent> {
-        let Some(Approval { id, .. }) = self.asked else {
+        let Some(Approval { id, of_child, .. }) = &self.asked else {
             return Vec::new();
         };
+        let (id, of_child) = (*id, of_child.clone());
+        let is_of_child = of_child.is_some();
         let decide = |verdict, rule| {
-            Intent::Engine(Command::Decide {
-                call: id,
-                verdict,
-                rule,
+            Intent::Engine(match of_child.clone() {
+                None => Command::Decide {
+                    call: id,
+                    verdict,
+                    rule,
+                },
+                Some((session, asked)) => Command::DecideChild {
+                    session,
+                    call: id,
+                    asked,
+                    verdict,
+                },
             })
         };
         if let Some(asked) = &mut self.asked
@@ -612,6 +622,11 @@ impl App {
             Answer::Deny(reason) => vec![decide(Verdict::Deny { reason }, None)],
         };
         self.close_question();
+        if is_of_child {
+            self.child_asks = None;
+        }
+        let next = self.show_child_question();
+        let intents = intents.into_iter().chain(next).collect();
         intents
     }
 

@@ -41,7 +41,7 @@ use super::rewind::RewindPane;
 use super::theme::{Ground, Palette, Theme};
 use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{NotifyConfig, Project, UiConfig};
-use crate::engine::{Command, FilesWork};
+use crate::engine::{ChildQuestion, Command, FilesWork};
 use crate::model::Figures;
 use crate::session::Which;
 use crate::store::{InboxId, Queued};
@@ -151,6 +151,8 @@ pub struct App {
     pub transcript: Transcript,
     /// The call that a person is asked about now.
     pub asked: Option<Approval>,
+    /// What a sub-agent asks now.
+    pub(super) child_asks: Option<ChildQuestion>,
     /// Since when a person is waited for: UTC, milliseconds since 1970.
     asked_ms: Option<i64>,
     /// The terminal shows ASCII alone.
@@ -260,6 +262,7 @@ impl App {
             cost_usd: Some(0.0),
             transcript: Transcript::default(),
             asked: None,
+            child_asks: None,
             asked_ms: None,
             is_ascii: false,
             queued: Vec::new(),

@@ -181,6 +181,8 @@ struct Row {
     /// US dollars where the price is known, else tokens.
     cost: String,
     is_fork: bool,
+    /// It is a sub-agent's, which stands below its parent.
+    is_task: bool,
     /// Where the query was found in it.
     snippet: Option<String>,
 }

@@ -219,6 +219,7 @@ impl<'a> Reader<'a> {
                 _ => words::tokens(tokens),
             },
             is_fork: info.forked_from.is_some(),
+            is_task: info.parent.is_some(),
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }

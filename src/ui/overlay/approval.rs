@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
 use crate::core::access::Access;
-use crate::core::entry::{CallId, Mode};
+use crate::core::entry::{CallId, Mode, Seq};
 use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
 use crate::tools::{self, Body, Shown};
@@ -19,6 +19,8 @@ pub struct Approval {
     /// Which of how many questions of one answer of the model it is, from 1.
     pub place: (usize, usize),
     pub id: CallId,
+    /// It is a sub-agent's: its session, and the place of the question there.
+    pub of_child: Option<(String, Seq)>,
     pub call: ToolCall,
     pub shown: Shown,
     /// Why it asks.
@@ -189,6 +191,7 @@ impl Approval {
             number,
             place: (1, 1),
             id,
+            of_child: None,
             shown: tools::shown(&call),
             call,
             because: why.clone(),

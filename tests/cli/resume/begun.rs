@@ -55,6 +55,7 @@ fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -
         call: format!("bg_{}_0", call.reply),
         background: false,
         sandbox: None,
+        child: None,
     };
     let run = scene.runs().prepare(&spec).expect("prepare the run");
     scene.append(|_| Entry::Started {

@@ -75,6 +75,20 @@ impl Script {
         ])
     }
 
+    /// Tasks, at the same time and alone, before and behind a command.
+    pub fn tasks() -> Script {
+        let task = |prompt: &str| call("task", &format!(r#"{{"prompt":"{prompt}"}}"#));
+        Script(vec![
+            vec![
+                task("one"),
+                task("two"),
+                call("bash", r#"{"command":"one"}"#),
+            ],
+            vec![task("three")],
+            vec![Block::text("done")],
+        ])
+    }
+
     /// A look, and a command and a change that ask.
     pub fn short() -> Script {
         Script(vec![
@@ -125,7 +139,7 @@ impl Script {
 }
 
 fn random_block(rng: &mut Rng) -> Block {
-    match rng.below(11) {
+    match rng.below(12) {
         0 => Block::text("words"),
         1 => call("read", r#"{"path":"a"}"#),
         2 => call("plan", r#"{"steps":[]}"#),
@@ -135,6 +149,7 @@ fn random_block(rng: &mut Rng) -> Block {
         6 => call("bash", r#"{"command":"server","background":true}"#),
         7 => call("bash", r#"{"command":"denied"}"#),
         8 => call("bash", "{malformed"),
+        10 => call("task", r#"{"prompt":"do it"}"#),
         9 => call("memory_insert", r#"{"text":"kept","kind":"episodic"}"#),
         _ => call("bash", r#"{"command":"run"}"#),
     }
@@ -162,6 +177,7 @@ pub fn layers() -> Layers {
         "bash",
         "plan",
         "memory_insert",
+        "task",
         "mcp__far__poke",
     ];
     let spec = |name: &&str| ToolSpec {
@@ -224,12 +240,25 @@ struct Run {
     of_user: bool,
 }
 
+/// A sub-agent: its session, which outlives its processes.
+#[derive(Debug, Clone, Default)]
+struct Child {
+    call: Option<CallId>,
+    /// Its effect is in its log, and not done again.
+    done: bool,
+    /// Its answer was given.
+    ended: bool,
+}
+
 /// What outlives a process.
 pub struct Outside {
     script: Script,
     files: BTreeMap<String, String>,
     runs: BTreeMap<String, Run>,
     next_run: u64,
+    children: BTreeMap<String, Child>,
+    /// Whose process is at work.
+    at_work: BTreeSet<String>,
     boot: u64,
     /// How often each effect happened.
     pub effects: BTreeMap<String, u32>,
@@ -283,6 +312,8 @@ impl Outside {
             files: BTreeMap::new(),
             runs: BTreeMap::new(),
             next_run: 0,
+            children: BTreeMap::new(),
+            at_work: BTreeSet::new(),
             boot: 1,
             effects: BTreeMap::new(),
             looks: BTreeMap::new(),
@@ -328,6 +359,14 @@ impl Outside {
         self.crash = Arc::new(Notify::new());
         self.commands = None;
         self.deaths += 1;
+        // A sub-agent dies with its parent, or works on to its end.
+        let at_work: Vec<String> = std::mem::take(&mut self.at_work).into_iter().collect();
+        for (place, session) in at_work.iter().enumerate() {
+            if !power_cut && (self.deaths as usize + place) % 2 == 0 {
+                self.child_acts(session);
+                self.child_ends(session);
+            }
+        }
         if power_cut {
             self.boot += 1;
             self.spawned.clear();
@@ -370,6 +409,21 @@ impl Outside {
         self.files_at.retain(|call, _| call.reply <= seq);
         self.stop_at = None;
         self.branch += 1;
+    }
+
+    /// The effect of a sub-agent, once for its session.
+    fn child_acts(&mut self, session: &str) {
+        let child = self.children.get_mut(session).expect("a session");
+        let is_first = !std::mem::replace(&mut child.done, true);
+        let call = child.call.expect("a call");
+        if is_first {
+            self.effect(call);
+        }
+    }
+
+    fn child_ends(&mut self, session: &str) {
+        self.children.get_mut(session).expect("a session").ended = true;
+        self.at_work.remove(session);
     }
 
     fn keepers_come_to_life(&mut self) {
@@ -426,6 +480,18 @@ impl Outside {
             boot: self.boot.to_string(),
             background,
         }
+    }
+}
+
+fn child_guard(session: String, outside: &Outside) -> Guard {
+    Guard::Child {
+        session,
+        run: String::new(),
+        boot: outside.boot.to_string(),
+        background: false,
+        done: 0,
+        in_vain: 0,
+        before: Vec::new(),
     }
 }
 
@@ -512,6 +578,7 @@ impl Fake {
             id: marker(call.id),
             run: run.into(),
             command: "server".into(),
+            child: None,
         };
         Fake::done(call, Some(fact))
     }
@@ -655,7 +722,7 @@ impl World for Fake {
         call: &ToolCall,
         access: Option<Access>,
         at: Option<&Path>,
-        _seen: &dyn Fn(&str) -> Option<String>,
+        _state: &rewake::core::state::State,
     ) -> Result<Guard, Unready> {
         let mut outside = self.outside.borrow_mut();
         self.ready.borrow_mut().insert(call.id);
@@ -665,6 +732,17 @@ impl World for Fake {
                 before: outside.files.get("f").map(|t| hash(t)),
                 after: hash(&content(outside.branch, call)),
             }),
+            Ok(Work::Task(_)) => {
+                // One for each time it is made ready: a session whose call was not begun is never
+                // worked in.
+                let session = format!("child-{}", outside.children.len());
+                let child = Child {
+                    call: Some(call.id),
+                    ..Child::default()
+                };
+                outside.children.insert(session.clone(), child);
+                Ok(child_guard(session, &outside))
+            }
             Ok(Work::Run(command)) => {
                 assert_eq!(access, Some(ACCESS), "a command without its access");
                 Ok(outside.prepare_run(call.id, command.background))
@@ -696,7 +774,7 @@ impl World for Fake {
         }
     }
 
-    async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
         let name = self.outside.borrow().begun.clone();
         if let Some(target) = name {
             let is_done = self.outside.borrow().restored.contains(&target);
@@ -706,14 +784,20 @@ impl World for Fake {
             let name = self.outside.borrow().tree().name();
             self.outside.borrow_mut().files_at.insert(call.id, name);
         }
-        match guard {
+        Some(match guard {
+            Guard::Child { session, .. } => {
+                self.pass().await;
+                self.outside.borrow_mut().at_work.insert(session.clone());
+                self.pass().await;
+                return None;
+            }
             Guard::Checked { before, .. } => {
                 self.pass().await;
                 {
                     let mut outside = self.outside.borrow_mut();
                     let now = outside.files.get("f").map(|t| hash(t));
                     if now != *before {
-                        return ran(Outcome::error("changed on disk"), None);
+                        return Some(ran(Outcome::error("changed on disk"), None));
                     }
                     let content = content(outside.branch, call);
                     outside.files.insert("f".into(), content);
@@ -731,7 +815,7 @@ impl World for Fake {
                 self.outside.borrow_mut().keeper(run);
                 self.pass().await;
                 if *background {
-                    return Fake::started_in_background(call, run);
+                    return Some(Fake::started_in_background(call, run));
                 }
                 if let Some(run) = self.outside.borrow_mut().runs.get_mut(run) {
                     run.running = false;
@@ -745,7 +829,7 @@ impl World for Fake {
                 self.pass().await;
                 Fake::done(call, None)
             }
-        }
+        })
     }
 
     async fn settle(
@@ -777,6 +861,34 @@ impl World for Fake {
                 self.pass().await;
                 settled
             }
+            Guard::Child { session, .. } => {
+                self.pass().await;
+                let (is_at_work, ended) = {
+                    let outside = self.outside.borrow();
+                    (
+                        outside.at_work.contains(session),
+                        outside.children[session].ended,
+                    )
+                };
+                if is_at_work && !stop {
+                    self.outside.borrow_mut().child_acts(session);
+                    self.pass().await;
+                    // It may have died with the power.
+                    if self.outside.borrow().at_work.contains(session) {
+                        self.outside.borrow_mut().child_ends(session);
+                    }
+                    self.pass().await;
+                } else if !ended && !stop {
+                    // Its process is lost, its log is not.
+                    let again = child_guard(session.clone(), &self.outside.borrow());
+                    return Settled::NotBegun(again);
+                }
+                self.outside.borrow_mut().at_work.remove(session);
+                match self.outside.borrow().children[session].ended {
+                    true => Settled::Ended(Fake::done(call, None)),
+                    false => Fake::lost("stopped"),
+                }
+            }
             Guard::Opaque => Fake::lost("it may or may not have happened"),
         }
     }
@@ -791,6 +903,7 @@ impl World for Fake {
         let outside = self.outside.borrow();
         let ended = outside.runs.get(&background.run).is_none_or(|r| r.ended);
         ended.then(|| BackgroundEnd {
+            spent: Vec::new(),
             exit_code: Some(0),
             text: format!("{id} ended"),
             blobs: Vec::new(),
@@ -829,6 +942,7 @@ impl World for Fake {
         let mut outside = self.outside.borrow_mut();
         let boot = outside.boot;
         let end = |text: &str| BackgroundEnd {
+            spent: Vec::new(),
             exit_code: None,
             text: text.to_string(),
             blobs: Vec::new(),

@@ -65,6 +65,8 @@ struct Case {
     overloaded: bool,
     /// Each answer begins with an effect.
     effects_first: bool,
+    /// Sub-agents are given tasks.
+    tasks: bool,
     /// Files are to be set back first; and nothing goes on behind that.
     restoring: bool,
     is_stopped: bool,
@@ -112,6 +114,8 @@ fn run(case: &Case) -> Ran {
     let dir = fresh_store();
     let script = if case.random_script {
         Script::random(case.seed)
+    } else if case.tasks {
+        Script::tasks()
     } else if case.effects_first {
         Script::effects_first()
     } else if let Some(at) = case.fits_at {
@@ -274,6 +278,7 @@ fn one_process(
                 | Event::SummaryFailed(_) => {}
                 Event::Notice(text) => panic!("a notice: {text}"),
                 Event::CommandNotRun { .. } => panic!("a command was refused"),
+                Event::ChildAsks(asks) => panic!("a task asks: {asks:?}"),
             }
         });
         let mut settings = settings(policy(outside.borrow().window));
@@ -375,6 +380,35 @@ fn every_boundary() {
                 power_cut,
                 late_keeper,
                 ..Case::default()
+            });
+        }
+    }
+}
+
+/// Parent, sub-agent or both die at every boundary, and a second time near it; or the user stops
+/// there.
+#[test]
+fn every_boundary_of_a_task() {
+    let first = Case {
+        tasks: true,
+        ..Case::default()
+    };
+    let last = run(&first).boundaries;
+    for at in 1..=last {
+        for power_cut in [false, true] {
+            for again in [1, 2, 4, 7] {
+                run(&Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    ..first.clone()
+                });
+            }
+        }
+        for crash in [None, Some(1), Some(3)] {
+            run(&Case {
+                stop_at: Some(at),
+                crashes: crash.map(|after| at + after).into_iter().collect(),
+                ..first.clone()
             });
         }
     }
@@ -759,6 +793,7 @@ fn random(seeds: std::ops::Range<u64>) {
             upgraded: seed % 4 == 0,
             overloaded: seed % 5 == 0,
             effects_first: false,
+            tasks: false,
             fits_at: None,
             restoring: seed % 7 == 0,
             is_stopped: false,

@@ -412,6 +412,7 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             | Event::Files(_)
             | Event::JournalFails(_)
             | Event::Notice(_)
+            | Event::ChildAsks(_)
             | Event::Kept(Ok(())) => {}
             Event::CommandNotRun { .. } => panic!("a command was refused"),
         }

@@ -249,10 +249,23 @@ impl Bench {
 }
 
 fn known(ran: &Ran) -> (String, Background) {
-    let Some(Fact::Background { id, run, command }) = ran.fact.clone() else {
+    let Some(Fact::Background {
+        id,
+        run,
+        command,
+        child,
+    }) = ran.fact.clone()
+    else {
         panic!("not in the background: {ran:?}");
     };
-    (id, Background { run, command })
+    (
+        id,
+        Background {
+            run,
+            command,
+            child,
+        },
+    )
 }
 
 /// A new file, one that is replaced, one that is edited: the call, and what was there.

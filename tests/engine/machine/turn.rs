@@ -255,12 +255,12 @@ impl World for Mortal {
         call: &ToolCall,
         access: Option<Access>,
         at: Option<&Path>,
-        seen: &dyn Fn(&str) -> Option<String>,
+        state: &State,
     ) -> Result<Guard, Unready> {
-        self.machine.prepare(call, access, at, seen).await
+        self.machine.prepare(call, access, at, state).await
     }
 
-    async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
         let mut act = pin!(self.machine.act(call, guard));
         if call.class() == Some(Class::Supervised) && self.turn.is_last(None) {
             let begun = || {

@@ -184,7 +184,11 @@ fn session(
     };
     let taken = width(mark) + 2 + 1 + width(&state) + width(&age) + MARGIN.len();
     let room = columns.saturating_sub(taken);
-    let fork = if row.is_fork { "⑂ " } else { "" };
+    let fork = match (row.is_task, row.is_fork) {
+        (true, _) => "└ task: ",
+        (_, true) => "⑂ ",
+        _ => "",
+    };
     let title = clip(&format!("{fork}{}", row.name), room);
     let blank = " ".repeat((room + 1).saturating_sub(width(&title)));
     Line::from(vec![

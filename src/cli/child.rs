@@ -1,0 +1,51 @@
+//! A sub-agent: this program, as its keeper starts it. It works in its session until that comes to
+//! rest, and waits where a person is asked.
+//!
+//! Nothing that a person or a model types gets here: see [`crate::command::Runs::is_child`].
+
+use super::logging;
+use crate::command::keeper::{CHILD_WORD, SETTINGS_ENV};
+use crate::config::{self, Env, Paths};
+use crate::headless::{self, Ask, Format, Task};
+use crate::report::Trouble;
+use crate::session::{AppContext, handed_down};
+use crate::workspace::here;
+
+/// The session and the run, when this process was started as a sub-agent.
+pub(super) fn asked() -> Option<(String, String)> {
+    let mut args = std::env::args().skip(1);
+    if args.next()? != CHILD_WORD {
+        return None;
+    }
+    Some((
+        args.next().unwrap_or_default(),
+        args.next().unwrap_or_default(),
+    ))
+}
+
+pub(super) fn run(session: &str, run: &str) -> Result<u8, Trouble> {
+    let env = Env::capture(None)?;
+    let paths = Paths::new(&env)?;
+    let here = here(env.cwd())?;
+    let flags = handed_down(env.var(SETTINGS_ENV))?;
+    let loaded = config::load(&env, &paths, &here.root, &flags)?;
+    let ctx = AppContext {
+        env,
+        paths,
+        here,
+        loaded,
+        flags,
+    };
+    let _log = logging::start(&ctx.paths, ctx.config().log.level);
+    let (session, by) = ctx.open_task(session, run)?;
+    let task = Task {
+        prompt: None,
+        command: None,
+        format: Format::Text,
+        by,
+        schema: None,
+        // Its parent shows the question, or answers it where nobody is there.
+        ask: Ask::Wait(None),
+    };
+    Ok(headless::run(session, task))
+}

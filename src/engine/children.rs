@@ -1,0 +1,122 @@
+//! Questions of sub-agents: shown to who is here, and denied where nobody is. A verdict is a row of
+//! the store, so it reaches the sub-agent though this process dies.
+
+use super::{Engine, EngineError, Event};
+use crate::core::entry::{CallId, Seq, Verdict};
+use crate::core::signal::Signal;
+use crate::core::state::State;
+use crate::core::tool::ToolCall;
+use crate::store::StoreError;
+use crate::tools;
+use crate::world::World;
+
+/// Who sends the verdict.
+const ORIGIN: &str = "task";
+
+const NOBODY: &str =
+    "nobody is there to be asked; do without it, or say in your answer what is needed";
+
+/// A sub-agent asks a person about a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChildQuestion {
+    /// The session of the sub-agent.
+    pub session: String,
+    /// What its task is called.
+    pub title: String,
+    pub call: ToolCall,
+    /// The place of the question in its log.
+    pub asked: Seq,
+    pub why: String,
+    /// How far the command would reach. `None`: the call runs no command.
+    pub access: Option<crate::core::access::Access>,
+}
+
+impl<W: World> Engine<W> {
+    /// Looks whether one asks, or asks something else by now. That it cannot be known is no failure
+    /// of the step.
+    pub(super) fn hear_children(&mut self) {
+        let asks = match self.state.children().next() {
+            None => None,
+            Some(_) => self.child_question().unwrap_or_else(|error| {
+                tracing::warn!(%error, "it is not known whether a task asks");
+                None
+            }),
+        };
+        let key = |q: &ChildQuestion| (q.session.clone(), q.asked);
+        let is_known = asks.as_ref().map(key) == self.child_asks;
+        if is_known {
+            return;
+        }
+        match (&asks, self.settings.policy.interactive) {
+            (Some(question), false) => {
+                let verdict = Verdict::Deny {
+                    reason: NOBODY.to_string(),
+                };
+                let (session, call, at) = (&question.session, question.call.id, question.asked);
+                if let Err(error) = self.answer_child(session, call, at, verdict) {
+                    tracing::warn!(%error, "a question of a task was not answered");
+                    return;
+                }
+            }
+            _ => (self.on_event)(&self.state, Event::ChildAsks(asks.as_ref())),
+        }
+        self.child_asks = asks.as_ref().map(key);
+    }
+
+    /// The first question of a sub-agent that is at work.
+    fn child_question(&self) -> Result<Option<ChildQuestion>, EngineError> {
+        let children: Vec<&str> = self.state.children().collect();
+        for info in self.store.asking()? {
+            if !children.contains(&info.id.as_str()) {
+                continue;
+            }
+            let mut state = State::new(tools::describe);
+            let mut folded = Ok(());
+            self.store.load_each(&info.id, |record| {
+                if folded.is_ok() {
+                    folded = state.fold(&record);
+                }
+                Ok::<(), StoreError>(())
+            })?;
+            folded?;
+            let waiting = self.store.signals(&info.id)?;
+            let is_answered = |call: CallId, asked: Seq| {
+                waiting.iter().any(|sent| {
+                    matches!(&sent.signal, Ok(Signal::Decide { call: c, asked: a, .. })
+                        if (*c, *a) == (call, asked))
+                })
+            };
+            let mut open = state.questions();
+            let first = open.find(|(open, asked)| !is_answered(open.call.id, asked.seq));
+            if let Some((open, asked)) = first {
+                return Ok(Some(ChildQuestion {
+                    title: info.title.clone().unwrap_or_default(),
+                    session: info.id,
+                    call: open.call.clone(),
+                    asked: asked.seq,
+                    why: asked.why.clone(),
+                    access: asked.access,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A person's verdict, or that nobody is there.
+    pub(super) fn answer_child(
+        &mut self,
+        session: &str,
+        call: CallId,
+        asked: Seq,
+        verdict: Verdict,
+    ) -> Result<(), EngineError> {
+        let decide = Signal::Decide {
+            call,
+            asked,
+            verdict,
+        };
+        let at_ms = self.world.now_ms();
+        self.store.signal(session, ORIGIN, at_ms, |_| decide)?;
+        Ok(())
+    }
+}

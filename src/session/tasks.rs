@@ -1,0 +1,359 @@
+//! Sub-agents: the session that a task gets, and the process that works in it.
+//!
+//! Invariant: a call that gives a task has one session, which is durable before the call is begun;
+//! who it belongs to stands in its second entry. It may do no more than its parent may.
+
+use std::cell::RefCell;
+
+use super::context::Known;
+use super::layers::Renderer;
+use super::steer::folded;
+use super::{AppContext, Session, SessionError, VERSION, now_ms};
+use crate::config::{self, ConfigError, Setting};
+use crate::core::entry::{Assignment, By, CallId, Choice, Entry, Outcome, RunLimits, Via};
+use crate::core::signal::Signal;
+use crate::core::state::State;
+use crate::core::text::nearest;
+use crate::model::{Figures, Models};
+use crate::store::{Message, NewSession, SessionInfo, SessionLock, Store, StoreError, new_id};
+use crate::tools::TaskOrder;
+use crate::workspace::{Agent, Agents, agents};
+use crate::world::{Tasks, Unready};
+
+const ORIGIN: &str = "task";
+
+/// What the session of a sub-agent is told besides what every session is.
+const ROLE: &str = "You are a sub-agent: another agent gave you the task, and is given your last \
+                    answer and nothing else. Do the task to its end, then answer with what it \
+                    needs to know, in few words. Nobody answers questions that you ask in words.";
+
+fn refused(why: impl Into<String>) -> Unready {
+    Unready::Refused(Outcome::error(format!("not begun: {}", why.into())))
+}
+
+fn no_session(error: SessionError) -> Unready {
+    match error {
+        SessionError::Store(error @ StoreError::Full { .. }) => Unready::NoRoom(error.to_string()),
+        error => refused(format!("its session cannot be made: {error}")),
+    }
+}
+
+/// What requests of a sub-agent begin with besides.
+pub(super) fn instructions(assignment: &Assignment) -> String {
+    match assignment.instructions.as_str() {
+        "" => ROLE.to_string(),
+        more => format!("{ROLE}\n\n<agent>\n{more}\n</agent>"),
+    }
+}
+
+impl AppContext {
+    /// The agents here that may be used: the user's own, and those of the workspace with the text
+    /// that was trusted.
+    pub(super) fn agents(&self) -> Agents {
+        let Agents {
+            found,
+            mut warnings,
+        } = agents(&self.here, &self.paths.config_dir);
+        let trusted = config::trust::trusted_commands(&self.paths, &self.here.root);
+        let trusted = trusted.unwrap_or_default();
+        let is_trusted = |agent: &Agent| match &agent.of_workspace {
+            None => true,
+            Some(path) => trusted.get(path) == Some(&agent.hash),
+        };
+        let (found, others): (Vec<Agent>, Vec<Agent>) = found.into_iter().partition(is_trusted);
+        if let [first, ..] = &others[..] {
+            let path = first.of_workspace.as_deref().unwrap_or_default();
+            let more = match others.len() {
+                1 => String::new(),
+                n => format!(" and {} more", n - 1),
+            };
+            warnings.push(format!(
+                "the agent {path}{more} is not used: it comes with this folder and is not trusted; read it, `rewake trust` trusts it as it is now"
+            ));
+        }
+        Agents { found, warnings }
+    }
+
+    /// What the session `parent` gives tasks with.
+    pub(super) fn tasks(&self, parent: &str) -> Tasks {
+        let (ctx, parent) = (self.clone(), parent.to_string());
+        let figures = Figures::new(self.config());
+        Tasks {
+            begin: Box::new(move |order, call, state| ctx.begin_task(&parent, order, call, state)),
+            price: std::sync::Arc::new(move |model, usage| figures.cost(model, usage)),
+            settings: Setting::hand_down(&self.flags),
+            limit_ms: self.config().agents.max_minutes.saturating_mul(60_000),
+            runs: RefCell::default(),
+        }
+    }
+
+    fn begin_task(
+        &self,
+        parent: &str,
+        order: &TaskOrder,
+        call: CallId,
+        state: &State,
+    ) -> Result<String, Unready> {
+        if state.assignment.is_some() {
+            return Err(refused("a sub-agent gives no tasks: do it yourself"));
+        }
+        let mut store = self.open_store().map_err(|e| no_session(e.into()))?;
+        match &order.resume {
+            Some(id) => self.resume_task(&mut store, parent, id, order, call, state),
+            None => {
+                let made = self.made_for(&store, parent, call).map_err(no_session)?;
+                made.map_or_else(|| self.new_task(&mut store, parent, order, call, state), Ok)
+            }
+        }
+    }
+
+    /// The session that was made for this call by a process that died.
+    fn made_for(
+        &self,
+        store: &Store,
+        parent: &str,
+        call: CallId,
+    ) -> Result<Option<String>, SessionError> {
+        for child in store.children(parent)? {
+            let first = store.records(&child.id, 0..=1)?;
+            let is_it = |entry: &Entry| matches!(entry, Entry::Assigned(a) if a.call == call);
+            if first.iter().any(|record| is_it(&record.entry)) {
+                return Ok(Some(child.id));
+            }
+        }
+        Ok(None)
+    }
+
+    fn new_task(
+        &self,
+        store: &mut Store,
+        parent: &str,
+        order: &TaskOrder,
+        call: CallId,
+        state: &State,
+    ) -> Result<String, Unready> {
+        let agent = self.agent_of(order).map_err(refused)?;
+        let named = agent.as_ref().and_then(|agent| agent.file.model.clone());
+        // Another program's short name of a model is none here.
+        let named = named.filter(|model| model.contains('/'));
+        let model = named.unwrap_or_else(|| state.own_model().to_string());
+        Models::new(self.config().clone(), self.env.clone())
+            .check(&model)
+            .map_err(|e| refused(format!("the model {model} cannot be asked: {e}")))?;
+        let assignment = Assignment {
+            parent: parent.to_string(),
+            call,
+            agent: agent.as_ref().map(|agent| agent.file.name.clone()),
+            instructions: agent
+                .as_ref()
+                .map_or_else(String::new, |a| a.file.body.clone()),
+            tools: agent.and_then(|agent| agent.file.tools),
+            rules: state
+                .session_rules
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        };
+        self.record_task(store, order, state, model, assignment)
+            .map_err(no_session)
+    }
+
+    fn record_task(
+        &self,
+        store: &mut Store,
+        order: &TaskOrder,
+        state: &State,
+        model: String,
+        assignment: Assignment,
+    ) -> Result<String, SessionError> {
+        let now_ms = now_ms();
+        let budget = Known::read(self, store, &[&model])?.budgeting()(&model, None, None);
+        let renderer = Renderer::new(self, true).for_task(&assignment, state.mode);
+        let (layers, _) = renderer.render(&budget, now_ms);
+        let opened = Entry::Opened {
+            folder: state.folder.clone(),
+            version: VERSION.to_string(),
+            model,
+            mode: state.mode,
+            layers,
+        };
+        let said = Entry::Said {
+            text: order.prompt.replace('\0', "\u{2400}"),
+            images: Vec::new(),
+            via: Via::Prompt,
+            command: None,
+            origin: Some(origin(&assignment.parent, assignment.call)),
+        };
+        let limits = Choice {
+            limits: Some(RunLimits {
+                answers: Some(self.config().agents.max_turns),
+                usd: self.left_of_cost(state),
+            }),
+            ..Choice::default()
+        };
+        let parent = assignment.parent.clone();
+        let entries = [
+            opened,
+            Entry::Assigned(assignment),
+            Entry::Chose(limits),
+            said,
+        ];
+        // Ours before anybody can see it.
+        let id = new_id();
+        let mut lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let new = NewSession {
+            id: id.clone(),
+            workspace: self.workspace(),
+            folder: state.folder.clone(),
+        };
+        store.create_child(&new, &parent, now_ms, &entries)?;
+        lock.recorded();
+        Ok(id)
+    }
+
+    /// What the parent may still cost, US dollars. `None`: it has no limit.
+    fn left_of_cost(&self, state: &State) -> Option<f64> {
+        let of = state.run_limits.usd?;
+        let figures = Figures::new(self.config());
+        let spent = state.spent.iter().map(|(model, all)| -> Option<f64> {
+            all.iter().map(|usage| figures.cost(model, usage)).sum()
+        });
+        let spent: Option<f64> = spent.sum();
+        Some((of - spent.unwrap_or(of)).max(0.000_001))
+    }
+
+    /// The words go into its inbox, once for each call.
+    fn resume_task(
+        &self,
+        store: &mut Store,
+        parent: &str,
+        id: &str,
+        order: &TaskOrder,
+        call: CallId,
+        state: &State,
+    ) -> Result<String, Unready> {
+        let info = self.task_named(store, parent, id)?;
+        if state.children().any(|child| child == info.id) || self.is_in_use(&info.id) {
+            return Err(refused(format!("task {} is still at work", info.id)));
+        }
+        if order.agent.is_some() {
+            return Err(refused(
+                "a task that goes on keeps its agent: leave out `agent`",
+            ));
+        }
+        let origin = origin(parent, call);
+        let is_said = self
+            .was_told(store, &info.id, &origin)
+            .map_err(no_session)?;
+        if !is_said {
+            let message = Message {
+                text: order.prompt.replace('\0', "\u{2400}"),
+                images: Vec::new(),
+                via: Via::Prompt,
+                command: None,
+                origin: Some(origin),
+            };
+            let limit = Signal::Limit {
+                turns: Some(self.config().agents.max_turns),
+                usd: None,
+            };
+            store
+                .signal(&info.id, ORIGIN, now_ms(), |_| limit)
+                .map_err(|e| no_session(e.into()))?;
+            store
+                .queue(&info.id, &message, &[], now_ms())
+                .map_err(|e| no_session(e.into()))?;
+        }
+        Ok(info.id)
+    }
+
+    fn task_named(&self, store: &Store, parent: &str, id: &str) -> Result<SessionInfo, Unready> {
+        let none = || refused(format!("there is no task {id:?} of this session"));
+        let info = store.find(id).map_err(|error| match error {
+            StoreError::NotFound { .. } => none(),
+            error => no_session(error.into()),
+        })?;
+        match info.parent.as_deref() == Some(parent) {
+            true => Ok(info),
+            false => Err(none()),
+        }
+    }
+
+    fn was_told(&self, store: &Store, id: &str, origin: &str) -> Result<bool, SessionError> {
+        let mut is_said = store
+            .queued(id)?
+            .iter()
+            .any(|queued| queued.message.origin.as_deref() == Some(origin));
+        store.load_each(id, |record| {
+            if let Entry::Said {
+                origin: Some(of), ..
+            } = &record.entry
+            {
+                is_said |= of == origin;
+            }
+            Ok::<(), StoreError>(())
+        })?;
+        Ok(is_said)
+    }
+
+    fn agent_of(&self, order: &TaskOrder) -> Result<Option<Agent>, String> {
+        let Some(name) = &order.agent else {
+            return Ok(None);
+        };
+        let found = self.agents().found;
+        let names: Vec<&str> = found.iter().map(|agent| agent.file.name.as_str()).collect();
+        let near = nearest(name, names.iter().copied());
+        let why = match (&names[..], near) {
+            ([], _) => format!("there is no agent {name:?}, and no other: leave out `agent`"),
+            (_, Some(near)) => format!("there is no agent {name:?}; did you mean {near:?}?"),
+            _ => format!("there is no agent {name:?}; there are {}", names.join(", ")),
+        };
+        let mut found = found.into_iter();
+        found
+            .find(|agent| agent.file.name == *name)
+            .map(Some)
+            .ok_or(why)
+    }
+
+    /// The session of a sub-agent, for the process that its keeper started as `run`, and who takes
+    /// it up.
+    ///
+    /// # Errors
+    /// [`SessionError::BelowAgent`]: somebody typed it.
+    pub fn open_task(&self, session: &str, run: &str) -> Result<(Session, By), SessionError> {
+        if !self.runs()?.is_child(run, session) {
+            return Err(SessionError::BelowAgent);
+        }
+        let store = self.open_store()?;
+        let info = store.find(session)?;
+        let (_, state) = folded(&store, &info.id)?;
+        if state.assignment.is_none() {
+            return Err(SessionError::BelowAgent);
+        }
+        let is_told = !store.queued(&info.id)?.is_empty();
+        let is_new = state.replies == 0 && state.restarts == 0 && state.taken_up == 0;
+        let mut session = self.take_up_task(store, info)?;
+        if is_new {
+            // It was not interrupted: nothing was done in it.
+            session.found = None;
+        }
+        let by = match is_told {
+            true => By::Person,
+            false => By::Start,
+        };
+        Ok((session, by))
+    }
+}
+
+/// Where the words of a task come from: unlike for any two calls.
+fn origin(parent: &str, call: CallId) -> String {
+    format!("{ORIGIN} {call} of {parent}")
+}
+
+/// What the parent's command line said.
+///
+/// # Errors
+/// It was not written by this program.
+pub fn handed_down(text: Option<&str>) -> Result<Vec<Setting>, ConfigError> {
+    Setting::handed_down(text.unwrap_or("[]"))
+}

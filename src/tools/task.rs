@@ -1,0 +1,85 @@
+//! `task`: work for a sub-agent, which is a session of its own. What is asked for is here; the
+//! world makes the session and runs it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::schema::{boolean, object, string};
+use super::shown::{Shown, ShownResult, Verb};
+use super::tool::Tool;
+use super::work::{TaskOrder, Work};
+use crate::core::permission::Permission;
+use crate::core::text::one_line;
+
+/// The name of the tool.
+pub const TASK: &str = "task";
+
+/// Longer prompts belong into a file.
+const MAX_PROMPT_BYTES: usize = 256 * 1024;
+const SUBJECT_CHARS: usize = 120;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Args {
+    prompt: String,
+    agent: Option<String>,
+    #[serde(default)]
+    background: bool,
+    resume: Option<String>,
+}
+
+impl Tool for Args {
+    const NAME: &'static str = TASK;
+    const TEXT: &'static str = include_str!("../../assets/tools/task.md");
+    const VERB: Verb = Verb::Task;
+    const LEFT_OUT: &'static [&'static str] = &["background", "resume"];
+    const IS_RARE: bool = true;
+
+    fn schema() -> Value {
+        let properties = json!({
+            "prompt": string(), "agent": string(), "background": boolean(), "resume": string(),
+        });
+        object(properties, &["prompt"])
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.prompt.trim().is_empty() {
+            return Err("`prompt` is empty: say what is to be done".to_string());
+        }
+        match self.prompt.len() > MAX_PROMPT_BYTES {
+            true => Err(format!(
+                "`prompt` has {} bytes, more than {MAX_PROMPT_BYTES}: put it into a file and name that",
+                self.prompt.len()
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn subject(&self) -> String {
+        let prompt = one_line(&self.prompt, SUBJECT_CHARS);
+        match &self.agent {
+            Some(agent) => format!("{}: {prompt}", one_line(agent, 40)),
+            None => prompt,
+        }
+    }
+
+    fn permission(&self) -> Permission {
+        Permission::Task
+    }
+
+    fn shown(self) -> Shown {
+        Shown {
+            result: ShownResult::LastLines,
+            ..Shown::default()
+        }
+    }
+
+    fn work(self) -> Work {
+        let named = |name: Option<String>| name.filter(|name| !name.trim().is_empty());
+        Work::Task(TaskOrder {
+            prompt: self.prompt,
+            agent: named(self.agent),
+            background: self.background,
+            resume: named(self.resume),
+        })
+    }
+}

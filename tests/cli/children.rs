@@ -1,0 +1,426 @@
+//! Sub-agents: parent and child are killed, and each goes on where it was.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rewake::command::{RunInfo, RunState, Runs};
+use rewake::core::entry::Entry;
+use rewake::headless::entry_line;
+use rewake::store::{SessionInfo, Store};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const DO_IT: &str = "count the effect";
+const ANSWER: &str = "the child's real answer";
+const OVER: &str = "that was all";
+
+/// Says that it began, waits for the file `go`, and ends.
+const WAITS: &str = "echo begun >> effects; n=0; until [ -e go ] || [ $n -gt 3000 ]; \
+                     do n=$((n+1)); sleep 0.02; done; echo over";
+const SHORT: &str = "echo begun >> effects; sleep 0.2; echo over";
+
+struct Scene {
+    home: Home,
+    server: Server,
+    heard: Arc<Mutex<Vec<Seen>>>,
+}
+
+fn is_child(seen: &Seen) -> bool {
+    seen.json.to_string().contains("You are a sub-agent")
+}
+
+impl Scene {
+    fn new(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Scene {
+        let heard: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let hears = heard.clone();
+        let server = Server::start(move |seen| {
+            hears.lock().unwrap().push(seen.clone());
+            script(seen)
+        });
+        let home = Home::with(&server, Protocol::Chat);
+        Scene {
+            home,
+            server,
+            heard,
+        }
+    }
+
+    /// The parent gives a task with these arguments, the child runs this command and answers.
+    fn with_task(arguments: Value, command: &'static str) -> Scene {
+        Scene::new(move |seen| match (is_child(seen), seen.turn) {
+            (false, 0) => Answer::call("task", arguments.clone()),
+            (false, _) => Says::text(OVER).into(),
+            (true, 0) => Answer::call("bash", json!({"command": command})),
+            (true, _) => Says::text(ANSWER).into(),
+        })
+    }
+
+    fn live(&self, args: &[&str]) -> Live {
+        let format = ["--output-format", "stream-json"];
+        Live::spawn(self.home.rewake(args.iter().chain(&format)))
+    }
+
+    fn start(&self) -> Live {
+        self.live(&["-p", "do it", "--yolo"])
+    }
+
+    fn go_on(&self) -> Run {
+        self.live(&["-p", "-c", "--yolo"]).wait(LIMIT)
+    }
+
+    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let end = Instant::now() + LIMIT;
+        while !is_so() {
+            assert!(Instant::now() < end, "never: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn effects(&self) -> usize {
+        self.home.read("effects").lines().count()
+    }
+
+    fn go(&self) {
+        std::fs::write(self.home.path("go"), "").unwrap();
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.home.rewake_home()).unwrap()
+    }
+
+    fn parent(&self) -> SessionInfo {
+        self.store().newest(None).unwrap().expect("a parent")
+    }
+
+    fn children(&self) -> Vec<SessionInfo> {
+        let store = self.store();
+        let newest = store.newest(None).unwrap();
+        newest.map_or_else(Vec::new, |info| store.children(&info.id).unwrap())
+    }
+
+    fn log(&self, id: &str) -> Vec<Value> {
+        let (_, records) = self.store().load(id).unwrap();
+        records.iter().map(entry_line).collect()
+    }
+
+    fn entries(&self, id: &str, kind: &str) -> Vec<Value> {
+        let of_kind = |line: &Value| line["type"] == format!("entry.{kind}");
+        self.log(id).into_iter().filter(of_kind).collect()
+    }
+
+    fn runs_of_children(&self) -> Vec<RunInfo> {
+        let runs = Runs::new(
+            self.home.rewake_home().join("runs"),
+            env!("CARGO_BIN_EXE_rewake"),
+        );
+        let all = runs.list().into_iter();
+        all.filter(|info| info.spec.child.is_some()).collect()
+    }
+
+    /// Kills the process of a child, and its keeper too if `with_keeper`. False: none was at work.
+    fn kill_child(&self, with_keeper: bool) -> bool {
+        let running = self.runs_of_children().into_iter();
+        let pids = running.filter_map(|info| match info.state {
+            RunState::Running { keeper, group } => keeper.zip(group),
+            _ => None,
+        });
+        let kill = |pid: u32| {
+            let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
+            let _ = kill_process(pid, Signal::KILL);
+        };
+        let mut any = false;
+        for (keeper, child) in pids {
+            any = true;
+            if with_keeper {
+                kill(keeper);
+            }
+            kill(child);
+        }
+        any
+    }
+
+    /// What the parent's model was told of the task.
+    fn result(&self) -> String {
+        let heard = self.heard.lock().unwrap();
+        let last = heard.iter().rev().find(|seen| !is_child(seen));
+        last.expect("a request").last_result().to_string()
+    }
+
+    /// One child, whose effect happened once, and the parent has its answer.
+    #[track_caller]
+    fn is_whole(&self) {
+        assert_eq!(self.effects(), 1, "effects");
+        assert_eq!(self.children().len(), 1, "children of one call");
+        let result = self.result();
+        assert!(result.contains(ANSWER), "{result}");
+        let parent = self.parent();
+        assert_eq!(self.entries(&parent.id, "finished").len(), 1);
+        assert!(self.runs_of_children().is_empty(), "a run folder is left");
+        self.server.assert_no_violations();
+    }
+}
+
+#[test]
+fn a_task_gives_its_answer_with_what_it_did_and_cost() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), SHORT);
+    let run = scene.start().wait(LIMIT).expect(0);
+    scene.is_whole();
+    let result = scene.result();
+    for words in ["2 answers", "tokens", "[commands: echo begun"] {
+        assert!(result.contains(words), "{words:?} is not in {result}");
+    }
+    assert!(run.stdout.contains(OVER));
+    let parent = scene.parent();
+    let child = &scene.children()[0];
+    assert_eq!(child.parent.as_deref(), Some(parent.id.as_str()));
+    assert!(!child.unfinished, "{child:?}");
+    // Costs roll up.
+    assert!(
+        parent.usage.all() > child.usage.all(),
+        "{parent:?} {child:?}"
+    );
+    let assigned = &scene.entries(&child.id, "assigned")[0];
+    assert_eq!(assigned["parent"], parent.id.as_str());
+    // A child has no such tool.
+    let heard = scene.heard.lock().unwrap();
+    let has_task = |seen: &Seen| seen.json["tools"].to_string().contains("\"task\"");
+    let all: Vec<(bool, bool)> = heard.iter().map(|s| (is_child(s), has_task(s))).collect();
+    assert!(all.iter().all(|(is_child, has)| is_child != has), "{all:?}");
+}
+
+#[test]
+fn the_parent_is_killed_and_the_child_works_on() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
+    let mut first = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    assert!(first.kill());
+    first.wait(LIMIT);
+    scene.go();
+    scene.until("the child ends", || !scene.children()[0].unfinished);
+    scene.go_on().expect(0);
+    scene.is_whole();
+}
+
+#[test]
+fn a_child_that_is_killed_is_started_again_and_goes_on_inside() {
+    for with_keeper in [false, true] {
+        let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
+        let live = scene.start();
+        scene.until("the child acts", || scene.effects() == 1);
+        assert!(scene.kill_child(with_keeper));
+        scene.go();
+        live.wait(LIMIT).expect(0);
+        scene.is_whole();
+        let child = &scene.children()[0].id;
+        assert_eq!(scene.entries(child, "woke").len(), 1);
+    }
+}
+
+#[test]
+fn both_are_killed_and_both_go_on() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
+    let mut first = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    assert!(first.kill());
+    first.wait(LIMIT);
+    assert!(scene.kill_child(true));
+    scene.go();
+    scene.go_on().expect(0);
+    scene.is_whole();
+}
+
+/// Parent, child, or both, at instants that differ from try to try. `REWAKE_CHILD_KILLS` says how
+/// often.
+#[test]
+fn whoever_is_killed_at_whatever_instant() {
+    let tries = std::env::var("REWAKE_CHILD_KILLS").ok();
+    let tries: u64 = tries.and_then(|n| n.parse().ok()).unwrap_or(8);
+    let mut killed: BTreeMap<&str, u32> = BTreeMap::new();
+    for at in 0..tries {
+        let scene = Scene::with_task(json!({"prompt": DO_IT}), SHORT);
+        let mut first = scene.start();
+        // From before the task to behind its end.
+        std::thread::sleep(Duration::from_millis(40 + (at * 137) % 700));
+        let who = ["parent", "child", "both"][(at % 3) as usize];
+        let kills_child = who != "parent" && scene.kill_child(at % 2 == 0);
+        let kills_parent = who != "child" && first.kill();
+        *killed.entry(who).or_default() += u32::from(kills_child || kills_parent);
+        first.wait(LIMIT);
+        if scene.store().newest(None).unwrap().is_none() {
+            // Nothing was said yet.
+            continue;
+        }
+        if kills_parent {
+            scene.go_on();
+        }
+        scene.is_whole();
+    }
+    println!("killed: {killed:?}");
+}
+
+#[test]
+fn a_task_in_the_background_is_told_of_though_both_were_killed() {
+    let arguments = json!({"prompt": DO_IT, "background": true});
+    let scene = Scene::new(move |seen| match (is_child(seen), seen.turn) {
+        (false, 0) => Answer::call("task", arguments.clone()),
+        (false, _) if seen.json.to_string().contains("background task bg_") => {
+            Says::text(OVER).into()
+        }
+        (false, _) => Answer::call("bash", json!({"command": "sleep 0.3"})),
+        (true, 0) => Answer::call("bash", json!({"command": WAITS})),
+        (true, _) => Says::text(ANSWER).into(),
+    });
+    let mut first = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    let parents_wait = || {
+        let heard = scene.heard.lock().unwrap();
+        heard.iter().filter(|seen| !is_child(seen)).count() >= 2
+    };
+    scene.until("the parent waits", parents_wait);
+    assert!(first.kill());
+    first.wait(LIMIT);
+    assert!(scene.kill_child(true));
+    scene.go();
+    // Its model does not come to an end until it is told.
+    let second = scene.live(&["-p", "-c", "--yolo"]);
+    second.wait(LIMIT).expect(0);
+    let parent = scene.parent().id;
+    let noted = scene.entries(&parent, "noted");
+    let told: Vec<_> = noted
+        .iter()
+        .filter(|n| n["about"]["about"] == "background_ended")
+        .collect();
+    assert_eq!(told.len(), 1, "{noted:?}");
+    assert!(
+        told[0]["text"].as_str().unwrap().contains(ANSWER),
+        "{told:?}"
+    );
+    assert_eq!(scene.effects(), 1);
+}
+
+#[test]
+fn bad_arguments_are_told() {
+    let ask = |arguments: Value| {
+        let scene = Scene::with_task(arguments, SHORT);
+        scene.start().wait(LIMIT).expect(0);
+        assert_eq!(scene.children().len(), 0);
+        scene.result()
+    };
+    let result = ask(json!({"prompt": " "}));
+    assert!(result.contains("`prompt` is empty"), "{result}");
+    let result = ask(json!({"prompt": "x", "agent": "nobody"}));
+    assert!(result.contains("there is no agent \"nobody\""), "{result}");
+    let result = ask(json!({"prompt": "x", "resume": "0197"}));
+    assert!(result.contains("there is no task \"0197\""), "{result}");
+}
+
+#[test]
+fn nobody_who_types_it_works_as_a_child() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), SHORT);
+    scene.start().wait(LIMIT).expect(0);
+    let child = scene.children()[0].id.clone();
+    let before = scene.log(&child).len();
+    let run = scene.home.run(["__child", &child, "0197"]);
+    assert_ne!(run.code(), Some(0));
+    assert!(run.stderr.contains("inside a command"), "{}", run.stderr);
+    assert_eq!(scene.log(&child).len(), before);
+}
+
+#[test]
+fn a_headless_parent_denies_what_its_child_asks() {
+    let scene = Scene::new(move |seen| match (is_child(seen), seen.turn) {
+        (false, 0) => Answer::call("task", json!({"prompt": DO_IT})),
+        (false, _) => Says::text(OVER).into(),
+        (true, 0) => Answer::call("bash", json!({"command": SHORT, "access": "full"})),
+        (true, _) => Says::text(seen.last_result().to_string()).into(),
+    });
+    scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
+    let result = scene.result();
+    assert!(result.contains("nobody is there to be asked"), "{result}");
+    assert_eq!(scene.effects(), 0);
+}
+
+#[test]
+fn children_are_marked_below_their_parents_and_never_taken_up_instead() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
+    let mut first = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    let ps = scene.home.run(["ps"]).expect(0).stdout;
+    assert!(ps.contains("task: count the effect"), "{ps}");
+    assert!(first.kill());
+    first.wait(LIMIT);
+    let history = scene.home.run(["history"]).expect(0).stdout;
+    let lines: Vec<&str> = history.lines().collect();
+    assert_eq!(lines.len(), 2, "{history}");
+    assert!(
+        !lines[0].contains("task:") && lines[1].contains("└ task:"),
+        "{history}"
+    );
+    scene.go();
+    scene.go_on().expect(0);
+    scene.is_whole();
+}
+
+#[test]
+fn an_agent_of_the_folder_is_used_once_it_is_trusted() {
+    let arguments = json!({"prompt": DO_IT, "agent": "looker"});
+    let scene = Scene::with_task(arguments, SHORT);
+    let file = scene.home.path(".claude/agents/looker.md");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text = "---\nname: looker\ndescription: Looks around\ntools: Bash, Read\n---\nLook well.\n";
+    std::fs::write(&file, text).unwrap();
+    let run = scene.start().wait(LIMIT).expect(0);
+    assert!(
+        run.stderr.contains("looker.md is not used"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        scene.result().contains("there is no agent"),
+        "{}",
+        scene.result()
+    );
+    scene.home.run(["trust"]).expect(0);
+    scene.start().wait(LIMIT).expect(0);
+    scene.is_whole();
+    let heard = scene.heard.lock().unwrap();
+    let child = heard.iter().find(|seen| is_child(seen)).unwrap();
+    assert!(child.json.to_string().contains("Look well."));
+    assert_eq!(child.json["tools"].as_array().unwrap().len(), 2);
+    let parent = heard.iter().rev().find(|seen| !is_child(seen)).unwrap();
+    assert!(
+        parent.json["tools"]
+            .to_string()
+            .contains("agent `looker`: Looks around")
+    );
+}
+
+#[test]
+fn a_child_that_was_stopped_is_continued_by_its_id() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
+    let first = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    let pid = Pid::from_raw(first.id().try_into().unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    first.wait(LIMIT);
+    let child = scene.children()[0].id.clone();
+    let parent = scene.parent().id;
+    let finished = scene.entries(&parent, "finished");
+    let outcome = &finished[0]["outcome"];
+    assert_eq!(outcome["outcome"], "interrupted", "{finished:?}");
+    assert!(
+        outcome["why"].as_str().unwrap().contains(&child),
+        "{finished:?}"
+    );
+    assert!(scene.runs_of_children().is_empty(), "it still runs");
+    let (_, records) = scene.store().load(&child).unwrap();
+    assert!(
+        records
+            .iter()
+            .any(|r| matches!(r.entry, Entry::Stopped { .. }))
+    );
+}
