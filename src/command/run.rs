@@ -379,7 +379,7 @@ impl Runs {
         let is_meant = folder
             .prepared()
             .is_ok_and(|prepared| prepared.spec.child.as_deref() == Some(session));
-        let keeper = match look(&folder) {
+        let keeper = match look::<End>(&folder) {
             Ok(Seen::Kept(Slot::Written(begun))) => i32::try_from(begun.keeper).ok(),
             _ => None,
         };
