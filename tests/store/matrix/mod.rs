@@ -212,9 +212,10 @@ struct Ended {
 fn what_failed_before() {
     let place = Place::new();
     let images = Images::of(&place);
-    for seed in [688, 652, 1486, 2777] {
+    for seed in [652, 688, 1486, 2777] {
         let case = Case::of(seed);
-        println!("seed {seed}: {case:?}, {:?}", place.play(&images, &case));
+        let ended = place.play(&images, &case);
+        assert!(ended.whole || case.is_of_several(), "{seed}: {ended:?}");
     }
 }
 
