@@ -1,15 +1,17 @@
 //! A long session, opened by the real binary.
 
 use std::collections::VecDeque;
+use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 use rewake::core::entry::{Block, CallId, Entry, Outcome, Seq, StopReason, SummaryBy, Usage, Via};
-use rewake::store::{Batch, NewSession, Store};
+use rewake::store::{Batch, JournalPlace, NewSession, Store};
 
 use crate::checkpoint::opened;
 use crate::child;
 use crate::noise::Noise;
-use crate::sample::Times;
+use crate::sample::{Times, ratio};
 use crate::support::{Answer, Home, Protocol, Server};
 use crate::table::{Row, mb, ms};
 
@@ -40,12 +42,61 @@ pub fn rows() -> Vec<Row> {
         Context::NeverCompacted,
         "the same, all of it in the context",
     ));
-    rows.push(rebuild());
+    rows.push(from_pages());
+    rows.extend(from_journal());
     rows
 }
 
+/// Nothing is there but the journal.
+fn from_journal() -> Vec<Row> {
+    let server = Server::start(|_| Answer::text("not asked"));
+    let home = super::wide_home(&server, Protocol::Anthropic);
+    let folder = home.rewake_home();
+    let place = JournalPlace {
+        folder: folder.join("journal"),
+        state_dir: folder.clone(),
+        pause: Duration::from_millis(100),
+    };
+    let mut store = Store::open(&folder).expect("open the store");
+    store.keep_copies(&folder, &place).expect("a journal");
+    fill(store, &home, Context::Compacted);
+    let path = folder.join("rewake.db");
+    let bytes = std::fs::read(&path).expect("read the database");
+    let (mut walls, mut floor, mut peak) = (Times::default(), Times::default(), 0);
+    for _ in 0..RUNS {
+        floor.time(|| write_and_sync(&folder.join("floor"), &bytes));
+        for suffix in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(folder.join(format!("rewake.db{suffix}")));
+        }
+        let repair = home.rewake(["doctor", "--repair"]);
+        let cost = child::run(repair, Duration::from_millis(1));
+        walls.push(cost.wall);
+        peak = peak.max(cost.peak_bytes);
+    }
+    let rebuilt = std::fs::metadata(&path).expect("the new database").len();
+    assert!(rebuilt * 10 > bytes.len() as u64 * 9, "{rebuilt} bytes");
+    let wall = walls.median();
+    vec![
+        Row::new("rebuild it from the journal", ms(wall))
+            .beside(format!(
+                "write and sync its {}: {}",
+                mb(bytes.len() as u64),
+                ms(floor.median())
+            ))
+            .ratio(ratio(wall, floor.median()))
+            .target("1 s", wall <= Duration::from_secs(1)),
+        Row::new("… peak memory", mb(peak)).target("200 MB", peak <= 200_000_000),
+    ]
+}
+
+fn write_and_sync(path: &Path, bytes: &[u8]) {
+    let mut file = std::fs::File::create(path).expect("make the file of the floor");
+    file.write_all(bytes).expect("write");
+    file.sync_all().expect("sync");
+}
+
 /// No tree leads to the entries any more: each is found on its page.
-fn rebuild() -> Row {
+fn from_pages() -> Row {
     let server = Server::start(|_| Answer::text("not asked"));
     let home = super::wide_home(&server, Protocol::Anthropic);
     long_session(&home, Context::Compacted);
@@ -102,7 +153,11 @@ fn open(context: Context, what: &str) -> Vec<Row> {
 
 /// One user message, then reads and their results, then a last word.
 pub fn long_session(home: &Home, context: Context) -> String {
-    let mut store = Store::open(&home.rewake_home()).expect("open the store");
+    let store = Store::open(&home.rewake_home()).expect("open the store");
+    fill(store, home, context)
+}
+
+fn fill(mut store: Store, home: &Home, context: Context) -> String {
     let folder = home.workspace().canonicalize().expect("the workspace");
     let folder = folder.to_string_lossy().into_owned();
     let new = NewSession {

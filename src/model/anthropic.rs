@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::list::List;
 use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, answer, effort, errors, names, structured};
@@ -29,14 +30,22 @@ const MIN_THINKING_TOKENS: u64 = 1024;
 /// An answer has a few blocks; one with more is not worth its memory.
 const MAX_BLOCKS: usize = 4096;
 
-pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+/// Under which name the messages stand.
+pub(crate) const LIST: &str = "messages";
+
+/// The body, but for the messages: these go to the list.
+pub(crate) fn body(
+    request: &Request,
+    target: &Target,
+    blobs: Blobs,
+    list: &mut List<'_>,
+) -> Map<String, Value> {
+    messages(request, blobs, list);
     let mut body = json!({
         "model": target.model,
         "max_tokens": request.max_tokens,
         "stream": target.stream,
     });
-    // Moved in, as all that may be large: `json!` copies what it is given.
-    body["messages"] = messages(request, blobs).into();
     let system = system(request);
     if !system.is_empty() {
         body["system"] = Value::Array(system);
@@ -75,7 +84,10 @@ pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
     {
         body["temperature"] = temperature.into();
     }
-    body
+    match body {
+        Value::Object(body) => body,
+        _ => Map::new(),
+    }
 }
 
 /// One mark behind the system prompt is one behind the tools too: they come before it.
@@ -116,36 +128,40 @@ fn may_think(messages: &[Message]) -> bool {
         })
 }
 
-fn messages(request: &Request, blobs: Blobs) -> Vec<Value> {
+fn messages(request: &Request, blobs: Blobs, list: &mut List<'_>) {
     let marked = request.messages.iter().filter(|m| m.cache).count();
     let mut unmarked = marked.saturating_sub(MESSAGE_MARKS);
-    let mut messages = Vec::new();
     for message in &request.messages {
-        let mut content = content(message, blobs);
-        // An answer that was cut while it thought: the server wants something behind it.
-        while content.last().is_some_and(is_thinking) {
-            content.pop();
-        }
-        if content.is_empty() && message.role == Role::User {
-            content.push(json!({"type": "text", "text": "(nothing)"}));
-        }
         let is_marked = message.cache && unmarked == 0;
         unmarked -= usize::from(message.cache && unmarked > 0);
-        let Some(last) = content.last_mut() else {
-            continue;
-        };
-        if is_marked {
-            mark(last);
-        }
-        let role = match message.role {
-            Role::User => "user",
-            Role::Assistant => "assistant",
-        };
-        let mut said = json!({ "role": role });
-        said["content"] = content.into();
-        messages.push(said);
+        list.message(message, is_marked, || {
+            said(message, is_marked, blobs).into_iter().collect()
+        });
     }
-    messages
+}
+
+/// `None` where nothing of it can be sent.
+fn said(message: &Message, is_marked: bool, blobs: Blobs) -> Option<Value> {
+    let mut content = content(message, blobs);
+    // An answer that was cut while it thought: the server wants something behind it.
+    while content.last().is_some_and(is_thinking) {
+        content.pop();
+    }
+    if content.is_empty() && message.role == Role::User {
+        content.push(json!({"type": "text", "text": "(nothing)"}));
+    }
+    let last = content.last_mut()?;
+    if is_marked {
+        mark(last);
+    }
+    let role = match message.role {
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let mut said = json!({ "role": role });
+    // Moved in, as all that may be large: `json!` copies what it is given.
+    said["content"] = content.into();
+    Some(said)
 }
 
 fn is_thinking(block: &Value) -> bool {

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer};
 use super::gemini_schema;
+use super::list::List;
 use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain};
@@ -27,25 +28,33 @@ const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 /// Within what all models with a budget take, tokens.
 const BUDGET: (u64, u64) = (512, 24_576);
 
-pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+/// Under which name the messages stand.
+pub(crate) const LIST: &str = "contents";
+
+/// The body, but for the messages: these go to the list.
+pub(crate) fn body(
+    request: &Request,
+    target: &Target,
+    blobs: Blobs,
+    list: &mut List<'_>,
+) -> Map<String, Value> {
     let signed = needs_signatures(target.model);
-    let contents = request.messages.iter().map(|message| {
-        let (role, parts) = match message.role {
-            Role::User => ("user", user(&message.parts, blobs)),
-            Role::Assistant => ("model", model(&message.parts, signed)),
-        };
-        (role, parts)
-    });
-    let contents = contents
-        .filter(|(_, parts)| !parts.is_empty())
-        .map(|(role, parts)| {
+    for message in &request.messages {
+        list.message(message, false, || {
+            let (role, parts) = match message.role {
+                Role::User => ("user", user(&message.parts, blobs)),
+                Role::Assistant => ("model", model(&message.parts, signed)),
+            };
+            if parts.is_empty() {
+                return Vec::new();
+            }
             let mut content = json!({ "role": role });
             // Moved in: `json!` copies what it is given.
             content["parts"] = parts.into();
-            content
+            vec![content]
         });
+    }
     let mut body = Map::new();
-    body.insert("contents".into(), contents.collect());
     let system = [&request.system, &request.instructions];
     let system: Vec<Value> = system
         .into_iter()
@@ -78,7 +87,7 @@ pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
         config.insert("responseJsonSchema".into(), schema.clone());
     }
     body.insert("generationConfig".into(), config.into());
-    Value::Object(body)
+    body
 }
 
 fn needs_signatures(model: &str) -> bool {

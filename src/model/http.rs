@@ -9,12 +9,13 @@
 
 use std::error::Error as _;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::{Certificate, Response, StatusCode, Url};
 
+use super::list::Kept;
 use super::patience::Patience;
 use super::post::Post;
 use super::provider::Provider;
@@ -47,6 +48,8 @@ struct Inner {
     remote: OnceLock<reqwest::Client>,
     /// For servers on this machine, which no proxy can reach.
     local: OnceLock<reqwest::Client>,
+    /// What was made for the last request.
+    kept: Mutex<Kept>,
 }
 
 impl Client {
@@ -57,6 +60,7 @@ impl Client {
             ca_file,
             remote: OnceLock::new(),
             local: OnceLock::new(),
+            kept: Mutex::default(),
         }))
     }
 
@@ -68,7 +72,11 @@ impl Client {
         blobs: Blobs<'_>,
         on: &'a mut (dyn FnMut(Delta) + Send),
     ) -> impl Future<Output = Result<Reply, Failure>> + Send + use<'a> {
-        let post = Post::new(provider, request, blobs);
+        let post = {
+            // A summary that is made meanwhile has other messages: the next request is made anew.
+            let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            Post::new(provider, request, blobs, &mut kept)
+        };
         async move {
             let post = post?;
             let mut tries = Tries::new(self.0.retry);

@@ -15,6 +15,7 @@ pub(crate) mod gemini;
 mod gemini_schema;
 pub(crate) mod http;
 mod image;
+mod list;
 mod names;
 pub(crate) mod openai_chat;
 pub(crate) mod openai_responses;

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use details::Details;
 
 use super::answer::{self, Answer};
+use super::list::List;
 use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain, structured};
@@ -30,21 +31,32 @@ pub(crate) use super::errors::classify;
 /// `"reasoning_content": true` in it when the text goes back too.
 const SENT_BACK: &str = "reasoning_content";
 
-pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
-    let mut messages = Vec::new();
+/// Under which name the messages stand.
+pub(crate) const LIST: &str = "messages";
+
+/// The body, but for the messages: these go to the list.
+pub(crate) fn body(
+    request: &Request,
+    target: &Target,
+    blobs: Blobs,
+    list: &mut List<'_>,
+) -> Map<String, Value> {
     let system = plain::system(request);
     if !system.is_empty() {
-        messages.push(json!({ "role": "system", "content": system }));
+        list.push(&json!({ "role": "system", "content": system }));
     }
     for message in &request.messages {
-        match message.role {
-            Role::User => user(&message.parts, blobs, &mut messages),
-            Role::Assistant => messages.extend(assistant(&message.parts)),
-        }
+        list.message(message, false, || {
+            let mut messages = Vec::new();
+            match message.role {
+                Role::User => user(&message.parts, blobs, &mut messages),
+                Role::Assistant => messages.extend(assistant(&message.parts)),
+            }
+            messages
+        });
     }
     let mut body = Map::new();
     body.insert("model".into(), target.model.into());
-    body.insert("messages".into(), messages.into());
     body.insert("stream".into(), target.stream.into());
     if target.stream && !target.quirks.no_stream_options {
         body.insert("stream_options".into(), json!({ "include_usage": true }));
@@ -72,7 +84,7 @@ pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
         });
         body.insert("tools".into(), tools.collect());
     }
-    Value::Object(body)
+    body
 }
 
 /// Results are messages of their own directly behind the calls; what else the user's

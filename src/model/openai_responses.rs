@@ -9,6 +9,7 @@
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, Answer};
+use super::list::List;
 use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain, structured};
@@ -17,17 +18,28 @@ use crate::core::request::{Part, Request, Role};
 
 pub(crate) use super::errors::classify;
 
-pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
-    let mut input = Vec::new();
+/// Under which name the messages stand.
+pub(crate) const LIST: &str = "input";
+
+/// The body, but for the messages: these go to the list.
+pub(crate) fn body(
+    request: &Request,
+    target: &Target,
+    blobs: Blobs,
+    list: &mut List<'_>,
+) -> Map<String, Value> {
     for message in &request.messages {
-        match message.role {
-            Role::User => user(&message.parts, blobs, &mut input),
-            Role::Assistant => assistant(&message.parts, &mut input),
-        }
+        list.message(message, false, || {
+            let mut input = Vec::new();
+            match message.role {
+                Role::User => user(&message.parts, blobs, &mut input),
+                Role::Assistant => assistant(&message.parts, &mut input),
+            }
+            input
+        });
     }
     let mut body = Map::new();
     body.insert("model".into(), target.model.into());
-    body.insert("input".into(), input.into());
     let system = plain::system(request);
     if !system.is_empty() {
         body.insert("instructions".into(), system.into());
@@ -61,7 +73,7 @@ pub(crate) fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
             json!({ "format": structured::text_format(schema) }),
         );
     }
-    Value::Object(body)
+    body
 }
 
 /// The older models refuse a request that asks for encrypted reasoning.

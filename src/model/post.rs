@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+use super::list::Kept;
 use super::provider::Provider;
 use super::split_name;
 use super::target::{Blobs, Target};
@@ -27,6 +28,7 @@ impl Post {
         provider: &Provider,
         request: &Request,
         blobs: Blobs,
+        kept: &mut Kept,
     ) -> Result<Post, Failure> {
         let name = &provider.name;
         let Some(codec) = provider.protocol.codec() else {
@@ -53,13 +55,12 @@ impl Post {
             thinking_budget: provider.thinking_budget,
             quirks: &provider.quirks,
         };
-        let body = codec.body(request, &target, blobs);
+        let body = codec.json(request, &target, blobs, kept);
         Ok(Post {
             codec,
             url,
             headers: headers(codec, provider)?,
-            body: serde_json::to_vec(&body)
-                .map_err(|e| bad_request(format!("writing the request to {name}: {e}")))?,
+            body: body.map_err(|e| bad_request(format!("writing the request to {name}: {e}")))?,
         })
     }
 }
@@ -178,7 +179,12 @@ mod tests {
     }
 
     fn post(provider: &Provider) -> Result<Post, Failure> {
-        Post::new(provider, &request("anthropic/claude-x"), &|_| None)
+        Post::new(
+            provider,
+            &request("anthropic/claude-x"),
+            &|_| None,
+            &mut Kept::default(),
+        )
     }
 
     #[test]
@@ -198,7 +204,9 @@ mod tests {
         provider.protocol = Protocol::OpenaiChat;
         provider.base_url = "https://r.example/openai/deployments/{model}?api-version=1".into();
         provider.quirks.key_header = Some("api-key".into());
-        let made = |model: &str| Post::new(&provider, &request(model), &|_| None).unwrap();
+        let made = |model: &str| {
+            Post::new(&provider, &request(model), &|_| None, &mut Kept::default()).unwrap()
+        };
         let post = made("azure/my-gpt");
         assert_eq!(
             post.url.as_str(),
@@ -242,7 +250,12 @@ mod tests {
         assert!(with(|p| p.key = Some(Secret::new("sk-12345678\u{7f}x"))).contains("key"));
         assert!(with(|p| p.headers = vec![("a b".into(), "12345678".into())]).contains("a b"));
         assert!(with(|p| p.protocol = Protocol::Script).contains("protocol"));
-        let failure = Post::new(&provider(), &request("claude"), &|_| None);
+        let failure = Post::new(
+            &provider(),
+            &request("claude"),
+            &|_| None,
+            &mut Kept::default(),
+        );
         assert!(failure.err().unwrap().message.contains("provider/model"));
     }
 }

@@ -10,6 +10,7 @@
 use reqwest::Url;
 use serde_json::Value;
 
+use super::list::Kept;
 use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, anthropic, gemini, openai_chat, openai_responses};
@@ -42,12 +43,42 @@ pub enum Codec {
 impl Codec {
     /// The request as the protocol's JSON. `blobs` gives the bytes of images.
     pub fn body(self, request: &Request, target: &Target, blobs: Blobs) -> Value {
-        match self {
-            Codec::Anthropic => anthropic::body(request, target, blobs),
-            Codec::OpenaiResponses => openai_responses::body(request, target, blobs),
-            Codec::OpenaiChat => openai_chat::body(request, target, blobs),
-            Codec::Gemini => gemini::body(request, target, blobs),
-        }
+        let json = self.json(request, target, blobs, &mut Kept::default());
+        let body = json.and_then(|json| serde_json::from_slice(&json));
+        body.unwrap_or(Value::Null)
+    }
+
+    /// The same as it is sent. `kept`: what was made for the request before.
+    ///
+    /// # Errors
+    /// Something of it cannot be written as JSON.
+    pub(super) fn json(
+        self,
+        request: &Request,
+        target: &Target,
+        blobs: Blobs,
+        kept: &mut Kept,
+    ) -> serde_json::Result<Vec<u8>> {
+        let mut list = kept.list((self, target.model.to_string()));
+        let (name, body) = match self {
+            Codec::Anthropic => (
+                anthropic::LIST,
+                anthropic::body(request, target, blobs, &mut list),
+            ),
+            Codec::OpenaiResponses => (
+                openai_responses::LIST,
+                openai_responses::body(request, target, blobs, &mut list),
+            ),
+            Codec::OpenaiChat => (
+                openai_chat::LIST,
+                openai_chat::body(request, target, blobs, &mut list),
+            ),
+            Codec::Gemini => (
+                gemini::LIST,
+                gemini::body(request, target, blobs, &mut list),
+            ),
+        };
+        list.into_body(name, body)
     }
 
     /// A decoder for the stream of one answer.
@@ -184,6 +215,55 @@ impl Decoder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Quirks;
+    use crate::core::entry::BlobRef;
+    use crate::model::samples::{bytes, conversation, text};
+
+    /// A session goes on, marks move, a result leaves, an image gets lost, another model is asked.
+    #[test]
+    fn what_was_kept_of_the_last_request_changes_no_byte_of_the_next() {
+        let whole = conversation(None, Some("sealed"));
+        let mut requests = Vec::new();
+        for length in (0..=whole.messages.len()).chain([2, whole.messages.len()]) {
+            let mut request = whole.clone();
+            request.messages.truncate(length);
+            for (at, message) in request.messages.iter_mut().enumerate() {
+                message.cache = (at + length).is_multiple_of(3);
+            }
+            requests.push(request);
+        }
+        let mut freed = whole.clone();
+        freed.messages[1].parts = vec![text("freed")];
+        requests.extend([freed, whole]);
+        let nothing = |_: &BlobRef| None;
+        let all: [Blobs; 2] = [&bytes, &nothing];
+        let codecs = [
+            Codec::Anthropic,
+            Codec::OpenaiResponses,
+            Codec::OpenaiChat,
+            Codec::Gemini,
+        ];
+        for codec in codecs {
+            let mut kept = Kept::default();
+            for (n, request) in requests.iter().enumerate() {
+                for model in ["gemini-3-pro", "gemini-2"] {
+                    let target = Target {
+                        model,
+                        stream: true,
+                        thinking_budget: None,
+                        quirks: &Quirks::NONE,
+                    };
+                    let blobs = all[usize::from(n.is_multiple_of(4))];
+                    let anew = codec.json(request, &target, blobs, &mut Kept::default());
+                    let again = codec.json(request, &target, blobs, &mut kept);
+                    assert_eq!(again.unwrap(), anew.unwrap(), "{codec:?}, request {n}");
+                    let again = codec.json(request, &target, blobs, &mut kept);
+                    let body: Value = serde_json::from_slice(&again.unwrap()).unwrap();
+                    assert_eq!(body, codec.body(request, &target, blobs));
+                }
+            }
+        }
+    }
 
     #[test]
     fn protocols_are_named_as_in_the_config() {

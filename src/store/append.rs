@@ -224,9 +224,12 @@ impl<'a> Prepared<'a> {
 
     /// An entry of a journal, with the JSON that it was first stored as.
     pub(super) fn of_line(line: &EntryLine) -> Result<Prepared<'static>, StoreError> {
-        let json = line.entry.get();
-        let entry: Entry = serde_json::from_str(json).doing(WHAT_BROUGHT)?;
-        let body = Body::of(json.to_string());
+        Prepared::of_body(Body::of(line.entry.get().to_string()))
+    }
+
+    /// An entry as it was stored before.
+    pub(super) fn of_body(body: Body) -> Result<Prepared<'static>, StoreError> {
+        let entry: Entry = serde_json::from_str(body.json()).doing(WHAT_BROUGHT)?;
         Ok(Prepared {
             listed: Listed::of(std::slice::from_ref(&entry)),
             bytes: body.bytes().len(),
@@ -234,6 +237,15 @@ impl<'a> Prepared<'a> {
             bodies: vec![body],
             blobs: Vec::new(),
         })
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What it takes of memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.bodies.iter().map(|body| body.json().len()).sum()
     }
 
     /// For the journal.
@@ -258,18 +270,30 @@ impl<'a> Prepared<'a> {
         at_ms: i64,
         unfinished: bool,
     ) -> Result<Vec<Record>, StoreError> {
-        let expected = head.row.unwrap_or(0);
+        let first = head.length;
+        self.put(tx, head, at_ms, unfinished)?;
+        let record = |(seq, entry): (Seq, &Entry)| Record {
+            seq,
+            at_ms,
+            entry: entry.clone(),
+        };
+        Ok((first..).zip(self.entries.iter()).map(record).collect())
+    }
+
+    /// As [`Prepared::record`], for who does not go on with the records.
+    pub(super) fn put(
+        &self,
+        tx: &Transaction<'_>,
+        head: &mut Head,
+        at_ms: i64,
+        unfinished: bool,
+    ) -> Result<(), StoreError> {
+        let (expected, first) = (head.row.unwrap_or(0), head.length);
         for blob in &self.blobs {
             insert_blob(tx, blob).doing(WHAT)?;
         }
-        let mut records = Vec::with_capacity(self.entries.len());
         for (entry, body) in self.entries.iter().zip(&self.bodies) {
-            let seq = insert_entry(tx, head, at_ms, entry, body).doing(WHAT)?;
-            records.push(Record {
-                seq,
-                at_ms,
-                entry: entry.clone(),
-            });
+            insert_entry(tx, head, at_ms, entry, body).doing(WHAT)?;
         }
         if !self
             .move_head(tx, head, expected, at_ms, unfinished)
@@ -279,10 +303,10 @@ impl<'a> Prepared<'a> {
                 session: head.session.clone(),
             });
         }
-        for record in &records {
-            derive_rows(tx, head, record).doing(WHAT)?;
+        for (seq, entry) in (first..).zip(self.entries.iter()) {
+            derive_rows(tx, head, (seq, at_ms), entry).doing(WHAT)?;
         }
-        Ok(records)
+        Ok(())
     }
 
     fn move_head(
@@ -353,7 +377,7 @@ fn insert_entry(
     at_ms: i64,
     entry: &Entry,
     body: &Body,
-) -> rusqlite::Result<Seq> {
+) -> rusqlite::Result<()> {
     let seq = head.length;
     head.note(entry);
     let plan_step = head.plan_step.as_ref().filter(|_| entry.is_checkpoint());
@@ -376,19 +400,23 @@ fn insert_entry(
     ])?;
     head.row = Some(tx.last_insert_rowid());
     head.length += 1;
-    Ok(seq)
+    Ok(())
 }
 
 /// What follows from the entry and is kept beside it.
-fn derive_rows(tx: &Transaction<'_>, head: &Head, record: &Record) -> rusqlite::Result<()> {
-    let Record { seq, at_ms, entry } = record;
+fn derive_rows(
+    tx: &Transaction<'_>,
+    head: &Head,
+    (seq, at_ms): (Seq, i64),
+    entry: &Entry,
+) -> rusqlite::Result<()> {
     trees::note_use(tx, head, entry)?;
     match entry {
-        Entry::Compacted { last, summary, .. } => summarised(tx, head, summary, *last, *at_ms),
+        Entry::Compacted { last, summary, .. } => summarised(tx, head, summary, *last, at_ms),
         Entry::Finished {
             fact: Some(Fact::Remembered { memory }),
             ..
-        } => remember(tx, head.key, *seq, *at_ms, memory),
+        } => remember(tx, head.key, seq, at_ms, memory),
         _ => Ok(()),
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn bring(
             Met::Gap(..) => return Ok(()),
             Met::Entry(line) => line,
         };
-        became.note(&line);
+        became.note(line.taken, line.signal);
         said.extend(may_have_waited(&line));
         if line.seq > head.length {
             let first = behind.map_or((line.seq, line.at_ms), |(first, _)| first);
@@ -115,7 +115,7 @@ fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<
         )
         .doing(WHAT)?;
     }
-    Prepared::of_line(line)?.record(tx, head, line.at_ms, line.owed)?;
+    Prepared::of_line(line)?.put(tx, head, line.at_ms, line.owed)?;
     match head.tip == line.tip {
         true => Ok(()),
         false => Err(StoreError::damaged(format!(

@@ -3,8 +3,8 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
 use serde::de::DeserializeOwned;
-use zstd::bulk::Decompressor;
-use zstd::zstd_safe::get_frame_content_size;
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::{compress_bound, get_frame_content_size};
 
 use super::StoreError;
 use super::error::{classify, io};
@@ -45,6 +45,11 @@ impl Body {
         Body { json, zstd }
     }
 
+    /// As it was stored before. `zstd`: where it was compressed.
+    pub(super) fn as_stored(json: String, zstd: Option<Vec<u8>>) -> Body {
+        Body { json, zstd }
+    }
+
     /// As stored.
     pub(super) fn bytes(&self) -> &[u8] {
         self.zstd.as_deref().unwrap_or(self.json.as_bytes())
@@ -61,6 +66,36 @@ impl ToSql for Body {
             None => ValueRef::Text(self.json.as_bytes()),
             Some(bytes) => ValueRef::Blob(bytes),
         }))
+    }
+}
+
+/// Compresses bodies one after the other, as [`Body::of`] does with one: to set a compressor up
+/// costs more than a body.
+pub(super) struct BodyPacker {
+    zstd: Compressor<'static>,
+    packed: Vec<u8>,
+}
+
+impl BodyPacker {
+    pub(super) fn new() -> Result<BodyPacker, StoreError> {
+        let zstd = Compressor::new(ZSTD_LEVEL).map_err(|e| io("write entries", e))?;
+        Ok(BodyPacker {
+            zstd,
+            packed: Vec::new(),
+        })
+    }
+
+    /// The body as it is stored, and whether that is compressed.
+    pub(super) fn pack<'b>(&'b mut self, json: &'b [u8]) -> (&'b [u8], bool) {
+        if json.len() < COMPRESS_FROM_BYTES {
+            return (json, false);
+        }
+        self.packed.clear();
+        self.packed.reserve(compress_bound(json.len()));
+        match self.zstd.compress_to_buffer(json, &mut self.packed) {
+            Ok(bytes) if bytes < json.len() => (&self.packed, true),
+            _ => (json, false),
+        }
     }
 }
 
@@ -366,6 +401,24 @@ mod tests {
         assert_eq!(clip("  fix\n the\tparser ", 80), "fix the parser");
         assert_eq!(clip("äöü äöü", 4), "äöü…");
         assert_eq!(clip("", 4), "");
+    }
+
+    #[test]
+    fn bodies_that_are_packed_in_a_row_are_those_that_are_packed_alone() {
+        let mut packer = BodyPacker::new().unwrap();
+        let noise = (0..2_000_u32)
+            .map(|n| char::from(b' ' + (blake3::hash(&n.to_le_bytes()).as_bytes()[0] % 90)));
+        let short = "x".repeat(COMPRESS_FROM_BYTES - 1);
+        for json in [
+            short,
+            "x".repeat(9_000),
+            noise.collect(),
+            "y".repeat(COMPRESS_FROM_BYTES),
+        ] {
+            let body = Body::of(json.clone());
+            let (packed, is_packed) = packer.pack(json.as_bytes());
+            assert_eq!((packed, is_packed), (body.bytes(), body.zstd.is_some()));
+        }
     }
 
     #[test]

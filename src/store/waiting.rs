@@ -33,9 +33,9 @@ pub(super) struct Became {
 }
 
 impl Became {
-    pub(super) fn note(&mut self, line: &EntryLine) {
-        self.taken.extend(line.taken);
-        self.obeyed.extend(line.signal);
+    pub(super) fn note(&mut self, taken: Option<i64>, signal: Option<i64>) {
+        self.taken.extend(taken);
+        self.obeyed.extend(signal);
     }
 
     /// No id of them is given again.

@@ -5,6 +5,11 @@ use crate::config::Quirks;
 use crate::core::choice::Effort;
 use crate::core::entry::FailureClass;
 use crate::core::entry::ToolSpec;
+use crate::model::wire::Codec;
+
+fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+    Codec::Anthropic.body(request, target, blobs)
+}
 
 fn target<'a>() -> Target<'a> {
     Target {

@@ -7,7 +7,12 @@ use crate::model::samples::{
     bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, junk, reply,
     shown,
 };
+use crate::model::wire::Codec;
 use proptest::prelude::*;
+
+fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+    Codec::OpenaiChat.body(request, target, blobs)
+}
 
 fn target<'a>() -> Target<'a> {
     Target {

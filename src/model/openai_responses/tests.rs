@@ -6,7 +6,12 @@ use crate::core::entry::FailureClass;
 use crate::model::samples::{
     bytes, conversation, cut_everywhere, data, decode, ends_once, events, failed, reply, shown,
 };
+use crate::model::wire::Codec;
 use proptest::prelude::*;
+
+fn body(request: &Request, target: &Target, blobs: Blobs) -> Value {
+    Codec::OpenaiResponses.body(request, target, blobs)
+}
 
 fn target(model: &str) -> Target<'_> {
     Target {

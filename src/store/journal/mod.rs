@@ -30,7 +30,7 @@ use crate::lines::line::{BlobLine, EntryLine, Header};
 use crate::lines::tip::Tip;
 
 pub(super) use read::{End, Met, begin, end, lines};
-pub(super) use salvage::{Piece, folders, salvage};
+pub(super) use salvage::{Piece, Salvaged, folders, salvage};
 use state::StateFile;
 pub(super) use state::{GapRow, State, Waiting, WaitingSignal, read_state};
 use worker::{Job, Worker};

@@ -8,7 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use zstd::zstd_safe::find_frame_compressed_size;
+use zstd::Decoder;
+use zstd::zstd_safe::{DCtx, find_frame_compressed_size};
 
 use super::FRAMES;
 use super::read::{MAX_LINE_BYTES, files, session_of};
@@ -19,14 +20,27 @@ use crate::lines::tip::Tip;
 /// Of one file no more is read: frames end at some MiB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
+/// Lines are taken out of pieces of this size.
+const BUFFER: usize = 64 << 10;
+
 /// What a frame of zstd begins with.
 const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// What is met.
-pub(in crate::store) enum Piece<'a> {
+pub(in crate::store) enum Piece {
     /// An entry, and the tip that it follows.
-    Entry(Tip, &'a EntryLine),
-    Blob(&'a [u8]),
+    Entry(Tip, EntryLine),
+    Blob(Vec<u8>),
+}
+
+impl Piece {
+    /// What it takes of memory, about.
+    pub(in crate::store) fn bytes(&self) -> usize {
+        match self {
+            Piece::Entry(_, line) => line.entry.get().len(),
+            Piece::Blob(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// What a journal says of itself.
@@ -47,7 +61,7 @@ pub(in crate::store) struct Salvaged {
 /// The folder cannot be listed, or `each` failed.
 pub(in crate::store) fn salvage(
     folder: &Path,
-    each: &mut dyn FnMut(Piece<'_>) -> io::Result<()>,
+    each: &mut dyn FnMut(Piece) -> io::Result<()>,
 ) -> io::Result<Salvaged> {
     let mut reading = Reading {
         session: session_of(folder),
@@ -55,6 +69,8 @@ pub(in crate::store) fn salvage(
         found: Salvaged::default(),
         stretch: None,
     };
+    // To set one up costs more than a frame.
+    let mut zstd = DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
     for path in files(folder)? {
         reading.found.files += 1;
         let mut bytes = Vec::new();
@@ -65,7 +81,7 @@ pub(in crate::store) fn salvage(
             continue;
         }
         match path.to_string_lossy().ends_with(FRAMES) {
-            true => reading.frames(&bytes)?,
+            true => reading.frames(&bytes, &mut zstd)?,
             false => {
                 let is_whole = reading.lines(&bytes[..])?;
                 // A kill leaves the last line of a tail torn.
@@ -91,14 +107,14 @@ pub(in crate::store) fn folders(journal: &Path) -> Vec<String> {
 
 struct Reading<'e> {
     session: String,
-    each: &'e mut dyn FnMut(Piece<'_>) -> io::Result<()>,
+    each: &'e mut dyn FnMut(Piece) -> io::Result<()>,
     found: Salvaged,
     /// The place of the next entry, and the tip before it.
     stretch: Option<(Seq, Tip)>,
 }
 
 impl Reading<'_> {
-    fn frames(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn frames(&mut self, bytes: &[u8], zstd: &mut DCtx<'static>) -> io::Result<()> {
         let mut at = 0;
         let mut was_damaged = false;
         while at < bytes.len() {
@@ -108,8 +124,8 @@ impl Reading<'_> {
             let is_whole = match frame {
                 Some(frame) => {
                     self.found.frames += 1;
-                    let lines = BufReader::new(zstd::Decoder::new(frame)?.single_frame());
-                    self.lines(lines)?
+                    let lines = Decoder::with_context(frame, zstd).single_frame();
+                    self.lines(BufReader::with_capacity(BUFFER, lines))?
                 }
                 None => false,
             };
@@ -150,7 +166,7 @@ impl Reading<'_> {
                     self.stretch = Some((header.first, header.tip));
                     self.found.header.get_or_insert(header);
                 }
-                Some(Line::Blob(bytes)) => (self.each)(Piece::Blob(&bytes))?,
+                Some(Line::Blob(bytes)) => (self.each)(Piece::Blob(bytes))?,
                 Some(Line::Entry(entry)) => {
                     let follows = self.stretch.filter(|(next, tip)| {
                         let json = entry.entry.get().as_bytes();
@@ -159,8 +175,8 @@ impl Reading<'_> {
                     let Some((_, before)) = follows else {
                         return Ok(false);
                     };
-                    (self.each)(Piece::Entry(before, &entry))?;
                     self.stretch = Some((entry.seq + 1, entry.tip));
+                    (self.each)(Piece::Entry(before, entry))?;
                 }
                 None => return Ok(false),
             }

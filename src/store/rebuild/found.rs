@@ -3,36 +3,20 @@
 //! have in common is here once, and nothing can be put together that was not recorded so.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rusqlite::types::ValueRef;
 
-use super::WHAT;
+use super::bodies::{Bodies, BodyFile, Place, json_in, text_in};
 use super::progress::Progress;
 use crate::core::entry::Seq;
 use crate::core::text::count;
 use crate::lines::tip::Tip;
 use crate::store::StoreError;
-use crate::store::error::io as io_error;
-use crate::store::row::{BodyReader, checksum};
-
-/// Bodies are written in pieces of this size.
-const PIECE: usize = 1 << 20;
+use crate::store::row::{BodyPacker, BodyReader, checksum};
 
 /// For one entry whose parent is not known so many are tried.
 const MAX_TRIED: usize = 10_000;
-
-/// Where the body of an entry lies.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    at: u64,
-    bytes: u32,
-    /// It is compressed.
-    is_packed: bool,
-}
 
 /// One entry that was found.
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +25,17 @@ pub(super) struct FoundEntry {
     pub at_ms: i64,
     /// The tip of the entry before. `None`: it is not known.
     pub before: Option<Tip>,
-    pub taken: Option<i64>,
-    pub signal: Option<i64>,
     pub owed: bool,
     /// A row of a database has it.
     pub in_row: bool,
-    place: Place,
+    pub place: Place,
+}
+
+/// Which queued message and which signal an entry was.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Was {
+    pub taken: Option<i64>,
+    pub signal: Option<i64>,
 }
 
 /// A row of `entries` as it was met.
@@ -124,64 +113,51 @@ impl Rows {
 
 pub(super) struct Found {
     entries: HashMap<Tip, FoundEntry>,
-    bodies: File,
-    /// Of the file, with what is not written yet.
-    end: u64,
-    unwritten: Vec<u8>,
+    /// Of the few that were one.
+    was: HashMap<Tip, Was>,
+    bodies: BodyFile,
     reader: BodyReader,
+    packer: BodyPacker,
 }
 
 impl Found {
     /// The file with the bodies lies in this folder and has no name.
     pub(super) fn new(folder: &Path) -> Result<Found, StoreError> {
-        let file = tempfile::tempfile_in(folder);
         Ok(Found {
             entries: HashMap::new(),
-            bodies: file.map_err(|e| io_error(WHAT, e))?,
-            end: 0,
-            unwritten: Vec::new(),
+            was: HashMap::new(),
+            bodies: BodyFile::in_folder(folder)?,
             reader: BodyReader::new()?,
+            packer: BodyPacker::new()?,
         })
+    }
+
+    pub(super) fn was(&self, tip: &Tip) -> Was {
+        self.was.get(tip).copied().unwrap_or_default()
+    }
+
+    /// A reader of what was found until the last flush.
+    pub(super) fn bodies(&self) -> Result<Bodies<'_>, StoreError> {
+        Bodies::of(&self.bodies)
     }
 
     pub(super) fn get(&self, tip: &Tip) -> Option<&FoundEntry> {
         self.entries.get(tip)
     }
 
-    fn keep(&mut self, body: &[u8], is_packed: bool) -> Result<Place, StoreError> {
-        let place = Place {
-            at: self.end,
-            bytes: u32::try_from(body.len()).unwrap_or(u32::MAX),
-            is_packed,
-        };
-        self.unwritten.extend_from_slice(body);
-        self.end += body.len() as u64;
-        if self.unwritten.len() >= PIECE {
-            self.flush()?;
-        }
-        Ok(place)
-    }
-
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
-        let written = self.bodies.write_all(&self.unwritten);
-        self.unwritten.clear();
-        written.map_err(|e| io_error(WHAT, e))
+        self.bodies.flush()
     }
 
     /// The JSON of an entry as it was first stored.
-    pub(super) fn json(&mut self, entry: &FoundEntry) -> Result<String, StoreError> {
+    fn json(&mut self, entry: &FoundEntry) -> Result<String, StoreError> {
         let bytes = self.body(entry.place)?;
-        let json = json_in(&mut self.reader, &bytes, entry.place.is_packed);
-        let json = json.and_then(|json| String::from_utf8(json).ok());
-        json.ok_or_else(|| StoreError::damaged("an entry that was found cannot be read again"))
+        text_in(&mut self.reader, &bytes, entry.place.is_packed)
     }
 
     fn body(&mut self, place: Place) -> Result<Vec<u8>, StoreError> {
-        self.flush()?;
-        let mut bytes = vec![0; place.bytes as usize];
-        let read = self.bodies.read_exact_at(&mut bytes, place.at);
-        read.map_err(|e| io_error(WHAT, e))?;
-        Ok(bytes)
+        self.bodies.flush()?;
+        self.bodies.read(place)
     }
 
     /// A line of a journal: its tip follows from the one before.
@@ -190,22 +166,25 @@ impl Found {
         before: Tip,
         line: &crate::lines::line::EntryLine,
     ) -> Result<(), StoreError> {
+        if line.taken.is_some() || line.signal.is_some() {
+            let was = self.was.entry(line.tip).or_default();
+            was.taken = was.taken.or(line.taken);
+            was.signal = was.signal.or(line.signal);
+        }
         if self.is_proven(line.tip, before)?
             && let Some(known) = self.entries.get_mut(&line.tip)
         {
             known.before = Some(before);
-            known.taken = known.taken.or(line.taken);
-            known.signal = known.signal.or(line.signal);
             known.owed |= line.owed;
             return Ok(());
         }
-        let place = self.keep(line.entry.get().as_bytes(), false)?;
+        // As the row will have it: it is written as it lies here.
+        let (body, is_packed) = self.packer.pack(line.entry.get().as_bytes());
+        let place = self.bodies.keep(body, is_packed)?;
         let entry = FoundEntry {
             seq: line.seq,
             at_ms: line.at_ms,
             before: Some(before),
-            taken: line.taken,
-            signal: line.signal,
             owed: line.owed,
             in_row: false,
             place,
@@ -257,7 +236,7 @@ impl Found {
             Some(parent) => rows.tip(parent),
         };
         let Some(before) = before else {
-            let place = self.keep(body, is_packed)?;
+            let place = self.bodies.keep(body, is_packed)?;
             rows.waiting.push(wait(place));
             return Ok(());
         };
@@ -268,13 +247,13 @@ impl Found {
         if row.tip.is_some_and(|recorded| recorded != tip) {
             if row.is_carved {
                 // It follows another one, whose row had the same id.
-                let place = self.keep(body, is_packed)?;
+                let place = self.bodies.keep(body, is_packed)?;
                 rows.waiting.push(wait(place));
             }
             return Ok(());
         }
         if !self.is_proven(tip, before)? {
-            let place = self.keep(body, is_packed)?;
+            let place = self.bodies.keep(body, is_packed)?;
             self.insert(tip, Some(before), row.seq, row.at_ms, place);
         }
         rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
@@ -286,8 +265,6 @@ impl Found {
             seq,
             at_ms,
             before,
-            taken: None,
-            signal: None,
             owed: false,
             in_row: true,
             place,
@@ -412,14 +389,6 @@ impl Found {
             last => Err(last.unwrap_or(0)),
         }
     }
-}
-
-fn json_in(reader: &mut BodyReader, body: &[u8], is_packed: bool) -> Option<Vec<u8>> {
-    let value = match is_packed {
-        true => ValueRef::Blob(body),
-        false => ValueRef::Text(body),
-    };
-    reader.json(value).ok().map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

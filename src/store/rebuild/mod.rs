@@ -6,10 +6,14 @@
 //! Invariant: nothing goes back in time unseen. What was recorded and is in no copy is counted;
 //! a session with a gap is held, and so is all from before when it is not known whose it is.
 
+mod ahead;
+mod bodies;
 mod copy;
 mod found;
+mod journal;
 mod pages;
 mod progress;
+mod record;
 mod sessions;
 mod sql;
 mod swap;
@@ -28,7 +32,7 @@ use super::error::{Doing, io as io_error};
 use super::files::private_folder;
 use super::gap::keep_gap;
 use super::gc::in_use;
-use super::journal::{Piece, folders, salvage};
+use super::journal::{Piece, folders};
 use super::lock::StoreLock;
 use super::mark::{Mark, Said};
 use super::migrate::{self, MIGRATIONS};
@@ -36,9 +40,11 @@ use super::missing::Gap;
 use super::purge::{self, Purged};
 use super::{JournalPlace, Store, StoreError, now_ms};
 use crate::core::text::count;
+use ahead::SyncAhead;
 use found::{Found, Rows};
 use progress::Progress;
-use sessions::{Known, Made};
+use record::Made;
+use sessions::Known;
 use sql::Source;
 use waits::{Waits, waiting};
 
@@ -168,6 +174,8 @@ struct Rebuilding<'a> {
     sources: Vec<Source>,
     sessions: BTreeMap<String, Known>,
     new: Connection,
+    /// Of the new database. `None`: it is synced at the end alone.
+    ahead: Option<SyncAhead>,
     /// The database that is to be made good was there.
     was_there: bool,
 }
@@ -181,7 +189,7 @@ impl<'a> Rebuilding<'a> {
         remove_half_made(names);
         let mut new = database::make(&names.rebuilding)?;
         let set = |new: &Connection| -> rusqlite::Result<()> {
-            // It is of no use before it is complete, and is synced then.
+            // It is of no use before it is complete, and is synced for good then.
             new.pragma_update_and_check(None, "journal_mode", "OFF", |_| Ok(()))?;
             new.pragma_update(None, "synchronous", "OFF")?;
             new.pragma_update(None, "foreign_keys", false)?;
@@ -191,6 +199,8 @@ impl<'a> Rebuilding<'a> {
         };
         set(&new).doing(WHAT)?;
         migrate::migrate(&mut new, data_dir, MIGRATIONS)?;
+        // What is found goes into it as it is met, in one transaction: each has its price.
+        new.execute_batch("BEGIN IMMEDIATE").doing(WHAT)?;
         let said = place.map(|place| Mark::look(&place.state_dir, data_dir));
         Ok(Rebuilding {
             data_dir,
@@ -202,6 +212,7 @@ impl<'a> Rebuilding<'a> {
             sources: Vec::new(),
             sessions: BTreeMap::new(),
             new,
+            ahead: SyncAhead::start(&names.rebuilding).ok(),
             was_there: names.database.exists(),
         })
     }
@@ -320,38 +331,26 @@ impl<'a> Rebuilding<'a> {
         journal: &Path,
         progress: &mut Progress<'_>,
     ) -> Result<(), StoreError> {
+        let (found, new, sessions) = (&mut self.found, &self.new, &mut self.sessions);
         let mut lines = 0_u64;
-        for session in folders(journal) {
-            if self.purged.has(&session) {
-                continue;
-            }
-            let (found, new) = (&mut self.found, &self.new);
-            let mut failed = None;
-            let read = salvage(&journal.join(&session), &mut |piece| {
-                lines += 1;
+        journal::read(journal, &self.purged, &mut |read| match read {
+            journal::Read::Pieces(pieces) => {
+                lines += pieces.len() as u64;
                 progress.so_far(|| count(lines, "line"));
-                let done = match piece {
-                    Piece::Entry(before, line) => found.line(before, line),
-                    Piece::Blob(bytes) => insert_blob(new, &Packed::new(bytes)).doing(WHAT),
-                };
-                done.map_err(|error| {
-                    failed = Some(error);
-                    io::ErrorKind::Other.into()
+                pieces.into_iter().try_for_each(|piece| match piece {
+                    Piece::Entry(before, line) => found.line(before, &line),
+                    Piece::Blob(bytes) => insert_blob(new, &Packed::new(&bytes)).doing(WHAT),
                 })
-            });
-            if let Some(error) = failed {
-                return Err(error);
             }
-            // What cannot be listed is as if it were not there: it counts as missing.
-            let Ok(read) = read else { continue };
-            if read.ends.is_empty() {
-                continue;
+            journal::Read::Session(session, read) => {
+                if !read.ends.is_empty() {
+                    let known = sessions.entry(session).or_default();
+                    known.header = known.header.take().or(read.header);
+                    known.ends.extend(read.ends);
+                }
+                Ok(())
             }
-            let known = self.sessions.entry(session).or_default();
-            known.header = known.header.take().or(read.header);
-            known.ends.extend(read.ends);
-        }
-        Ok(())
+        })
     }
 
     fn write(
@@ -359,6 +358,7 @@ impl<'a> Rebuilding<'a> {
         progress: &mut Progress<'_>,
         torn: &mut Vec<String>,
     ) -> Result<Made, StoreError> {
+        self.new.execute_batch("COMMIT").doing(WHAT)?;
         let tx = self
             .new
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -380,7 +380,13 @@ impl<'a> Rebuilding<'a> {
             sessions: &self.sessions,
             journal: self.place.map(|place| place.folder.as_path()),
         };
-        let made = sessions::make(&tx, &mut self.found, &rows, &self.sessions, progress)?;
+        let known = record::Recorded {
+            found: &self.found,
+            rows: &rows,
+            sessions: &self.sessions,
+            journal: waits.journal,
+        };
+        let made = record::record(&tx, &known, progress)?;
         purge::end_behind(&tx, self.unused)?;
         for (number, source) in self.sources.iter().enumerate() {
             let keys = keys(number, &self.sessions, &made);
@@ -408,6 +414,7 @@ impl<'a> Rebuilding<'a> {
     fn keep(self, mut rebuilt: Rebuilt, names: &Names) -> Result<Rebuilt, StoreError> {
         let Rebuilding {
             new,
+            ahead,
             sources,
             place,
             data_dir,
@@ -415,7 +422,7 @@ impl<'a> Rebuilding<'a> {
             said,
             ..
         } = self;
-        drop(sources);
+        drop((sources, ahead));
         new.close().map_err(|(_, e)| e).doing(WHAT)?;
         let now_ms = now_ms();
         // First, so that a kill behind it holds too much rather than too little.

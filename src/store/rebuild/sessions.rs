@@ -1,30 +1,18 @@
 //! Each session, put together of what was found: its chain by tips, as far as it goes without a
-//! gap, and recorded anew.
+//! gap.
 //!
 //! What is believed: an entry under the head of a session that SQL can read, or under the tip of
 //! a line of its journal. The head is gone on from where the journal continues it; where both
 //! went on, the head stays, and the journal's own is left to who opens the session next.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::{Transaction, params};
-use serde_json::value::RawValue;
-
-use super::WHAT;
 use super::found::{Found, Rows};
-use super::progress::Progress;
 use super::sql::SessionRow;
 use crate::core::entry::Seq;
-use crate::core::text::count;
-use crate::lines::line::{EntryLine, Header};
+use crate::lines::line::Header;
 use crate::lines::tip::Tip;
-use crate::store::StoreError;
-use crate::store::append::Prepared;
-use crate::store::error::Doing;
-use crate::store::head::Head;
 use crate::store::missing::Gap;
-use crate::store::row::int;
-use crate::store::waiting::{Became, Said, may_have_waited};
 
 /// All that the copies say of one session.
 #[derive(Default)]
@@ -37,59 +25,28 @@ pub(super) struct Known {
 }
 
 /// What is made of a session.
-struct Plan {
-    id: String,
-    chain: Vec<Tip>,
-    gap: Option<Gap>,
+pub(super) struct Plan {
+    pub id: String,
+    pub chain: Vec<Tip>,
+    pub gap: Option<Gap>,
     /// The chain ends where the row of the session says it does.
-    is_as_row: bool,
+    pub is_as_row: bool,
     /// The row of the session says where it ended, so nothing was recorded behind it.
     has_head: bool,
 }
 
-/// What was recorded anew.
-#[derive(Default)]
-pub(super) struct Made {
-    pub entries: u64,
-    pub from_journal: u64,
-    /// The row key and the length of each.
-    pub keys: BTreeMap<String, (i64, u64)>,
-    pub gaps: Vec<Gap>,
-    /// Messages and signals that became entries, and for each session those entries of which no
-    /// line says which message or signal they were.
-    pub became: Became,
-    pub said: BTreeMap<String, Vec<Said>>,
-    /// The row of each entry.
-    rows: HashMap<Tip, i64>,
-}
-
-/// By their ids, so that what a fork goes on from comes before it.
-pub(super) fn make(
-    tx: &Transaction<'_>,
-    found: &mut Found,
+/// What is made of each session, by their ids.
+pub(super) fn plans<'a>(
+    found: &Found,
     sources: &[&Rows],
-    sessions: &BTreeMap<String, Known>,
-    progress: &mut Progress<'_>,
-) -> Result<Made, StoreError> {
-    let mut made = Made::default();
+    sessions: &'a BTreeMap<String, Known>,
+) -> Vec<(Plan, &'a Known)> {
     let mut plans: Vec<(Plan, &Known)> = Vec::new();
     for (id, known) in sessions {
         plans.extend(plan(found, sources, id, known).map(|plan| (plan, known)));
     }
     hold_what_went_on(found, sources, &mut plans);
-    for (plan, known) in plans {
-        made.gaps.extend(plan.gap.clone());
-        if plan.chain.is_empty() {
-            continue;
-        }
-        let begin = begin(known, &plan, sessions, &made);
-        let head = record(tx, found, known, &plan, begin, &mut made, progress)?;
-        if let Some((_, row)) = &known.row {
-            set_as_before(tx, row, &head, plan.is_as_row)?;
-        }
-        made.keys.insert(plan.id, (head.key, head.length));
-    }
-    Ok(made)
+    plans
 }
 
 /// `None`: nothing says that it had an entry.
@@ -258,164 +215,4 @@ fn before_the_gap(found: &Found, sources: &[&Rows], known: &Known) -> Vec<Tip> {
     }
     best.and_then(|tip| found.chain(tip).ok())
         .unwrap_or_default()
-}
-
-/// What a session begins with: the session that it was forked from, and the last entry of both.
-struct Begin {
-    from: Option<(i64, Seq)>,
-    row: Option<i64>,
-}
-
-fn begin(known: &Known, plan: &Plan, sessions: &BTreeMap<String, Known>, made: &Made) -> Begin {
-    let alone = Begin {
-        from: None,
-        row: None,
-    };
-    let by_row = known.row.as_ref().and_then(|(source, row)| {
-        let (key, seq) = (row.forked_from?, row.forked_seq?);
-        let is_it = |other: &&Known| {
-            matches!(&other.row, Some((of, other)) if of == source && other.key == key)
-        };
-        let (_, parent) = sessions.values().find(is_it)?.row.as_ref()?;
-        Some((parent.id.clone(), u64::try_from(seq).ok()?))
-    });
-    let by_header = || {
-        let forked = known.header.as_ref()?.forked.as_ref()?;
-        Some((forked.session.clone(), forked.seq))
-    };
-    let Some((parent, seq)) = by_row.or_else(by_header) else {
-        return alone;
-    };
-    let tip = usize::try_from(seq)
-        .ok()
-        .and_then(|seq| plan.chain.get(seq));
-    let row = tip.and_then(|tip| made.rows.get(tip));
-    match (made.keys.get(&parent), row) {
-        (Some((key, _)), Some(row)) => Begin {
-            from: Some((*key, seq)),
-            row: Some(*row),
-        },
-        // Nobody else has its beginning: it is its own now.
-        _ => alone,
-    }
-}
-
-fn record(
-    tx: &Transaction<'_>,
-    found: &mut Found,
-    known: &Known,
-    plan: &Plan,
-    begin: Begin,
-    made: &mut Made,
-    progress: &mut Progress<'_>,
-) -> Result<Head, StoreError> {
-    let mut head = Head::before_first(plan.id.clone(), 0);
-    if let Some((_, seq)) = begin.from {
-        head.row = begin.row;
-        head.length = seq + 1;
-        head.tip = usize::try_from(seq)
-            .ok()
-            .and_then(|seq| plan.chain.get(seq).copied())
-            .unwrap_or(head.tip);
-    }
-    let row = known.row.as_ref().map(|(_, row)| row);
-    let header = known.header.as_ref();
-    let of =
-        |row: Option<&String>, header: Option<&String>| row.or(header).cloned().unwrap_or_default();
-    tx.execute(
-        "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
-           created_ms, updated_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
-        params![
-            plan.id,
-            of(row.map(|r| &r.workspace), header.map(|h| &h.workspace)),
-            of(row.map(|r| &r.folder), header.map(|h| &h.folder)),
-            head.row.unwrap_or(0),
-            int(head.length),
-            begin.from.map(|(key, _)| key),
-            begin.from.map(|(_, seq)| int(seq)),
-            row.map(|r| r.created_ms)
-                .or(header.map(|h| h.created_ms))
-                .unwrap_or(0),
-        ],
-    )
-    .doing(WHAT)?;
-    head.key = tx.last_insert_rowid();
-    let own = usize::try_from(head.length).unwrap_or(usize::MAX);
-    for tip in plan.chain.iter().skip(own) {
-        let Some(entry) = found.get(tip).copied() else {
-            return Err(StoreError::damaged("an entry that was found is gone"));
-        };
-        let json = found.json(&entry)?;
-        let line = EntryLine {
-            seq: entry.seq,
-            at_ms: entry.at_ms,
-            tip: *tip,
-            taken: entry.taken,
-            signal: entry.signal,
-            owed: entry.owed,
-            entry: RawValue::from_string(json).doing(WHAT)?,
-        };
-        Prepared::of_line(&line)?.record(tx, &mut head, line.at_ms, line.owed)?;
-        if head.tip != *tip {
-            return Err(StoreError::damaged(format!(
-                "entry {} of session {} does not follow",
-                line.seq, plan.id
-            )));
-        }
-        if let Some(row) = head.row {
-            made.rows.entry(*tip).or_insert(row);
-        }
-        made.entries += 1;
-        made.became.note(&line);
-        progress.so_far(|| count(made.entries, "entry"));
-        if let Some(said) = may_have_waited(&line) {
-            made.said.entry(plan.id.clone()).or_default().push(said);
-        }
-        made.from_journal += u64::from(!entry.in_row);
-    }
-    Ok(head)
-}
-
-/// What lists show. Where entries were put behind the head, they say it better.
-fn set_as_before(
-    tx: &Transaction<'_>,
-    row: &SessionRow,
-    head: &Head,
-    is_as_row: bool,
-) -> Result<(), StoreError> {
-    if !is_as_row {
-        return tx
-            .execute(
-                "UPDATE sessions SET title = coalesce(title, ?2), version = coalesce(version, ?3),
-                   model = coalesce(model, ?4) WHERE key = ?1",
-                params![head.key, row.title, row.version, row.model],
-            )
-            .doing(WHAT)
-            .map(drop);
-    }
-    let [input, cached, cache_written, output, bytes] = row.sums;
-    tx.execute(
-        "UPDATE sessions SET title = ?2, version = ?3, model = ?4, unfinished = ?5, input = ?6,
-           cached = ?7, cache_written = ?8, output = ?9, bytes = ?10, trashed_ms = ?11,
-           updated_ms = ?12, billed = ?13, asks = ?14 WHERE key = ?1",
-        params![
-            head.key,
-            row.title,
-            row.version,
-            row.model,
-            row.unfinished,
-            input,
-            cached,
-            cache_written,
-            output,
-            bytes,
-            row.trashed_ms,
-            row.updated_ms,
-            row.billed,
-            row.asks
-        ],
-    )
-    .doing(WHAT)
-    .map(drop)
 }

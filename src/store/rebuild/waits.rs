@@ -6,7 +6,8 @@ use std::path::Path;
 
 use rusqlite::{Row, Transaction, params};
 
-use super::sessions::{Known, Made};
+use super::record::Made;
+use super::sessions::Known;
 use super::sql::{Source, each_row};
 use super::{WHAT, copy, keys};
 use crate::store::StoreError;
