@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::changes::{self, Changes};
 use super::skills::skill_list;
-use super::{AppContext, VERSION, sandbox, tasks};
+use super::{AppContext, VERSION, sandbox};
 use crate::config::{Env, InstructionsConfig};
 use crate::core::budget::Budget;
 use crate::core::entry::{Assignment, Layers, Mode, ToolSpec};
@@ -122,9 +122,7 @@ impl Renderer {
     pub(super) fn render(&self, budget: &Budget, now_ms: i64) -> (Layers, Vec<String>) {
         let mut warnings = self.agent_warnings.clone();
         let parts = [
-            self.task
-                .as_ref()
-                .map_or_else(String::new, tasks::instructions),
+            self.task.as_ref().map_or_else(String::new, of_task),
             self.instructions(budget, &mut warnings),
             self.skills(budget, &mut warnings),
         ];
@@ -232,6 +230,19 @@ impl Renderer {
             ));
         }
         text
+    }
+}
+
+/// What the session of a sub-agent is told besides what every session is.
+const ROLE: &str = "You are a sub-agent: another agent gave you the task, and is given your last \
+                    answer and nothing else. Do the task to its end, then answer with what it \
+                    needs to know, in few words. Nobody answers questions that you ask in words.";
+
+/// What requests of a sub-agent begin with besides.
+fn of_task(assignment: &Assignment) -> String {
+    match assignment.instructions.as_str() {
+        "" => ROLE.to_string(),
+        more => format!("{ROLE}\n\n<agent>\n{more}\n</agent>"),
     }
 }
 

@@ -22,11 +22,6 @@ use crate::world::{Tasks, Unready};
 
 const ORIGIN: &str = "task";
 
-/// What the session of a sub-agent is told besides what every session is.
-const ROLE: &str = "You are a sub-agent: another agent gave you the task, and is given your last \
-                    answer and nothing else. Do the task to its end, then answer with what it \
-                    needs to know, in few words. Nobody answers questions that you ask in words.";
-
 fn refused(why: impl Into<String>) -> Unready {
     Unready::Refused(Outcome::error(format!("not begun: {}", why.into())))
 }
@@ -35,14 +30,6 @@ fn no_session(error: SessionError) -> Unready {
     match error {
         SessionError::Store(error @ StoreError::Full { .. }) => Unready::NoRoom(error.to_string()),
         error => refused(format!("its session cannot be made: {error}")),
-    }
-}
-
-/// What requests of a sub-agent begin with besides.
-pub(super) fn instructions(assignment: &Assignment) -> String {
-    match assignment.instructions.as_str() {
-        "" => ROLE.to_string(),
-        more => format!("{ROLE}\n\n<agent>\n{more}\n</agent>"),
     }
 }
 

@@ -31,7 +31,7 @@ impl Tool for Args {
     const NAME: &'static str = TASK;
     const TEXT: &'static str = include_str!("../../assets/tools/task.md");
     const VERB: Verb = Verb::Task;
-    const LEFT_OUT: &'static [&'static str] = &["background", "resume"];
+    const LEFT_OUT: &'static [&'static str] = &["agent", "background", "resume"];
     const IS_RARE: bool = true;
 
     fn schema() -> Value {

@@ -6,6 +6,7 @@
 mod archive;
 pub(crate) mod confine;
 mod files;
+mod give_tasks;
 pub mod machine;
 mod restore;
 mod tasks;
@@ -26,8 +27,8 @@ use crate::tools::Ran;
 
 pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Scope, Snapshot, Wish};
+pub use give_tasks::{BeginTask, Tasks};
 pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress};
-pub use tasks::{BeginTask, Tasks};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;

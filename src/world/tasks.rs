@@ -7,10 +7,9 @@
 //!
 //! Invariant: a call has one session, however often it is made ready and settled.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::give_tasks::BackgroundRun;
 use super::machine::{Machine, interrupted, unready, unsettled};
 use super::{BackgroundEnd, Settled, Unready};
 use crate::command::keeper::SETTINGS_ENV;
@@ -27,30 +26,6 @@ use crate::core::tool::ToolCall;
 use crate::store::{Store, StoreError, now_ms};
 use crate::tools::bash::background_id;
 use crate::tools::{self, Ran, TaskOrder};
-
-/// Makes the session of a task durable, or finds the one that was made for this call: its id.
-pub type BeginTask = Box<dyn Fn(&TaskOrder, CallId, &State) -> Result<String, Unready>>;
-
-/// What a session needs to give tasks.
-pub struct Tasks {
-    pub begin: BeginTask,
-    /// What a request of a model cost.
-    pub price: Pricing,
-    /// What the command line of this start said.
-    pub settings: String,
-    /// How long one start of a sub-agent may take.
-    pub limit_ms: u64,
-    /// Of each sub-agent in the background: the run it has now, and what it had done before that.
-    pub runs: RefCell<BTreeMap<String, BackgroundRun>>,
-}
-
-/// The newest start of a sub-agent in the background.
-#[derive(Debug, Clone)]
-pub struct BackgroundRun {
-    run: String,
-    done: u64,
-    in_vain: u32,
-}
 
 /// Of its answer, bytes; the whole is kept beside it.
 const ANSWER_BYTES: usize = 8 * 1024;

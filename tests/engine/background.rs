@@ -9,7 +9,7 @@ use rewake::command::{RunState, Runs, default_shell};
 use rewake::config::{Config, Env};
 use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Fact, Guard, Outcome};
-use rewake::core::state::Background;
+use rewake::core::state::{Background, State};
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
 use rewake::tools::{self, Ran, ToolContext};
@@ -40,7 +40,6 @@ fn there() -> There {
         output_cap_bytes: 1_000_000,
         env_remove: vec![],
         sandbox: None,
-        child: None,
     };
     let models = Models::new(Config::default(), Env::capture(None).unwrap());
     let machine = Machine::new(
@@ -73,7 +72,7 @@ fn bash(command: &str, background: bool) -> ToolCall {
 impl There {
     async fn prepare(&self, call: &ToolCall) -> Guard {
         self.machine
-            .prepare(call, Some(Access::Full), None, &|_| None)
+            .prepare(call, Some(Access::Full), None, &State::new(tools::describe))
             .await
             .unwrap()
     }
@@ -82,7 +81,7 @@ impl There {
     async fn begin(&self, command: &str) -> (Background, Ran) {
         let call = bash(command, true);
         let guard = self.prepare(&call).await;
-        let ran = self.machine.act(&call, &guard).await;
+        let ran = self.machine.act(&call, &guard).await.unwrap();
         let background = Background {
             run: run_of(&guard).to_string(),
             command: command.to_string(),
@@ -151,7 +150,7 @@ async fn a_background_command_that_cannot_begin_is_an_error() {
     let guard = there.prepare(&call).await;
     let run = there.folder.path().join("runs").join(run_of(&guard));
     std::fs::remove_file(run.join("output")).unwrap();
-    let ran = there.machine.act(&call, &guard).await;
+    let ran = there.machine.act(&call, &guard).await.unwrap();
     assert!(matches!(ran.outcome, Outcome::Error { .. }), "{ran:?}");
     assert_eq!(ran.fact, None);
     assert!(text(&ran).contains("did not begin"), "{}", text(&ran));
@@ -208,6 +207,7 @@ async fn an_error_while_looking_is_no_result() {
         std::fs::write(there.folder.path().join("go"), "").unwrap();
     };
     let (ran, ()) = tokio::join!(there.machine.act(&call, &guard), breaks);
+    let ran = ran.unwrap();
     assert!(
         matches!(ran.outcome, Outcome::Interrupted { .. }),
         "{ran:?}"

@@ -9,6 +9,7 @@ use rewake::command::{RunInfo, RunState, Runs, default_shell};
 use rewake::config::{Config, Env};
 use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Guard, Outcome};
+use rewake::core::state::State;
 use rewake::core::tool::ToolCall;
 use rewake::model::Models;
 use rewake::tools::{self, Ran, ToolContext};
@@ -52,7 +53,6 @@ impl Bench {
             output_cap_bytes: 100_000,
             env_remove: vec![],
             sandbox: None,
-            child: None,
         };
         let env = Env::new(std::iter::empty::<(&str, &str)>(), &folder);
         let models = Models::new(Config::default(), env);
@@ -96,12 +96,17 @@ impl Bench {
     /// Makes all ready for the call, in a process that dies then. The model knows the file of
     /// a checked call as it is.
     pub async fn prepared(&self, call: &ToolCall) -> Guard {
-        let seen = |path: &str| {
-            let bytes = std::fs::read(path).ok()?;
-            Some(blake3::hash(&bytes).to_hex().to_string())
-        };
+        let mut state = State::new(tools::describe);
+        let folder = self.folder.path().join("work").canonicalize().unwrap();
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            if let Ok(bytes) = std::fs::read(&path) {
+                let hash = blake3::hash(&bytes).to_hex().to_string();
+                state.seen.insert(path.to_string_lossy().into_owned(), hash);
+            }
+        }
         self.machine()
-            .prepare(call, Some(Access::Full), None, &seen)
+            .prepare(call, Some(Access::Full), None, &state)
             .await
             .unwrap()
     }
@@ -138,7 +143,9 @@ pub async fn meanwhile<T>(first: impl Future<Output = T>, other: impl FnOnce()) 
 pub fn run_of(guard: &Guard) -> &str {
     match guard {
         Guard::Supervised { run, .. } => run,
-        Guard::Checked { .. } | Guard::Opaque => panic!("not a command: {guard:?}"),
+        Guard::Checked { .. } | Guard::Child { .. } | Guard::Opaque => {
+            panic!("not a command: {guard:?}")
+        }
     }
 }
 

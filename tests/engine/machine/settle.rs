@@ -25,7 +25,7 @@ impl Bench {
 
     /// The keeper of a process that is dead comes late.
     async fn comes_late(&self, call: &ToolCall, guard: &Guard) {
-        let ran = self.machine().act(call, guard).await;
+        let ran = self.machine().act(call, guard).await.unwrap();
         assert!(matches!(ran.outcome, Outcome::Error { .. }), "{ran:?}");
     }
 
@@ -74,7 +74,7 @@ async fn a_command_that_was_not_begun_is_run_once_in_another_run() {
     }
     bench.comes_late(&call, &guard).await;
     assert_eq!(bench.count(), 0);
-    let ran = bench.machine().act(&call, &again).await;
+    let ran = bench.machine().act(&call, &again).await.unwrap();
     assert_eq!((done(&ran), bench.count()), ("real\n".into(), 1));
 }
 
@@ -234,7 +234,7 @@ async fn a_background_command_whose_keeper_is_slow_is_run() {
 
     let call = call("bash", json!({"command": UNTIL_GO, "background": true}));
     let guard = bench.prepared(&call).await;
-    let (id, background) = known(&machine.act(&call, &guard).await);
+    let (id, background) = known(&machine.act(&call, &guard).await.unwrap());
     assert_eq!(machine.background_end(&id, &background), None);
     until(|| bench.count() == 1).await;
     bench.put("go", "");
@@ -243,7 +243,7 @@ async fn a_background_command_whose_keeper_is_slow_is_run() {
 
 impl Bench {
     async fn comes_in_background(&self, call: &ToolCall, guard: &Guard) {
-        done(&self.machine().act(call, guard).await);
+        done(&self.machine().act(call, guard).await.unwrap());
         until(|| self.count() == 1).await;
     }
 }
@@ -298,7 +298,7 @@ async fn a_file_that_was_not_written_is_written() {
     for (call, before) in checked() {
         let (bench, guard) = begun(&call, before).await;
         assert_eq!(not_begun(bench.settle(&call, &guard).await), guard);
-        done(&bench.machine().act(&call, &guard).await);
+        done(&bench.machine().act(&call, &guard).await.unwrap());
         assert_eq!(bench.get("f"), "new");
     }
 }
@@ -307,7 +307,7 @@ async fn a_file_that_was_not_written_is_written() {
 async fn a_file_that_was_written_is_done() {
     for (call, before) in checked() {
         let (bench, guard) = begun(&call, before).await;
-        let wrote = bench.machine().act(&call, &guard).await.fact;
+        let wrote = bench.machine().act(&call, &guard).await.unwrap().fact;
         for _ in 0..2 {
             let ran = ended(bench.settle(&call, &guard).await);
             assert!(done(&ran).contains("was written"), "{ran:?}");
@@ -336,7 +336,7 @@ async fn a_file_that_changed_behind_the_look_is_left_alone() {
         let (bench, guard) = begun(&call, before).await;
         not_begun(bench.settle(&call, &guard).await);
         bench.put("f", "theirs: old");
-        let ran = bench.machine().act(&call, &guard).await;
+        let ran = bench.machine().act(&call, &guard).await.unwrap();
         assert!(matches!(ran.outcome, Outcome::Error { .. }), "{ran:?}");
         assert_eq!(bench.get("f"), "theirs: old");
     }
