@@ -9,6 +9,9 @@ fn main() -> ExitCode {
     if let Some(code) = rewake::command::keeper::keep_if_asked() {
         return code;
     }
+    if let Some(code) = rewake::command::server::keep_if_asked() {
+        return code;
+    }
     if let Some(code) = rewake::command::on_terminal::become_if_asked() {
         return code;
     }

@@ -299,7 +299,7 @@ enum Command {
         #[arg(value_name = "CALL|WHY", num_args = 0..=2)]
         rest: Vec<String>,
     },
-    /// List the commands that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
+    /// List the commands and servers that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
         #[command(subcommand)]
         action: Option<PsAction>,
@@ -406,7 +406,7 @@ pub(crate) struct PageArgs {
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 enum PsAction {
-    /// End a command
+    /// End a command or a server
     Stop {
         /// The id that `rewake ps` shows
         #[arg(value_name = "RUN")]

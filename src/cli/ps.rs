@@ -1,5 +1,6 @@
-//! `rewake ps`: the commands of all sessions, also those whose agent is gone.
+//! `rewake ps`: the commands and servers of all sessions, also those whose agent is gone.
 
+use crate::command::server::ServerInfo;
 use crate::command::{How, RunInfo, RunState, Stopped};
 use crate::core::text::one_line;
 use crate::report::{Trouble, exit, line, note};
@@ -16,6 +17,18 @@ pub(super) fn list(ctx: &AppContext) -> Result<u8, Trouble> {
                 short_id(&info.spec.session),
                 clock(now_ms() - info.since_ms),
                 one_line(&info.spec.command, 100),
+            ));
+        }
+    }
+    for info in ctx.servers()?.list() {
+        if let Some(state) = server_state(&info) {
+            shown += 1;
+            line(&format!(
+                "{}  {}  {:>8}  {state}  {}",
+                short_id(&info.run),
+                short_id(&info.spec.session),
+                clock(now_ms() - info.since_ms),
+                one_line(&info.spec.command_line(), 100),
             ));
         }
     }
@@ -45,7 +58,18 @@ fn state(info: &RunInfo) -> Option<String> {
     }
 }
 
-/// Stops the one command whose id begins with `run`.
+/// `None` for one that is over.
+fn server_state(info: &ServerInfo) -> Option<String> {
+    let name = one_line(&info.spec.name, 40);
+    match (info.is_kept, info.group) {
+        (true, Some(group)) => Some(format!("server {name} group {group}")),
+        (true, None) => Some(format!("server {name}")),
+        (false, Some(group)) => Some(format!("server {name} left behind, group {group}")),
+        (false, None) => None,
+    }
+}
+
+/// Stops the one command or server whose id begins with `run`.
 pub(super) fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
     let run = run.trim();
     if run.is_empty() {
@@ -55,14 +79,15 @@ pub(super) fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
                 .with_hint("rewake ps lists the ids"),
         );
     }
-    let runs = ctx.runs()?;
-    let found: Vec<RunInfo> = runs
-        .list()
-        .into_iter()
-        .filter(|r| r.run.starts_with(run))
-        .collect();
-    let info = match &found[..] {
-        [info] => info,
+    let (runs, servers) = (ctx.runs()?, ctx.servers()?);
+    let commands = runs.list().into_iter();
+    let commands = commands.map(|info| (info.run, info.spec.command, false));
+    let all_servers = servers.list().into_iter();
+    let all_servers = all_servers.map(|info| (info.run, info.spec.command_line(), true));
+    let all = commands.chain(all_servers);
+    let found: Vec<(String, String, bool)> = all.filter(|(id, _, _)| id.starts_with(run)).collect();
+    let (id, shown, is_server) = match &found[..] {
+        [(id, shown, is_server)] => (id, shown, is_server),
         [] => {
             return Err(
                 Trouble::new(exit::USAGE, format!("there is no command {run:?}"))
@@ -77,11 +102,12 @@ pub(super) fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
             .with_hint("give more of the id"));
         }
     };
-    match runs.stop(&info.run) {
-        Ok(Stopped::Asked) => line(&format!(
-            "{} is being stopped",
-            one_line(&info.spec.command, 100)
-        )),
+    let stopped = match is_server {
+        true => servers.stop(id),
+        false => runs.stop(id),
+    };
+    match stopped {
+        Ok(Stopped::Asked) => line(&format!("{} is being stopped", one_line(shown, 100))),
         Ok(Stopped::NotBegun) => line("it had not begun and will not"),
         Ok(Stopped::Over) => line("it had ended already"),
         Err(e) => return Err(Trouble::new(exit::FAILED, e.to_string())),

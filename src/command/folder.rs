@@ -8,7 +8,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::spec::{COMMAND_MAX_BYTES, Spec};
 use super::status;
@@ -41,6 +43,17 @@ impl RunFolder {
         RunFolder { path: path.into() }
     }
 
+    /// Only names that we give: the root holds nothing that can be reached by another.
+    pub(super) fn named(root: &Path, run: &str) -> io::Result<RunFolder> {
+        match Uuid::try_parse(run) {
+            Ok(id) if id.to_string() == run => Ok(RunFolder::at(root.join(run))),
+            Ok(_) | Err(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{run:?} is not the name of a run"),
+            )),
+        }
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -49,6 +62,22 @@ impl RunFolder {
     /// and what a power cut takes is not missed. Whoever could read it would be in another boot,
     /// where nothing is run, whatever the folder says.
     pub(super) fn create(&self, prepared: &Prepared) -> io::Result<()> {
+        self.create_with(prepared, |folder| {
+            if prepared.spec.needs_script() {
+                let mut script = folder.create_file(SCRIPT)?;
+                script.write_all(prepared.spec.command.as_bytes())?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The folder with what every keeper needs: its spec, the room for its status, and a file for
+    /// what is printed. `more` makes the files that only this kind has.
+    pub(super) fn create_with<T: Serialize>(
+        &self,
+        spec: &T,
+        more: impl FnOnce(&RunFolder) -> io::Result<()>,
+    ) -> io::Result<()> {
         let private = |recursive| {
             let mut builder = DirBuilder::new();
             builder.mode(0o700).recursive(recursive);
@@ -57,13 +86,9 @@ impl RunFolder {
         let parent = self.path.parent().unwrap_or(Path::new("/"));
         private(true).create(parent)?;
         private(false).create(&self.path)?;
-
-        let mut spec = self.create_file(SPEC)?;
-        spec.write_all(&serde_json::to_vec(prepared)?)?;
-        if prepared.spec.needs_script() {
-            let mut script = self.create_file(SCRIPT)?;
-            script.write_all(prepared.spec.command.as_bytes())?;
-        }
+        self.create_file(SPEC)?
+            .write_all(&serde_json::to_vec(spec)?)?;
+        more(self)?;
         let status = self.create_file(STATUS)?;
         status::reserve(&status)?;
         self.create_file(OUTPUT)?;
@@ -71,6 +96,10 @@ impl RunFolder {
     }
 
     pub(super) fn prepared(&self) -> io::Result<Prepared> {
+        self.read_spec()
+    }
+
+    pub(super) fn read_spec<T: DeserializeOwned>(&self) -> io::Result<T> {
         let mut json = Vec::new();
         let file = File::open(self.path.join(SPEC))?;
         file.take(SPEC_MAX_BYTES).read_to_end(&mut json)?;
@@ -126,6 +155,11 @@ impl RunFolder {
     /// Removes the folder unless somebody holds its lock; true when it is gone. The lock is
     /// held meanwhile, and `status` goes first: no keeper can begin in a half removed folder.
     pub(super) fn remove(&self) -> io::Result<bool> {
+        self.remove_with(&[])
+    }
+
+    /// The same of a folder that has these files too.
+    pub(super) fn remove_with(&self, more: &[String]) -> io::Result<bool> {
         let status = match self.open_status() {
             Ok(status) => Some(status),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
@@ -137,14 +171,16 @@ impl RunFolder {
             return Ok(false);
         }
         // `spec` last: what is cut short here is still seen, and removed the next time.
-        for name in [STATUS, OUTPUT, TAIL, SCRIPT, CLAIM, SPEC] {
+        let more = more.iter().map(String::as_str);
+        let names = [STATUS, OUTPUT, TAIL, SCRIPT, CLAIM].into_iter();
+        for name in names.chain(more).chain([SPEC]) {
             absent_is_fine(std::fs::remove_file(self.path.join(name)))?;
         }
         absent_is_fine(std::fs::remove_dir(&self.path))?;
         Ok(true)
     }
 
-    fn create_file(&self, name: &str) -> io::Result<File> {
+    pub(super) fn create_file(&self, name: &str) -> io::Result<File> {
         OpenOptions::new()
             .write(true)
             .create_new(true)

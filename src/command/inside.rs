@@ -40,7 +40,10 @@ fn has_keeper_above() -> bool {
 fn is_keeper(pid: u32) -> bool {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0).skip(1);
-    words.next() == Some(super::keeper::WORD.as_bytes())
+    let word = words.next();
+    [super::keeper::WORD, super::server::WORD]
+        .iter()
+        .any(|keeper| word == Some(keeper.as_bytes()))
 }
 
 #[cfg(test)]

@@ -22,21 +22,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, PipeReader, Read};
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, test_kill_process_group};
-use signal_hook::consts::signal;
 
 use super::confined::Confined;
 use super::folder::{self, RunFolder};
 use super::output::Capture;
 use super::process::{self, GRACE, TICK};
+use super::signals::Signals;
 use super::spec::Spec;
 use super::status::{self, Begun, End, How};
 use crate::sandbox::{self, Profile, Report, adopt_orphans, close_inherited};
@@ -205,50 +202,6 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
 
 fn is_gone(group: u32) -> bool {
     process::pid(group).is_none_or(|group| test_kill_process_group(group).is_err())
-}
-
-/// Signals as a flag and as something to poll.
-struct Signals {
-    stop: Arc<AtomicBool>,
-    wake: UnixStream,
-}
-
-impl Signals {
-    fn catch() -> io::Result<Signals> {
-        let (wake, waker) = UnixStream::pair()?;
-        wake.set_nonblocking(true)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        // The flag is up before the pipe is readable: actions run in this order.
-        signal_hook::flag::register(signal::SIGTERM, Arc::clone(&stop))?;
-        signal_hook::low_level::pipe::register(signal::SIGTERM, waker.try_clone()?)?;
-        signal_hook::low_level::pipe::register(signal::SIGCHLD, waker)?;
-        let unread = Arc::new(AtomicBool::new(false));
-        for other in [
-            signal::SIGHUP,
-            signal::SIGINT,
-            signal::SIGQUIT,
-            signal::SIGALRM,
-            signal::SIGUSR1,
-            signal::SIGUSR2,
-            signal::SIGTSTP,
-            signal::SIGTTIN,
-            signal::SIGTTOU,
-            signal::SIGXCPU,
-            signal::SIGXFSZ,
-        ] {
-            signal_hook::flag::register(other, Arc::clone(&unread))?;
-        }
-        Ok(Signals { stop, wake })
-    }
-
-    fn stop_asked(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    fn clear(&self) {
-        let mut bytes = [0; 64];
-        while (&self.wake).read(&mut bytes).is_ok_and(|n| n > 0) {}
-    }
 }
 
 /// The command while it runs, and what is owed to it.

@@ -8,6 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
+use serde::de::DeserializeOwned;
+
 use super::confined::Aftermath;
 use super::folder::{self, RunFolder};
 use super::output;
@@ -52,18 +54,18 @@ pub struct Ended {
     pub not_held: Vec<String>,
 }
 
-/// What is seen in a run folder without touching it.
-pub(super) enum Seen {
+/// What is seen in a run folder without touching it. `E` is the record of its end.
+pub(super) enum Seen<E = End> {
     Unclaimed,
     Kept(Slot<Begun>),
-    Ended(End),
+    Ended(E),
     /// Claimed, nobody is there, no final word.
     Abandoned(Slot<Begun>),
     /// There is no run folder, or only a part of it.
     Missing,
 }
 
-pub(super) fn look(folder: &RunFolder) -> io::Result<Seen> {
+pub(super) fn look<E: DeserializeOwned>(folder: &RunFolder) -> io::Result<Seen<E>> {
     let status = match folder.open_status() {
         Ok(status) => status,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Seen::Missing),
@@ -73,7 +75,7 @@ pub(super) fn look(folder: &RunFolder) -> io::Result<Seen> {
         .map_err(|e| with_context("cannot read the status of", folder.path(), e))
 }
 
-fn look_at(folder: &RunFolder, status: &File) -> io::Result<Seen> {
+fn look_at<E: DeserializeOwned>(folder: &RunFolder, status: &File) -> io::Result<Seen<E>> {
     if let Slot::Written(end) = status::read_end(status)? {
         return Ok(Seen::Ended(end));
     }
@@ -92,7 +94,7 @@ fn look_at(folder: &RunFolder, status: &File) -> io::Result<Seen> {
 
 /// As [`look`], but gives a keeper the moment it needs from its claim to its first record, or
 /// to see that it came too late and leave.
-pub(super) fn look_begun(folder: &RunFolder) -> io::Result<Seen> {
+pub(super) fn look_begun<E: DeserializeOwned>(folder: &RunFolder) -> io::Result<Seen<E>> {
     let pause = Duration::from_millis(1);
     let mut waited = Duration::ZERO;
     loop {

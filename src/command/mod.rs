@@ -70,6 +70,8 @@ pub mod on_terminal;
 mod output;
 mod process;
 mod run;
+pub mod server;
+mod signals;
 mod spec;
 mod status;
 

@@ -20,7 +20,7 @@ use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, with_cont
 use super::output::{self, Printed, Stored};
 use super::process;
 use super::spec::Spec;
-use super::status::{self, Begun, Slot};
+use super::status::{self, Begun, End, Slot};
 use crate::store::now_ms;
 
 /// What makes programs wait for a person, or paint, is turned off.
@@ -292,7 +292,7 @@ impl Runs {
         let folder = self.folder(run)?;
         let this_boot = self.is_of_this_boot(&folder);
         loop {
-            return match look_begun(&folder)? {
+            return match look_begun::<End>(&folder)? {
                 Seen::Ended(_) | Seen::Missing => Ok(Stopped::Over),
                 Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => Ok(Stopped::Over),
                 Seen::Unclaimed if !folder.claim()? => continue,
@@ -408,7 +408,7 @@ impl Runs {
     /// must stay in the list. A folder that is not there is removed.
     pub fn remove(&self, run: &str) -> io::Result<bool> {
         let folder = self.folder(run)?;
-        if let Seen::Abandoned(Slot::Written(begun)) = look(&folder)?
+        if let Seen::Abandoned(Slot::Written(begun)) = look::<End>(&folder)?
             && self.is_of_this_boot(&folder)
             && !process::left_behind(&begun).is_empty()
         {
@@ -420,7 +420,7 @@ impl Runs {
                 .remove()
                 .map_err(|e| with_context("cannot remove the run folder", folder.path(), e))?;
             // A keeper that has said its last word dies in a moment.
-            if removed || waited >= DIE_WITHIN || matches!(look(&folder)?, Seen::Kept(_)) {
+            if removed || waited >= DIE_WITHIN || matches!(look::<End>(&folder)?, Seen::Kept(_)) {
                 return Ok(removed);
             }
             std::thread::sleep(process::TICK);
@@ -449,15 +449,8 @@ impl Runs {
         Ok(())
     }
 
-    /// Only names that we give: the root holds nothing that can be reached by another.
     fn folder(&self, run: &str) -> io::Result<RunFolder> {
-        match Uuid::try_parse(run) {
-            Ok(id) if id.to_string() == run => Ok(RunFolder::at(self.root.join(run))),
-            Ok(_) | Err(_) => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{run:?} is not the name of a run"),
-            )),
-        }
+        RunFolder::named(&self.root, run)
     }
 
     fn is_of_this_boot(&self, folder: &RunFolder) -> bool {
@@ -495,7 +488,7 @@ fn write_stopped(folder: &RunFolder) -> io::Result<()> {
 }
 
 /// A pid may have been given to another process since it was written down.
-fn ask_to_end(run: &str, begun: &Begun) -> io::Result<Stopped> {
+pub(super) fn ask_to_end(run: &str, begun: &Begun) -> io::Result<Stopped> {
     let started = process::started(begun.keeper);
     if started.is_some() && started != begun.keeper_start {
         return Err(io::Error::other(format!(

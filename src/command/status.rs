@@ -95,11 +95,12 @@ pub(super) fn read_begun(file: &File) -> io::Result<Slot<Begun>> {
     read(file, BEGUN_AT)
 }
 
-pub(super) fn write_end(file: &File, end: &End) -> io::Result<()> {
+pub(super) fn write_end<T: Serialize>(file: &File, end: &T) -> io::Result<()> {
     write(file, ENDED_AT, end)
 }
 
-pub(super) fn read_end(file: &File) -> io::Result<Slot<End>> {
+/// `T` is what the keeper of this kind of run writes: [`End`] for a command.
+pub(super) fn read_end<T: DeserializeOwned>(file: &File) -> io::Result<Slot<T>> {
     read(file, ENDED_AT)
 }
 
@@ -180,7 +181,7 @@ mod tests {
         let file = reserved();
         let room = file.metadata().unwrap().len();
         assert_eq!(read_begun(&file).unwrap(), Slot::Empty);
-        assert_eq!(read_end(&file).unwrap(), Slot::Empty);
+        assert_eq!(read_end::<End>(&file).unwrap(), Slot::Empty);
         write_begun(&file, &begun()).unwrap();
         for how in [
             How::Exited(3),
@@ -207,7 +208,7 @@ mod tests {
             let mut damaged = whole;
             damaged[at] ^= 1;
             file.write_all_at(&damaged, ENDED_AT).unwrap();
-            assert_eq!(read_end(&file).unwrap(), Slot::Torn, "byte {at}");
+            assert_eq!(read_end::<End>(&file).unwrap(), Slot::Torn, "byte {at}");
         }
     }
 
@@ -222,10 +223,10 @@ mod tests {
             let mut cut = whole;
             cut[kept..].fill(0);
             file.write_all_at(&cut, ENDED_AT).unwrap();
-            assert_eq!(read_end(&file).unwrap(), Slot::Torn, "{kept} bytes");
+            assert_eq!(read_end::<End>(&file).unwrap(), Slot::Torn, "{kept} bytes");
         }
         file.set_len(10).unwrap();
-        assert_eq!(read_end(&file).unwrap(), Slot::Empty);
+        assert_eq!(read_end::<End>(&file).unwrap(), Slot::Empty);
     }
 
     #[test]
@@ -239,6 +240,6 @@ mod tests {
     fn a_record_that_does_not_fit_is_refused() {
         let file = reserved();
         assert!(write_end(&file, &end(How::NotRun("x".repeat(5000)))).is_err());
-        assert_eq!(read_end(&file).unwrap(), Slot::Empty);
+        assert_eq!(read_end::<End>(&file).unwrap(), Slot::Empty);
     }
 }

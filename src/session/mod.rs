@@ -78,6 +78,7 @@ use std::time::Duration;
 
 use context::{Gauging, Known};
 
+use crate::command::server::Servers;
 use crate::command::{self, Runs};
 use crate::config::{
     self, Config, ConfigError, Env, Loaded, NetworkUse, Paths, Setting, StoreConfig,
@@ -433,6 +434,20 @@ impl AppContext {
     pub fn runs(&self) -> Result<Runs, SessionError> {
         let exe = command::own_exe().map_err(SessionError::OwnExe)?;
         Ok(Runs::new(self.paths.data_dir.join("runs"), exe))
+    }
+
+    /// The servers of all sessions, in the data folder.
+    ///
+    /// # Errors
+    /// [`SessionError::OwnExe`]: keepers are started from this program's own file.
+    pub fn servers(&self) -> Result<Servers, SessionError> {
+        let exe = command::own_exe().map_err(SessionError::OwnExe)?;
+        let runtime = self.env.var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        Ok(Servers::new(
+            self.paths.data_dir.join("servers"),
+            exe,
+            runtime,
+        ))
     }
 
     /// Unfinished sessions of this folder, newest first. Those that were dismissed only with

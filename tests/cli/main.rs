@@ -23,6 +23,7 @@ mod files;
 mod forks;
 mod journal;
 mod keeper;
+mod keeper_server;
 mod kernels;
 mod keys;
 mod lost;

@@ -35,6 +35,7 @@ mod responses;
 mod seal;
 mod server;
 mod skip;
+pub mod spoken;
 mod terminal;
 mod tls;
 

@@ -1,0 +1,492 @@
+//! The agent's side of a server that a keeper holds.
+//!
+//! Invariant: dropped is not cancelled. A future that is dropped leaves its call where it is; so
+//! does dropping the client. What is being sent is sent by a task, so nothing is torn by a drop.
+//!
+//! Invariant: what is given to the caller was read from the journal.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use super::end::ServerEnd;
+use super::journal::{self, JournalReader, Span};
+use super::line::LineKind;
+use super::past::{self, Fate, Past};
+use super::wire::{self, ToAgent, ToKeeper};
+use crate::command::folder::RunFolder;
+use crate::command::look::{Seen, look};
+use crate::command::process;
+use crate::command::status::Slot;
+
+/// What an agent keeps for the next one.
+pub(super) const KNOWN: &str = "known";
+pub(super) const KNOWN_NEW: &str = "known.new";
+const KNOWN_MAX_BYTES: usize = 1024 * 1024;
+
+/// So many messages that are no answers wait to be read; the oldest go.
+const OTHERS_MAX: usize = 4096;
+
+/// How long a keeper that closed the connection may take to die.
+const DIE_WITHIN: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(2);
+
+/// A line that the server did not get.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unsent {
+    /// It is not in the journal and was not handed over.
+    #[error("{0}")]
+    Refused(String),
+    /// The keeper is gone; [`Client::fate`] says whether the line was handed over.
+    #[error("the server is gone")]
+    Gone,
+}
+
+/// A connection to the keeper of a server.
+#[derive(Debug)]
+pub struct Client {
+    folder: PathBuf,
+    shared: Arc<Shared>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
+    tasks: [JoinHandle<()>; 2],
+    /// The same socket once more: tasks go when the runtime has time, and the next agent must not
+    /// wait for that.
+    socket: std::os::unix::net::UnixStream,
+    /// The keeper, when it is our own child: it is reaped when this is dropped.
+    _keeper: Option<tokio::process::Child>,
+}
+
+struct Outgoing {
+    bytes: Vec<u8>,
+    /// Told when the system has the bytes.
+    written: Option<oneshot::Sender<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Something of the state is new.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Of the lines that were sent and not taken yet, in their order.
+    acks: VecDeque<oneshot::Sender<Result<u64, String>>>,
+    answers: HashMap<String, Span>,
+    others: VecDeque<Span>,
+    /// How long `in` and `out` are.
+    input: u64,
+    output: u64,
+    paused: Option<String>,
+    /// Set when nothing more can come.
+    past: Option<Past>,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(&self, by: impl FnOnce(&mut State) -> T) -> T {
+        let changed = by(&mut self.state());
+        self.changed.notify_waiters();
+        changed
+    }
+}
+
+impl Client {
+    /// Behind the keeper's welcome. `received` came with it.
+    pub(super) fn new(
+        folder: &Path,
+        stream: UnixStream,
+        received: Vec<u8>,
+        lengths: (u64, u64),
+        keeper: Option<tokio::process::Child>,
+    ) -> io::Result<Client> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                input: lengths.0,
+                ..State::default()
+            }),
+            changed: Notify::new(),
+        });
+        let mut reader = JournalReader::new(folder, journal::OUTPUT);
+        shared.read_output(&mut reader, Some(lengths.1))?;
+        let socket = stream.as_fd().try_clone_to_owned()?.into();
+        let (read, write) = stream.into_split();
+        let (outgoing, to_write) = mpsc::unbounded_channel();
+        let receiving = Receiving {
+            folder: RunFolder::at(folder),
+            shared: Arc::clone(&shared),
+            received,
+            reader,
+        };
+        Ok(Client {
+            folder: folder.to_path_buf(),
+            shared,
+            outgoing,
+            tasks: [
+                tokio::spawn(receiving.run(read)),
+                tokio::spawn(write_all(write, to_write)),
+            ],
+            socket,
+            _keeper: keeper,
+        })
+    }
+
+    /// Gives a line to the server. Durable: it is on the disk before the server has it, which
+    /// every request with an effect must be.
+    ///
+    /// May be dropped: the line goes its way.
+    ///
+    /// # Errors
+    /// See [`Unsent`].
+    pub async fn send(&self, line: &[u8], durable: bool) -> Result<(), Unsent> {
+        let head = ToKeeper::Line {
+            bytes: line.len() as u64,
+            durable,
+        };
+        let bytes = [wire::encode(&head).as_slice(), line].concat();
+        let (ack, taken) = oneshot::channel();
+        {
+            // Under the lock, so that the order of the lines is that of their acknowledgements.
+            let mut state = self.shared.state();
+            if state.past.is_some() {
+                return Err(Unsent::Gone);
+            }
+            state.acks.push_back(ack);
+            let outgoing = Outgoing {
+                bytes,
+                written: None,
+            };
+            self.outgoing.send(outgoing).map_err(|_| Unsent::Gone)?;
+        }
+        match taken.await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(why)) => Err(Unsent::Refused(why)),
+            Err(_) => {
+                self.ended().await;
+                Err(Unsent::Gone)
+            }
+        }
+    }
+
+    /// What became of a request, as it is now. An answer that is here, or that the request was not
+    /// begun, is final.
+    ///
+    /// # Errors
+    /// The journals cannot be read.
+    pub fn fate(&self, id: &str) -> io::Result<Fate> {
+        let (answer, past) = {
+            let state = self.shared.state();
+            (state.answers.get(id).copied(), state.past.clone())
+        };
+        if let Some(line) = self.line(answer)? {
+            return Ok(Fate::Answered(line));
+        }
+        if let Some(past) = past {
+            return past.fate(id);
+        }
+        // What is on its way to the keeper is not in the journal yet.
+        let is_sending = !self.shared.state().acks.is_empty();
+        Ok(match past::request(&self.folder, id)? {
+            None if !is_sending => Fate::NotBegun,
+            None | Some(_) => Fate::Running,
+        })
+    }
+
+    /// Waits for the end of a request that was sent: [`Fate::Running`] is never given. May be
+    /// dropped and called again; the call goes on.
+    ///
+    /// # Errors
+    /// The journals cannot be read.
+    pub async fn answer(&self, id: &str) -> io::Result<Fate> {
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let (answer, is_over) = {
+                let state = self.shared.state();
+                (state.answers.get(id).copied(), state.past.is_some())
+            };
+            if answer.is_some() || is_over {
+                return self.fate(id);
+            }
+            changed.await;
+        }
+    }
+
+    /// The next message that is no answer: a notification or a request of the server, or what is no
+    /// message at all. `None`: nothing more comes.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub async fn other(&self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(line) = self.try_other()? {
+                return Ok(Some(line));
+            }
+            if self.shared.state().past.is_some() {
+                return Ok(None);
+            }
+            changed.await;
+        }
+    }
+
+    /// [`Client::other`] without waiting.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn try_other(&self) -> io::Result<Option<Vec<u8>>> {
+        loop {
+            let span = self.shared.state().others.pop_front();
+            match span {
+                None => return Ok(None),
+                Some(span) => {
+                    if let Some(line) = self.line(Some(span))? {
+                        return Ok(Some(line));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Each line that was given to the server and is not forgotten, by this agent and those before.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn each_sent(&self, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        let upto = self.shared.state().input;
+        JournalReader::new(&self.folder, journal::INPUT).read(Some(upto), |_, line| each(line))
+    }
+
+    /// Why nothing is read of the server at the moment: its words cannot be written down.
+    pub fn paused(&self) -> Option<String> {
+        self.shared.state().paused.clone()
+    }
+
+    /// All that was said so far will not be asked for again: what it takes on the disk may be given
+    /// back. Only to be called when no call is open.
+    pub fn forget(&self) {
+        let message = {
+            let mut state = self.shared.state();
+            let (input, output) = (state.input, state.output);
+            state.answers.retain(|_, span| span.at >= output);
+            ToKeeper::Forget { input, output }
+        };
+        let _ = self.outgoing.send(Outgoing {
+            bytes: wire::encode(&message),
+            written: None,
+        });
+    }
+
+    /// The server is not needed any more: it is ended now. Without this it lingers.
+    pub async fn leave(&self) {
+        let (written, done) = oneshot::channel();
+        let sent = self.outgoing.send(Outgoing {
+            bytes: wire::encode(&ToKeeper::Bye {}),
+            written: Some(written),
+        });
+        if sent.is_ok() {
+            let _ = done.await;
+        }
+    }
+
+    /// Waits until the server is over.
+    pub async fn ended(&self) -> Past {
+        loop {
+            let changed = self.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(past) = self.shared.state().past.clone() {
+                return past;
+            }
+            changed.await;
+        }
+    }
+
+    /// Keeps something for the next agent: what was agreed on with the server.
+    ///
+    /// # Errors
+    /// It cannot be written, or is too large.
+    pub fn remember(&self, known: &[u8]) -> io::Result<()> {
+        if known.len() > KNOWN_MAX_BYTES {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{} bytes are too much to keep of a server", known.len()),
+            ));
+        }
+        let new = self.folder.join(KNOWN_NEW);
+        let mut file = std::fs::File::create(&new)?;
+        file.write_all(known)?;
+        std::fs::rename(new, self.folder.join(KNOWN))
+    }
+
+    /// What an agent kept, if one did.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn remembered(&self) -> io::Result<Option<Vec<u8>>> {
+        match std::fs::read(self.folder.join(KNOWN)) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            known => known.map(Some),
+        }
+    }
+
+    fn line(&self, span: Option<Span>) -> io::Result<Option<Vec<u8>>> {
+        match span {
+            Some(span) => journal::line_at(&self.folder, journal::OUTPUT, span),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+impl Shared {
+    /// Takes note of the lines of the server up to a place, or up to the end.
+    fn read_output(&self, reader: &mut JournalReader, upto: Option<u64>) -> io::Result<()> {
+        self.change(|state| {
+            let read = reader.read(upto, |span, line| match LineKind::of(line) {
+                // The first answer counts; a server that answers twice lies.
+                LineKind::Answer(id) => drop(state.answers.entry(id).or_insert(span)),
+                LineKind::Request(_) | LineKind::Other => {
+                    state.others.push_back(span);
+                    if state.others.len() > OTHERS_MAX {
+                        state.others.pop_front();
+                    }
+                }
+            });
+            state.output = state.output.max(upto.unwrap_or(0));
+            read
+        })
+    }
+}
+
+/// Sends what is given, each whole, in its order.
+async fn write_all(mut stream: OwnedWriteHalf, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) {
+    while let Some(Outgoing { bytes, written }) = outgoing.recv().await {
+        // That it is gone is seen by who reads.
+        if stream.write_all(&bytes).await.is_err() {
+            return;
+        }
+        if let Some(written) = written {
+            let _ = written.send(());
+        }
+    }
+    // Who waits for an end waits at the reading side; the stream stays open until then.
+    std::future::pending::<()>().await;
+}
+
+/// The task that hears the keeper.
+struct Receiving {
+    folder: RunFolder,
+    shared: Arc<Shared>,
+    received: Vec<u8>,
+    reader: JournalReader,
+}
+
+impl Receiving {
+    async fn run(mut self, mut stream: OwnedReadHalf) {
+        while self.hear().is_ok() {
+            let mut buffer = [0; 4096];
+            match stream.read(&mut buffer).await {
+                Ok(n) if n > 0 => self.received.extend_from_slice(&buffer[..n]),
+                Ok(_) | Err(_) => break,
+            }
+        }
+        let past = self.last_look().await;
+        // What the keeper wrote last was not told any more.
+        let _ = self.shared.read_output(&mut self.reader, None);
+        self.shared.change(|state| {
+            state.acks.clear();
+            state.past = Some(past);
+        });
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        loop {
+            let decoded = wire::decode(&self.received);
+            let decoded = decoded.map_err(|_| io::Error::other("the keeper sent no message"))?;
+            let Some((message, taken)) = decoded else {
+                return Ok(());
+            };
+            self.received.drain(..taken);
+            match message {
+                ToAgent::Output { output } => {
+                    self.shared.read_output(&mut self.reader, Some(output))?;
+                }
+                other => self.shared.change(|state| state.note(other)),
+            }
+        }
+    }
+
+    /// The keeper is gone, or will be in a moment.
+    async fn last_look(&self) -> Past {
+        let path = self.folder.path();
+        let since = Instant::now();
+        loop {
+            match look::<ServerEnd>(&self.folder) {
+                Ok(Seen::Ended(end)) => return Past::ended(path, end),
+                Ok(Seen::Missing) => return Past::missing(path),
+                Ok(Seen::Abandoned(begun)) => return lost(path, begun),
+                // One that lives and does not speak with us is of no use.
+                Ok(Seen::Kept(_) | Seen::Unclaimed) | Err(_) if since.elapsed() > DIE_WITHIN => {
+                    return Past::lost(path, None);
+                }
+                Ok(Seen::Kept(_) | Seen::Unclaimed) | Err(_) => tokio::time::sleep(TICK).await,
+            }
+        }
+    }
+}
+
+pub(super) fn lost(folder: &Path, begun: Slot<crate::command::status::Begun>) -> Past {
+    let group = match begun {
+        Slot::Written(begun) => process::left_behind(&begun).first().copied(),
+        Slot::Empty | Slot::Torn => None,
+    };
+    Past::lost(folder, group)
+}
+
+impl State {
+    fn note(&mut self, message: ToAgent) {
+        match message {
+            ToAgent::Taken { input } => {
+                self.input = input;
+                self.acked(Ok(input));
+            }
+            ToAgent::Refused { why } => self.acked(Err(why)),
+            ToAgent::Paused { why } => self.paused = Some(why),
+            ToAgent::Resumed {} => self.paused = None,
+            ToAgent::Output { .. } | ToAgent::Welcome { .. } | ToAgent::Busy { .. } => {}
+        }
+    }
+
+    fn acked(&mut self, taken: Result<u64, String>) {
+        if let Some(ack) = self.acks.pop_front() {
+            // Who was dropped does not hear it.
+            let _ = ack.send(taken);
+        }
+    }
+}

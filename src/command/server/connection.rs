@@ -1,0 +1,211 @@
+//! One agent at the keeper's socket: what it sent and was not attended to yet, and what it is
+//! still to be told.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use super::line::LINE_MAX_BYTES;
+use super::wire::{self, Garbled, ToAgent, ToKeeper};
+
+/// An agent that reads nothing is let go when so much waits for it.
+const UNREAD_MAX_BYTES: usize = 1024 * 1024;
+
+const READ_BYTES: usize = 64 * 1024;
+
+/// What an agent said, with the line that followed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Hello {
+        pid: u32,
+    },
+    /// Without its newline.
+    Line {
+        line: Vec<u8>,
+        durable: bool,
+    },
+    TooLong {
+        bytes: u64,
+    },
+    Forget {
+        input: u64,
+        output: u64,
+    },
+    Bye,
+}
+
+pub(super) struct Connection {
+    pub stream: UnixStream,
+    pub since: Instant,
+    /// By its own word, for display.
+    pub pid: u32,
+    /// It will send nothing more.
+    pub is_over: bool,
+    received: Vec<u8>,
+    /// Of a line that is too long, what is still to come.
+    skip: u64,
+    to_send: Vec<u8>,
+}
+
+impl Connection {
+    pub(super) fn new(stream: UnixStream) -> io::Result<Connection> {
+        stream.set_nonblocking(true)?;
+        Ok(Connection {
+            stream,
+            since: Instant::now(),
+            pid: 0,
+            is_over: false,
+            received: Vec::new(),
+            skip: 0,
+            to_send: Vec::new(),
+        })
+    }
+
+    /// Reads once. True: there may be more.
+    pub(super) fn read(&mut self) -> bool {
+        let mut buffer = [0; READ_BYTES];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => self.is_over = true,
+            Ok(n) => {
+                self.take(&buffer[..n]);
+                return true;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return true,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.is_over = true,
+        }
+        false
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let skipped = bytes
+            .len()
+            .min(usize::try_from(self.skip).unwrap_or(usize::MAX));
+        self.skip -= skipped as u64;
+        self.received.extend_from_slice(&bytes[skipped..]);
+    }
+
+    /// The next thing that was said and is whole. What is torn at the end is never given.
+    pub(super) fn next(&mut self) -> Result<Option<Said>, Garbled> {
+        let Some((message, head)) = wire::decode(&self.received)? else {
+            return Ok(None);
+        };
+        let mut taken = head;
+        let said = match message {
+            ToKeeper::Hello { pid, .. } => Said::Hello { pid },
+            ToKeeper::Forget { input, output } => Said::Forget { input, output },
+            ToKeeper::Bye {} => Said::Bye,
+            ToKeeper::Line { bytes, .. } if bytes > LINE_MAX_BYTES as u64 => {
+                let here = (self.received.len() - head) as u64;
+                self.skip = bytes.saturating_sub(here);
+                taken += usize::try_from(here.min(bytes)).unwrap_or(0);
+                Said::TooLong { bytes }
+            }
+            ToKeeper::Line { bytes, durable } => {
+                let end = head + usize::try_from(bytes).unwrap_or(usize::MAX);
+                let Some(line) = self.received.get(head..end) else {
+                    return Ok(None);
+                };
+                taken = end;
+                Said::Line {
+                    line: line.to_vec(),
+                    durable,
+                }
+            }
+        };
+        self.received.drain(..taken);
+        if self.received.is_empty() {
+            self.received = Vec::new();
+        }
+        Ok(Some(said))
+    }
+
+    pub(super) fn tell(&mut self, message: &ToAgent) {
+        self.to_send.extend(wire::encode(message));
+        self.flush();
+    }
+
+    /// Sends what can be sent now.
+    pub(super) fn flush(&mut self) {
+        while !self.to_send.is_empty() {
+            match self.stream.write(&self.to_send) {
+                Ok(n) if n > 0 => drop(self.to_send.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                // What it sent before is still read.
+                Ok(_) | Err(_) => self.to_send.clear(),
+            }
+        }
+        if self.to_send.len() > UNREAD_MAX_BYTES {
+            self.to_send.clear();
+            let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    pub(super) fn has_to_send(&self) -> bool {
+        !self.to_send.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (UnixStream, Connection) {
+        let (agent, keeper) = UnixStream::pair().unwrap();
+        (agent, Connection::new(keeper).unwrap())
+    }
+
+    fn line(text: &[u8]) -> Vec<u8> {
+        let head = ToKeeper::Line {
+            bytes: text.len() as u64,
+            durable: true,
+        };
+        [wire::encode(&head), text.to_vec()].concat()
+    }
+
+    #[test]
+    fn a_line_that_was_torn_by_a_death_is_never_given() {
+        let whole = line(b"whole");
+        let torn = line(b"torn line");
+        for kept in 0..torn.len() {
+            let (mut agent, mut connection) = pair();
+            agent.write_all(&whole).unwrap();
+            agent.write_all(&torn[..kept]).unwrap();
+            drop(agent);
+            while connection.read() {}
+            assert!(connection.is_over);
+            let first = Said::Line {
+                line: b"whole".to_vec(),
+                durable: true,
+            };
+            assert_eq!(connection.next(), Ok(Some(first)));
+            assert_eq!(connection.next(), Ok(None), "{kept} bytes");
+        }
+    }
+
+    #[test]
+    fn behind_a_line_that_is_too_long_the_next_one_is_read() {
+        let (mut agent, mut connection) = pair();
+        let bytes = LINE_MAX_BYTES as u64 + 1;
+        let head = ToKeeper::Line {
+            bytes,
+            durable: true,
+        };
+        let sending = std::thread::spawn(move || {
+            agent.write_all(&wire::encode(&head)).unwrap();
+            agent.write_all(&vec![b'x'; LINE_MAX_BYTES + 1]).unwrap();
+            agent.write_all(&line(b"next")).unwrap();
+        });
+        let mut said = Vec::new();
+        while !connection.is_over {
+            connection.read();
+            said.extend(connection.next().unwrap());
+            assert!(connection.received.len() < 1024 * 1024);
+        }
+        sending.join().unwrap();
+        assert_eq!(said[0], Said::TooLong { bytes });
+        assert!(matches!(&said[1], Said::Line { line, .. } if line == b"next"));
+        assert_eq!(said.len(), 2);
+    }
+}

@@ -1,0 +1,654 @@
+//! The keeper of a server: a process that starts it, stays with it, writes down each line that
+//! passes, and lets one agent at a time speak with it.
+//!
+//! Like the keeper of a command it shares nothing with the agent: a session of its own, no
+//! descriptor but the standard ones (all `/dev/null`), no signal of a terminal. SIGTERM asks it to
+//! end the server.
+//!
+//! Invariant: a line is on the disk before the server has a byte of it, and an answer is on the
+//! disk before an agent is told of it.
+//!
+//! Invariant: no threads, no async runtime. Nothing is kept in memory of a line that has passed.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use super::child::{self, Answers, Errors, ServerInput};
+use super::connection::{Connection, Said};
+use super::end::ServerEnd;
+use super::journal::{self, Journal};
+use super::line::{Cut, LineBuffer, LineKind};
+use super::socket;
+use super::spec::{PreparedServer, ServerSpec};
+use super::wire::{ToAgent, VERSION};
+use crate::command::folder::{self, RunFolder};
+use crate::command::output::Capture;
+use crate::command::process::{self, GRACE};
+use crate::command::signals::Signals;
+use crate::command::status::{self, Begun, How};
+use crate::sandbox::close_inherited;
+use crate::store::now_ms;
+
+/// The hidden first argument. The second is the run folder.
+pub const WORD: &str = "__serve";
+
+/// Of what a server prints on stderr, so much of the head is kept, and the end besides.
+const ERRORS_MAX_BYTES: u64 = 64 * 1024;
+
+/// So many calls may wait for their answers.
+const IN_FLIGHT_MAX: usize = 1024;
+
+/// So much may wait for a server that does not read, until no more is taken from the agent.
+const WAITING_MAX_BYTES: usize = 1024 * 1024;
+
+/// Beyond this, only answers are written to `out`: a server that floods fills no disk.
+const OTHERS_MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Beyond this nothing more is taken, until what was answered is forgotten.
+const JOURNALS_MAX_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// So many may knock at once, and each has to say hello in this time.
+const NEWCOMERS_MAX: usize = 8;
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+
+/// A call that is never answered keeps a server for no longer than this without an agent.
+const ALONE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// How long what is left in the pipes is read when the server is over.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// How often a write that failed is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// How often it looks whether its run folder is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+const GONE: &str = "the run folder of the server was removed";
+
+/// Keeps a server if this process was started for that. `None`: it is an ordinary start.
+pub fn keep_if_asked() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    if args.next()? != OsStr::new(WORD) {
+        return None;
+    }
+    let kept = args
+        .next()
+        .is_some_and(|folder| keep(&RunFolder::at(folder)).is_ok());
+    Some(match kept {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+fn keep(folder: &RunFolder) -> io::Result<()> {
+    close_inherited(&[]);
+    rustix::process::setsid()?;
+    let signals = Signals::catch()?;
+    let status = folder.open_status()?;
+    if !folder::take(&status)? {
+        return Ok(());
+    }
+    let prepared: PreparedServer = folder.read_spec()?;
+    if !folder.claim()? {
+        return Ok(());
+    }
+    let mut begun = Begun {
+        keeper: std::process::id(),
+        keeper_start: process::started(std::process::id()),
+        group: None,
+        at_ms: now_ms(),
+    };
+    status::write_begun(&status, &begun)?;
+    let address = prepared.socket.clone();
+    let address = address.unwrap_or_else(|| folder.path().join(socket::SOCKET));
+    let end = match Keeper::start(folder, &prepared.spec, signals, &address) {
+        Ok(mut keeper) => {
+            begun.group = Some(keeper.child.id());
+            let _ = status::write_begun(&status, &begun);
+            keeper.watch(&status)?
+        }
+        Err(why) => ServerEnd::not_run(why),
+    };
+    let _ = std::fs::remove_file(&address);
+    status::write_end(&status, &end)?;
+    status.sync_data()?;
+    folder.sync()
+}
+
+/// How far a server is that is being ended.
+struct Ending {
+    /// Its input was closed at this time.
+    since: Instant,
+    signals: u32,
+}
+
+/// A line that could not be written down.
+struct Held {
+    line: Vec<u8>,
+    retry_at: Instant,
+}
+
+struct Keeper {
+    linger: Duration,
+    signals: Signals,
+    listener: UnixListener,
+    child: Child,
+    exit: Option<ExitStatus>,
+    over_since: Option<Instant>,
+    ending: Option<Ending>,
+    /// The server closed its output before anybody asked it to end.
+    is_ended_by_itself: bool,
+    into: ServerInput,
+    answers: Answers,
+    errors: Errors,
+    printed: Capture,
+    input: Journal,
+    output: Journal,
+    line: LineBuffer,
+    /// Read from the server, and behind the line that is held.
+    rest: Vec<u8>,
+    held: Option<Held>,
+    agent: Option<Connection>,
+    newcomers: Vec<Connection>,
+    in_flight: HashSet<String>,
+    /// Since when there is no agent.
+    alone_since: Option<Instant>,
+    /// Since when there is no agent and nothing in flight.
+    idle_since: Option<Instant>,
+}
+
+impl Keeper {
+    fn start(
+        folder: &RunFolder,
+        spec: &ServerSpec,
+        signals: Signals,
+        address: &Path,
+    ) -> Result<Keeper, String> {
+        let failed = |e: io::Error| format!("cannot keep the server: {e}");
+        let input = Journal::create(folder, journal::INPUT).map_err(failed)?;
+        let output = Journal::create(folder, journal::OUTPUT).map_err(failed)?;
+        let printed = Capture::open(folder, ERRORS_MAX_BYTES).map_err(failed)?;
+        // The names of the journals: what is in them has to be found after a power cut too.
+        folder.sync().map_err(failed)?;
+        let listener = socket::listen(address).map_err(failed)?;
+        let mut child = child::start(folder.path(), spec)?;
+        let into = ServerInput::new(child.stdin.take()).map_err(failed)?;
+        let now = Instant::now();
+        Ok(Keeper {
+            linger: Duration::from_millis(spec.linger_ms),
+            signals,
+            listener,
+            into,
+            answers: Answers::new(child.stdout.take()),
+            errors: Errors::new(child.stderr.take()),
+            child,
+            exit: None,
+            over_since: None,
+            ending: None,
+            is_ended_by_itself: false,
+            printed,
+            input,
+            output,
+            line: LineBuffer::default(),
+            rest: Vec::new(),
+            held: None,
+            agent: None,
+            newcomers: Vec::new(),
+            in_flight: HashSet::new(),
+            alone_since: Some(now),
+            idle_since: Some(now),
+        })
+    }
+
+    fn watch(&mut self, status: &File) -> io::Result<ServerEnd> {
+        loop {
+            let now = Instant::now();
+            if self.exit.is_none() {
+                self.exit = self.child.try_wait()?;
+                self.over_since = self.exit.map(|_| now);
+            }
+            self.look(now, status);
+            if let Some(end) = self.ended(now) {
+                return Ok(end);
+            }
+            let ready = self.wait(now)?;
+            self.signals.clear();
+            self.attend(&ready);
+        }
+    }
+
+    /// Does what is due.
+    fn look(&mut self, now: Instant, status: &File) {
+        let gone = status
+            .metadata()
+            .is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) == 0);
+        // One that cannot answer any more is of no use.
+        let is_silent = self.answers.pipe.is_none();
+        if self.signals.stop_asked() || gone || self.is_left(now) {
+            self.begin_to_end(now);
+        }
+        if is_silent && self.ending.is_none() {
+            self.begin_to_end(now);
+            self.is_ended_by_itself = true;
+        }
+        if let Some(ending) = &mut self.ending {
+            let due = ending.since + GRACE * (ending.signals + 1);
+            if self.exit.is_none() && due <= now && ending.signals < 2 {
+                let signal = [Signal::TERM, Signal::KILL][ending.signals as usize];
+                process::signal_group(self.child.id(), signal);
+                ending.signals += 1;
+            }
+        }
+        if self.held.as_ref().is_some_and(|held| held.retry_at <= now) {
+            self.try_held();
+        }
+        if self.printed.tail_due().is_some_and(|due| due <= now) {
+            self.printed.write_tail();
+        }
+        self.newcomers
+            .retain(|newcomer| !newcomer.is_over && newcomer.since + HELLO_WITHIN > now);
+    }
+
+    /// Nobody uses it any more.
+    fn is_left(&self, now: Instant) -> bool {
+        let passed = |since: Option<Instant>, limit| {
+            since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
+        };
+        passed(self.idle_since, self.linger) || passed(self.alone_since, ALONE_MAX)
+    }
+
+    fn begin_to_end(&mut self, now: Instant) {
+        if self.ending.is_none() && self.exit.is_none() {
+            self.into.close();
+            self.ending = Some(Ending {
+                since: now,
+                signals: 0,
+            });
+        }
+    }
+
+    fn ended(&mut self, now: Instant) -> Option<ServerEnd> {
+        let exit = self.exit?;
+        let is_read = self.answers.pipe.is_none() && self.errors.pipe.is_none();
+        let drained = self.over_since.is_some_and(|since| since + DRAIN <= now);
+        // What is held is waited for: a disk that is full may have room again.
+        let is_held = self.held.is_some() && !self.is_left(now) && !self.signals.stop_asked();
+        if is_held || !(is_read || drained) {
+            return None;
+        }
+        // What it left running would speak to nobody.
+        process::signal_group(self.child.id(), Signal::KILL);
+        self.printed.finish();
+        // One that closed its output was about to exit, if it did so without a signal of ours.
+        let ending = self.ending.as_ref();
+        let was_asked = ending.is_some_and(|e| !self.is_ended_by_itself || e.signals > 0);
+        let how = match (was_asked, exit.code()) {
+            (true, _) => How::Stopped,
+            (false, Some(code)) => How::Exited(code),
+            (false, None) => How::Signalled(exit.signal().unwrap_or_default()),
+        };
+        Some(ServerEnd {
+            how,
+            ended_at_ms: now_ms(),
+            handed: Some(self.into.handed),
+        })
+    }
+
+    fn next_deadline(&self, now: Instant) -> Instant {
+        let ending = self
+            .ending
+            .as_ref()
+            .filter(|ending| ending.signals < 2)
+            .map(|ending| ending.since + GRACE * (ending.signals + 1));
+        let hello = self.newcomers.iter().map(|n| n.since + HELLO_WITHIN).min();
+        let idle = self
+            .idle_since
+            .and_then(|since| since.checked_add(self.linger))
+            .filter(|_| self.ending.is_none());
+        let drained = self.over_since.map(|since| since + DRAIN);
+        let retry = self.held.as_ref().map(|held| held.retry_at);
+        let due = [ending, hello, idle, drained, retry, self.printed.tail_due()];
+        let due = due.into_iter().flatten().min().unwrap_or(now + LOOK_EVERY);
+        due.min(now + LOOK_EVERY)
+    }
+
+    /// Sleeps until something can be done. What that is, in the order of [`Keeper::attend`].
+    fn wait(&self, now: Instant) -> io::Result<Ready> {
+        let no_more_fits = self.into.waiting() > WAITING_MAX_BYTES;
+        let agent = self.agent.as_ref().map(|agent| {
+            let mut flags = PollFlags::empty();
+            if !no_more_fits {
+                flags |= PollFlags::IN;
+            }
+            if agent.has_to_send() {
+                flags |= PollFlags::OUT;
+            }
+            (&agent.stream, flags)
+        });
+        let answers = self.answers.pipe.as_ref().filter(|_| self.held.is_none());
+        let mut fds = vec![
+            PollFd::new(&self.signals.wake, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+        ];
+        let mut at = [None; 4];
+        // Without a wish poll(2) still tells of a hang-up, again and again.
+        if let Some((stream, flags)) = agent.filter(|(_, flags)| !flags.is_empty()) {
+            at[0] = Some(fds.len());
+            fds.push(PollFd::new(stream, flags));
+        }
+        if let Some(pipe) = self.into.wanting() {
+            at[1] = Some(fds.len());
+            fds.push(PollFd::new(pipe, PollFlags::OUT));
+        }
+        if let Some(pipe) = answers {
+            at[2] = Some(fds.len());
+            fds.push(PollFd::new(pipe, PollFlags::IN));
+        }
+        if let Some(pipe) = &self.errors.pipe {
+            at[3] = Some(fds.len());
+            fds.push(PollFd::new(pipe, PollFlags::IN));
+        }
+        for newcomer in &self.newcomers {
+            fds.push(PollFd::new(&newcomer.stream, PollFlags::IN));
+        }
+        // A little late rather than a little early: early would be a busy loop.
+        let left = self.next_deadline(now).saturating_duration_since(now);
+        let left =
+            Timespec::try_from(left + Duration::from_micros(50)).map_err(io::Error::other)?;
+        match poll(&mut fds, Some(&left)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let is = |at: Option<usize>| at.is_some_and(|at| !fds[at].revents().is_empty());
+        Ok(Ready {
+            knocks: !fds[1].revents().is_empty(),
+            agent: is(at[0]) && !no_more_fits,
+            into: is(at[1]),
+            answers: is(at[2]),
+            errors: is(at[3]),
+        })
+    }
+
+    fn attend(&mut self, ready: &Ready) {
+        if ready.into {
+            self.into.write();
+        }
+        if ready.answers {
+            let heard = self.answers.read().to_vec();
+            self.hear(&heard);
+        }
+        if ready.errors {
+            let printed = self.errors.read();
+            self.printed.take(printed);
+        }
+        if ready.agent
+            && let Some(agent) = &mut self.agent
+        {
+            agent.read();
+            self.listen_to_agent();
+        }
+        if let Some(agent) = &mut self.agent {
+            agent.flush();
+        }
+        if ready.knocks {
+            self.let_in();
+        }
+        self.greet();
+        self.note_who_is_here();
+    }
+
+    fn note_who_is_here(&mut self) {
+        let now = Instant::now();
+        if self.agent.as_ref().is_some_and(|agent| agent.is_over) {
+            self.agent = None;
+        }
+        match self.agent {
+            Some(_) => self.alone_since = None,
+            None => drop(self.alone_since.get_or_insert(now)),
+        }
+        match self.agent.is_none() && self.in_flight.is_empty() {
+            true => drop(self.idle_since.get_or_insert(now)),
+            false => self.idle_since = None,
+        }
+    }
+
+    fn let_in(&mut self) {
+        while self.newcomers.len() < NEWCOMERS_MAX {
+            let Ok((stream, _)) = self.listener.accept() else {
+                return;
+            };
+            if socket::is_of_us(&stream).unwrap_or(false)
+                && let Ok(newcomer) = Connection::new(stream)
+            {
+                self.newcomers.push(newcomer);
+            }
+        }
+    }
+
+    /// Hears what newcomers say. One who says hello is the agent, if there is no other.
+    fn greet(&mut self) {
+        let mut silent = Vec::new();
+        for mut newcomer in std::mem::take(&mut self.newcomers) {
+            newcomer.read();
+            match newcomer.next() {
+                Ok(Some(Said::Hello { pid })) => {
+                    newcomer.pid = pid;
+                    self.admit(newcomer);
+                }
+                Ok(None) => silent.push(newcomer),
+                // Who says anything else first is no agent.
+                Ok(Some(_)) | Err(_) => {}
+            }
+        }
+        self.newcomers = silent;
+    }
+
+    fn admit(&mut self, mut newcomer: Connection) {
+        // All that the agent before had sent comes first: what it sent as a whole is handed over,
+        // what its death tore never was.
+        while self.agent.as_mut().is_some_and(Connection::read) {
+            self.listen_to_agent();
+        }
+        self.listen_to_agent();
+        if let Some(agent) = self.agent.as_ref().filter(|agent| !agent.is_over) {
+            newcomer.tell(&ToAgent::Busy { pid: agent.pid });
+            return;
+        }
+        newcomer.tell(&ToAgent::Welcome {
+            version: VERSION,
+            input: self.input.end(),
+            output: self.output.end(),
+        });
+        if self.held.is_some() {
+            newcomer.tell(&ToAgent::paused(PAUSED));
+        }
+        self.agent = Some(newcomer);
+        // It may have said more with its hello.
+        self.listen_to_agent();
+    }
+
+    fn listen_to_agent(&mut self) {
+        while let Some(agent) = &mut self.agent {
+            let said = match agent.next() {
+                Ok(Some(said)) => said,
+                Ok(None) => return,
+                Err(_) => {
+                    self.agent = None;
+                    return;
+                }
+            };
+            match said {
+                Said::Line { line, durable } => {
+                    let told = match self.take_line(line, durable) {
+                        Ok(input) => ToAgent::Taken { input },
+                        Err(why) => ToAgent::refused(&why),
+                    };
+                    self.tell(&told);
+                }
+                Said::TooLong { bytes } => self.tell(&ToAgent::refused(&format!(
+                    "a line of {bytes} bytes is too long for a server"
+                ))),
+                Said::Forget { input, output } => {
+                    // What the server has not read yet is still needed.
+                    self.input.forget(input.min(self.into.handed));
+                    self.output.forget(output);
+                }
+                Said::Bye => self.begin_to_end(Instant::now()),
+                Said::Hello { .. } => {}
+            }
+        }
+    }
+
+    fn tell(&mut self, message: &ToAgent) {
+        if let Some(agent) = &mut self.agent {
+            agent.tell(message);
+        }
+    }
+
+    /// Writes a line down and hands it over. An error: neither was done.
+    fn take_line(&mut self, mut line: Vec<u8>, durable: bool) -> Result<u64, String> {
+        if self.input.is_gone() {
+            self.begin_to_end(Instant::now());
+            return Err(GONE.to_string());
+        }
+        if self.ending.is_some() || self.exit.is_some() {
+            return Err("the server is ending".to_string());
+        }
+        if !self.into.is_open() {
+            return Err("the server reads no more: it has closed its input".to_string());
+        }
+        if line.contains(&b'\n') {
+            return Err("the message holds a line break".to_string());
+        }
+        if self.input.size() + self.output.size() > JOURNALS_MAX_BYTES {
+            return Err("too much was said that is not forgotten yet".to_string());
+        }
+        let request = match LineKind::of(&line) {
+            LineKind::Request(id) => Some(id),
+            LineKind::Answer(_) | LineKind::Other => None,
+        };
+        if let Some(id) = &request {
+            if self.in_flight.contains(id) {
+                return Err(format!("the request {id} is in flight already"));
+            }
+            if self.in_flight.len() >= IN_FLIGHT_MAX {
+                return Err(format!("{IN_FLIGHT_MAX} requests are in flight already"));
+            }
+        }
+        line.push(b'\n');
+        self.input
+            .append(&line, durable)
+            .map_err(|e| format!("the message cannot be written down: {e}"))?;
+        self.in_flight.extend(request);
+        let end = self.input.end();
+        self.into.hand_over(line, end);
+        Ok(end)
+    }
+
+    /// Takes bytes of the server, up to a line that cannot be written down.
+    fn hear(&mut self, bytes: &[u8]) {
+        let mut left = bytes;
+        while !left.is_empty() {
+            if self.held.is_some() {
+                self.rest.extend_from_slice(left);
+                return;
+            }
+            let (taken, cut) = self.line.take(left);
+            left = &left[taken..];
+            match cut {
+                None => {}
+                Some(Cut::Line(line)) => self.heard(line),
+                Some(Cut::TooLong { bytes, ends }) => self.heard_too_long(bytes, &ends),
+            }
+        }
+    }
+
+    /// A line of the server is whole.
+    fn heard(&mut self, mut line: Vec<u8>) {
+        if line.is_empty() {
+            return;
+        }
+        let answers = match LineKind::of(&line) {
+            LineKind::Answer(id) if self.in_flight.contains(&id) => Some(id),
+            LineKind::Answer(_) | LineKind::Request(_) | LineKind::Other => None,
+        };
+        if answers.is_none() && self.output.size() >= OTHERS_MAX_BYTES {
+            return;
+        }
+        line.push(b'\n');
+        match self.output.append(&line, answers.is_some()) {
+            Ok(()) => {
+                if let Some(id) = answers {
+                    self.in_flight.remove(&id);
+                }
+                let output = self.output.end();
+                self.tell(&ToAgent::Output { output });
+            }
+            Err(e) => {
+                line.pop();
+                self.held = Some(Held {
+                    line,
+                    retry_at: Instant::now() + RETRY,
+                });
+                self.tell(&ToAgent::paused(&format!("{PAUSED}: {e}")));
+            }
+        }
+    }
+
+    /// The call that a line was to answer, which is not kept, is answered here: by whose id is in it.
+    fn heard_too_long(&mut self, bytes: u64, ends: &[u8]) {
+        let text = String::from_utf8_lossy(ends);
+        let named =
+            |id: &&String| serde_json::to_string(id).is_ok_and(|quoted| text.contains(&quoted));
+        let id = self.in_flight.iter().find(named).cloned();
+        let message = format!("the server sent a line of {bytes} bytes, which is too long");
+        let line = match id {
+            Some(id) => serde_json::json!({
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": { "code": TOO_LONG_CODE, "message": message },
+            }),
+            None => serde_json::json!({
+                "jsonrpc": "2.0",
+                "method": "rewake/dropped",
+                "params": { "why": message },
+            }),
+        };
+        self.heard(line.to_string().into_bytes());
+    }
+
+    /// Writes down what is held, and goes on from there.
+    fn try_held(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        self.heard(held.line);
+        if self.held.is_none() {
+            self.tell(&ToAgent::Resumed {});
+            let rest = std::mem::take(&mut self.rest);
+            self.hear(&rest);
+        }
+    }
+}
+
+/// What can be read or written now.
+struct Ready {
+    knocks: bool,
+    agent: bool,
+    into: bool,
+    answers: bool,
+    errors: bool,
+}
+
+/// The error of a call whose answer was too long: of those that JSON-RPC leaves to implementations.
+const TOO_LONG_CODE: i32 = -32_098;
+
+const PAUSED: &str = "what the server says cannot be written down";

@@ -1,0 +1,175 @@
+//! What the keeper has to know of a line: whether it asks for an answer, or is one. It reads
+//! nothing else of what passes through it.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// A longer line is not handed over, in either direction.
+pub const LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// Of a line that is too long, so much of its beginning and its end is looked at.
+const ENDS_BYTES: usize = 4096;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LineKind {
+    /// It wants an answer with this id.
+    Request(String),
+    /// It answers the request with this id.
+    Answer(String),
+    /// A notification, a message with an id that we never give, or no message at all.
+    Other,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Id {
+    Text(String),
+    Other(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    id: Option<Id>,
+    #[serde(default)]
+    method: Option<IgnoredAny>,
+}
+
+impl LineKind {
+    pub(super) fn of(line: &[u8]) -> LineKind {
+        match serde_json::from_slice(line) {
+            Ok(Head {
+                id: Some(Id::Text(id)),
+                method,
+            }) => match method {
+                Some(_) => LineKind::Request(id),
+                None => LineKind::Answer(id),
+            },
+            Ok(_) | Err(_) => LineKind::Other,
+        }
+    }
+}
+
+/// Bytes of the server until they are a line. What is longer than the limit is not kept, but for
+/// its ends.
+#[derive(Debug, Default)]
+pub(super) struct LineBuffer {
+    line: Vec<u8>,
+    /// How long the line is that is too long, with its end so far.
+    too_long: Option<(u64, Vec<u8>)>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    Line(Vec<u8>),
+    TooLong { bytes: u64, ends: Vec<u8> },
+}
+
+impl LineBuffer {
+    /// Takes bytes up to the end of a line: how many, and the line if it is whole.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, Option<Cut>) {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        match &mut self.too_long {
+            Some((length, last)) => {
+                *length += part.len() as u64;
+                last.extend_from_slice(part);
+                let surplus = last.len().saturating_sub(ENDS_BYTES);
+                last.drain(..surplus);
+            }
+            None if self.line.len() + part.len() > LINE_MAX_BYTES => {
+                let length = (self.line.len() + part.len()) as u64;
+                self.line.truncate(ENDS_BYTES);
+                self.line.shrink_to_fit();
+                let last = &part[part.len().saturating_sub(ENDS_BYTES)..];
+                self.too_long = Some((length, last.to_vec()));
+            }
+            None => self.line.extend_from_slice(part),
+        }
+        match end {
+            None => (bytes.len(), None),
+            Some(end) => (end + 1, Some(self.cut())),
+        }
+    }
+
+    fn cut(&mut self) -> Cut {
+        let line = std::mem::take(&mut self.line);
+        match self.too_long.take() {
+            None => Cut::Line(line),
+            Some((bytes, last)) => Cut::TooLong {
+                bytes,
+                ends: [line, last].concat(),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_text_id_is_one_of_ours() {
+        let kind = |line: &str| LineKind::of(line.as_bytes());
+        let id = || "a_1".to_string();
+        assert_eq!(
+            kind(r#"{"id":"a_1","method":"x"}"#),
+            LineKind::Request(id())
+        );
+        assert_eq!(kind(r#"{"result":{},"id":"a_1"}"#), LineKind::Answer(id()));
+        for other in [
+            r#"{"method":"note"}"#,
+            r#"{"id":7,"result":1}"#,
+            r#"{"id":null,"error":{}}"#,
+            r#"{"id":"a","id":"b","result":1}"#,
+            r#"[{"id":"a","result":1}]"#,
+            r#"{"id":"a","result":1"#,
+            "Server ready on stdio",
+            "",
+        ] {
+            assert_eq!(kind(other), LineKind::Other, "{other}");
+        }
+        assert_eq!(
+            LineKind::of(b"{\"id\":\"a_1\",\"result\":\"\xff\"}"),
+            LineKind::Answer(id())
+        );
+    }
+
+    #[test]
+    fn lines_are_cut_where_they_end_however_they_come() {
+        let text = b"one\n\ntwo three\nhalf";
+        for step in 1..text.len() {
+            let (mut buffer, mut lines) = (LineBuffer::default(), Vec::new());
+            for mut chunk in text.chunks(step) {
+                while !chunk.is_empty() {
+                    let (taken, cut) = buffer.take(chunk);
+                    chunk = &chunk[taken..];
+                    lines.extend(cut);
+                }
+            }
+            let want = ["one", "", "two three"].map(|l| Cut::Line(l.into()));
+            assert_eq!(lines, want, "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn of_a_line_that_is_too_long_only_its_ends_are_kept() {
+        let mut buffer = LineBuffer::default();
+        let chunk = [b'x'; 65_536];
+        buffer.take(b"head");
+        let mut sent = 4;
+        while sent <= 3 * LINE_MAX_BYTES {
+            assert_eq!(buffer.take(&chunk), (chunk.len(), None));
+            sent += chunk.len();
+            assert!(buffer.line.len() <= LINE_MAX_BYTES);
+        }
+        let (_, cut) = buffer.take(b"tail\nnext");
+        let Some(Cut::TooLong { bytes, ends }) = cut else {
+            panic!("{cut:?}")
+        };
+        assert_eq!(bytes, sent as u64 + 4);
+        assert!(ends.starts_with(b"head") && ends.ends_with(b"tail"));
+        assert!(ends.len() <= 2 * ENDS_BYTES);
+        assert_eq!(buffer.take(b"\n").1, Some(Cut::Line(vec![])));
+    }
+}

@@ -1,0 +1,104 @@
+//! The socket of a server's keeper: where it lies, and who may speak there.
+//!
+//! It lies in the run folder, which only its owner may enter. The name of a socket has a limit of
+//! about a hundred bytes; where the folder's is longer, the socket lies in `$XDG_RUNTIME_DIR`.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// With the zero at its end: 108 on Linux, 104 elsewhere.
+const ADDRESS_BYTES: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
+
+pub(super) const SOCKET: &str = "socket";
+
+/// Where else it lies when it cannot be in the run folder. `None`: it can.
+///
+/// # Errors
+/// It can lie nowhere.
+pub(super) fn short_name(
+    folder: &Path,
+    run: &str,
+    runtime_dir: Option<&Path>,
+) -> io::Result<Option<PathBuf>> {
+    let fits = |path: &Path| path.as_os_str().len() < ADDRESS_BYTES;
+    let inside = folder.join(SOCKET);
+    if fits(&inside) {
+        return Ok(None);
+    }
+    let short = runtime_dir.map(|dir| dir.join(format!("rewake-{run}.sock")));
+    match short {
+        Some(short) if fits(&short) => Ok(Some(short)),
+        Some(_) | None => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "{} is too long for the name of a socket; set XDG_RUNTIME_DIR to a folder of yours \
+                 with a short name",
+                inside.display()
+            ),
+        )),
+    }
+}
+
+/// Listens where nobody else may write. The folder that it is in is the owner's alone.
+pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(path)?;
+    match is_of_us(&stream)? {
+        true => Ok(stream),
+        false => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("the socket {} is another user's", path.display()),
+        )),
+    }
+}
+
+/// Whether the process at the other end runs as the user that this one runs as.
+#[cfg(target_os = "linux")]
+pub(super) fn is_of_us(stream: impl AsFd) -> io::Result<bool> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)?;
+    Ok(peer.uid == rustix::process::geteuid())
+}
+
+/// Where the system has no such question that is asked without unsafe code, the mode of the folder
+/// keeps others out.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn is_of_us(_stream: impl AsFd) -> io::Result<bool> {
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_replaced_by_a_short_one() {
+        let long = PathBuf::from(format!("/{}", "x".repeat(110)));
+        let name = |folder: &Path, dir: Option<&Path>| short_name(folder, "r", dir);
+        assert_eq!(name(Path::new("/data/r"), None).unwrap(), None);
+        let short = name(&long, Some(Path::new("/run/user/7"))).unwrap();
+        assert_eq!(short, Some("/run/user/7/rewake-r.sock".into()));
+        for dir in [None, Some(long.as_path())] {
+            let refused = name(&long, dir).unwrap_err().to_string();
+            assert!(refused.contains("XDG_RUNTIME_DIR"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn only_the_owner_may_speak() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(SOCKET);
+        let _listener = listen(&path).unwrap();
+        let mode = path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(is_of_us(connect(&path).unwrap()).unwrap());
+    }
+}

@@ -1,0 +1,203 @@
+//! A server of the tests that is spoken with a line at a time over stdin and stdout. It can do its
+//! work, die in the middle, lie, stall and flood; what it did can be counted in a file.
+//!
+//! It is the test binary itself: a binary that uses it has a test `as_a_server`, which serves when
+//! the environment says so. The harness prints a line before it: that is the banner that some
+//! servers print.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Set for a process that is to be the server.
+pub const ASKED: &str = "REWAKE_TEST_SERVER";
+
+/// The arguments with which a test binary becomes the server. `test` is the path of the test that
+/// calls [`serve_if_asked`].
+pub fn arguments(test: &str) -> Vec<String> {
+    [test, "--exact", "--quiet", "--nocapture"]
+        .map(String::from)
+        .into()
+}
+
+pub fn serve_if_asked() {
+    let Some(mode) = std::env::var_os(ASKED) else {
+        return;
+    };
+    if mode == "exits" {
+        complain("no licence found");
+        std::process::exit(3);
+    }
+    let mut line = String::new();
+    // Not locked meanwhile: a call may read the answer to a question of its own.
+    while std::io::stdin().read_line(&mut line).is_ok_and(|n| n > 0) {
+        let read = std::mem::take(&mut line);
+        let Ok(request) = serde_json::from_str::<Value>(&read) else {
+            continue;
+        };
+        if let Some(method) = request["method"].as_str() {
+            act(method, &request["id"], &request["params"]);
+        }
+    }
+    std::process::exit(0);
+}
+
+fn complain(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{words}");
+}
+
+pub fn say(line: &str) {
+    say_bytes(format!("{line}\n").as_bytes());
+}
+
+fn say_bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    // Whoever listened may be gone.
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+fn answer(id: &Value, result: &Value) {
+    say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string());
+}
+
+fn pause(params: &Value) {
+    std::thread::sleep(Duration::from_millis(params["ms"].as_u64().unwrap_or(0)));
+}
+
+fn act(method: &str, id: &Value, params: &Value) {
+    match method {
+        "append" => {
+            pause(params);
+            append(params);
+            if params["die_before_answer"] == true {
+                std::process::exit(7);
+            }
+            answer(id, &json!("appended"));
+        }
+        "echo" => answer(id, params),
+        "note" => append(params),
+        "stall" => {}
+        "deaf" => loop {
+            std::thread::park();
+        },
+        "die" => std::process::exit(7),
+        "die_in_a_line" => {
+            say_bytes(format!("{{\"id\":{id},\"resu").as_bytes());
+            std::process::exit(7);
+        }
+        "lie" => {
+            answer(&json!("nobody_asked"), &json!("a lie"));
+            answer(&json!(1), &json!("a lie"));
+            answer(id, &json!("the truth"));
+        }
+        "twice" => {
+            answer(id, &json!("first"));
+            answer(id, &json!("second"));
+        }
+        "flood" => {
+            let note = json!({ "method": "noise", "params": "x".repeat(1000) }).to_string();
+            for _ in 0..params["lines"].as_u64().unwrap_or(0) {
+                say(&note);
+            }
+            answer(id, &json!("after the flood"));
+        }
+        "long" => {
+            say_bytes(format!("{{\"id\":{id},\"result\":\"").as_bytes());
+            let chunk = vec![b'x'; 1024 * 1024];
+            for _ in 0..params["mib"].as_u64().unwrap_or(0) {
+                say_bytes(&chunk);
+            }
+            say("\"}");
+        }
+        "not_utf8" => {
+            say_bytes(format!("{{\"id\":{id},\"result\":\"").as_bytes());
+            say_bytes(b"\xff\xfe\"}\n");
+        }
+        "environment" => {
+            let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+            answer(id, &names.collect());
+        }
+        "complain" => {
+            complain(params["words"].as_str().unwrap_or_default());
+            answer(id, &json!("complained"));
+        }
+        "pid" => answer(id, &json!(std::process::id())),
+        _ => speak_mcp(method, id, params),
+    }
+}
+
+/// As a server of the Model Context Protocol, of the era that the environment says.
+fn speak_mcp(method: &str, id: &Value, params: &Value) {
+    let mode = std::env::var(ASKED).unwrap_or_default();
+    let info = json!({ "name": "spoken", "version": "1" });
+    let capabilities = json!({ "tools": { "listChanged": true } });
+    match (method, mode.as_str()) {
+        (_, "silent") => {}
+        ("initialize", "old" | "circle") => answer(
+            id,
+            &json!({ "protocolVersion": params["protocolVersion"], "capabilities": capabilities,
+                "serverInfo": info }),
+        ),
+        ("initialize", "ancient") => answer(id, &json!({ "protocolVersion": "2023-01-01" })),
+        ("server/discover", "new") => answer(
+            id,
+            &json!({ "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+                "_meta": { "io.modelcontextprotocol/serverInfo": info } }),
+        ),
+        ("tools/list", _) => {
+            let more = params["cursor"].is_string();
+            let name = if more { "second" } else { "do.it" };
+            let tool = json!({ "name": name, "description": "Does\u{1b}[31m it",
+                "inputSchema": { "type": "object" } });
+            let mut page = json!({ "tools": [tool] });
+            if mode == "circle" || !more {
+                page["nextCursor"] = json!("2");
+            }
+            answer(id, &page);
+        }
+        ("tools/call", _) => call_tool(id, params),
+        (_, _) if id.is_null() => {}
+        _ => say(&json!({ "jsonrpc": "2.0", "id": id,
+            "error": { "code": -32601, "message": "no such method" } })
+        .to_string()),
+    }
+}
+
+fn call_tool(id: &Value, params: &Value) {
+    let arguments = &params["arguments"];
+    match params["name"].as_str().unwrap_or_default() {
+        "append" => {
+            pause(arguments);
+            append(arguments);
+        }
+        "ask_back" => {
+            say(&json!({ "jsonrpc": "2.0", "id": 7, "method": "roots/list" }).to_string());
+            let changed = "notifications/tools/list_changed";
+            say(&json!({ "jsonrpc": "2.0", "method": changed }).to_string());
+            let mut line = String::new();
+            std::io::stdin().read_line(&mut line).expect("an answer");
+            let said: Value = serde_json::from_str(&line).expect("JSON");
+            let text = json!([{ "type": "text", "text": said["result"].to_string() }]);
+            return answer(id, &json!({ "content": text }));
+        }
+        "stall" => return,
+        _ => {}
+    }
+    let content = json!([{ "type": "text", "text": "done" },
+        { "type": "image", "mimeType": "image/png", "data": "AAAA" }]);
+    answer(
+        id,
+        &json!({ "content": content, "isError": params["name"] == "fail" }),
+    );
+}
+
+/// The effect that is counted.
+fn append(params: &Value) {
+    let path = params["file"].as_str().expect("a file to append to");
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let line = format!("{}\n", params["text"].as_str().unwrap_or_default());
+    file.and_then(|mut file| file.write_all(line.as_bytes()))
+        .expect("append to the file");
+}
