@@ -102,7 +102,8 @@
 //! | [`world`] | the one seam: [`world::World`]; [`world::machine`] is the real one |
 //! | [`model`] | wire protocols, retries, figures of models, the scripted model |
 //! | [`tools`] | one file for each tool, with all that is known of it; what the model reads of it is in `assets/tools` |
-//! | [`command`] | shell commands that outlive the agent: keeper, runs |
+//! | [`mcp`] | the Model Context Protocol as a client: eras, tools, calls; nothing of the engine uses it yet |
+//! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
 //! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
@@ -138,6 +139,7 @@ pub mod core;
 pub mod engine;
 pub mod headless;
 pub mod lines;
+pub mod mcp;
 pub mod model;
 pub mod report;
 pub mod sandbox;

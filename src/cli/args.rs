@@ -17,6 +17,7 @@ use super::diff::Range;
 use super::doctor::Asked;
 use super::fork::ForkArgs;
 use super::gc::Wanted;
+use super::mcp::McpAction;
 use super::rewind::{At, RewindArgs};
 use super::steer_args::{SendArgs, SetArgs, Steer};
 use super::values;
@@ -304,6 +305,11 @@ enum Command {
         #[command(subcommand)]
         action: Option<PsAction>,
     },
+    /// Servers of the Model Context Protocol: `mcp probe -- COMMAND` shows what one is
+    Mcp {
+        #[command(subcommand)]
+        action: McpAction,
+    },
     /// List the models that are known: window, longest answer, prices
     Models {
         /// A provider, or a part of a name
@@ -471,7 +477,8 @@ pub(crate) enum Invocation {
     },
     Steer(Steer),
     Ps,
-    /// Ends a running command.
+    Mcp(McpAction),
+    /// Ends a running command or server.
     PsStop {
         run: String,
     },
@@ -688,6 +695,7 @@ impl Cli {
             Command::Ps {
                 action: Some(PsAction::Stop { run }),
             } => Invocation::PsStop { run },
+            Command::Mcp { action } => Invocation::Mcp(action),
             Command::Models { filter, json } => Invocation::Models {
                 filter: filter.unwrap_or_default(),
                 json,
@@ -758,6 +766,7 @@ impl Command {
             Command::Allow { .. } => "allow",
             Command::Deny { .. } => "deny",
             Command::Ps { .. } => "ps",
+            Command::Mcp { .. } => "mcp",
             Command::Models { .. } => "models",
             Command::Stats { .. } => "stats",
             Command::Permissions { .. } => "permissions",

@@ -19,6 +19,7 @@ mod history;
 mod json_schema;
 mod key;
 mod logging;
+mod mcp;
 mod models;
 mod permissions;
 mod ps;
@@ -217,6 +218,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         Invocation::Steer(steer) => steer::run(ctx, steer),
         #[cfg(feature = "serve")]
         Invocation::Serve(args) => serve::run(ctx, args),
+        Invocation::Mcp(action) => mcp::run(ctx, &action),
         Invocation::Ps => ps::list(ctx),
         Invocation::PsStop { run } => ps::stop(ctx, &run),
         Invocation::Completion { .. }

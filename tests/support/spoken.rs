@@ -6,7 +6,7 @@
 //! servers print.
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -23,12 +23,18 @@ pub fn arguments(test: &str) -> Vec<String> {
 }
 
 pub fn serve_if_asked() {
-    if std::env::var_os(ASKED).is_none() {
+    let Some(mode) = std::env::var_os(ASKED) else {
         return;
+    };
+    if mode == "exits" {
+        complain("no licence found");
+        std::process::exit(3);
     }
-    for line in std::io::stdin().lock().lines() {
-        let Ok(line) = line else { break };
-        let Ok(request) = serde_json::from_str::<Value>(&line) else {
+    let mut line = String::new();
+    // Not locked meanwhile: a call may read the answer to a question of its own.
+    while std::io::stdin().read_line(&mut line).is_ok_and(|n| n > 0) {
+        let read = std::mem::take(&mut line);
+        let Ok(request) = serde_json::from_str::<Value>(&read) else {
             continue;
         };
         if let Some(method) = request["method"].as_str() {
@@ -36,6 +42,10 @@ pub fn serve_if_asked() {
         }
     }
     std::process::exit(0);
+}
+
+fn complain(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{words}");
 }
 
 pub fn say(line: &str) {
@@ -110,12 +120,77 @@ fn act(method: &str, id: &Value, params: &Value) {
             answer(id, &names.collect());
         }
         "complain" => {
-            eprintln!("{}", params["words"].as_str().unwrap_or_default());
+            complain(params["words"].as_str().unwrap_or_default());
             answer(id, &json!("complained"));
         }
         "pid" => answer(id, &json!(std::process::id())),
+        _ => speak_mcp(method, id, params),
+    }
+}
+
+/// As a server of the Model Context Protocol, of the era that the environment says.
+fn speak_mcp(method: &str, id: &Value, params: &Value) {
+    let mode = std::env::var(ASKED).unwrap_or_default();
+    let info = json!({ "name": "spoken", "version": "1" });
+    let capabilities = json!({ "tools": { "listChanged": true } });
+    match (method, mode.as_str()) {
+        (_, "silent") => {}
+        ("initialize", "old" | "circle") => answer(
+            id,
+            &json!({ "protocolVersion": params["protocolVersion"], "capabilities": capabilities,
+                "serverInfo": info }),
+        ),
+        ("initialize", "ancient") => answer(id, &json!({ "protocolVersion": "2023-01-01" })),
+        ("server/discover", "new") => answer(
+            id,
+            &json!({ "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+                "_meta": { "io.modelcontextprotocol/serverInfo": info } }),
+        ),
+        ("tools/list", _) => {
+            let more = params["cursor"].is_string();
+            let name = if more { "second" } else { "do.it" };
+            let tool = json!({ "name": name, "description": "Does\u{1b}[31m it",
+                "inputSchema": { "type": "object" } });
+            let mut page = json!({ "tools": [tool] });
+            if mode == "circle" || !more {
+                page["nextCursor"] = json!("2");
+            }
+            answer(id, &page);
+        }
+        ("tools/call", _) => call_tool(id, params),
+        (_, _) if id.is_null() => {}
+        _ => say(&json!({ "jsonrpc": "2.0", "id": id,
+            "error": { "code": -32601, "message": "no such method" } })
+        .to_string()),
+    }
+}
+
+fn call_tool(id: &Value, params: &Value) {
+    let arguments = &params["arguments"];
+    match params["name"].as_str().unwrap_or_default() {
+        "append" => {
+            pause(arguments);
+            append(arguments);
+        }
+        "ask_back" => {
+            say(&json!({ "jsonrpc": "2.0", "id": 7, "method": "roots/list" }).to_string());
+            let changed = "notifications/tools/list_changed";
+            say(&json!({ "jsonrpc": "2.0", "method": changed }).to_string());
+            let mut line = String::new();
+            std::io::stdin().read_line(&mut line).expect("an answer");
+            let said: Value = serde_json::from_str(&line).expect("JSON");
+            let text = json!([{ "type": "text", "text": said["result"].to_string() }]);
+            return answer(id, &json!({ "content": text }));
+        }
+        "stall" => return,
         _ => {}
     }
+    let content = json!([{ "type": "text", "text": "done" },
+        { "type": "image", "mimeType": "image/png", "data": "AAAA" }]);
+    answer(
+        id,
+        &json!({ "content": content, "isError": params["name"] == "fail" }),
+    );
 }
 
 /// The effect that is counted.

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -146,6 +146,8 @@ struct Keeper {
     exit: Option<ExitStatus>,
     over_since: Option<Instant>,
     ending: Option<Ending>,
+    /// The server closed its output before anybody asked it to end.
+    is_ended_by_itself: bool,
     into: ServerInput,
     answers: Answers,
     errors: Errors,
@@ -170,7 +172,7 @@ impl Keeper {
         folder: &RunFolder,
         spec: &ServerSpec,
         signals: Signals,
-        address: &PathBuf,
+        address: &Path,
     ) -> Result<Keeper, String> {
         let failed = |e: io::Error| format!("cannot keep the server: {e}");
         let input = Journal::create(folder, journal::INPUT).map_err(failed)?;
@@ -193,6 +195,7 @@ impl Keeper {
             exit: None,
             over_since: None,
             ending: None,
+            is_ended_by_itself: false,
             printed,
             input,
             output,
@@ -231,8 +234,12 @@ impl Keeper {
             .is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) == 0);
         // One that cannot answer any more is of no use.
         let is_silent = self.answers.pipe.is_none();
-        if self.signals.stop_asked() || gone || is_silent || self.is_left(now) {
+        if self.signals.stop_asked() || gone || self.is_left(now) {
             self.begin_to_end(now);
+        }
+        if is_silent && self.ending.is_none() {
+            self.begin_to_end(now);
+            self.is_ended_by_itself = true;
         }
         if let Some(ending) = &mut self.ending {
             let due = ending.since + GRACE * (ending.signals + 1);
@@ -282,10 +289,13 @@ impl Keeper {
         // What it left running would speak to nobody.
         process::signal_group(self.child.id(), Signal::KILL);
         self.printed.finish();
-        let how = match (&self.ending, exit.code()) {
-            (Some(_), _) => How::Stopped,
-            (None, Some(code)) => How::Exited(code),
-            (None, None) => How::Signalled(exit.signal().unwrap_or_default()),
+        // One that closed its output was about to exit, if it did so without a signal of ours.
+        let ending = self.ending.as_ref();
+        let was_asked = ending.is_some_and(|e| !self.is_ended_by_itself || e.signals > 0);
+        let how = match (was_asked, exit.code()) {
+            (true, _) => How::Stopped,
+            (false, Some(code)) => How::Exited(code),
+            (false, None) => How::Signalled(exit.signal().unwrap_or_default()),
         };
         Some(ServerEnd {
             how,

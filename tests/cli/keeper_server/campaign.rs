@@ -20,7 +20,7 @@ fn no_call_is_made_twice_and_no_result_is_lost() {
     let folder = place.folder.path();
     let calls = kills * CALLS_A_KILL;
     let seed = std::time::UNIX_EPOCH.elapsed().unwrap().subsec_nanos() as usize;
-    println!("seed {seed}");
+
     let mut killed = 0;
     for start in 0.. {
         let mut agent = spawn(folder, calls);

@@ -3,6 +3,7 @@
 mod agent;
 mod campaign;
 mod full;
+mod mcp;
 mod odd;
 
 use std::os::unix::fs::PermissionsExt;

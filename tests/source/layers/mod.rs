@@ -16,7 +16,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 18] = [
+const ORDER: [&str; 19] = [
     "main",
     "cli",
     "ui",
@@ -28,6 +28,7 @@ const ORDER: [&str; 18] = [
     "world",
     "model",
     "tools",
+    "mcp",
     "command",
     "sandbox",
     "store",

@@ -1,0 +1,169 @@
+//! The beginning of a connection: which era a server speaks, and what it says of itself.
+//!
+//! Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle>,
+//! <https://modelcontextprotocol.io/specification/2026-07-28>.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::clean;
+
+/// The version without a handshake.
+pub const STATELESS: &str = "2026-07-28";
+
+/// The versions with `initialize`, newest first.
+pub const HANDSHAKE: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+
+const NAME_MAX_BYTES: usize = 200;
+const INSTRUCTIONS_MAX_BYTES: usize = 8 * 1024;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Era {
+    /// `initialize` first.
+    Handshake,
+    /// Each request has all in its `_meta`.
+    Stateless,
+}
+
+/// What is known of a server; kept beside it for the next agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    pub era: Era,
+    /// The protocol's version.
+    pub version: String,
+    /// What it calls itself, with its own version.
+    pub name: String,
+    #[serde(default)]
+    pub instructions: String,
+    /// It has tools.
+    #[serde(default)]
+    pub has_tools: bool,
+    /// It says when its tools change.
+    #[serde(default)]
+    pub tells_changes: bool,
+}
+
+fn client_info() -> Value {
+    json!({ "name": "rewake", "version": env!("CARGO_PKG_VERSION") })
+}
+
+/// Only what is answered: the workspace.
+fn capabilities() -> Value {
+    json!({ "roots": {} })
+}
+
+pub fn initialize_params() -> Value {
+    json!({
+        "protocolVersion": HANDSHAKE[0],
+        "capabilities": capabilities(),
+        "clientInfo": client_info(),
+    })
+}
+
+/// The params of a request in an era: with what a stateless server wants to know each time.
+pub fn params(era: Era, mut params: Value) -> Value {
+    if era == Era::Stateless
+        && let Some(params) = params.as_object_mut()
+    {
+        params.insert(
+            "_meta".to_string(),
+            json!({
+                "io.modelcontextprotocol/protocolVersion": STATELESS,
+                "io.modelcontextprotocol/clientInfo": client_info(),
+                "io.modelcontextprotocol/clientCapabilities": {},
+            }),
+        );
+    }
+    params
+}
+
+/// What the answer to `server/discover` says. `Err`: the versions that it has, none of which is
+/// spoken here without a handshake.
+pub fn read_discover(result: &Value) -> Result<Known, Vec<String>> {
+    let versions = result["supportedVersions"].as_array();
+    let versions: Vec<&str> = versions
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    match versions.contains(&STATELESS) {
+        true => Ok(known(Era::Stateless, STATELESS, result)),
+        false => Err(versions.iter().map(|v| clean(v, NAME_MAX_BYTES)).collect()),
+    }
+}
+
+/// What the answer to `initialize` says. `Err`: the version that it wants.
+pub fn read_initialize(result: &Value) -> Result<Known, String> {
+    let version = result["protocolVersion"].as_str().unwrap_or_default();
+    match HANDSHAKE.contains(&version) {
+        true => Ok(known(Era::Handshake, version, result)),
+        false => Err(clean(version, NAME_MAX_BYTES)),
+    }
+}
+
+fn known(era: Era, version: &str, result: &Value) -> Known {
+    // In the newer era the server's name is in the answer's `_meta`.
+    let info = match &result["serverInfo"] {
+        Value::Null => &result["_meta"]["io.modelcontextprotocol/serverInfo"],
+        info => info,
+    };
+    let name = [&info["name"], &info["version"]].map(|part| part.as_str().unwrap_or_default());
+    let tools = &result["capabilities"]["tools"];
+    Known {
+        era,
+        version: version.to_string(),
+        name: clean(name.join(" ").trim(), NAME_MAX_BYTES).replace('\n', " "),
+        instructions: clean(
+            result["instructions"].as_str().unwrap_or_default(),
+            INSTRUCTIONS_MAX_BYTES,
+        ),
+        has_tools: !tools.is_null(),
+        tells_changes: tools["listChanged"] == true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_either_era_is_known() {
+        let old = json!({
+            "protocolVersion": "2025-06-18",
+            "capabilities": { "tools": { "listChanged": true } },
+            "serverInfo": { "name": "files", "version": "1" },
+        });
+        let old = read_initialize(&old).unwrap();
+        assert_eq!((old.era, old.name.as_str()), (Era::Handshake, "files 1"));
+        assert!(old.has_tools && old.tells_changes);
+        let new = json!({
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": {},
+            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "new" } },
+        });
+        let new = read_discover(&new).unwrap();
+        assert_eq!((new.era, new.name.as_str()), (Era::Stateless, "new"));
+        assert!(!new.has_tools);
+    }
+
+    #[test]
+    fn versions_that_are_not_spoken_are_refused_by_name() {
+        let refused = read_initialize(&json!({ "protocolVersion": "1999-01-01\u{7}" }));
+        assert_eq!(refused, Err("1999-01-01".to_string()));
+        assert_eq!(read_initialize(&json!([])), Err(String::new()));
+        let refused = read_discover(&json!({ "supportedVersions": ["2031-01-01", 4] }));
+        assert_eq!(refused, Err(vec!["2031-01-01".to_string()]));
+        assert_eq!(read_discover(&Value::Null), Err(vec![]));
+    }
+
+    #[test]
+    fn only_a_stateless_server_is_told_everything_each_time() {
+        assert_eq!(params(Era::Handshake, json!({ "a": 1 })), json!({ "a": 1 }));
+        let told = params(Era::Stateless, json!({ "a": 1 }));
+        assert_eq!(
+            told["_meta"]["io.modelcontextprotocol/protocolVersion"],
+            STATELESS
+        );
+    }
+}

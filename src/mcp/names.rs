@@ -1,0 +1,93 @@
+//! The name that the model has for a tool of a server: `mcp__server__tool`.
+//!
+//! Providers take letters, digits, `_` and `-`, at most 64. A name that had to be changed ends with
+//! a hash of what it was, so that two tools never get one name.
+
+const MAX: usize = 64;
+const HASH_CHARS: usize = 8;
+
+/// A name of a server is part of every name of its tools.
+const SERVER_MAX: usize = 24;
+
+pub fn tool_name(server: &str, tool: &str) -> String {
+    let mut name = format!("mcp__{}__{}", fitting(server, SERVER_MAX), plain(tool));
+    let is_changed = plain(tool) != tool || name.len() > MAX || tool.is_empty();
+    if is_changed {
+        name.truncate(MAX - HASH_CHARS - 1);
+        name.push('_');
+        name.push_str(&hash(&format!("{server}\0{tool}")));
+    }
+    name
+}
+
+/// A part of a name. Two underscores stand between the parts, so none has them.
+fn fitting(part: &str, max: usize) -> String {
+    let plain = plain(part);
+    let has_separator = plain.contains("__") || plain.starts_with('_') || plain.ends_with('_');
+    if plain == part && plain.len() <= max && !has_separator && !plain.is_empty() {
+        return plain;
+    }
+    let mut short = plain.replace("__", "-").replace('_', "-");
+    short.truncate(max - HASH_CHARS - 1);
+    format!("{short}-{}", hash(part))
+}
+
+fn plain(text: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    text.chars()
+        .map(|c| if allowed(c) { c } else { '_' })
+        .collect()
+}
+
+fn hash(text: &str) -> String {
+    let mut hex = blake3::hash(text.as_bytes()).to_hex().to_string();
+    hex.truncate(HASH_CHARS);
+    hex
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_fits_stays_as_it_is() {
+        assert_eq!(tool_name("files", "read_file"), "mcp__files__read_file");
+        assert_eq!(tool_name("a-b", "__x"), "mcp__a-b____x");
+    }
+
+    #[test]
+    fn what_looks_alike_has_names_of_its_own() {
+        let long = "x".repeat(80);
+        let pairs = [
+            ("s", "a.b"),
+            ("s", "a_b"),
+            ("s", "a/b"),
+            ("s", ""),
+            ("s", "ä"),
+            ("", "a"),
+            ("a__b", "c"),
+            ("a", "b__c"),
+            ("a-b", "c"),
+            ("s", long.as_str()),
+            (long.as_str(), "s"),
+            ("a_", "b"),
+            ("a", "_b"),
+        ];
+        let names: BTreeSet<String> = pairs.iter().map(|(s, t)| tool_name(s, t)).collect();
+        assert_eq!(names.len(), pairs.len(), "{names:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_one_that_providers_take(server in ".{0,100}", tool in ".{0,100}") {
+            let name = tool_name(&server, &tool);
+            prop_assert!(name.starts_with("mcp__") && name.len() <= MAX, "{}", name);
+            prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+            prop_assert_eq!(&name, &tool_name(&server, &tool));
+        }
+    }
+}

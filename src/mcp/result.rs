@@ -1,0 +1,148 @@
+//! What a call of a tool gave.
+
+use serde_json::Value;
+
+use super::clean;
+
+/// Of a result, no more text is kept.
+const TEXT_MAX_BYTES: usize = 8 * 1024 * 1024;
+const PARTS_MAX: usize = 256;
+const NAME_MAX_BYTES: usize = 2048;
+
+/// A part of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    Text(String),
+    /// As base64.
+    Image {
+        mime: String,
+        data: String,
+    },
+    /// To something that was not fetched.
+    Link {
+        uri: String,
+        name: String,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallResult {
+    pub parts: Vec<Part>,
+    /// The tool says that it failed.
+    pub is_error: bool,
+}
+
+/// What an answer to `tools/call` is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Called {
+    Done(CallResult),
+    /// The server wants something first, or gives a task: not done here.
+    NotSupported(&'static str),
+}
+
+pub fn read(result: &Value) -> Called {
+    match result["resultType"].as_str() {
+        Some("input_required") => return Called::NotSupported("it asks for input"),
+        Some("task") => return Called::NotSupported("it answers with a task"),
+        _ if result["task"].is_object() => {
+            return Called::NotSupported("it answers with a task");
+        }
+        _ => {}
+    }
+    let mut parts = Vec::new();
+    let mut left = TEXT_MAX_BYTES;
+    let content = result["content"].as_array();
+    for block in content.into_iter().flatten().take(PARTS_MAX) {
+        let part = part(block, left);
+        if let Part::Text(text) = &part {
+            left = left.saturating_sub(text.len());
+        }
+        parts.push(part);
+    }
+    let structured = &result["structuredContent"];
+    let has_text = parts.iter().any(|part| matches!(part, Part::Text(_)));
+    if !has_text && !structured.is_null() {
+        parts.push(Part::Text(clean(&structured.to_string(), left)));
+    }
+    Called::Done(CallResult {
+        parts,
+        is_error: result["isError"] == true,
+    })
+}
+
+fn part(block: &Value, left: usize) -> Part {
+    let text = |field: &Value| clean(field.as_str().unwrap_or_default(), left);
+    let short = |field: &Value| {
+        clean(field.as_str().unwrap_or_default(), NAME_MAX_BYTES).replace('\n', " ")
+    };
+    match block["type"].as_str().unwrap_or_default() {
+        "text" => Part::Text(text(&block["text"])),
+        "image" => Part::Image {
+            mime: short(&block["mimeType"]),
+            data: block["data"].as_str().unwrap_or_default().to_string(),
+        },
+        "resource_link" => Part::Link {
+            uri: short(&block["uri"]),
+            name: short(&block["name"]),
+        },
+        "resource" if block["resource"]["text"].is_string() => {
+            Part::Text(text(&block["resource"]["text"]))
+        }
+        "resource" => Part::Link {
+            uri: short(&block["resource"]["uri"]),
+            name: "bytes that are not shown".to_string(),
+        },
+        other => Part::Text(format!(
+            "(content of the kind {:?} is not shown)",
+            clean(other, 40)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn done(result: &Value) -> CallResult {
+        match read(result) {
+            Called::Done(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_kind_of_content_has_its_part() {
+        let result = done(&json!({ "isError": true, "content": [
+            { "type": "text", "text": "a\u{1b}[2J" },
+            { "type": "image", "mimeType": "image/png", "data": "AAAA" },
+            { "type": "resource_link", "uri": "file:///x", "name": "x" },
+            { "type": "resource", "resource": { "uri": "u", "text": "inside" } },
+            { "type": "resource", "resource": { "uri": "u", "blob": "AAAA" } },
+            { "type": "hologram" },
+            7,
+        ] }));
+        assert!(result.is_error);
+        assert_eq!(result.parts[0], Part::Text("a[2J".into()));
+        assert_eq!(result.parts[3], Part::Text("inside".into()));
+        assert_eq!(result.parts.len(), 7);
+    }
+
+    #[test]
+    fn what_is_structured_is_told_when_there_is_no_text() {
+        let structured = json!({ "structuredContent": { "a": 1 }, "content": [] });
+        assert_eq!(done(&structured).parts, [Part::Text("{\"a\":1}".into())]);
+        let both = json!({ "structuredContent": 1, "content": [{ "type": "text", "text": "t" }] });
+        assert_eq!(done(&both).parts, [Part::Text("t".into())]);
+    }
+
+    #[test]
+    fn nothing_is_made_up_of_an_empty_answer() {
+        for empty in [json!({}), json!(null), json!([]), json!({ "content": "x" })] {
+            assert_eq!(done(&empty), CallResult::default());
+        }
+        let asks = json!({ "resultType": "input_required", "inputRequests": {} });
+        assert!(matches!(read(&asks), Called::NotSupported(_)));
+    }
+}
