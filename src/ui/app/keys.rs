@@ -594,8 +594,7 @@ impl App {
             self.child_asks = None;
         }
         let next = self.show_child_question();
-        let intents = intents.into_iter().chain(next).collect();
-        intents
+        intents.into_iter().chain(next).collect()
     }
 
     /// A question that is settled. A reason that was being typed is not lost: it goes into the box.
