@@ -22,6 +22,7 @@ fn offer(n: u8, title: &str) -> Offer {
             title: Some(title.into()),
             entries: 41,
             forked_from: None,
+            parent: None,
             created_ms: NOON_MS - 9_000_000,
             updated_ms: NOON_MS - i64::from(n) * 3_600_000 - 180_000,
             unfinished: true,

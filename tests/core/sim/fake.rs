@@ -362,7 +362,7 @@ impl Outside {
         // A sub-agent dies with its parent, or works on to its end.
         let at_work: Vec<String> = std::mem::take(&mut self.at_work).into_iter().collect();
         for (place, session) in at_work.iter().enumerate() {
-            if !power_cut && (self.deaths as usize + place) % 2 == 0 {
+            if !power_cut && (self.deaths as usize + place).is_multiple_of(2) {
                 self.child_acts(session);
                 self.child_ends(session);
             }
