@@ -232,6 +232,21 @@ fn what_a_command_changed_is_set_back_and_what_appeared_meanwhile_is_not_removed
     is_kept(&plan, "n", KeptWhy::Command);
 }
 
+/// What was set back never happened: a command that created the path then is no reason to keep
+/// what a call creates there now.
+#[test]
+fn what_a_command_did_before_a_setting_back_counts_no_more() {
+    let restored = Cause::Restored {
+        target: String::new(),
+    };
+    let steps = [
+        (tree(&[("n", "1")]), COMMAND),
+        (tree(&[]), restored),
+        (tree(&[("n", "2")]), written("n", None, "2")),
+    ];
+    check(&[], &steps, &[]);
+}
+
 #[test]
 fn what_changed_after_a_command_ended_was_not_the_command() {
     let changes = changes(&tree(&[("a", "1")]), &[(tree(&[("a", "2")]), COMMAND)]);

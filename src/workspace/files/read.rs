@@ -19,6 +19,15 @@ use crate::workspace::handle::Folder;
 /// A file that changes each time it is read is not read more often.
 const TRIES: u32 = 3;
 
+#[cfg(test)]
+type WhileRead = Option<Box<dyn FnMut()>>;
+
+#[cfg(test)]
+thread_local! {
+    /// Somebody writes between the content and the second look at its stamp.
+    pub(super) static WHILE_READ: std::cell::RefCell<WhileRead> = const { std::cell::RefCell::new(None) };
+}
+
 /// What was found at a path.
 pub(super) enum Found {
     /// `content` is that of a file whose content is to be kept.
@@ -121,6 +130,8 @@ fn steady(
                 });
             }
         }
+        #[cfg(test)]
+        WHILE_READ.with_borrow_mut(|write| write.iter_mut().for_each(|write| write()));
         let after = Stamp::of(&sys::fstat(&file)?);
         if after != stamp || content.len() as u64 != stamp.size {
             continue;

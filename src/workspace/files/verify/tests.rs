@@ -181,6 +181,42 @@ fn a_rewrite_within_one_tick_is_found() {
     assert_eq!(scene.seen(), ["a=other"]);
 }
 
+/// What was read of a file that somebody writes at that moment is no state that it was ever in.
+#[test]
+fn a_file_that_is_written_while_it_is_read_is_read_again() {
+    let mut scene = Scene::new();
+    scene.put("a", "first");
+    let path = scene.path("a");
+    let mut left = 1;
+    let write_once = move || {
+        if left > 0 {
+            left -= 1;
+            fs::write(&path, "the second, and longer").unwrap();
+        }
+    };
+    read::WHILE_READ.set(Some(Box::new(write_once)));
+    scene.sees(&["a=the second, and longer"]);
+    // Each time: what was known of it stays, and of a new one nothing but its name is known.
+    scene.put("a", "third");
+    scene.put("b", "new");
+    let (a, b) = (scene.path("a"), scene.path("b"));
+    let mut size = 0;
+    let write_on = move || {
+        size += 1;
+        fs::write(&a, "x".repeat(size)).unwrap();
+        fs::write(&b, "y".repeat(size + 10)).unwrap();
+    };
+    read::WHILE_READ.set(Some(Box::new(write_on)));
+    scene.look();
+    read::WHILE_READ.set(None);
+    let seen = scene.seen();
+    assert_eq!(seen[0], "a=the second, and longer");
+    assert!(seen[1].starts_with("b: "), "{seen:?}");
+    scene.put("a", "over");
+    scene.put("b", "over");
+    scene.sees(&["a=over", "b=over"]);
+}
+
 #[test]
 fn what_is_no_regular_file_is_named_and_not_opened() {
     let mut scene = Scene::new();
