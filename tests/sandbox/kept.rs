@@ -85,6 +85,7 @@ impl Place {
             call: "0.0".into(),
             background,
             sandbox: Some(Box::new(profile)),
+            child: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -600,6 +601,7 @@ fn a_command_that_starts_in_a_held_folder_does_not_stand_below_the_mount() {
         call: "0.0".into(),
         background: false,
         sandbox: Some(Box::new(place.profile(Access::Workspace))),
+        child: None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
