@@ -7,14 +7,13 @@
 
 use serde_json::{Map, Value};
 
-use super::wire::Codec;
 use crate::core::request::{Message, Part};
 
 /// What was made for the last request.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// Each protocol has a form of its own, and so may a model.
-    form: Option<(Codec, String)>,
+    form: Option<String>,
     made: Vec<Made>,
 }
 
@@ -30,7 +29,7 @@ struct Made {
 
 impl Kept {
     /// A list for a request in this form.
-    pub(super) fn list(&mut self, form: (Codec, String)) -> List<'_> {
+    pub(super) fn list(&mut self, form: String) -> List<'_> {
         if self.form.as_ref() != Some(&form) {
             self.made.clear();
             self.form = Some(form);
@@ -181,7 +180,7 @@ mod tests {
     /// The body, and how many of the messages were made for it.
     fn body(kept: &mut Kept, form: &str, messages: &[(&Message, bool)]) -> (Value, usize) {
         let mut made = 0;
-        let mut list = kept.list((Codec::Gemini, form.to_string()));
+        let mut list = kept.list(form.to_string());
         list.push(&json!("first"));
         for (message, is_marked) in messages {
             list.message(message, *is_marked, || {

@@ -59,7 +59,7 @@ impl Codec {
         blobs: Blobs,
         kept: &mut Kept,
     ) -> serde_json::Result<Vec<u8>> {
-        let mut list = kept.list((self, target.model.to_string()));
+        let mut list = kept.list(format!("{self:?} {}", target.model));
         let (name, body) = match self {
             Codec::Anthropic => (
                 anthropic::LIST,
