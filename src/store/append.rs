@@ -99,8 +99,8 @@ impl Store {
         Ok((head, first))
     }
 
-    /// A new session of a sub-agent with its first entries, in one transaction. The parent is
-    /// where a fork has what it goes on from, and there is no entry that both have.
+    /// A new session of a sub-agent with its first entries, in one transaction. Its `Assigned`
+    /// says which session is its parent.
     pub fn create_child(
         &mut self,
         new: &NewSession,
@@ -110,21 +110,12 @@ impl Store {
     ) -> Result<Head, StoreError> {
         let batch = Prepared::new(entries, &[])?;
         let tx = self.write(WHAT)?;
-        let parent = read_head(&tx, parent)?;
+        read_head(&tx, parent)?;
         tx.prepare_cached(
-            "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms,
-               forked_from)
-             VALUES (?1, ?2, ?3, 0, 0, ?4, ?4, ?5)",
+            "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms)
+             VALUES (?1, ?2, ?3, 0, 0, ?4, ?4)",
         )
-        .and_then(|mut s| {
-            s.execute(params![
-                new.id,
-                new.workspace,
-                new.folder,
-                at_ms,
-                parent.key
-            ])
-        })
+        .and_then(|mut s| s.execute(params![new.id, new.workspace, new.folder, at_ms]))
         .doing(WHAT)?;
         let mut head = Head::before_first(new.id.clone(), tx.last_insert_rowid());
         let before = head.clone();
@@ -417,8 +408,19 @@ fn derive_rows(
             fact: Some(Fact::Remembered { memory }),
             ..
         } => remember(tx, head.key, seq, at_ms, memory),
+        Entry::Assigned(assignment) => is_child_of(tx, head, &assignment.parent),
         _ => Ok(()),
     }
+}
+
+/// The parent is where a fork has what it goes on from, and there is no entry that both have.
+fn is_child_of(tx: &Transaction<'_>, head: &Head, parent: &str) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "UPDATE sessions SET forked_from = (SELECT key FROM sessions WHERE id = ?2)
+         WHERE key = ?1 AND forked_seq IS NULL",
+    )?
+    .execute(params![head.key, parent])
+    .map(drop)
 }
 
 /// What lists show of the entries.

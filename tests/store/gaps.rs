@@ -5,23 +5,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use rewake::core::entry::{Entry, Record, Via};
-use rewake::store::{Batch, Message, Store, StoreError};
+use rewake::store::{Batch, Store, StoreError};
 
 use crate::scene::Scene;
 use crate::story::*;
 
 fn log(store: &Store, id: &str) -> Vec<Record> {
     store.load(id).unwrap().1
-}
-
-fn words(text: &str) -> Message {
-    Message {
-        text: text.into(),
-        images: vec![],
-        via: Via::Queue,
-        command: None,
-        origin: None,
-    }
 }
 
 fn said_from_the_queue(text: &str) -> Entry {
@@ -40,7 +30,7 @@ fn said_and_killed(scene: &Scene) -> (String, i64) {
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
     let id = head.session().to_string();
-    let queued = [1, 2].map(|at| store.queue(&id, &words("again"), &[], at).unwrap());
+    let queued = [1, 2].map(|at| store.queue(&id, &message("again"), &[], at).unwrap());
     drop(store);
     let mut store = Store::open(&scene.data()).unwrap();
     let taken = Batch {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rewake::core::entry::{By, Entry, Record, Via};
-use rewake::store::{Batch, Head, Message, Standing, Store, StoreError};
+use rewake::core::entry::{Assignment, By, CallId, Entry, Record, Via};
+use rewake::store::{Batch, Head, Message, NewSession, Standing, Store, StoreError, new_id};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -109,6 +109,36 @@ fn what_was_appended_is_in_the_journal_before_anything_else_is_done() {
     let store = scene.open();
     assert_eq!(store.brought().entries.values().sum::<u64>(), 5);
     assert_eq!(log(&store, head.session()), whole);
+}
+
+#[test]
+fn a_sub_agent_has_its_parent_also_in_a_rebuilt_database() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let parent = session(&mut store, HERE).session().to_string();
+    let new = NewSession {
+        id: new_id(),
+        workspace: HERE.into(),
+        folder: HERE.into(),
+    };
+    let assigned = Entry::Assigned(Assignment {
+        parent: parent.clone(),
+        call: CallId { reply: 1, index: 0 },
+        agent: None,
+        instructions: String::new(),
+        tools: None,
+        rules: vec![],
+    });
+    let entries = [opened(), assigned];
+    store.create_child(&new, &parent, 2_000, &entries).unwrap();
+    drop(store);
+    let children = |store: &Store| -> Vec<String> {
+        let all = store.children(&parent).unwrap().into_iter();
+        all.map(|info| info.id).collect()
+    };
+    assert_eq!(children(&scene.open()), [new.id.clone()]);
+    scene.replace_database(None);
+    assert_eq!(children(&scene.open()), [new.id]);
 }
 
 /// A message that waits in the older copy was said since.
