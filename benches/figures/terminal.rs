@@ -83,7 +83,7 @@ fn history(home: &Home, store: &str, floor: &str) -> Vec<Row> {
         opened.push(since.elapsed());
         let since = Instant::now();
         terminal.types(NARROW);
-        terminal.sees(&format!("/ {NARROW}"));
+        terminal.sees(&format!("search: {NARROW}"));
         echoed.push(since.elapsed());
         terminal.sees("task number 7770");
         narrowed.push(since.elapsed());

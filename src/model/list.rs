@@ -13,7 +13,7 @@ use crate::core::request::{Message, Part};
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// Each protocol has a form of its own, and so may a model.
-    form: Option<String>,
+    form: String,
     made: Vec<Made>,
 }
 
@@ -30,9 +30,9 @@ struct Made {
 impl Kept {
     /// A list for a request in this form.
     pub(super) fn list(&mut self, form: String) -> List<'_> {
-        if self.form.as_ref() != Some(&form) {
+        if self.form != form {
             self.made.clear();
-            self.form = Some(form);
+            self.form = form;
         }
         List {
             kept: &mut self.made,

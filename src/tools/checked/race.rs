@@ -33,7 +33,11 @@ fn swap(folder: &Path, aside: &Path, link_to: &Path, turn: u64) {
     }
     thread::sleep(Duration::from_micros(turn * 61 % 300));
     fs::remove_file(folder).unwrap();
-    fs::rename(aside, folder).unwrap();
+    while let Err(error) = fs::rename(aside, folder) {
+        // Here too.
+        assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty);
+        let _ = fs::remove_dir_all(folder);
+    }
 }
 
 impl Swapping {
