@@ -75,7 +75,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     let home = home();
     let mut terminal = played(&home);
     list(&mut terminal, 2);
-    terminal.sees("2 files go back, 1 is removed, 2 stay");
+    terminal.sees("restores 2 files, removes 1, keeps 2");
     // The lines of the first path.
     terminal.types(ENTER);
     terminal.sees("-by tool");
@@ -85,7 +85,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     // What a command made goes too when that is said.
     terminal.types(&DOWN.repeat(2));
     terminal.answers("y restore", "t");
-    terminal.sees("2 files go back, 2 are removed, 1 stays");
+    terminal.sees("restores 2 files, removes 2, keeps 1");
     terminal.answers("y restore", "y");
     terminal.sees("2 files restored, 2 removed");
     let back = some(["before\n", "", "before\n", "", "by hand\n"]);
@@ -94,7 +94,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.types("/redo");
     terminal.types(ENTER);
     terminal.sees("Redo: take the last rewind back");
-    terminal.sees("4 files go back");
+    terminal.sees("restores 4 files");
     terminal.answers("y restore", "y");
     terminal.sees("4 files restored");
     assert_eq!(all(&home), some(AFTER));
