@@ -31,6 +31,9 @@ const MAX_SHOWN_PIXELS: u64 = 32_000_000;
 /// Longer queries are refused.
 const MAX_QUERY_CHARS: usize = 1_000;
 
+/// A larger number is not exact in JSON that JavaScript reads.
+const MAX_NUMBER: u64 = (1 << 53) - 1;
+
 #[derive(Deserialize)]
 pub(super) struct Page {
     #[serde(default)]
@@ -49,6 +52,9 @@ pub(super) async fn history(
     }
     if page.q.chars().count() > MAX_QUERY_CHARS {
         return Err(Problem::bad("the query is too long").hint("search for fewer words"));
+    }
+    if page.before.is_some_and(|at| at.unsigned_abs() > MAX_NUMBER) {
+        return Err(Problem::bad("before is out of range").hint("give it the next of a page"));
     }
     let query = HistoryQuery {
         words: page.q,
@@ -131,6 +137,9 @@ pub(super) async fn entries(
     let Range { from, to } = range;
     if to.is_some_and(|to| to < from) {
         return Err(Problem::bad("to lies before from").hint("entries are numbered from 0"));
+    }
+    if from.max(to.unwrap_or(0)) > MAX_NUMBER {
+        return Err(Problem::bad("from or to is out of range").hint("entries are numbered from 0"));
     }
     let last = match to {
         Some(to) => to.min(from.saturating_add(MAX_ENTRIES - 1)),

@@ -196,6 +196,12 @@ fn nonsense_is_said_to_be_nonsense() {
             "query makes no sense",
         ),
         (
+            "/agent/history?before=9007199254740992".to_string(),
+            400,
+            "before is out of range",
+        ),
+        (s("/entries?from=9007199254740992"), 400, "out of range"),
+        (
             format!("/agent/history?q={}", "a".repeat(5_000)),
             400,
             "too long",
