@@ -19,6 +19,9 @@ use super::result::{self, Called};
 use super::tools::Listing;
 use crate::command::server::{Client, Fate, Unsent, describe};
 
+/// A server that refuses a line because it ends is over by then.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
 /// How long a server may take to say that it has no handshake.
 const DISCOVER_WITHIN: Duration = Duration::from_millis(1500);
 
@@ -144,10 +147,9 @@ impl Connection {
         })?;
         if !is_told {
             let line = message::notification(INITIALIZED, &json!({}));
-            self.client
-                .send(&line, false)
-                .await
-                .map_err(|e| self.unsent(e))?;
+            if let Err(unsent) = self.client.send(&line, false).await {
+                return Err(self.unsent(unsent).await);
+            }
         }
         Ok(known)
     }
@@ -247,7 +249,7 @@ impl Connection {
             match sent {
                 // The keeper took it, or died: then the journal says what became of it.
                 Ok(()) | Err(Unsent::Gone) => {}
-                Err(refused) => return Err(self.unsent(refused)),
+                Err(refused) => return Err(self.unsent(refused).await),
             }
         }
         let fate = loop {
@@ -275,9 +277,15 @@ impl Connection {
         describe(self.client.ended().await.how())
     }
 
-    fn unsent(&self, unsent: Unsent) -> McpError {
+    /// A server that is ending takes no more lines. How it ended says more than that.
+    async fn unsent(&self, unsent: Unsent) -> McpError {
         match unsent {
-            Unsent::Refused(why) => McpError::Refused(why),
+            Unsent::Refused(why) => {
+                match tokio::time::timeout(ENDS_WITHIN, self.client.ended()).await {
+                    Ok(past) => McpError::Over(describe(past.how())),
+                    Err(_) => McpError::Refused(why),
+                }
+            }
             Unsent::Gone => McpError::Over("its keeper is gone".to_string()),
         }
     }

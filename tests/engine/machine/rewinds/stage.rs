@@ -362,9 +362,9 @@ impl World for Puppet {
         call: &ToolCall,
         access: Option<Access>,
         at: Option<&Path>,
-        seen: &dyn Fn(&str) -> Option<String>,
+        state: &State,
     ) -> Result<Guard, Unready> {
-        self.machine.prepare(call, access, at, seen).await
+        self.machine.prepare(call, access, at, state).await
     }
 
     async fn snapshot(&self, wish: Wish) -> Snapshot {
@@ -387,7 +387,7 @@ impl World for Puppet {
         self.machine.look_ahead(wish);
     }
 
-    async fn act(&self, call: &ToolCall, guard: &Guard) -> Ran {
+    async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
         self.machine.act(call, guard).await
     }
 
