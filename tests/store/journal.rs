@@ -136,7 +136,7 @@ fn a_sub_agent_has_its_parent_also_in_a_rebuilt_database() {
         let all = store.children(&parent).unwrap().into_iter();
         all.map(|info| info.id).collect()
     };
-    assert_eq!(children(&scene.open()), [new.id.clone()]);
+    assert_eq!(children(&scene.open()), std::slice::from_ref(&new.id));
     scene.replace_database(None);
     assert_eq!(children(&scene.open()), [new.id]);
 }
