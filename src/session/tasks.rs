@@ -244,9 +244,18 @@ impl AppContext {
                 turns: Some(self.config().agents.max_turns),
                 usd: None,
             };
-            store
-                .signal(&info.id, ORIGIN, now_ms(), |_| limit)
-                .map_err(|e| no_session(e.into()))?;
+            // The parent's may be stricter by now.
+            let mode = Signal::Choose {
+                model: None,
+                mode: Some(state.mode),
+                effort: None,
+                temperature: None,
+            };
+            for signal in [mode, limit] {
+                store
+                    .signal(&info.id, ORIGIN, now_ms(), |_| signal)
+                    .map_err(|e| no_session(e.into()))?;
+            }
             store
                 .queue(&info.id, &message, &[], now_ms())
                 .map_err(|e| no_session(e.into()))?;
