@@ -74,7 +74,8 @@
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
 //!    | … | task: a sub-agent, which is a session | its own log says; one that was killed is started again |
 //!    | … | `!` of the user: [`core::entry::Entry::UserCommand`] | the same; what was not begun stays so |
-//!    | opaque | foreign tools | interrupted: "may or may not have happened" |
+//!    | served | tools of servers (MCP) | the journal of the server's keeper says: not begun, at work, answered, lost |
+//!    | opaque | foreign tools, in logs of older versions | interrupted: "may or may not have happened" |
 //!    | … | `!` of the user with the terminal | told: it ended with the program |
 //! 6. **Same path means same crash.** Starts that get nowhere are counted; at three it
 //!    is a crash loop: nothing more is done until a person lifts it.
@@ -102,12 +103,13 @@
 //! | [`world`] | the one seam: [`world::World`]; [`world::machine`] is the real one |
 //! | [`model`] | wire protocols, retries, figures of models, the scripted model |
 //! | [`tools`] | one file for each tool, with all that is known of it; what the model reads of it is in `assets/tools` |
-//! | [`mcp`] | the Model Context Protocol as a client: eras, tools, calls; nothing of the engine uses it yet |
+//! | [`mcp`] | the Model Context Protocol as a client: eras, tools, calls, and what is known of all servers of a session |
 //! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
 //! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
 //! | [`workspace`] | where "here" is, and whether git may look at it; its [files](workspace::files) as they are now; AGENTS.md; skills; custom commands |
+//! | [`net`] | what all clients of HTTP here share: building one, server-sent events, which addresses are private |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
 //! | [`core`] | pure: entries, state, next, prompt, policy. No files, clock, async, logging |
 //!
@@ -141,6 +143,7 @@ pub mod headless;
 pub mod lines;
 pub mod mcp;
 pub mod model;
+pub mod net;
 pub mod report;
 pub mod sandbox;
 #[cfg(feature = "serve")]

@@ -17,6 +17,8 @@ mod fake;
 #[path = "core/sim/person.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod person;
+#[path = "core/sim/served.rs"]
+mod served;
 #[path = "core/sim/stage.rs"]
 mod stage;
 mod valid;

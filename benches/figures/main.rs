@@ -24,6 +24,7 @@ mod child;
 mod client;
 mod context;
 mod files;
+mod mcp;
 mod noise;
 mod opening;
 mod request;
@@ -37,6 +38,7 @@ mod stream;
 #[path = "../../tests/support/mod.rs"]
 mod support;
 mod table;
+mod tasks;
 mod terminal;
 mod turns;
 
@@ -47,7 +49,7 @@ use table::Row;
 
 type Subject = fn() -> Vec<Row>;
 
-const SUBJECTS: [(&str, Subject); 14] = [
+const SUBJECTS: [(&str, Subject); 16] = [
     ("checkpoint", checkpoint::rows),
     ("opening", opening::rows),
     ("screen", screen::rows),
@@ -62,9 +64,13 @@ const SUBJECTS: [(&str, Subject); 14] = [
     ("files", files::rows),
     ("signals", signals::rows),
     ("server", server::rows),
+    ("tasks", tasks::rows),
+    ("mcp", mcp::rows),
 ];
 
 fn main() {
+    // The server of the subject `mcp` is this program.
+    support::spoken::serve_if_asked();
     let args: Vec<String> = std::env::args().skip(1).collect();
     // `cargo test --benches` runs this too, to see that it starts.
     if !args.iter().any(|arg| arg == "--bench") {

@@ -52,14 +52,7 @@ fn from_journal() -> Vec<Row> {
     let server = Server::start(|_| Answer::text("not asked"));
     let home = super::wide_home(&server, Protocol::Anthropic);
     let folder = home.rewake_home();
-    let place = JournalPlace {
-        folder: folder.join("journal"),
-        state_dir: folder.clone(),
-        pause: Duration::from_millis(100),
-    };
-    let mut store = Store::open(&folder).expect("open the store");
-    store.keep_copies(&folder, &place).expect("a journal");
-    fill(store, &home, Context::Compacted);
+    long_session(&home, Context::Compacted);
     let path = folder.join("rewake.db");
     let bytes = std::fs::read(&path).expect("read the database");
     let (mut walls, mut floor, mut peak) = (Times::default(), Times::default(), 0);
@@ -99,7 +92,8 @@ fn write_and_sync(path: &Path, bytes: &[u8]) {
 fn from_pages() -> Row {
     let server = Server::start(|_| Answer::text("not asked"));
     let home = super::wide_home(&server, Protocol::Anthropic);
-    long_session(&home, Context::Compacted);
+    let store = Store::open(&home.rewake_home()).expect("open the store");
+    fill(store, &home, Context::Compacted);
     let path = home.rewake_home().join("rewake.db");
     let root: usize = {
         let conn = rusqlite::Connection::open(&path).expect("open the database");
@@ -151,9 +145,16 @@ fn open(context: Context, what: &str) -> Vec<Row> {
     }
 }
 
-/// One user message, then reads and their results, then a last word.
+/// One user message, then reads and their results, then a last word. All of it is in the journal.
 pub fn long_session(home: &Home, context: Context) -> String {
-    let store = Store::open(&home.rewake_home()).expect("open the store");
+    let folder = home.rewake_home();
+    let place = JournalPlace {
+        folder: folder.join("journal"),
+        state_dir: folder.clone(),
+        pause: Duration::from_millis(100),
+    };
+    let mut store = Store::open(&folder).expect("open the store");
+    store.keep_copies(&folder, &place).expect("a journal");
     fill(store, home, context)
 }
 

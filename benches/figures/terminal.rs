@@ -53,7 +53,7 @@ fn first_frame(home: &Home, store: &str, floor: &str) -> Row {
     let mut times = Times::default();
     for round in 0..=STARTS {
         let since = Instant::now();
-        let terminal = Terminal::start(home, &[]);
+        let terminal = Terminal::that_answers(home, &[]);
         terminal.sees(STATUS);
         let time = since.elapsed();
         terminal.kill();
@@ -75,7 +75,7 @@ fn history(home: &Home, store: &str, floor: &str) -> Vec<Row> {
     let (mut opened, mut echoed, mut narrowed) =
         (Times::default(), Times::default(), Times::default());
     for _ in 0..OPENINGS {
-        let mut terminal = Terminal::start(home, &[]);
+        let mut terminal = Terminal::that_answers(home, &[]);
         terminal.sees(STATUS);
         let since = Instant::now();
         terminal.types(F2);
@@ -107,7 +107,7 @@ fn long(home: &Home, id: &str, floor: &str) -> Vec<Row> {
     let mut peak = 0;
     for _ in 0..OPENINGS {
         let since = Instant::now();
-        let terminal = Terminal::start(home, &["-r", id]);
+        let terminal = Terminal::that_answers(home, &["-r", id]);
         terminal.sees(STATUS);
         first.push(since.elapsed());
         terminal.sees(LAST_WORD);
@@ -128,7 +128,8 @@ fn long(home: &Home, id: &str, floor: &str) -> Vec<Row> {
 }
 
 /// Copies of the long session's rows and many sessions beside it: the size of the store of
-/// somebody who used it for years. They are listed, and never opened.
+/// somebody who used it for years. They are listed, and never opened. The search index is taken for
+/// finished, by its mark (row 0) and by how far it says that it reaches.
 fn grow(home: &Home) -> u64 {
     let path = home.rewake_home().join("rewake.db");
     let conn = Connection::open(path).expect("open the database");
@@ -150,7 +151,9 @@ fn grow(home: &Home) -> u64 {
         .expect("copy the entries");
     }
     conn.execute_batch(&format!(
-        "UPDATE indexed SET upto = (SELECT max(id) FROM entries);
+        "INSERT INTO entry_index (rowid, text)
+         SELECT 0, '' WHERE NOT EXISTS (SELECT 1 FROM entry_index WHERE rowid = 0);
+         UPDATE indexed SET upto = (SELECT max(id) FROM entries);
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY_SESSIONS})
          INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms, title, version, model)
          SELECT printf('01a00000-%04x-7000-8000-000000000000', i), workspace || CASE i % 10 WHEN 0 THEN '' ELSE i % 50 END,
@@ -182,7 +185,7 @@ fn after_a_kill(floor: &str) -> Row {
         live.wait(LIMIT);
 
         let since = Instant::now();
-        let terminal = Terminal::start(&home, &["-c", "--yolo"]);
+        let terminal = Terminal::that_answers(&home, &["-c", "--yolo"]);
         let at = asked.recv_timeout(LIMIT).expect("the request again");
         times.push(at - since);
         terminal.kill();

@@ -305,7 +305,7 @@ enum Command {
         #[command(subcommand)]
         action: Option<PsAction>,
     },
-    /// Servers of the Model Context Protocol: `mcp probe -- COMMAND` shows what one is
+    /// Servers of the Model Context Protocol: add, list, remove, try and import them
     Mcp {
         #[command(subcommand)]
         action: McpAction,

@@ -44,8 +44,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, Trouble> {
         format: Format::Text,
         by,
         schema: None,
-        // Its parent shows the question, or answers it where nobody is there.
-        ask: Ask::Wait(None),
+        ask: Ask::Parent,
     };
     Ok(headless::run(session, task))
 }

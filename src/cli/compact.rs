@@ -65,7 +65,7 @@ pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
             exit::RESUMABLE,
             format!(
                 "the call {} of session {short} has no result yet",
-                open.call.name
+                open.call.shown_name()
             ),
         )
         .with_hint(format!("rewake -p -r {short} resumes it")));

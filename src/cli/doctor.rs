@@ -4,6 +4,7 @@
 
 mod journal;
 mod repair;
+mod servers;
 
 use crate::core::text::{count, size_text};
 use std::path::{Path, PathBuf};
@@ -39,20 +40,25 @@ pub(crate) enum Asked {
     Scrub,
 }
 
-struct Report {
-    wrong: u32,
+/// What was found, said line by line.
+pub(super) struct Report {
+    pub(super) wrong: u32,
 }
 
 impl Report {
-    fn ok(&self, what: &str, text: impl AsRef<str>) {
+    pub(super) fn new() -> Report {
+        Report { wrong: 0 }
+    }
+
+    pub(super) fn ok(&self, what: &str, text: impl AsRef<str>) {
         line(&format!("ok     {what:<8} {}", text.as_ref()));
     }
 
-    fn note(&self, what: &str, text: impl AsRef<str>) {
+    pub(super) fn note(&self, what: &str, text: impl AsRef<str>) {
         line(&format!("note   {what:<8} {}", text.as_ref()));
     }
 
-    fn wrong(&mut self, what: &str, text: impl AsRef<str>, hint: Option<&str>) {
+    pub(super) fn wrong(&mut self, what: &str, text: impl AsRef<str>, hint: Option<&str>) {
         self.wrong += 1;
         line(&format!("WRONG  {what:<8} {}", text.as_ref()));
         if let Some(hint) = hint {
@@ -75,7 +81,7 @@ pub(super) fn run(
         Asked::Repair { from } => return repair::repair(&load()?, paths, from),
         Asked::Scrub => return repair::scrub(&load()?, paths),
     }
-    let mut report = Report { wrong: 0 };
+    let mut report = Report::new();
     report.ok(
         "folder",
         format!(
@@ -98,6 +104,9 @@ pub(super) fn run(
     }
     store(&mut report, loaded.as_ref().ok(), paths);
     runs(&mut report, paths);
+    if let Ok(loaded) = loaded {
+        servers::servers(&mut report, env, paths, here, loaded);
+    }
     git(&report);
     if report.wrong == 0 {
         line("no problems found");

@@ -29,22 +29,38 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
     let data_dir = &ctx.paths.data_dir;
     let store = ctx.open_store()?;
     sizes(ctx, &store)?;
+    let left = ctx.servers_left(&store).len() as u64;
     let found = store.tidy_files(data_dir, keep(true))?;
     if !wanted.yes {
-        if found.bytes == 0 && found.sessions == 0 {
+        if found.bytes == 0 && found.sessions == 0 && left == 0 {
             line("to remove  nothing");
             return Ok(exit::DONE);
         }
         line(&format!("to remove  {}", words(&found)));
+        if left > 0 {
+            line(&format!("           {}", folders(left)));
+        }
         note(&format!(
             "nothing was removed yet; rewake gc --yes removes it (sessions used in the last {} are kept)",
             count(days, "day")
         ));
         return Ok(exit::DONE);
     }
-    let removed = ctx.open_store()?.tidy_files(data_dir, keep(false))?;
+    let store = ctx.open_store()?;
+    let left = ctx.remove_servers_left(&store);
+    if left > 0 {
+        line(&format!("removed    {}", folders(left)));
+    }
+    let removed = store.tidy_files(data_dir, keep(false))?;
     line(&format!("removed    {}", words(&removed)));
     Ok(exit::DONE)
+}
+
+fn folders(left: u64) -> String {
+    format!(
+        "{} of MCP servers that nobody needs",
+        count(left, "run folder")
+    )
 }
 
 fn sizes(ctx: &AppContext, store: &crate::store::Store) -> Result<(), Trouble> {

@@ -1,6 +1,6 @@
 //! `rewake history [QUERY]`: sessions, or where something was said or printed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::args::PageArgs;
 use super::time::local_time;
@@ -12,6 +12,10 @@ use crate::session::{AppContext, GLANCE_ENTRIES, Glance, glance, short_id};
 use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo};
 
 const MAX_SESSIONS: u32 = 100;
+/// Of one session, so many sub-agents are listed below it.
+const MAX_CHILDREN: usize = 20;
+/// So many sessions are looked at for sub-agents.
+const MAX_LOOKED_AT: u32 = 1_000;
 const MAX_HITS: u32 = 50;
 const FORK_CHARS: usize = 60;
 const TITLE_CHARS: usize = 200;
@@ -43,15 +47,21 @@ fn json(ctx: &AppContext, query: &str, page: PageArgs) -> Result<u8, Trouble> {
 fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     let store = super::open_store_to_look(ctx)?;
     let here = ctx.workspace();
-    let sessions = store.sessions(
-        SessionFilter {
-            children: true,
-            ..SessionFilter::default()
-        },
-        MAX_SESSIONS,
-    )?;
-    let sessions = below_parents(sessions);
-    for info in &sessions {
+    let top = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
+    let with_children = SessionFilter {
+        children: true,
+        ..SessionFilter::default()
+    };
+    let children = store.sessions(with_children, MAX_LOOKED_AT)?;
+    let sessions = with_children_below(top, children);
+    for row in &sessions {
+        let info = match row {
+            Row::Session(info) => info,
+            Row::More(tasks) => {
+                line(&format!("{:>9} └ and {}", "", count(*tasks, "more task")));
+                continue;
+            }
+        };
         let seen = glance(&store, info, GLANCE_ENTRIES);
         let state = ctx.standing(info, &seen).word();
         let place = if info.workspace == here {
@@ -83,19 +93,36 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-/// Each sub-agent's behind its parent, where that is listed.
-fn below_parents(sessions: Vec<SessionInfo>) -> Vec<SessionInfo> {
-    let ids: HashSet<String> = sessions.iter().map(|info| info.id.clone()).collect();
-    let is_below = |info: &SessionInfo| info.parent.as_ref().is_some_and(|id| ids.contains(id));
-    let (below, mut all): (Vec<_>, Vec<_>) = sessions.into_iter().partition(is_below);
-    // The newest stays the first of its parent's.
-    for child in below.into_iter().rev() {
-        let at = all
-            .iter()
-            .position(|info| Some(&info.id) == child.parent.as_ref());
-        all.insert(at.map_or(all.len(), |at| at + 1), child);
+enum Row {
+    Session(Box<SessionInfo>),
+    /// So many more sub-agents of the session above.
+    More(u64),
+}
+
+/// Each session, and behind it the newest of its sub-agents.
+fn with_children_below(top: Vec<SessionInfo>, children: Vec<SessionInfo>) -> Vec<Row> {
+    let mut of_parent: HashMap<String, Vec<SessionInfo>> = HashMap::new();
+    for child in children {
+        if let Some(parent) = child.parent.clone() {
+            of_parent.entry(parent).or_default().push(child);
+        }
     }
-    all
+    let mut rows = Vec::new();
+    for info in top {
+        let children = of_parent.remove(&info.id).unwrap_or_default();
+        let more = children.len().saturating_sub(MAX_CHILDREN);
+        rows.push(Row::Session(Box::new(info)));
+        rows.extend(
+            children
+                .into_iter()
+                .take(MAX_CHILDREN)
+                .map(|child| Row::Session(Box::new(child))),
+        );
+        if more > 0 {
+            rows.push(Row::More(more as u64));
+        }
+    }
+    rows
 }
 
 /// The title, of a fork with what was said in it last.

@@ -4,6 +4,7 @@
 //! [`crate::report`]; the rooms below that return values and errors.
 
 pub(crate) mod args;
+mod bridge;
 mod child;
 mod compact;
 mod completion;
@@ -54,6 +55,9 @@ pub fn main() -> u8 {
             Ok(code) => code,
             Err(trouble) => trouble.report(),
         };
+    }
+    if let Some(args) = bridge::asked() {
+        return bridge::run(&args);
     }
     let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,

@@ -10,11 +10,16 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
     let info = store.find(id)?;
     let short = short_id(&info.id).to_string();
     let title = info.title.as_deref().unwrap_or("without a title");
-    let children = store.children(&info.id)?;
+    let with_tasks = |tasks: u64| match tasks {
+        0 => String::new(),
+        n => format!(", with {}", count(n, "task")),
+    };
+    let tasks = store.children(&info.id)?.len() as u64;
     if !yes {
         line(&format!(
-            "to remove  {short} \"{title}\", {}",
-            count(info.entries, "entry")
+            "to remove  {short} \"{title}\", {}{}",
+            count(info.entries, "entry"),
+            with_tasks(tasks)
         ));
         if !can_ask() {
             return Err(Trouble::new(
@@ -32,18 +37,11 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
     }
     let removed = ctx.purge(store, &info.id)?;
     line(&format!(
-        "removed    {short} \"{title}\", {}, {}",
+        "removed    {short} \"{title}\", {}, {}{}",
         count(removed.entries, "entry"),
-        count(removed.blobs, "blob")
+        count(removed.blobs, "blob"),
+        with_tasks(removed.tasks)
     ));
-    if !children.is_empty() {
-        let ids: Vec<&str> = children.iter().map(|child| short_id(&child.id)).collect();
-        note(&format!(
-            "{} of it stay, each a session of its own: rewake purge {}",
-            count(children.len() as u64, "task"),
-            ids.join(", rewake purge ")
-        ));
-    }
     if removed.kept > 0 {
         note(&format!(
             "{} stay: forks use them",

@@ -197,6 +197,10 @@ fn part(part: &Part<'_>) -> Option<String> {
         Part::Thinking(_) => return None,
         Part::Command(line) => line.clone(),
         Part::Images(images) => image_count(images),
+        Part::Call(call) if call.is_served() => {
+            let subject = one_line(call.subject(), CALL_CHARS);
+            format!("[{} {subject}]", call.shown_name())
+        }
         Part::Call(call) => format!("[{} {}]", call.name, one_line(&call.arguments, CALL_CHARS)),
         Part::Output(text) => clip(text, RESULT_BYTES).into_owned(),
         Part::Hint(hint) => format!("hint: {hint}"),

@@ -93,6 +93,7 @@ impl SetArgs {
         let limit = Signal::Limit {
             turns: self.turns,
             usd: self.usd,
+            tokens: None,
         };
         let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
         let choice = chooses.then_some(choice);

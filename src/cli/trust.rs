@@ -1,8 +1,9 @@
-//! `rewake trust`: what the config of a folder may say, and its custom commands.
+//! `rewake trust`: what the config of a folder may say, its servers and its custom commands.
 
+use super::confirm::{can_ask, is_yes};
 use crate::config::{Paths, trust};
 use crate::core::visible::command;
-use crate::report::{Trouble, exit, line};
+use crate::report::{Trouble, exit, line, note};
 use crate::session::trust_commands;
 use crate::ui::commands::is_own;
 use crate::workspace::Here;
@@ -16,6 +17,18 @@ pub(super) fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
         Some(_) => error,
         None => error.with_hint("repair the file first: what cannot be read cannot be trusted"),
     })?;
+    let lines = content.lines(usize::MAX).into_iter();
+    let lines = lines.map(|text| format!("  {}", command(&text).replace('\n', "\n  ")));
+    let asks = trust::has_new_servers(paths, &here.root, &content)?;
+    if asks {
+        // A server is a program that will run: it is seen before that.
+        line(&format!("{root} says:"));
+        lines.clone().for_each(|text| line(&text));
+        if can_ask() && !is_yes("trust it with this?") {
+            note("nothing was trusted");
+            return Ok(exit::DONE);
+        }
+    }
     let config_is_new = trust::trust(paths, &here.root, &content)?;
     let (commands, commands_are_new) = trust_commands(here, paths, is_own)?;
     if !config_is_new && !commands_are_new {
@@ -25,10 +38,11 @@ pub(super) fn trust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
         return Ok(exit::DONE);
     }
     line(&format!(
-        "{root} is trusted now: its .rewake/config.toml is read whole, until it says something else"
+        "{root} is trusted now: its .rewake/config.toml is read whole, and its MCP servers are used, \
+         until they say something else"
     ));
-    for text in content.lines(usize::MAX) {
-        line(&format!("  {}", command(&text).replace('\n', "\n  ")));
+    if !asks {
+        lines.for_each(|text| line(&text));
     }
     if !commands.is_empty() {
         line("its custom commands may be used, until they say something else:");

@@ -60,6 +60,7 @@
 //! believed, and any hold on processes that leave the session (`setsid`) of a command without a
 //! sandbox: these are nobody's children, as they asked to be. In a sandbox they stay the keeper's.
 
+mod child;
 mod confined;
 mod folder;
 mod inside;

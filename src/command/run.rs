@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::io::{self, PipeWriter};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -293,8 +293,19 @@ impl Runs {
     }
 
     /// Asks for the end of a command. [`Runs::wait`] says when it is over. What a killed keeper
-    /// left behind is ended here, which blocks up to two seconds.
+    /// left behind is ended here, which blocks up to two seconds. The end of a sub-agent is waited
+    /// for, up to five seconds.
     pub fn stop(&self, run: &str) -> io::Result<Stopped> {
+        let folder = self.folder(run)?;
+        let child = folder.prepared().ok().and_then(|p| p.spec.child);
+        let is_kept = matches!(look_begun::<End>(&folder)?, Seen::Kept(_));
+        match child.filter(|_| is_kept) {
+            Some(session) => self.stop_child(run, &session),
+            None => self.stop_process(run),
+        }
+    }
+
+    pub(super) fn stop_process(&self, run: &str) -> io::Result<Stopped> {
         let folder = self.folder(run)?;
         let this_boot = self.is_of_this_boot(&folder);
         loop {
@@ -357,6 +368,10 @@ impl Runs {
             .collect();
         runs.sort_by(|a, b| a.run.cmp(&b.run));
         runs
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The sessions that have a run here, of at most so many runs.

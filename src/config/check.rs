@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use super::http::{is_header, is_http_url};
+use super::mcp::{self, check::MAX_SERVERS};
 use super::origin::dotted;
 use super::{Config, ConfigError, ModelFigures, ModelName, Origins, ProviderEntry};
 use crate::core::policy::Rule;
@@ -22,6 +24,29 @@ pub(super) fn check(config: &Config, origins: &Origins) -> Checked {
     }
     for (name, figures) in &config.models {
         model(name, figures, origins)?;
+    }
+    servers(config, origins)
+}
+
+fn servers(config: &Config, origins: &Origins) -> Checked {
+    let many = config.mcp_servers.len();
+    if many > MAX_SERVERS {
+        return Err(wrong(
+            origins,
+            "mcp_servers",
+            format!("has {many} servers, more than {MAX_SERVERS}"),
+        ));
+    }
+    for (name, server) in &config.mcp_servers {
+        if let Some(fault) = mcp::check::fault(name, server) {
+            let start = ["mcp_servers", name].into_iter();
+            let key: Vec<&str> = start.chain(fault.key.iter().map(String::as_str)).collect();
+            let error = wrong(origins, &dotted(&key), fault.why);
+            return Err(match fault.hint {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            });
+        }
     }
     Ok(())
 }
@@ -103,6 +128,11 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             "agents.max_minutes",
             Some(config.agents.max_minutes),
             1..=10_080,
+        ),
+        (
+            "agents.max_tokens",
+            config.agents.max_tokens,
+            1_000..=1_000_000_000,
         ),
         ("context.keep", Some(context.keep), 10..=15),
         (
@@ -278,23 +308,6 @@ fn provider(config: &Config, name: &str, entry: &ProviderEntry, origins: &Origin
         within(origins, &key(name), value, 1_000..=most)?;
     }
     Ok(())
-}
-
-fn is_http_url(url: &str) -> bool {
-    url.strip_prefix("https://")
-        .or_else(|| url.strip_prefix("http://"))
-        .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-        && url.bytes().all(|b| b.is_ascii_graphic())
-}
-
-/// RFC 9110, sections 5.1 and 5.5, but for the obsolete bytes over 0x7f.
-fn is_header(name: &str, value: &str) -> bool {
-    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    !name.is_empty()
-        && name.bytes().all(token)
-        && value
-            .bytes()
-            .all(|b| b == b'\t' || (b' '..=b'~').contains(&b))
 }
 
 fn temperature(value: Option<f64>, key: &str, origins: &Origins) -> Checked {

@@ -74,7 +74,7 @@ impl Env {
     }
 
     /// A path as people write it: `~/` is the home folder, relative is below `base`.
-    pub(super) fn resolve(&self, path: &str, base: &Path) -> PathBuf {
+    pub(crate) fn resolve(&self, path: &str, base: &Path) -> PathBuf {
         match (path.strip_prefix("~/"), self.home()) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => base.join(path),

@@ -88,7 +88,7 @@ fn it_names_every_key() {
         "agents",
         "log",
     ];
-    let maps = ["providers", "models"];
+    let maps = ["providers", "models", "mcp_servers"];
     let mut schema: BTreeSet<String> = known("")
         .into_iter()
         .filter(|key| !tables.contains(&key.as_str()) && !maps.contains(&key.as_str()))
@@ -100,6 +100,16 @@ fn it_names_every_key() {
     schema.extend(known("models.\"local/my-model\""));
     schema.remove("providers.local.headers");
     schema.insert("providers.local.headers.X-Team".to_string());
+    // A server has a command or an address: what only the second kind has stands at the second.
+    for key in known("mcp_servers.tracker") {
+        let name = key.rsplit_once('.').map_or("", |(_, name)| name);
+        match name {
+            "url" | "bearer_token_env_var" => schema.insert(key),
+            "headers" => schema.insert(format!("{key}.X-Team")),
+            "env" => schema.insert("mcp_servers.files.env.FILES_TOKEN".to_string()),
+            name => schema.insert(format!("mcp_servers.files.{name}")),
+        };
+    }
     assert_eq!(example, schema);
 }
 

@@ -1,7 +1,7 @@
 //! The layers, read and merged: defaults < the user's file < the user's rules for the project <
 //! the workspace's file < environment < flags.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use toml::Value;
@@ -10,6 +10,7 @@ use super::builtin::builtin;
 use super::file::{Digest, read_text};
 use super::kept_elsewhere;
 use super::layer::{Leaf, MAX_FILE_BYTES, read_layer};
+use super::mcp::{self, DefinedServer, ServerSource, definition, mcp_json};
 use super::merge::checked;
 use super::origin::dotted;
 use super::project::{Project, project_file};
@@ -31,6 +32,10 @@ pub struct Loaded {
     pub warnings: Vec<Warning>,
     /// The workspace's own config.
     pub project: Project,
+    /// The servers that are defined, whether they may be used or not.
+    pub servers: Vec<DefinedServer>,
+    /// The variables that hold keys of providers: no server of a repository gets one.
+    pub key_variables: BTreeSet<String>,
     /// The files that were read, as they were read.
     pub files: BTreeMap<PathBuf, Digest>,
 }
@@ -71,10 +76,13 @@ impl Loaded {
             origins,
             warnings,
             project,
+            servers,
+            key_variables,
             files: _,
         } = self;
         (config, origins) == (&other.config, &other.origins)
             && (warnings, project) == (&other.warnings, &other.project)
+            && (servers, key_variables) == (&other.servers, &other.key_variables)
     }
 
     /// The same files as they are now.
@@ -128,15 +136,36 @@ pub fn load(
     files.insert(granted_file.clone(), granted.digest);
     leaves.extend(granted.leaves?);
     let users_own = addresses(&leaves);
-    if !same_file(&user_file, &project_file) {
-        let layer = read_layer(&project_file);
+    let layer = match same_file(&user_file, &project_file) {
+        true => None,
+        false => Some(read_layer(&project_file)),
+    };
+    let of_layer = layer
+        .as_ref()
+        .and_then(|layer| layer.leaves.as_deref().ok());
+    let mut of_project = mcp::of_workspace(root, of_layer.unwrap_or_default());
+    let is_there = |digest: &Digest| *digest != Digest::Missing;
+    let is_needed =
+        is_there(&of_project.digest) || layer.iter().any(|layer| is_there(&layer.digest));
+    let (record, digest) = trust::record(paths, root, is_needed)?;
+    files.insert(trust::file(paths), digest);
+    files.insert(mcp_json(root), of_project.digest);
+    if let Some(layer) = layer {
         files.insert(project_file.clone(), layer.digest);
-        let (record, digest) = trust::record(paths, root, &layer.digest)?;
-        files.insert(trust::file(paths), digest);
         let used = project::used(&project_file, layer, &record, &mut warnings)?;
         leaves.extend(resolved(used.0, env, &project_file));
         project = used.1;
     }
+    warnings.extend(of_project.faults.iter().map(|error| Warning {
+        text: format!("{error}; no server of it is used"),
+        hint: error.hint().map(str::to_string),
+    }));
+    for defined in &mut of_project.servers {
+        defined.trusted = record.server(defined.source, &defined.name, &defined.hash);
+    }
+    warnings.extend(mcp::refused(root, &of_project.servers));
+    let project = project.with_servers(&of_project.servers);
+    let mut key_variables = named_for_keys(&leaves);
     leaves.extend(env_layer(env)?);
     leaves.extend(
         flags
@@ -144,7 +173,10 @@ pub fn load(
             .map(|Setting(leaf)| leaf.clone().resolved(env, env.cwd())),
     );
 
+    let mut servers = definition::defined(&leaves, ServerSource::User);
+    servers.extend(of_project.servers);
     let (mut config, origins) = checked(leaves)?;
+    key_variables.extend(config.all_key_variables());
     kept_elsewhere::know(&paths.keys_dir());
     config.keys_dir = Some(paths.keys_dir());
     config.chosen_by_project = chosen_by(&project_file, &config, &origins, &users_own);
@@ -154,6 +186,8 @@ pub fn load(
         origins,
         warnings,
         project,
+        servers,
+        key_variables,
         files,
     })
 }
@@ -169,6 +203,22 @@ fn addresses(leaves: &[Leaf]) -> BTreeMap<String, String> {
         _ => None,
     };
     leaves.iter().filter_map(address).collect()
+}
+
+/// The variables that these leaves name for keys: another layer that names one in its place does not
+/// make the first one free.
+fn named_for_keys(leaves: &[Leaf]) -> BTreeSet<String> {
+    let named = leaves
+        .iter()
+        .filter_map(|leaf| match (&leaf.path[..], &leaf.value) {
+            ([providers, _, key], Value::String(name))
+                if providers == "providers" && key == "api_key_env" && !name.is_empty() =>
+            {
+                Some(name.clone())
+            }
+            _ => None,
+        });
+    named.collect()
 }
 
 /// What the project's file says of where keys go and where they lie. An address that is built in,

@@ -1,4 +1,5 @@
-//! The workspace's own config, `.rewake/config.toml`: what of it is used, and what needs trust.
+//! The workspace's own config, `.rewake/config.toml`: what of it is used, and what needs trust. Each
+//! server that the workspace defines, there or in `.mcp.json`, is trusted for itself.
 //!
 //! Trust is bound to the content: the person trusted keys with their values, and what came
 //! later (by `git pull`, say) is not used until it is trusted too. What needs no trust, and
@@ -15,6 +16,7 @@ use toml::Value;
 
 use super::file::Digest;
 use super::layer::{Layer, Leaf};
+use super::mcp::{self, DefinedServer, ServerSource, ServerTrusted};
 use super::merge::checked;
 use super::origin::dotted;
 use super::trusted::Record;
@@ -54,6 +56,8 @@ pub struct Content {
     pub file: String,
     /// By dotted key.
     pub keys: BTreeMap<String, Given>,
+    /// Servers that the folder defines, by where they stand and their name.
+    pub servers: BTreeMap<(ServerSource, String), Given>,
 }
 
 /// A value that a workspace's own config gives and that needs trust.
@@ -67,7 +71,10 @@ pub struct Given {
 
 impl Content {
     pub(super) fn of(digest: &Digest, leaves: &[Leaf]) -> Content {
-        let needs_trust = |leaf: &&Leaf| !is_harmless(&leaf.path) && !is_the_users_own(&leaf.path);
+        let needs_trust = |leaf: &&Leaf| {
+            let path = &leaf.path;
+            !is_harmless(path) && !is_the_users_own(path) && !mcp::is_server(path)
+        };
         let needing = leaves.iter().filter(needs_trust);
         let keys = needing.map(|leaf| {
             let hash = blake3::hash(leaf.value.to_string().as_bytes());
@@ -81,17 +88,57 @@ impl Content {
         Content {
             file: digest.hex(),
             keys: keys.collect(),
+            servers: BTreeMap::new(),
         }
     }
 
-    /// `key = value` for each, what grants most first, and how many more there are.
+    /// With the servers that the folder defines. One that is none cannot be trusted.
+    pub(super) fn with_servers(mut self, servers: &[DefinedServer]) -> Content {
+        let given = |defined: &DefinedServer| {
+            let server = defined.server.as_ref().ok()?;
+            let given = Given {
+                hash: defined.hash.clone(),
+                shown: mcp::shown(server),
+            };
+            Some(((defined.source, defined.name.clone()), given))
+        };
+        self.servers = servers.iter().filter_map(given).collect();
+        self
+    }
+
+    /// Nothing of it needs trust.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.servers.is_empty()
+    }
+
+    /// The files that it stands in, from the root of the workspace.
+    pub fn files(&self) -> Vec<&'static str> {
+        let sources = self.servers.keys().map(|(source, _)| *source);
+        let config = (!self.keys.is_empty()).then_some(ServerSource::Project);
+        let mut sources: Vec<ServerSource> = sources.chain(config).collect();
+        sources.sort();
+        sources.dedup();
+        sources.into_iter().rev().map(ServerSource::name).collect()
+    }
+
+    /// Each server, then `key = value` for each, what grants most first, and how many more there
+    /// are.
     pub fn lines(&self, most: usize) -> Vec<String> {
+        let servers = self.servers.iter();
+        let servers = servers.map(|((source, name), given)| {
+            format!("{}: {}", server_key(*source, name), given.shown)
+        });
         let mut all: Vec<(&String, &Given)> = self.keys.iter().collect();
         all.sort_by_key(|(key, _)| weight(key));
         let lines = all.iter();
         let lines = lines.map(|(key, given)| format!("{key} = {}", given.shown));
-        some(lines, all.len(), most)
+        some(servers.chain(lines), self.servers.len() + all.len(), most)
     }
+}
+
+/// A server among what a folder sets.
+fn server_key(source: ServerSource, name: &str) -> String {
+    format!("server {name} ({source})")
 }
 
 /// In a long list, what allows, runs or sends something somewhere is not to be below the end.
@@ -226,12 +273,45 @@ pub struct Project {
     pub standing: Standing,
     /// Why none of it is used.
     pub broken: Option<ConfigError>,
+    /// The servers of the folder that are not as they were trusted.
+    pub servers: Vec<Difference>,
 }
 
 impl Project {
     /// A person is to be asked about it.
     pub fn needs_trust(&self) -> bool {
-        self.standing != Standing::Trusted && !self.content.keys.is_empty()
+        (self.standing != Standing::Trusted && !self.content.keys.is_empty())
+            || !self.servers.is_empty()
+    }
+
+    /// In what it is not as it was trusted. Empty: it was never trusted, or is all trusted.
+    pub fn differences(&self) -> Vec<&Difference> {
+        let of_keys = match &self.standing {
+            Standing::Changed(differences) => &differences[..],
+            Standing::Trusted => &[],
+            Standing::Untrusted | Standing::Unbound => return Vec::new(),
+        };
+        self.servers.iter().chain(of_keys).collect()
+    }
+
+    /// What of these servers is not as it was trusted.
+    pub(super) fn with_servers(mut self, servers: &[DefinedServer]) -> Project {
+        let difference = |defined: &DefinedServer| {
+            let how = match defined.trusted {
+                ServerTrusted::Yes => return None,
+                ServerTrusted::No | ServerTrusted::New => "new",
+                ServerTrusted::Changed => "changed",
+            };
+            let server = defined.server.as_ref().ok()?;
+            Some(Difference {
+                key: server_key(defined.source, &defined.name),
+                shown: Some(mcp::shown(server)),
+                how,
+            })
+        };
+        self.servers = servers.iter().filter_map(difference).collect();
+        self.content = self.content.with_servers(servers);
+        self
     }
 }
 
@@ -258,9 +338,11 @@ pub(super) fn used(
         }
     };
     let content = Content::of(&layer.digest, &leaves);
-    let (own, leaves): (Vec<Leaf>, Vec<Leaf>) = leaves
-        .into_iter()
-        .partition(|leaf| is_the_users_own(&leaf.path));
+    // Servers are not put together from two files: see `super::mcp`.
+    let leaves = leaves.into_iter();
+    let leaves = leaves.filter(|leaf| !mcp::is_server(&leaf.path));
+    let (own, leaves): (Vec<Leaf>, Vec<Leaf>) =
+        leaves.partition(|leaf| is_the_users_own(&leaf.path));
     if let Some(leaf) = own.first() {
         let key = dotted(&leaf.path);
         warnings.push(Warning {
@@ -274,7 +356,7 @@ pub(super) fn used(
     let mut project = Project {
         standing: Standing::of(record, &content),
         content,
-        broken: None,
+        ..Project::default()
     };
     if project.standing == Standing::Trusted {
         return Ok((leaves, project));

@@ -332,6 +332,17 @@ impl Config {
             .collect()
     }
 
+    /// All variables that hold keys, also those that commands are given.
+    pub(super) fn all_key_variables(&self) -> BTreeSet<String> {
+        let builtin = builtins().iter().flat_map(|b| &b.key_env).cloned();
+        let configured = self
+            .providers
+            .values()
+            .filter_map(|p| p.api_key_env.clone());
+        let configured = configured.filter(|name| !name.is_empty());
+        builtin.chain(configured).collect()
+    }
+
     /// What is said of a provider that there is not.
     pub fn unknown_provider(&self, name: &str) -> ConfigError {
         if let Some(other) = elsewhere(name) {

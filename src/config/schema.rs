@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::mcp::McpServer;
 use super::{Env, Protocol};
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
@@ -60,6 +61,8 @@ pub struct Config {
     pub log: LogConfig,
     /// What the user says of providers. [`Config::provider`] gives the whole of one.
     pub providers: BTreeMap<String, ProviderEntry>,
+    /// Those of the user's own config and of flags. [`super::mcp::find`] gives those that may run.
+    pub mcp_servers: BTreeMap<String, McpServer>,
     /// By `provider/model`.
     pub models: BTreeMap<String, ModelFigures>,
     /// Where keys lie that a person typed. No file says it.
@@ -98,6 +101,7 @@ impl Default for Config {
             agents: AgentsConfig::default(),
             log: LogConfig::default(),
             providers: BTreeMap::new(),
+            mcp_servers: BTreeMap::new(),
             models: BTreeMap::new(),
             keys_dir: None,
             chosen_by_project: BTreeMap::new(),
@@ -486,17 +490,23 @@ pub enum FilesWatch {
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct AgentsConfig {
+    /// The model can give tasks to sub-agents.
+    pub enabled: bool,
     /// Answers of its model for one task.
     pub max_turns: u64,
-    /// One start of it takes so long at most.
+    /// It works so long for one task, all its starts together.
     pub max_minutes: u64,
+    /// Tokens of its requests and answers for one task. `None`: no limit.
+    pub max_tokens: Option<u64>,
 }
 
 impl Default for AgentsConfig {
     fn default() -> AgentsConfig {
         AgentsConfig {
+            enabled: true,
             max_turns: 50,
             max_minutes: 60,
+            max_tokens: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What the user trusts: `trusted.toml` in the user's config folder, by canonical path of the
 //! folder. A folder cannot speak for itself, nor for one above or below it, and is trusted
-//! with the config it had then: by the hash of each key's value.
+//! with the config it had then: by the hash of each key's value, and of each server's definition.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::{Digest, ReadError, lock, read_text};
 use super::layer::read_layer;
+use super::mcp::{self, ServerTrusted};
 use super::paths::create_private_dir;
 use super::project::{Content, project_file};
 use super::trusted::{Record, TrustedContent};
@@ -41,18 +42,18 @@ struct Trusted {
     commands: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// What is kept of this folder, and the file it is kept in as it was read. Where there is no
-/// config of the folder's own, a damaged file troubles nobody.
+/// What is kept of this folder, and the file it is kept in as it was read. Where nothing is
+/// `is_needed` for, since the folder has no config of its own, a damaged file troubles nobody.
 pub(super) fn record(
     paths: &Paths,
     root: &Path,
-    project: &Digest,
+    is_needed: bool,
 ) -> Result<(Record, Digest), ConfigError> {
     let read = read_text(&file(paths), MAX_FILE_BYTES);
     let digest = Digest::of(&read);
     let record = canonical(root).and_then(|name| Ok(parse(&file(paths), read)?.record(&name)));
     match record {
-        Err(_) if *project == Digest::Missing => Ok((Record::None, digest)),
+        Err(_) if !is_needed => Ok((Record::None, digest)),
         record => Ok((record?, digest)),
     }
 }
@@ -73,7 +74,12 @@ impl Trusted {
 /// The folder's own config cannot be read as a whole: then nobody can say what it holds.
 pub(crate) fn content(root: &Path) -> Result<Content, ConfigError> {
     let layer = read_layer(&project_file(root));
-    Ok(Content::of(&layer.digest, &layer.leaves?))
+    let leaves = layer.leaves?;
+    let defined = mcp::of_workspace(root, &leaves);
+    match defined.faults.into_iter().next() {
+        Some(fault) => Err(fault),
+        None => Ok(Content::of(&layer.digest, &leaves).with_servers(&defined.servers)),
+    }
 }
 
 /// Trusts the folder with this content, whatever is there by now. False when that was trusted
@@ -88,16 +94,24 @@ pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<boo
     }
     let name = canonical(root)?;
     let hashes = content.keys.iter();
+    let mut servers: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    for ((source, name), given) in &content.servers {
+        let of_file = servers.entry(source.name().to_string()).or_default();
+        of_file.insert(name.clone(), given.hash.clone());
+    }
     let content = TrustedContent {
         file: content.file.clone(),
         keys: hashes
             .map(|(key, given)| (key.clone(), given.hash.clone()))
             .collect(),
+        servers,
     };
     change(paths, |trusted| {
         let before = trusted.contents.get(&name);
         let before = before.filter(|_| trusted.folders.contains_key(&name));
-        let is_new = before.is_none_or(|before| before.keys != content.keys);
+        let is_new = before.is_none_or(|before| {
+            (&before.keys, &before.servers) != (&content.keys, &content.servers)
+        });
         let is_changed = before != Some(&content);
         if is_new {
             trusted.declined.remove(&name);
@@ -106,6 +120,19 @@ pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<boo
         trusted.contents.insert(name, content);
         (is_changed, is_new)
     })
+}
+
+/// Whether a server of it is not trusted as it is.
+pub(crate) fn has_new_servers(
+    paths: &Paths,
+    root: &Path,
+    content: &Content,
+) -> Result<bool, ConfigError> {
+    let (record, _) = record(paths, root, true)?;
+    let mut servers = content.servers.iter();
+    Ok(servers.any(|((source, name), given)| {
+        record.server(*source, name, &given.hash) != ServerTrusted::Yes
+    }))
 }
 
 /// The person was asked, and does not trust it now.
@@ -257,7 +284,7 @@ mod tests {
     }
 
     fn is_trusted(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-        let (record, _) = record(paths, root, &Digest::Unreadable)?;
+        let (record, _) = record(paths, root, true)?;
         Ok(record != Record::None)
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::file::Digest;
+use super::mcp::{ServerSource, ServerTrusted};
 
 /// Hashes are blake3 in hex.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +16,9 @@ pub(super) struct TrustedContent {
     /// Dotted key -> hash of its value, for the keys that need trust.
     #[serde(default)]
     pub keys: BTreeMap<String, String>,
+    /// File from the root of the workspace -> name of a server there -> hash of its definition.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub servers: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// What is kept of a folder.
@@ -27,6 +31,20 @@ pub(super) enum Record {
 }
 
 impl Record {
+    /// How the definition of a server stands to what was trusted.
+    pub(super) fn server(&self, source: ServerSource, name: &str, hash: &str) -> ServerTrusted {
+        let trusted = match self {
+            Record::None => return ServerTrusted::No,
+            Record::Unbound => return ServerTrusted::New,
+            Record::Bound(trusted) => &trusted.servers,
+        };
+        match trusted.get(source.name()).and_then(|of| of.get(name)) {
+            None => ServerTrusted::New,
+            Some(trusted) if trusted == hash => ServerTrusted::Yes,
+            Some(_) => ServerTrusted::Changed,
+        }
+    }
+
     /// The file was trusted byte for byte as it is.
     pub(super) fn is_of(&self, digest: &Digest) -> bool {
         match self {

@@ -3,6 +3,8 @@
 //! What stands in the file stays as it is, comments and all. The file is replaced as a whole,
 //! so a crash leaves the old one or the new one; a link is followed.
 
+mod servers;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +14,10 @@ use toml_edit::{Array, DocumentMut, Item, Table, Value, value};
 use super::file::{Digest, ReadError, lock, read_text};
 use super::layer::MAX_FILE_BYTES;
 use super::paths::create_private_dir;
+use super::project::project_file;
 use super::{ConfigError, Paths, granted};
+
+pub(crate) use servers::{add_servers, remove_server};
 
 /// A chain of links that is longer goes round in a circle.
 const MAX_LINKS: usize = 40;
@@ -33,6 +38,8 @@ pub(crate) struct Target {
     pub file: PathBuf,
     /// What it begins as when it is not there.
     beginning: String,
+    /// The file whose lock is taken meanwhile. None: beside it.
+    lock: Option<PathBuf>,
 }
 
 impl Target {
@@ -41,6 +48,7 @@ impl Target {
         Target {
             file: paths.config_file(),
             beginning: String::new(),
+            lock: None,
         }
     }
 
@@ -49,7 +57,34 @@ impl Target {
         Target {
             file: granted::file(paths, root),
             beginning: granted::beginning(root),
+            lock: None,
         }
+    }
+
+    /// The workspace's own config. Its folder is made; no lock is left in a repository.
+    ///
+    /// # Errors
+    /// It is a link that leads out of the workspace: another file would be changed.
+    pub(crate) fn of_workspace(paths: &Paths, root: &Path) -> Result<Target, ConfigError> {
+        let file = project_file(root);
+        let cannot =
+            |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));
+        let folder = file.parent().unwrap_or(root);
+        fs::create_dir_all(folder).map_err(|e| cannot(e.to_string()))?;
+        let place = |path: &Path| path.canonicalize().map_err(|e| cannot(e.to_string()));
+        let leads_to = followed(&file).map_err(|e| cannot(e.to_string()))?;
+        let leads_to = place(leads_to.parent().unwrap_or(Path::new("/")))?;
+        if !leads_to.starts_with(place(root)?) {
+            return Err(cannot(format!(
+                "it is a link to {}, outside of the workspace",
+                leads_to.display()
+            )));
+        }
+        Ok(Target {
+            file,
+            beginning: String::new(),
+            lock: Some(paths.config_dir.join("project.lock")),
+        })
     }
 }
 
@@ -207,8 +242,11 @@ fn change(
     let file = &target.file;
     let folder = file.parent().unwrap_or(Path::new("/"));
     create_private_dir(folder)?;
+    let beside = folder.join("config.lock");
+    let lock_file = target.lock.as_ref().unwrap_or(&beside);
+    create_private_dir(lock_file.parent().unwrap_or(folder))?;
     let cannot = |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));
-    let _lock = lock(&folder.join("config.lock")).map_err(|e| cannot(e.to_string()))?;
+    let _lock = lock(lock_file).map_err(|e| cannot(e.to_string()))?;
     let read = read_text(file, MAX_FILE_BYTES);
     let before = Digest::of(&read);
     let text = match read {

@@ -2,7 +2,7 @@
 
 use super::access::Access;
 use super::entry::{CallId, Outcome, Output, Verdict};
-use super::permission::{PathUse, Permission};
+use super::permission::{PathUse, Permission, is_offered};
 use super::policy::{Decision, Judgement, Rule};
 use super::settings::Policy;
 use super::state::{OpenCall, State};
@@ -34,7 +34,7 @@ pub enum Fate {
 /// stop, or a call that makes no sense, comes before both. Where nobody can be asked, what
 /// would be asked is denied.
 pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
-    if let Some(outcome) = hopeless(state, open) {
+    if let Some(outcome) = hopeless(state, policy, open) {
         return Fate::Close(outcome);
     }
     let Some(described) = open.described() else {
@@ -72,20 +72,29 @@ fn allowed_access(open: &OpenCall, permission: &Permission) -> Option<Access> {
     }
 }
 
-/// Whether a command that was recorded and not begun may still run as it was recorded. `Err`
-/// is told to the model: mode, rules or the system have changed since.
+/// Whether a command, or a call of a server's tool, that was recorded and not begun may still run as
+/// it was recorded. `Err` is told to the model: mode, rules or the system have changed since.
 pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<(), String> {
-    let described = open.described().map(|d| &d.permission);
-    let Some(Permission::Command {
-        line, background, ..
-    }) = described
-    else {
-        return Ok(());
-    };
-    let recorded = open.started_access.unwrap_or(Access::Full);
     if open.decided == Some(Verdict::Allow) {
         return Ok(());
     }
+    let described = open.described().map(|d| &d.permission);
+    let (line, background) = match described {
+        Some(Permission::Command {
+            line, background, ..
+        }) => (line, background),
+        Some(permission @ Permission::Foreign { .. }) => {
+            return match (policy.permission_check)(permission, state).decision {
+                Decision::Allow => Ok(()),
+                Decision::Ask { .. } | Decision::Deny { .. } => Err(
+                    "not run: it was allowed when rewake was interrupted, and mode and rules do not allow it any more; call it again and it is decided anew"
+                        .to_string(),
+                ),
+            };
+        }
+        _ => return Ok(()),
+    };
+    let recorded = open.started_access.unwrap_or(Access::Full);
     let permission = Permission::Command {
         line: line.clone(),
         access: Some(recorded),
@@ -153,7 +162,7 @@ fn denied(reason: String) -> Fate {
 }
 
 /// Calls that run under no policy.
-fn hopeless(state: &State, open: &OpenCall) -> Option<Outcome> {
+fn hopeless(state: &State, policy: &Policy, open: &OpenCall) -> Option<Outcome> {
     if state.is_stopped() {
         return Some(Outcome::Interrupted {
             output: Output::default(),
@@ -172,8 +181,9 @@ fn hopeless(state: &State, open: &OpenCall) -> Option<Outcome> {
         ));
     }
     let name = &open.call.name;
-    if !state.layers.tools.iter().any(|t| t.name == *name) {
-        let names: Vec<&str> = state.layers.tools.iter().map(|t| t.name.as_str()).collect();
+    let listed = || state.layers.tools.iter().map(|t| t.name.as_str());
+    if !is_offered(name, listed()) {
+        let names: Vec<&str> = listed().collect();
         return Some(Outcome::error(format!(
             "there is no tool named {:?}; the tools are {}",
             text::one_line(name, 80),
@@ -181,8 +191,12 @@ fn hopeless(state: &State, open: &OpenCall) -> Option<Outcome> {
         )));
     }
     let why = match &open.call.described {
-        Err(why) => Some(why),
-        Ok(described) => described.objection.as_ref(),
+        Err(why) => Some(why.clone()),
+        Ok(described) => match (&described.objection, &described.permission) {
+            (Some(objection), _) => Some(objection.clone()),
+            (None, Permission::Foreign { name }) => (policy.served_check)(name).err(),
+            (None, _) => None,
+        },
     };
     why.map(|why| Outcome::error(format!("not run: {why}")))
 }

@@ -72,7 +72,7 @@ pub(crate) fn name(call: &ToolCall) -> String {
             ..
         }) => one_line(line, SUBJECT_CHARS),
         Ok(described) => one_line(
-            &format!("{} {}", call.name, described.subject),
+            &format!("{} {}", call.full_name(), described.subject),
             SUBJECT_CHARS,
         ),
         Err(_) => one_line(&call.name, SUBJECT_CHARS),

@@ -218,5 +218,5 @@ impl Ledger {
 pub(crate) fn name(call: &ToolCall) -> String {
     let described = call.described.as_ref();
     let subject = described.map_or("", |d| &d.subject);
-    one_line(&format!("{} {subject}", call.name), LINE_CHARS)
+    one_line(&format!("{} {subject}", call.full_name()), LINE_CHARS)
 }

@@ -211,7 +211,7 @@ pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
     if used_up {
         return Some(Why::Turns);
     }
-    run_limits::reached(state, policy).map(|_| Why::Limit)
+    run_limits::reached(state, &policy.price).map(|_| Why::Limit)
 }
 
 fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {

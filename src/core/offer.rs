@@ -7,7 +7,7 @@ use super::access::Access;
 use super::harmless;
 use super::path;
 use super::permission::{LookBack, PathUse, Reach};
-use super::rule::{Bases, Likeness, Rule};
+use super::rule::{Bases, Likeness, Rule, of_spec};
 use super::shell::{SimpleCommand, Word};
 use super::visible;
 
@@ -159,9 +159,13 @@ pub(crate) fn for_look_back(tool: LookBack) -> Option<Rule> {
 }
 
 /// For a tool of somebody else.
-pub(crate) fn for_foreign(name: &str) -> Option<Rule> {
-    let rule = Rule::parse(name).ok()?;
-    (!name.contains('*') && name.is_ascii() && rule.covers_foreign(name)).then_some(rule)
+/// It holds for the description that the tool has now, where that is known.
+pub(crate) fn for_foreign(name: &str, hash: Option<&str>) -> Option<Rule> {
+    let rule = match hash {
+        Some(hash) => of_spec(name, hash)?,
+        None => Rule::parse(name).ok()?,
+    };
+    (!name.contains('*') && name.is_ascii() && rule.allows_foreign(name, hash)).then_some(rule)
 }
 
 #[cfg(test)]
@@ -287,9 +291,12 @@ mod tests {
 
     #[test]
     fn a_foreign_tool_is_offered_by_its_name() {
-        let shown = |name| for_foreign(name).map(|r| r.to_string());
+        let shown = |name| for_foreign(name, None).map(|r| r.to_string());
         assert_eq!(shown("mcp__a__b"), Some("mcp__a__b".to_string()));
         assert_eq!(shown("mcp__a__*"), None);
         assert_eq!(shown("mcp__a__b(x)"), None);
+        let hash = "0123456789abcdef0123";
+        let of_spec = for_foreign("mcp__a__b", Some(hash)).map(|r| r.to_string());
+        assert_eq!(of_spec.as_deref(), Some("mcp__a__b(spec:0123456789abcdef)"));
     }
 }

@@ -4,8 +4,24 @@
 
 use super::access::Access;
 
-/// Names of foreign tools begin so. They are opaque.
+/// Full names of servers' tools begin so.
 pub const FOREIGN_PREFIX: &str = "mcp__";
+
+/// The tool by which all tools of servers are called, and its form for the smallest windows.
+pub const MCP_CALL: &str = "mcp_call";
+pub const MCP_SHORT: &str = "mcp";
+
+/// Whether a call under this name can be made where these tools are listed. A server's tool may be
+/// called under its full name wherever there is a tool that calls all of them.
+pub fn is_offered<'a>(name: &str, mut listed: impl Iterator<Item = &'a str>) -> bool {
+    let is_foreign = name.starts_with(FOREIGN_PREFIX);
+    listed.any(|tool| tool == name || (is_foreign && matches!(tool, MCP_CALL | MCP_SHORT)))
+}
+
+/// The server and the tool that a full name stands for, as far as it says them.
+pub fn served_parts(full_name: &str) -> Option<(&str, &str)> {
+    full_name.strip_prefix(FOREIGN_PREFIX)?.split_once("__")
+}
 
 /// What a call does to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

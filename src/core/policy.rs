@@ -45,6 +45,21 @@ pub struct Workspace {
     pub keys: Option<String>,
     /// What the system keeps commands from doing here.
     pub sandbox: Sandbox,
+    /// Of the tool of a server that is judged. `None`: nothing is known of it.
+    pub served: Option<ServedTool>,
+}
+
+/// What is known of a tool of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServedTool {
+    /// Of its description: blake3 in hex.
+    pub hash: String,
+    /// It changes nothing: its server says so, and the user has that believed.
+    pub only_looks: bool,
+    /// Its server says that it may destroy something.
+    pub is_destructive: bool,
+    /// How its description changed since a rule allowed it.
+    pub changed: Option<String>,
 }
 
 /// A decision, and of a command what it was decided for.
@@ -253,6 +268,7 @@ struct Evaluation<'a> {
     /// As given and as the disk has it, folded.
     keys: Vec<String>,
     sandbox: Sandbox,
+    served: Option<&'a ServedTool>,
 }
 
 impl<'a> Evaluation<'a> {
@@ -276,6 +292,7 @@ impl<'a> Evaluation<'a> {
                 .map(|folder| path::fold(&folder))
                 .collect(),
             sandbox: place.sandbox,
+            served: place.served.as_ref(),
         }
     }
 
@@ -485,7 +502,8 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.rules.deny.iter().find(covers) {
             return denied(rule);
         }
-        if let Some(finding) = self.planning(false) {
+        let only_looks = self.served.is_some_and(|tool| tool.only_looks);
+        if let Some(finding) = self.planning(only_looks) {
             return finding;
         }
         if self.mode == Mode::BypassPermissions {
@@ -494,13 +512,37 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.rules.ask.iter().find(covers) {
             return asked(rule);
         }
-        if self.rules.allow.iter().any(|r| covers(&r)) {
+        let hash = self.served.map(|tool| tool.hash.as_str());
+        let mut allow = self.rules.allow.iter();
+        if only_looks || allow.any(|rule| rule.allows_foreign(name, hash)) {
             return Finding::Fine;
         }
         Finding::Unknown {
-            why: format!("it calls `{name}`, a tool of a server"),
-            rule: offer::for_foreign(name),
+            why: self.why_foreign(name),
+            rule: offer::for_foreign(name, hash),
         }
+    }
+
+    fn why_foreign(&self, name: &str) -> String {
+        let mut why = format!("it calls `{name}`, a tool of a server");
+        if self.served.is_some_and(|tool| tool.is_destructive) {
+            why.push_str(" that may destroy something, by the server's own word");
+        }
+        // It was allowed, as it was described then.
+        if self
+            .rules
+            .allow
+            .iter()
+            .any(|rule| rule.covers_foreign(name))
+        {
+            let changed = self.served.and_then(|tool| tool.changed.as_deref());
+            why.push_str("; its description changed since it was allowed");
+            if let Some(changed) = changed {
+                why.push_str(": ");
+                why.push_str(changed);
+            }
+        }
+        why
     }
 }
 

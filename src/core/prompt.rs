@@ -4,6 +4,10 @@
 //! roles alternate, ids are unique. It invents nothing: a call without a result is never
 //! projected, because `next` does not ask the model while one is open.
 
+mod kept;
+
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::budget::Budget;
@@ -16,9 +20,18 @@ use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of,
 use super::state::State;
 use super::unsent;
 
-/// The request that is sent now: the same bytes for the same log, whenever it is asked.
-pub fn request(state: &State, budget: &Budget, inline_max_bytes: usize) -> Request {
-    let mut messages = messages(state, budget.inline_bytes(inline_max_bytes));
+pub use kept::KeptMessages;
+
+/// The request that is sent now: the same bytes for the same log, whenever it is asked. What was
+/// made of this log before is used again.
+pub fn request(
+    state: &State,
+    budget: &Budget,
+    inline_max_bytes: usize,
+    kept: &mut KeptMessages,
+) -> Request {
+    let inline = budget.inline_bytes(inline_max_bytes);
+    let mut messages = messages_again(state, inline, kept);
     mark(&mut messages, state);
     Request {
         model: state.model.clone(),
@@ -84,13 +97,31 @@ fn users_before(messages: &[Message], at: usize) -> Option<usize> {
 /// The messages of the log. Valid for every prefix of every log: a call that has no result
 /// yet is left out. A single text over `inline` bytes is head, tail and its address.
 pub fn messages(state: &State, inline: usize) -> Vec<Message> {
+    messages_again(state, inline, &mut KeptMessages::default())
+}
+
+/// [`messages`], with what was made of this log before.
+pub fn messages_again(state: &State, inline: usize, kept: &mut KeptMessages) -> Vec<Message> {
     let mut out = Messages::new(inline);
     if let Some(preface) = &state.preface {
         out.push(Role::User, [plain(preface.text.clone())]);
     }
-    for record in &state.context {
-        out.record(record, state);
+    kept.begin(state, inline);
+    let mut rest = &state.context[..];
+    while let Some((record, behind)) = rest.split_first() {
+        rest = match kept::exchange(rest, state) {
+            Some(exchange) if out.may_begin_an_answer() => {
+                out.flush();
+                out.done.extend(kept.messages(&exchange, state, inline));
+                exchange.behind
+            }
+            _ => {
+                out.record(record, state);
+                behind
+            }
+        };
     }
+    kept.end();
     out.finish()
 }
 
@@ -395,6 +426,18 @@ impl Messages {
         }
     }
 
+    /// Whether an answer that comes now has messages of its own: the message before it is the
+    /// user's.
+    fn may_begin_an_answer(&self) -> bool {
+        match self.calls.iter().any(|called| called.result.is_some()) {
+            true => true,
+            false => {
+                self.answer.is_empty()
+                    && self.done.last().is_some_and(|last| last.role == Role::User)
+            }
+        }
+    }
+
     /// Puts the last answer down, with the results directly behind it.
     fn flush(&mut self) {
         let calls = std::mem::take(&mut self.calls);
@@ -423,10 +466,10 @@ impl Messages {
             return;
         }
         match self.done.last_mut() {
-            Some(last) if last.role == role => last.parts.append(&mut parts),
+            Some(last) if last.role == role => Arc::make_mut(&mut last.parts).append(&mut parts),
             _ => self.done.push(Message {
                 role,
-                parts,
+                parts: parts.into(),
                 cache: false,
             }),
         }
@@ -441,7 +484,7 @@ impl Messages {
                 0,
                 Message {
                     role: Role::User,
-                    parts,
+                    parts: parts.into(),
                     cache: false,
                 },
             );

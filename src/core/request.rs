@@ -1,6 +1,8 @@
 //! A request to a model in no provider's form. The protocols in `crate::model` put it on the
 //! wire.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::choice::Effort;
@@ -39,7 +41,8 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     pub role: Role,
-    pub parts: Vec<Part>,
+    /// Shared with the request before, where that had the same.
+    pub parts: Arc<Vec<Part>>,
     /// The provider may cache everything up to here.
     pub cache: bool,
 }

@@ -6,6 +6,7 @@
 //! `src/**` in the session's folder, `name` at any depth in it, `./name` only there,
 //! `~/x` at home, `/x` and `//x` anywhere. `mcp__server` is every tool of that server.
 //! `Network(…)` and `Full(…)` are commands as in `Bash(…)`, with more access ([`grants`]).
+//! `mcp__server__tool(spec:HASH)` is that tool as long as it is described as it was then.
 //! `Memory` and `History` are the tools that look back; `Memory(all)` is other projects too.
 //!
 //! Invariant: a rule that refuses reads widely (case, `/bin/rm` for `rm`, options between
@@ -84,6 +85,8 @@ enum Scope {
     Command(CommandPattern),
     Path(PathPattern),
     Reach(Reach),
+    /// The hash of a tool's description begins so.
+    Spec(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,6 +196,16 @@ impl Rule {
         }
     }
 
+    /// Allows: the rule speaks of this tool of a server, and of the description with this hash or of
+    /// any. `None`: nothing is known of it.
+    pub fn allows_foreign(&self, name: &str, hash: Option<&str>) -> bool {
+        self.covers_foreign(name)
+            && match &self.scope {
+                Scope::Spec(spec) => hash.is_some_and(|hash| hash.starts_with(spec.as_str())),
+                Scope::All | Scope::Command(_) | Scope::Path(_) | Scope::Reach(_) => true,
+            }
+    }
+
     /// Allows: a tool that looks back as far as this.
     pub fn allows_look_back(&self, tool: LookBack, reach: Reach) -> bool {
         self.tool == Tool::LookBack(tool)
@@ -247,7 +260,7 @@ impl Rule {
             && match &self.scope {
                 Scope::All => true,
                 Scope::Path(pattern) => pattern.allows(path, bases),
-                Scope::Command(_) | Scope::Reach(_) => false,
+                Scope::Command(_) | Scope::Reach(_) | Scope::Spec(_) => false,
             }
     }
 
@@ -257,7 +270,7 @@ impl Rule {
             && match &self.scope {
                 Scope::All => true,
                 Scope::Path(pattern) => pattern.refuses(path, bases),
-                Scope::Command(_) | Scope::Reach(_) => false,
+                Scope::Command(_) | Scope::Reach(_) | Scope::Spec(_) => false,
             }
     }
 
@@ -269,7 +282,7 @@ impl Rule {
     fn command(&self) -> Option<&CommandPattern> {
         match &self.scope {
             Scope::Command(pattern) => Some(pattern),
-            Scope::All | Scope::Path(_) | Scope::Reach(_) => None,
+            Scope::All | Scope::Path(_) | Scope::Reach(_) | Scope::Spec(_) => None,
         }
     }
 
@@ -302,9 +315,7 @@ fn parse(written: &str) -> Result<Rule, String> {
     let tool = tool(name)?;
     let scope = match (what, &tool) {
         (None, _) => Scope::All,
-        (Some(_), Tool::Foreign(_)) => {
-            return Err("nothing in parentheses is known for tools of a server".to_string());
-        }
+        (Some(what), Tool::Foreign(_)) => Scope::Spec(spec(what)?),
         (Some(""), _) => return Err("there is nothing in its parentheses".to_string()),
         (Some("*"), Tool::Bash | Tool::Network | Tool::Full) => Scope::All,
         (Some(what), Tool::Bash) => Scope::Command(command_pattern(what)?),
@@ -336,6 +347,25 @@ fn tool(name: &str) -> Result<Tool, String> {
         near.unwrap_or_default(),
         names.join(", ")
     ))
+}
+
+/// So much of a hash is written, and no less is taken.
+const SPEC_CHARS: usize = 16;
+
+fn spec(what: &str) -> Result<String, String> {
+    let is_hash = |hash: &&str| {
+        hash.len() >= SPEC_CHARS && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let hash = what.strip_prefix("spec:").filter(is_hash);
+    hash.map(str::to_string).ok_or_else(|| {
+        format!("of tools of a server only `spec:` and {SPEC_CHARS} or more hex digits is known in parentheses")
+    })
+}
+
+/// The rule for a tool of a server with this description.
+pub(super) fn of_spec(name: &str, hash: &str) -> Option<Rule> {
+    let hash = hash.get(..SPEC_CHARS)?;
+    Rule::parse(&format!("{name}(spec:{hash})")).ok()
 }
 
 fn reach(what: &str) -> Result<Reach, String> {

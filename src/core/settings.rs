@@ -13,10 +13,16 @@ use super::window::Windows;
 /// how far a command may reach.
 pub type PermissionCheck = Arc<dyn Fn(&Permission, &State) -> Judgement + Send + Sync>;
 
+/// Why a tool of a server, given by its full name, cannot be called at all: told to the model before
+/// anybody is asked.
+pub type ServedCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
 /// What the user and the program's start have set.
 pub struct Policy {
     /// The rules, as this start has them.
     pub permission_check: PermissionCheck,
+    /// The servers' tools, as this start knows them.
+    pub served_check: ServedCheck,
     /// A person is there to be asked.
     pub interactive: bool,
     /// Answers for one message of the user, or for one start.

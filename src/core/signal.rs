@@ -57,13 +57,15 @@ pub enum Signal {
         /// As that of `Stop`.
         seen: Seq,
     },
-    /// Pause after so many more answers, or when the whole session has cost so much. What is not
-    /// named stays; with neither, there is no limit any more.
+    /// Pause after so many more answers or tokens, or when the whole session has cost so much. What
+    /// is not named stays; with none of them, there is no limit any more.
     Limit {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         turns: Option<u64>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usd: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<u64>,
     },
 }
 

@@ -7,7 +7,7 @@
 //! Invariant: nothing that is still to be done is kept anywhere but here; `next` reads it
 //! from the state, so a restart owes exactly what the dead process owed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::access::Access;
 use super::choice::Effort;
@@ -23,6 +23,7 @@ use super::freed::Freed;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
 use super::outside::Outside;
+use super::permission::is_offered;
 use super::preface::{self, Carried, Preface};
 use super::rule::Rule;
 use super::size::{PART_BYTES, layers_bytes};
@@ -101,6 +102,11 @@ pub struct State {
     pub paused: bool,
     /// Where it pauses by itself.
     pub run_limits: RunLimits,
+    /// How long it was worked in, milliseconds: not the time between two starts, nor that in which
+    /// nothing was to be done.
+    pub worked_ms: u64,
+    /// The time of the last entry.
+    last_ms: Option<i64>,
     /// The place of the entry with which the last process took it up.
     pub taken_up: Seq,
     /// Starts in a row that brought nothing forward.
@@ -297,6 +303,8 @@ impl State {
             halted: None,
             paused: false,
             run_limits: RunLimits::default(),
+            worked_ms: 0,
+            last_ms: None,
             taken_up: 0,
             restarts: 0,
             turns: 0,
@@ -406,6 +414,7 @@ impl State {
             Guard::Checked { before: None, .. }
             | Guard::Supervised { .. }
             | Guard::Child { .. }
+            | Guard::Served { .. }
             | Guard::Opaque => true,
         }
     }
@@ -416,7 +425,10 @@ impl State {
             Guard::Checked { path, .. } => {
                 self.seen.contains_key(path) && !self.knows_file_of(guard)
             }
-            Guard::Supervised { .. } | Guard::Child { .. } | Guard::Opaque => false,
+            Guard::Supervised { .. }
+            | Guard::Child { .. }
+            | Guard::Served { .. }
+            | Guard::Opaque => false,
         }
     }
 
@@ -637,7 +649,7 @@ impl State {
             Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
             Entry::UserCommand { guard, .. } => match guard {
                 Guard::Supervised { .. } | Guard::Opaque => Ok(()),
-                Guard::Checked { .. } | Guard::Child { .. } => {
+                Guard::Checked { .. } | Guard::Child { .. } | Guard::Served { .. } => {
                     Err("a command is not guarded so".into())
                 }
             },
@@ -717,7 +729,9 @@ impl State {
         }
         match (open.call.class(), guard) {
             (Some(Class::Checked), Guard::Checked { .. })
-            | (Some(Class::Opaque), Guard::Opaque) => Ok(()),
+            | (Some(Class::Served), Guard::Served { .. })
+            // An older version could not look at what a server did.
+            | (Some(Class::Opaque | Class::Served), Guard::Opaque) => Ok(()),
             (Some(Class::Supervised), Guard::Supervised { .. }) if !open.call.is_task() => Ok(()),
             (Some(Class::Supervised), Guard::Child { .. }) if open.call.is_task() => Ok(()),
             (class, guard) => Err(format!(
@@ -760,7 +774,23 @@ impl State {
         Ok(())
     }
 
+    fn worked(&mut self, record: &Record) {
+        let since_ms = self.last_ms.replace(record.at_ms);
+        let is_rest = matches!(
+            record.entry,
+            Entry::Said { .. } | Entry::Resumed { .. } | Entry::Dismissed | Entry::Named { .. }
+        );
+        if let Some(since_ms) = since_ms.filter(|_| !is_rest) {
+            let took_ms = record.at_ms.saturating_sub(since_ms);
+            // Clocks are set back, too.
+            self.worked_ms = self
+                .worked_ms
+                .saturating_add(took_ms.try_into().unwrap_or(0));
+        }
+    }
+
     fn apply(&mut self, record: &Record) {
+        self.worked(record);
         for (model, usage) in record.entry.spent() {
             self.usage.add(usage);
             match self.spent.get_mut(model) {
@@ -1295,10 +1325,9 @@ impl State {
         self.replies += 1;
         self.turns += 1;
         self.progress();
-        let known: BTreeSet<&str> = self.layers.tools.iter().map(|t| t.name.as_str()).collect();
-        let usable = |c: &OpenCall| {
-            !c.cut && c.call.described.is_ok() && known.contains(c.call.name.as_str())
-        };
+        let tools = &self.layers.tools;
+        let is_known = |name: &str| is_offered(name, tools.iter().map(|t| t.name.as_str()));
+        let usable = |c: &OpenCall| !c.cut && c.call.described.is_ok() && is_known(&c.call.name);
         let spoke = ending::speaks(blocks);
         let sense = match self.calls.is_empty() {
             true => ending::is_answer(blocks, stop),

@@ -65,7 +65,8 @@ pub fn request(
                      asked for."
                 ),
                 signature: None,
-            }],
+            }]
+            .into(),
             cache: false,
         }],
         max_tokens: (summary_tokens * 2).min(room.answer),

@@ -3,8 +3,10 @@
 //! The core knows no tool. What a call is, from its name and arguments, says the one
 //! [`Describe`] that a state is made with; the program's is `crate::tools::describe`.
 
+use std::borrow::Cow;
+
 use super::entry::CallId;
-use super::permission::Permission;
+use super::permission::{Permission, served_parts};
 use super::text;
 
 /// How a call that was begun and has no result is settled after a crash.
@@ -16,6 +18,8 @@ pub enum Class {
     Checked,
     /// A command under a keeper: ask the keeper.
     Supervised,
+    /// A tool of a server under a keeper: its journal says whether the server had the call.
+    Served,
     /// Nobody can know: tell the model that it was interrupted.
     Opaque,
 }
@@ -71,9 +75,36 @@ impl ToolCall {
         }
     }
 
+    /// The tool that is called: of a server's tool its full name, whatever it is called through.
+    pub fn full_name(&self) -> &str {
+        match &self.described {
+            Ok(Described {
+                permission: Permission::Foreign { name },
+                ..
+            }) => name,
+            _ => &self.name,
+        }
+    }
+
+    /// Whether it calls a tool of a server.
+    pub fn is_served(&self) -> bool {
+        self.class() == Some(Class::Served)
+    }
+
+    /// What a person reads as its name: of a tool of a server, the server and the tool.
+    pub fn shown_name(&self) -> Cow<'_, str> {
+        match served_parts(self.full_name()).filter(|_| self.is_served()) {
+            Some((server, tool)) => format!("{server} · {tool}").into(),
+            None => Cow::Borrowed(self.full_name()),
+        }
+    }
+
     /// Its name and what it is about, for a person: every line of a command, as one line.
     pub fn in_one_line(&self, max_chars: usize) -> String {
-        text::in_one_line(&format!("{} {}", self.name, self.subject()), max_chars)
+        text::in_one_line(
+            &format!("{} {}", self.shown_name(), self.subject()),
+            max_chars,
+        )
     }
 
     /// Whether it gives a task to a sub-agent.

@@ -6,7 +6,7 @@ use crate::core::entry::{CallId, Seq, Verdict};
 use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::core::tool::ToolCall;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 use crate::tools;
 use crate::world::World;
 
@@ -32,16 +32,22 @@ pub struct ChildQuestion {
 }
 
 impl<W: World> Engine<W> {
+    /// Beside a step that takes long, those in the background are not left lying.
+    pub(super) fn keep_children_at_work(&self) {
+        for (id, background) in &self.state.background {
+            if background.child.is_some() {
+                self.world.keep_at_work(id, background);
+            }
+        }
+    }
+
     /// Looks whether one asks, or asks something else by now. That it cannot be known is no failure
     /// of the step.
     pub(super) fn hear_children(&mut self) {
-        let asks = match self.state.children().next() {
-            None => None,
-            Some(_) => self.child_question().unwrap_or_else(|error| {
-                tracing::warn!(%error, "it is not known whether a task asks");
-                None
-            }),
-        };
+        let asks = child_question(&self.store, &self.state).unwrap_or_else(|error| {
+            tracing::warn!(%error, "it is not known whether a task asks");
+            None
+        });
         let key = |q: &ChildQuestion| (q.session.clone(), q.asked);
         let is_known = asks.as_ref().map(key) == self.child_asks;
         if is_known {
@@ -63,45 +69,6 @@ impl<W: World> Engine<W> {
         self.child_asks = asks.as_ref().map(key);
     }
 
-    /// The first question of a sub-agent that is at work.
-    fn child_question(&self) -> Result<Option<ChildQuestion>, EngineError> {
-        let children: Vec<&str> = self.state.children().collect();
-        for info in self.store.asking()? {
-            if !children.contains(&info.id.as_str()) {
-                continue;
-            }
-            let mut state = State::new(tools::describe);
-            let mut folded = Ok(());
-            self.store.load_each(&info.id, |record| {
-                if folded.is_ok() {
-                    folded = state.fold(&record);
-                }
-                Ok::<(), StoreError>(())
-            })?;
-            folded?;
-            let waiting = self.store.signals(&info.id)?;
-            let is_answered = |call: CallId, asked: Seq| {
-                waiting.iter().any(|sent| {
-                    matches!(&sent.signal, Ok(Signal::Decide { call: c, asked: a, .. })
-                        if (*c, *a) == (call, asked))
-                })
-            };
-            let mut open = state.questions();
-            let first = open.find(|(open, asked)| !is_answered(open.call.id, asked.seq));
-            if let Some((open, asked)) = first {
-                return Ok(Some(ChildQuestion {
-                    title: info.title.clone().unwrap_or_default(),
-                    session: info.id,
-                    call: open.call.clone(),
-                    asked: asked.seq,
-                    why: asked.why.clone(),
-                    access: asked.access,
-                }));
-            }
-        }
-        Ok(None)
-    }
-
     /// A person's verdict, or that nobody is there.
     pub(super) fn answer_child(
         &mut self,
@@ -119,4 +86,49 @@ impl<W: World> Engine<W> {
         self.store.signal(session, ORIGIN, at_ms, |_| decide)?;
         Ok(())
     }
+}
+
+/// The first question of a sub-agent of this session that is at work.
+///
+/// # Errors
+/// The store cannot be read, or a log does not fold.
+pub fn child_question(store: &Store, of: &State) -> Result<Option<ChildQuestion>, EngineError> {
+    let children: Vec<&str> = of.children().collect();
+    if children.is_empty() {
+        return Ok(None);
+    }
+    for info in store.asking()? {
+        if !children.contains(&info.id.as_str()) {
+            continue;
+        }
+        let mut state = State::new(tools::describe);
+        let mut folded = Ok(());
+        store.load_each(&info.id, |record| {
+            if folded.is_ok() {
+                folded = state.fold(&record);
+            }
+            Ok::<(), StoreError>(())
+        })?;
+        folded?;
+        let waiting = store.signals(&info.id)?;
+        let is_answered = |call: CallId, asked: Seq| {
+            waiting.iter().any(|sent| {
+                matches!(&sent.signal, Ok(Signal::Decide { call: c, asked: a, .. })
+                    if (*c, *a) == (call, asked))
+            })
+        };
+        let mut open = state.questions();
+        let first = open.find(|(open, asked)| !is_answered(open.call.id, asked.seq));
+        if let Some((open, asked)) = first {
+            return Ok(Some(ChildQuestion {
+                title: info.title.clone().unwrap_or_default(),
+                session: info.id,
+                call: open.call.clone(),
+                asked: asked.seq,
+                why: asked.why.clone(),
+                access: asked.access,
+            }));
+        }
+    }
+    Ok(None)
 }

@@ -96,7 +96,10 @@ impl<W: World> Engine<W> {
         }
         let written = match guard {
             Guard::Checked { path, .. } => Some(PathBuf::from(path)),
-            Guard::Supervised { .. } | Guard::Child { .. } | Guard::Opaque => None,
+            Guard::Supervised { .. }
+            | Guard::Child { .. }
+            | Guard::Served { .. }
+            | Guard::Opaque => None,
         };
         let wish = match self.look_behind.0.take() {
             Some(look) => {
@@ -139,7 +142,13 @@ impl<W: World> Engine<W> {
                 Ok(found.unwrap_or_default())
             }
             (_, Some(Access::Read)) => Ok(Found::default()),
-            (Guard::Supervised { .. } | Guard::Child { .. } | Guard::Opaque, _) => {
+            (
+                Guard::Supervised { .. }
+                | Guard::Child { .. }
+                | Guard::Served { .. }
+                | Guard::Opaque,
+                _,
+            ) => {
                 self.look_behind();
                 Ok(Found::default())
             }

@@ -89,11 +89,12 @@ impl<W: World> Engine<W> {
             return Ok(None);
         };
         let has_effect = |id: &CallId| {
-            // What a sub-agent is given is durable before it has a session.
+            // What a sub-agent is given is durable before it has a session, and what wants a
+            // server is before one is started.
             let call = self.state.call(*id).map(|open| &open.call);
             let call = call.filter(|call| !call.is_task());
             let class = call.and_then(|call| call.class());
-            class.is_some_and(|class| class != Class::Idempotent)
+            class.is_some_and(|class| !matches!(class, Class::Idempotent | Class::Served))
         };
         Ok(calls.first().copied().filter(has_effect))
     }

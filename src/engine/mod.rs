@@ -25,7 +25,7 @@ mod take_in;
 mod title;
 mod user_commands;
 
-pub use children::ChildQuestion;
+pub use children::{ChildQuestion, child_question};
 pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
 
@@ -43,6 +43,7 @@ use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Ver
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::next::{Step, Why, next, rest};
 use crate::core::policy::Rule;
+use crate::core::prompt::KeptMessages;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
@@ -256,6 +257,8 @@ pub struct Engine<W> {
     store: Store,
     head: Head,
     state: State,
+    /// What was made of the log for the last request.
+    kept: KeptMessages,
     world: Rc<W>,
     settings: Settings,
     commands: UnboundedReceiver<Command>,
@@ -314,6 +317,7 @@ impl<W: World> Engine<W> {
             store,
             head,
             state,
+            kept: KeptMessages::default(),
             world,
             settings,
             commands,
@@ -384,6 +388,14 @@ impl<W: World> Engine<W> {
     /// asks for nothing may not want it to act at once.
     pub fn wait_for_person(&mut self) {
         self.waits_for_person = true;
+    }
+
+    /// The process leaves. What lives for the next one of this session is given up when nothing is
+    /// owed in it.
+    pub async fn leave_servers(&self) {
+        if !self.state.owed && self.state.first_open().is_none() {
+            self.world.leave().await;
+        }
     }
 
     /// Works until there is nothing to do without a person, or until it is told to leave.
@@ -530,6 +542,7 @@ impl<W: World> Engine<W> {
         self.is_stale = true;
         let (head, records) = self.store.load(self.head.session())?;
         self.state = State::of(tools::describe, &records)?;
+        self.kept = KeptMessages::default();
         self.head = head;
         if let Some(held) = &self.held {
             fold(&mut self.state, &held.write.entries, held.at_ms)?;

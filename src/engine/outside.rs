@@ -111,7 +111,8 @@ impl<W: World> Engine<W> {
 
     /// What a person is to know of how the files are looked after.
     pub(super) fn say_files_trouble(&mut self) {
-        if let Some(text) = self.world.files_to_say() {
+        let said = [self.world.files_to_say(), self.world.servers_to_say()];
+        for text in said.into_iter().flatten() {
             (self.on_event)(&self.state, Event::Notice(&text));
         }
     }

@@ -88,6 +88,7 @@ impl<W: World> Engine<W> {
             false => LOOK,
         };
         self.signals_look.due = now + pause;
+        self.keep_children_at_work();
         let version = self.store.data_version()?;
         if self.signals_look.version == Some(version) {
             return Ok(Heard::Nothing);
@@ -205,14 +206,14 @@ impl<W: World> Engine<W> {
             Signal::Name { title } => Command::Name(title),
             Signal::Compact => Command::Compact,
             Signal::Leave { .. } => Command::Leave(SaveReason::Signal),
-            Signal::Limit { turns, usd } => Command::Limit(self.limits(turns, usd)),
+            Signal::Limit { turns, usd, tokens } => Command::Limit(self.limits(turns, usd, tokens)),
         }
     }
 
     /// The limits from here on: what is not named stays, and with neither there is none.
-    fn limits(&self, turns: Option<u64>, usd: Option<f64>) -> RunLimits {
-        let before = match (turns, usd) {
-            (None, None) => RunLimits::default(),
+    fn limits(&self, turns: Option<u64>, usd: Option<f64>, tokens: Option<u64>) -> RunLimits {
+        let before = match (turns, usd, tokens) {
+            (None, None, None) => RunLimits::default(),
             _ => self.state.run_limits,
         };
         RunLimits {
@@ -220,6 +221,9 @@ impl<W: World> Engine<W> {
                 .map(|n| self.state.replies.saturating_add(n))
                 .or(before.answers),
             usd: usd.or(before.usd),
+            tokens: tokens
+                .map(|n| self.state.usage.all().saturating_add(n))
+                .or(before.tokens),
         }
     }
 

@@ -59,7 +59,7 @@ impl<W: World> Engine<W> {
         let budget = self.budget();
         let windows = &self.settings.policy.windows;
         let inline_max_bytes = windows.inline_max_bytes;
-        let request = request(&self.state, &budget, inline_max_bytes);
+        let request = request(&self.state, &budget, inline_max_bytes, &mut self.kept);
         let asked_bytes = request_bytes(&self.state, budget.inline_bytes(inline_max_bytes));
         self.emit_near_limit(budget.tokens(asked_bytes), &budget);
         let asked_bytes = asked_bytes as u64;
@@ -136,7 +136,7 @@ impl<W: World> Engine<W> {
 
     fn images(&self, request: &Request) -> Result<Images, EngineError> {
         let mut images = Images::new();
-        for part in request.messages.iter().flat_map(|m| &m.parts) {
+        for part in request.messages.iter().flat_map(|m| m.parts.iter()) {
             let hashes = match part {
                 Part::Image { blob, .. } => vec![&blob.hash],
                 Part::Result { images, .. } => images.iter().map(|(_, b)| &b.hash).collect(),
@@ -162,7 +162,7 @@ impl<W: World> Engine<W> {
             .collect();
         match calls.first().and_then(ToolCall::class) {
             Some(Class::Idempotent) => self.run_idempotent(calls).await,
-            Some(Class::Checked | Class::Supervised | Class::Opaque) => {
+            Some(Class::Checked | Class::Supervised | Class::Served | Class::Opaque) => {
                 for call in &calls {
                     // With several tasks, a stop or a leaving may come between two.
                     if self.left.is_none() && !self.state.paused {
@@ -253,11 +253,25 @@ impl<W: World> Engine<W> {
         prepared
     }
 
+    /// How far the call may reach, if it runs now.
+    fn may_run(&self, call: CallId) -> Option<Option<Access>> {
+        let open = self.state.call(call)?;
+        match fate(&self.state, &self.settings.policy, open) {
+            Fate::Run { access } => Some(access),
+            Fate::Ask { .. } | Fate::Close(_) => None,
+        }
+    }
+
     /// Record, then act, then record.
     async fn begin(&mut self, call: &ToolCall) -> Result<(), EngineError> {
-        let open = self.state.call(call.id);
-        let fate = open.map(|open| fate(&self.state, &self.settings.policy, open));
-        let Some(Fate::Run { access }) = fate else {
+        if self.may_run(call.id).is_some() && call.class() == Some(Class::Served) {
+            let (world, wants) = (Rc::clone(&self.world), call.clone());
+            let reaching = async move { world.reach(&wants).await };
+            if self.attend_quiet(reaching, Stoppable::Yes).await?.is_none() {
+                return Ok(());
+            }
+        }
+        let Some(access) = self.may_run(call.id) else {
             return Ok(());
         };
         match self.prepare_in_time(call, access).await? {
@@ -301,7 +315,10 @@ impl<W: World> Engine<W> {
         // A file is replaced in an instant, and must not be settled while it is.
         let stoppable = match guard {
             Guard::Checked { .. } => Stoppable::No,
-            Guard::Supervised { .. } | Guard::Child { .. } | Guard::Opaque => Stoppable::Yes,
+            Guard::Supervised { .. }
+            | Guard::Child { .. }
+            | Guard::Served { .. }
+            | Guard::Opaque => Stoppable::Yes,
         };
         match self.attend_quiet(step, stoppable).await? {
             Some(Some(ran)) => self.end(call, guard, access, ran).await,

@@ -120,6 +120,7 @@ impl<W: World> Engine<W> {
                 done: 0,
                 in_vain: 0,
                 before: child.before,
+                worked_ms: child.worked_ms,
             },
         };
         let about = About::BackgroundEnded {

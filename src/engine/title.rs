@@ -72,7 +72,8 @@ impl<W: World> Engine<W> {
                 parts: vec![Part::Text {
                     text: format!("<task>\n{task}\n</task>\n\nNow write the title."),
                     signature: None,
-                }],
+                }]
+                .into(),
                 cache: false,
             }],
             max_tokens: ANSWER_TOKENS,

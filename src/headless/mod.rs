@@ -254,7 +254,7 @@ fn run_result(
         },
         Rest::Waiting(Why::Asked) => question_is_open(engine.state(), id),
         Rest::Waiting(Why::Limit) => {
-            let reached = run_limits::reached(engine.state(), engine.policy());
+            let reached = run_limits::reached(engine.state(), &engine.policy().price);
             let reached = reached.map_or("a limit is reached".to_string(), |r| r.to_string());
             RunResult {
                 hint: Some(format!(

@@ -158,7 +158,7 @@ impl Printer {
                 if let Some(open) = state.call(*call) {
                     note(&format!(
                         "  {} {}",
-                        open.call.name,
+                        open.call.shown_name(),
                         ending(outcome, fact.as_ref())
                     ));
                 }

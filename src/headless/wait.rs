@@ -21,6 +21,9 @@ pub enum Ask {
     Deny,
     /// It is asked, and the answer of another process waited for: so long at most.
     Wait(Option<Duration>),
+    /// The parent of a sub-agent is asked. At its limits a sub-agent ends: its parent is told, and
+    /// decides whether it goes on.
+    Parent,
 }
 
 /// Longer than this nobody waits.
@@ -61,7 +64,7 @@ fn duration(text: &str) -> Option<Duration> {
 impl Ask {
     /// Somebody can be asked.
     pub(super) fn is_attended(self) -> bool {
-        matches!(self, Ask::Wait(_))
+        matches!(self, Ask::Wait(_) | Ask::Parent)
     }
 }
 
@@ -110,7 +113,7 @@ impl Waiting {
     pub(super) fn waits_at(&self, why: Why) -> bool {
         let waits = match (why, self.ask) {
             (Why::Paused, Ask::Deny) => self.was_paused.get(),
-            (Why::Paused | Why::Limit, Ask::Wait(_)) => true,
+            (Why::Paused | Why::Limit, Ask::Wait(_)) | (Why::Paused, Ask::Parent) => true,
             _ => false,
         };
         if waits && self.ask.is_attended() {

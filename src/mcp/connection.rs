@@ -1,22 +1,28 @@
-//! Asking a server: which era it speaks, what tools it has, and a call.
+//! Asking a server: which era it speaks, a request and its answer, and what it asks meanwhile.
 //!
 //! Invariant: a request is sent once for its id. What an agent had asked before it died is found in
 //! the journal, and its answer is waited for.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
-use thiserror::Error;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::elicit::{Elicit, ElicitAnswer};
 use super::era::{self, Era, HANDSHAKE, Known, STATELESS};
+pub use super::error::McpError;
+use super::form;
 use super::message::{self, Heard, METHOD_NOT_FOUND, RpcError};
-use super::result::{self, Called};
-use super::tools::Listing;
+use super::refusal::{Refusal, Why};
 use crate::command::server::{Client, Fate, Unsent, describe};
 
 /// A server that refuses a line because it ends is over by then.
@@ -28,52 +34,41 @@ const DISCOVER_WITHIN: Duration = Duration::from_millis(1500);
 const DISCOVER_ID: &str = "rewake_discover";
 const INITIALIZE_ID: &str = "rewake_initialize";
 const INITIALIZED: &str = "notifications/initialized";
-const CANCELLED: &str = "notifications/cancelled";
+const ELICIT: &str = "elicitation/create";
+
+/// So many questions wait to be asked again.
+const OPEN_MAX: usize = 64;
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
-/// Why a server did not answer as was asked.
-#[derive(Debug, Error)]
-pub enum McpError {
-    #[error("the server is over: {0}")]
-    Over(String),
-    #[error("{0}")]
-    Refused(String),
-    /// It may or may not have happened.
-    #[error("the server ended while it worked on this: {0}")]
-    Lost(String),
-    #[error("the server did not answer {method} within {} s", .limit.as_secs_f32())]
-    Late { method: String, limit: Duration },
-    #[error("the server answered {method} with an error: {} ({})", .error.message, .error.code)]
-    Rpc { method: String, error: RpcError },
-    #[error("the server answered {0} with what is no answer")]
-    Garbled(String),
-    #[error("the server speaks version {found:?} of the protocol; spoken here: {spoken}")]
-    Version { found: String, spoken: String },
-    #[error("the server gave no result: {0}")]
-    NotSupported(&'static str),
-    #[error("the journal of the server cannot be used: {0}")]
-    Journal(#[from] io::Error),
-}
-
 /// A server that is known.
-#[derive(Debug)]
 pub struct Connection {
     client: Client,
     known: Known,
     root: PathBuf,
+    elicit: Arc<dyn Elicit>,
     /// Its requests that an agent before this one answered.
     answered: HashSet<String>,
+    /// Questions for a person that nobody answered yet: who asked was dropped.
+    open: Mutex<VecDeque<Vec<u8>>>,
+    reopened: Notify,
+    /// How many requests wait for their answers.
+    asking: AtomicUsize,
     is_changed: AtomicBool,
     noise: AtomicUsize,
 }
 
 impl Connection {
     /// Learns what the server is, if no agent before did. `root` is the workspace, which the server
-    /// may ask for.
+    /// may ask for; `elicit` answers what it asks a person.
     ///
     /// # Errors
     /// It does not answer within the limit, or speaks no version that is known here.
-    pub async fn begin(client: Client, root: &Path, limit: Duration) -> Result<Self, McpError> {
+    pub async fn begin(
+        client: Client,
+        root: &Path,
+        limit: Duration,
+        elicit: Arc<dyn Elicit>,
+    ) -> Result<Self, McpError> {
         let mut connection = Connection {
             answered: answered_before(&client)?,
             client,
@@ -83,9 +78,15 @@ impl Connection {
                 name: String::new(),
                 instructions: String::new(),
                 has_tools: false,
+                has_prompts: false,
+                has_resources: false,
                 tells_changes: false,
             },
             root: root.to_path_buf(),
+            elicit,
+            open: Mutex::default(),
+            reopened: Notify::new(),
+            asking: AtomicUsize::new(0),
             is_changed: AtomicBool::new(false),
             noise: AtomicUsize::new(0),
         };
@@ -103,8 +104,13 @@ impl Connection {
         let asked = self.ask(DISCOVER_ID, "server/discover", &discover, false);
         let known = match tokio::time::timeout(DISCOVER_WITHIN.min(limit), asked).await {
             Ok(Ok(result)) => era::read_discover(&result).ok(),
-            Ok(Err(McpError::Rpc { .. } | McpError::Garbled(_))) | Err(_) => None,
-            Ok(Err(other)) => return Err(other),
+            // One that is over or wants a login says so to the next question too.
+            Ok(Err(
+                fatal @ (McpError::Over(_) | McpError::Login { .. } | McpError::Journal(_)),
+            )) => {
+                return Err(fatal);
+            }
+            Ok(Err(_)) | Err(_) => None,
         };
         let known = match known {
             Some(known) => known,
@@ -172,71 +178,15 @@ impl Connection {
         self.is_changed.swap(false, Ordering::Relaxed)
     }
 
-    /// All tools, within the bounds of [`Listing`].
-    ///
-    /// # Errors
-    /// The server does not answer within the limit, or with an error.
-    pub async fn tools(&self, limit: Duration) -> Result<Listing, McpError> {
-        let mut listing = Listing::default();
-        let mut cursor = None;
-        let all = async {
-            loop {
-                let params = match &cursor {
-                    Some(cursor) => json!({ "cursor": cursor }),
-                    None => json!({}),
-                };
-                let params = era::params(self.known.era, params);
-                let id = format!("rewake_{}", Uuid::now_v7().simple());
-                let page = self.ask(&id, "tools/list", &params, false).await?;
-                cursor = listing.take(&page);
-                if cursor.is_none() {
-                    return Ok(());
-                }
-            }
-        };
-        match tokio::time::timeout(limit, all).await {
-            Ok(done) => done.map(|()| listing),
-            Err(_) => Err(McpError::Late {
-                method: "tools/list".to_string(),
-                limit,
-            }),
-        }
-    }
-
-    /// Calls a tool, or waits for a call of this id that was made before. Repeatable: it may be
-    /// made again, so it need not be on the disk first. May be dropped: the call goes on.
-    ///
-    /// # Errors
-    /// [`McpError::Lost`] when nobody knows whether it happened; the others say that there is no
-    /// result.
-    pub async fn call(
-        &self,
-        id: &str,
-        tool: &str,
-        arguments: &Value,
-        repeatable: bool,
-    ) -> Result<result::CallResult, McpError> {
-        let params = json!({ "name": tool, "arguments": arguments });
+    /// Asks for something that changes nothing, under an id of its own.
+    pub(super) async fn look(&self, method: &str, params: Value) -> Result<Value, McpError> {
         let params = era::params(self.known.era, params);
-        let answer = self.ask(id, "tools/call", &params, !repeatable).await?;
-        match result::read(&answer) {
-            Called::Done(result) => Ok(result),
-            Called::NotSupported(why) => Err(McpError::NotSupported(why)),
-        }
-    }
-
-    /// Tells the server that the result of a call is not wanted any more. It may come all the same.
-    pub async fn cancel(&self, id: &str, why: &str) {
-        let params = json!({ "requestId": id, "reason": why });
-        let params = era::params(self.known.era, params);
-        let line = message::notification(CANCELLED, &params);
-        // A server that is gone has nothing to cancel.
-        let _ = self.client.send(&line, false).await;
+        self.ask(&new_id(), method, &params, false).await
     }
 
     /// Sends a request if it was never sent, and waits for its answer. What the server asks
     /// meanwhile is answered.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         id: &str,
         method: &str,
@@ -252,24 +202,62 @@ impl Connection {
                 Err(refused) => return Err(self.unsent(refused).await),
             }
         }
-        let fate = loop {
-            tokio::select! {
-                biased;
-                fate = self.client.answer(id) => break fate?,
-                Ok(Some(line)) = self.client.other() => self.hear(&line).await,
-            }
-        };
+        let fate = self.attend(id).await?;
         match fate {
             Fate::Answered(line) => match message::read_answer(&line) {
                 Some(Ok(result)) => Ok(result),
-                Some(Err(error)) => Err(McpError::Rpc {
-                    method: method.to_string(),
-                    error,
-                }),
+                Some(Err(error)) => Err(refused(method, error)),
                 None => Err(McpError::Garbled(method.to_string())),
             },
             Fate::NotBegun => Err(McpError::Over(self.how().await)),
             Fate::Running | Fate::Lost => Err(McpError::Lost(self.how().await)),
+        }
+    }
+
+    /// Waits for an answer. Questions for a person are asked beside it, so that an answer, or the
+    /// end of the server, is not kept waiting by them.
+    async fn attend(&self, id: &str) -> io::Result<Fate> {
+        let _counted = Counted::new(&self.asking);
+        let mut questions: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
+        let fate = loop {
+            tokio::select! {
+                biased;
+                fate = self.client.answer(id) => break fate?,
+                Some(()) = questions.next(), if !questions.is_empty() => {}
+                Some(line) = self.heard() => {
+                    if let Some(question) = self.hear(line).await {
+                        questions.push(question);
+                    }
+                }
+            }
+        };
+        drop(questions);
+        // A question that is open when nothing is asked of the server any more is over with it.
+        if self.asking.load(Ordering::Relaxed) == 1 {
+            let open: Vec<_> = self.open().drain(..).collect();
+            for line in open {
+                if let Heard::Request { id, .. } = message::read_other(&line) {
+                    self.reply(&id, Ok(form::answer(None, ElicitAnswer::Cancel)))
+                        .await;
+                }
+            }
+        }
+        Ok(fate)
+    }
+
+    /// The next message that is no answer. `None`: nothing more comes.
+    async fn heard(&self) -> Option<Vec<u8>> {
+        loop {
+            let reopened = self.reopened.notified();
+            tokio::pin!(reopened);
+            reopened.as_mut().enable();
+            if let Some(line) = self.open().pop_front() {
+                return Some(line);
+            }
+            tokio::select! {
+                line = self.client.other() => return line.ok().flatten(),
+                () = reopened => {}
+            }
         }
     }
 
@@ -290,8 +278,9 @@ impl Connection {
         }
     }
 
-    async fn hear(&self, line: &[u8]) {
-        match message::read_other(line) {
+    /// `Some`: a question for a person, to be waited for beside all else.
+    async fn hear(&self, line: Vec<u8>) -> Option<BoxFuture<'_, ()>> {
+        match message::read_other(&line) {
             Heard::Noise => drop(self.noise.fetch_add(1, Ordering::Relaxed)),
             Heard::Notification { method, .. } => {
                 if method == LIST_CHANGED {
@@ -299,12 +288,108 @@ impl Connection {
                 }
             }
             Heard::Request { id, .. } if self.answered.contains(&id.to_string()) => {}
+            Heard::Request { id, method, params } if method == ELICIT => {
+                let mut asked = Asked {
+                    connection: self,
+                    line,
+                };
+                return Some(Box::pin(async move {
+                    let answer = self.question(format!("server/{id}"), &params).await;
+                    // From here on it is answered: who is dropped while the line goes its way leaves
+                    // no question behind.
+                    asked.line.clear();
+                    self.reply(&id, Ok(answer)).await;
+                }));
+            }
             Heard::Request { id, method, .. } => {
-                let line = message::answer(&id, answer_to(&method, &self.root));
-                // A server that is gone needs no answer.
-                let _ = self.client.send(&line, false).await;
+                self.reply(&id, answer_to(&method, &self.root)).await;
             }
         }
+        None
+    }
+
+    /// Asks a person what the server wants to know. What the server gets.
+    async fn question(&self, key: String, params: &Value) -> Value {
+        let question = form::read(key, params);
+        let answer = match &question {
+            Some(question) => self.elicit.ask(question.clone()).await,
+            None => ElicitAnswer::Decline,
+        };
+        form::answer(question.as_ref(), answer)
+    }
+
+    /// What a server wants to know in the middle of a request; `None`: it is not told such things.
+    pub(super) async fn input(&self, key: String, request: &Value) -> Option<Value> {
+        match request["method"].as_str().unwrap_or_default() {
+            ELICIT => Some(self.question(key, &request["params"]).await),
+            method => answer_to(method, &self.root).ok(),
+        }
+    }
+
+    async fn reply(&self, id: &Value, answer: Result<Value, RpcError>) {
+        let line = message::answer(id, answer);
+        // A server that is gone needs no answer.
+        let _ = self.client.send(&line, false).await;
+    }
+
+    fn open(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question that is being asked. One that is dropped unanswered is asked again.
+struct Asked<'a> {
+    connection: &'a Connection,
+    line: Vec<u8>,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            let mut open = self.connection.open();
+            if open.len() < OPEN_MAX {
+                open.push_back(line);
+            }
+            drop(open);
+            self.connection.reopened.notify_waiters();
+        }
+    }
+}
+
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Counted<'a> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The id of a request that changes nothing, so nobody looks for it later.
+pub(super) fn new_id() -> String {
+    format!("rewake_{}", Uuid::now_v7().simple())
+}
+
+/// What an answer with an error comes to. What a bridge says in place of a server is told from what
+/// a server says.
+pub fn refused(method: &str, error: RpcError) -> McpError {
+    match Refusal::read(&error) {
+        None => McpError::Rpc {
+            method: method.to_string(),
+            error,
+        },
+        Some(Refusal { why, message }) => match why {
+            Why::NotDone => McpError::Refused(message),
+            Why::InDoubt => McpError::InDoubt(message),
+            Why::Login(challenge) => McpError::Login { message, challenge },
+        },
     }
 }
 

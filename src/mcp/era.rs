@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::clean;
+use super::task::EXTENSION;
 
 /// The version without a handshake.
 pub const STATELESS: &str = "2026-07-28";
@@ -39,6 +40,10 @@ pub struct Known {
     /// It has tools.
     #[serde(default)]
     pub has_tools: bool,
+    #[serde(default)]
+    pub has_prompts: bool,
+    #[serde(default)]
+    pub has_resources: bool,
     /// It says when its tools change.
     #[serde(default)]
     pub tells_changes: bool,
@@ -48,9 +53,17 @@ fn client_info() -> Value {
     json!({ "name": "rewake", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// Only what is answered: the workspace.
+/// Only what is answered: the workspace, and questions for a person. Nobody may be there to answer
+/// them; then they are declined, which the next agent need not.
 fn capabilities() -> Value {
-    json!({ "roots": {} })
+    json!({ "roots": {}, "elicitation": { "form": {}, "url": {} } })
+}
+
+/// In the newer era a server may answer a call with a task.
+fn stateless_capabilities() -> Value {
+    let mut capabilities = capabilities();
+    capabilities["extensions"] = json!({ EXTENSION: {} });
+    capabilities
 }
 
 pub fn initialize_params() -> Value {
@@ -71,7 +84,7 @@ pub fn params(era: Era, mut params: Value) -> Value {
             json!({
                 "io.modelcontextprotocol/protocolVersion": STATELESS,
                 "io.modelcontextprotocol/clientInfo": client_info(),
-                "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientCapabilities": stateless_capabilities(),
             }),
         );
     }
@@ -119,6 +132,8 @@ fn known(era: Era, version: &str, result: &Value) -> Known {
             INSTRUCTIONS_MAX_BYTES,
         ),
         has_tools: !tools.is_null(),
+        has_prompts: !result["capabilities"]["prompts"].is_null(),
+        has_resources: !result["capabilities"]["resources"].is_null(),
         tells_changes: tools["listChanged"] == true,
     }
 }

@@ -1,5 +1,5 @@
 //! The Model Context Protocol, as a client, over the stdin and stdout of a server that a keeper
-//! holds ([`crate::command::server`]).
+//! holds ([`crate::command::server`]). A server over HTTP has a process between, the [`bridge`].
 //!
 //! The protocol has two eras, and a server is asked which one it speaks: up to 2025-11-25 a
 //! connection begins with `initialize`; from 2026-07-28 each request says all that is needed. The
@@ -7,23 +7,46 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`connection`] | asking a server: the era, its tools, a call; what it asks of us |
+//! | [`connection`] | asking a server: the era, a request and its answer; what it asks of us |
+//! | `call` | a call of a tool, in rounds, and as a task |
+//! | `lists` | what a server has: tools, prompts, resources |
 //! | [`message`] | JSON-RPC: what is sent, what came |
 //! | [`era`] | the beginning of a connection |
+//! | [`elicit`], `form` | what a server asks a person for |
+//! | [`task`] | a call that a server answers later |
+//! | `error` | why there is no answer |
+//! | [`bridge`] | a server over HTTP, as a process that is spoken with in lines |
+//! | [`oauth`] | logging in to a server over HTTP |
+//! | [`refusal`] | what a bridge answers in place of a server |
 //! | [`tools`] | what a server says of its tools, page by page, within bounds |
 //! | [`result`] | what a call gave |
+//! | [`offers`] | prompts and resources |
+//! | [`catalogue`] | what is known of the tools of all servers of a session |
+//! | [`find`] | tools that fit words |
 //! | [`names`] | the name that the model has for a tool |
 //!
 //! Invariant: all that a server says is data: bounded, without control characters, never followed.
 //!
-//! Deliberately absent: sampling, logging and completions; HTTP; forms of elicitation (a server is
-//! told that there are none).
+//! Deliberately absent: sampling, logging and completions; subscriptions; the tasks of 2025-11-25.
 
+pub mod bridge;
+pub mod call;
+pub mod catalogue;
 pub mod connection;
+pub mod elicit;
 pub mod era;
+mod error;
+pub mod find;
+mod form;
+pub mod launch;
+mod lists;
 pub mod message;
 pub mod names;
+pub mod oauth;
+pub mod offers;
+pub mod refusal;
 pub mod result;
+pub mod task;
 pub mod tools;
 
 /// Text of a server as it may be shown and sent: no control characters but line break and tab, and

@@ -10,7 +10,7 @@ const HASH_CHARS: usize = 8;
 const SERVER_MAX: usize = 24;
 
 pub fn tool_name(server: &str, tool: &str) -> String {
-    let mut name = format!("mcp__{}__{}", fitting(server, SERVER_MAX), plain(tool));
+    let mut name = format!("mcp__{}__{}", server_part(server), plain(tool));
     let is_changed = plain(tool) != tool || name.len() > MAX || tool.is_empty();
     if is_changed {
         name.truncate(MAX - HASH_CHARS - 1);
@@ -18,6 +18,11 @@ pub fn tool_name(server: &str, tool: &str) -> String {
         name.push_str(&hash(&format!("{server}\0{tool}")));
     }
     name
+}
+
+/// What stands for the server in the names of its tools.
+pub fn server_part(server: &str) -> String {
+    fitting(server, SERVER_MAX)
 }
 
 /// A part of a name. Two underscores stand between the parts, so none has them.

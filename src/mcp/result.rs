@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::clean;
+use super::task::Task;
 
 /// Of a result, no more text is kept.
 const TEXT_MAX_BYTES: usize = 8 * 1024 * 1024;
@@ -36,16 +37,23 @@ pub struct CallResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Called {
     Done(CallResult),
-    /// The server wants something first, or gives a task: not done here.
+    /// The server works on it, and is asked about it.
+    Task(Task),
+    /// It is no result that is understood here.
     NotSupported(&'static str),
 }
 
 pub fn read(result: &Value) -> Called {
     match result["resultType"].as_str() {
         Some("input_required") => return Called::NotSupported("it asks for input"),
-        Some("task") => return Called::NotSupported("it answers with a task"),
+        Some("task") => {
+            return match Task::read(result) {
+                Some(task) => Called::Task(task),
+                None => Called::NotSupported("it answers with a task that has no id"),
+            };
+        }
         _ if result["task"].is_object() => {
-            return Called::NotSupported("it answers with a task");
+            return Called::NotSupported("it answers with a task of 2025-11-25");
         }
         _ => {}
     }
@@ -70,7 +78,7 @@ pub fn read(result: &Value) -> Called {
     })
 }
 
-fn part(block: &Value, left: usize) -> Part {
+pub(super) fn part(block: &Value, left: usize) -> Part {
     let text = |field: &Value| clean(field.as_str().unwrap_or_default(), left);
     let short = |field: &Value| {
         clean(field.as_str().unwrap_or_default(), NAME_MAX_BYTES).replace('\n', " ")

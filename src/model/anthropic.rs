@@ -12,12 +12,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::list::List;
-use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, answer, effort, errors, names, structured};
 use crate::core::choice::Effort;
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage, token_count};
 use crate::core::request::{Message, Part, Request, Role};
+use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
 
@@ -176,7 +176,7 @@ fn content(message: &Message, blobs: Blobs) -> Vec<Value> {
     // Images of a failed call: the server wants only text in a result that is an error, and
     // results before everything else.
     let mut late = Vec::new();
-    for part in &message.parts {
+    for part in message.parts.iter() {
         match part {
             Part::Text { text, .. } => blocks.extend(text_block(text)),
             Part::Image { media_type, blob } => blocks.push(image_block(media_type, blob, blobs)),

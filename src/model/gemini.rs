@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 use super::answer::{self, Answer};
 use super::gemini_schema;
 use super::list::List;
-use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain};
 use crate::core::entry::{BlobRef, Block, Failure, FailureClass, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
+use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
 

@@ -50,7 +50,7 @@ impl Cleaner<'_> {
             .as_object()
             .filter(|_| depth < MAX_DEPTH && self.nodes < MAX_NODES)
         else {
-            return json!({ "type": "object" });
+            return any_object(None, depth);
         };
         let mut out = Map::new();
         for key in PLAIN {
@@ -66,6 +66,11 @@ impl Cleaner<'_> {
         match of.filter(|_| !from.contains_key("properties")) {
             Some(of) => self.any_of(of, depth, &mut out),
             None => self.typed(from, depth, &mut out),
+        }
+        let is_bare =
+            out.get("type").is_some_and(|kind| kind == "object") && !out.contains_key("properties");
+        if is_bare {
+            return any_object(out.get("description"), depth);
         }
         Value::Object(out)
     }
@@ -159,6 +164,20 @@ impl Cleaner<'_> {
     }
 }
 
+/// An object of any shape. Below the top, Gemini refuses one without properties: it is written as
+/// text.
+fn any_object(description: Option<&Value>, depth: usize) -> Value {
+    const AS_TEXT: &str = "an object, as JSON";
+    if depth == 0 {
+        return json!({ "type": "object" });
+    }
+    let description = match description.and_then(Value::as_str) {
+        Some(text) => format!("{text} ({AS_TEXT})"),
+        None => AS_TEXT.to_string(),
+    };
+    json!({ "type": "string", "description": description })
+}
+
 /// The type of a schema that does not say it.
 fn guess(from: &Map<String, Value>) -> &'static str {
     match (from.contains_key("properties"), from.contains_key("items")) {
@@ -240,6 +259,27 @@ mod tests {
                 },
                 "required": ["path"],
             }))
+        );
+    }
+
+    /// Seen with servers whose tools take any object: "should be non-empty for OBJECT type".
+    #[test]
+    fn an_object_of_any_shape_inside_is_text() {
+        let schema = json!({ "type": "object", "properties": {
+            "query": { "type": "object", "description": "what to look for" },
+            "list": { "type": "array", "items": { "type": "object", "properties": {} } },
+            "either": { "anyOf": [{ "type": "object" }, { "type": "null" }] },
+        } });
+        let text = |description: &str| json!({ "type": "string", "description": description });
+        let mut either = text("an object, as JSON");
+        either["nullable"] = json!(true);
+        assert_eq!(
+            parameters(&schema),
+            Some(json!({ "type": "object", "properties": {
+                "query": text("what to look for (an object, as JSON)"),
+                "list": { "type": "array", "items": text("an object, as JSON") },
+                "either": either,
+            } }))
         );
     }
 

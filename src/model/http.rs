@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use reqwest::{Certificate, Response, StatusCode, Url};
+use reqwest::{Response, StatusCode, Url};
 
 use super::list::Kept;
 use super::patience::Patience;
@@ -26,8 +26,9 @@ use super::{Delta, Reply, errors, post, read, wait};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::request::Request;
 use crate::core::unsent;
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::net;
+use crate::net::address::is_loopback;
+use crate::net::client::{Kind, Unbuilt, reason};
 
 /// The most bytes a list of models may have.
 const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
@@ -109,7 +110,7 @@ impl Client {
         };
         let response = match response {
             Ok(response) => response,
-            Err(error) => return Err(errors::network(&read::reason(error)).into()),
+            Err(error) => return Err(errors::network(&reason(error)).into()),
         };
         if response.status().is_success() {
             return Ok(read::answer(post.codec, response, &mut patience, on).await?);
@@ -150,41 +151,17 @@ impl Client {
 }
 
 fn build(is_local: bool, ca_file: Option<&PathBuf>) -> Result<reqwest::Client, Failure> {
-    // An error says that there is one already, which is as good. Without one, building panics.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("rewake/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none());
-    if is_local {
-        builder = builder.no_proxy();
-    }
-    if let Some(path) = ca_file {
-        let failed = |why: String| Failure {
+    let kind = if is_local { Kind::Local } else { Kind::Remote };
+    let built = net::client::builder(kind, ca_file.map(PathBuf::as_path));
+    built.and_then(net::client::build).map_err(|e| {
+        let hint = matches!(e, Unbuilt::Certificates { .. })
+            .then(|| "the file holds certificates in PEM form".to_string());
+        Failure {
             class: FailureClass::Network,
-            message: format!("reading the certificates in {}: {why}", path.display()),
-            hint: Some("the file holds certificates in PEM form".to_string()),
-        };
-        let pem = std::fs::read(path).map_err(|e| failed(e.to_string()))?;
-        let certificates =
-            Certificate::from_pem_bundle(&pem).map_err(|e| failed(read::reason(e)))?;
-        if certificates.is_empty() {
-            return Err(failed("there are none".to_string()));
+            message: e.to_string(),
+            hint,
         }
-        builder = builder.tls_certs_merge(certificates);
-    }
-    builder.build().map_err(|e| {
-        errors::network(&format!(
-            "the HTTP client cannot be built: {}",
-            read::reason(e)
-        ))
     })
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|a| a.is_loopback())
 }
 
 /// The server closed the connection when the request was on its way, and said nothing: it may be

@@ -30,7 +30,6 @@ pub(crate) mod retry;
 mod samples;
 pub(crate) mod schema;
 pub(crate) mod script;
-pub mod sse;
 mod structured;
 pub mod target;
 mod too_long;

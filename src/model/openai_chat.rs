@@ -16,11 +16,11 @@ use details::Details;
 
 use super::answer::{self, Answer};
 use super::list::List;
-use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, effort, errors, image, names, plain, structured};
 use crate::core::entry::{BlobRef, Block, Failure, StopReason, Usage};
 use crate::core::request::{Part, Request, Role};
+use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
 

@@ -13,11 +13,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::patience::Patience;
-use super::sse::{self, Event};
 use super::wire::{Codec, Decoder};
 use super::{Delta, Reply, errors};
 use crate::core::entry::Failure;
 use crate::core::text::size_text;
+use crate::net::client::reason;
+use crate::net::sse::{self, Event};
 
 /// After the last event a well-behaved server closes the answer, and the connection can be
 /// used again; another one is not waited for.
@@ -277,14 +278,4 @@ fn no_answer(head: &[u8]) -> Failure {
 fn too_large(most: usize) -> Failure {
     let most = size_text(most as u64);
     errors::nonsense(format!("the answer has more than {most}"))
-}
-
-/// The innermost reason: the outer ones say only that a request failed.
-pub(super) fn reason(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut inner: &dyn std::error::Error = &error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
 }

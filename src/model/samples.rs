@@ -3,18 +3,18 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::sse::Event;
 use super::{Delta, Reply};
 use crate::core::choice::Effort;
 use crate::core::entry::{BlobRef, Failure, FailureClass, ToolSpec};
 use crate::core::request::{Message, Part, Request, Role};
+use crate::net::sse::Event;
 
 /// System, instructions, images, thinking, two parallel calls with results, one failed.
 /// `sealed` and `signature` are what the protocol under test kept of the answer.
 pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
-    let message = |role, parts| Message {
+    let message = |role, parts: Vec<Part>| Message {
         role,
-        parts,
+        parts: parts.into(),
         cache: false,
     };
     let call = |id: &str, name: &str, arguments, signature: Option<&str>| Part::Call {

@@ -288,7 +288,8 @@ mod tests {
             parts: vec![Part::Text {
                 text: text.to_string(),
                 signature: None,
-            }],
+            }]
+            .into(),
             cache: false,
         });
         Request {

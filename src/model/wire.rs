@@ -11,12 +11,12 @@ use reqwest::Url;
 use serde_json::Value;
 
 use super::list::Kept;
-use super::sse::Event;
 use super::target::{Blobs, Target};
 use super::{Delta, Reply, anthropic, gemini, openai_chat, openai_responses};
 pub use crate::config::Protocol;
 use crate::core::entry::Failure;
 use crate::core::request::Request;
+use crate::net::sse::Event;
 
 impl Protocol {
     /// `None` for the scripted model: nothing of it goes over a wire.
@@ -233,7 +233,7 @@ mod tests {
             requests.push(request);
         }
         let mut freed = whole.clone();
-        freed.messages[1].parts = vec![text("freed")];
+        freed.messages[1].parts = vec![text("freed")].into();
         requests.extend([freed, whole]);
         let nothing = |_: &BlobRef| None;
         let all: [Blobs; 2] = [&bytes, &nothing];

@@ -299,6 +299,7 @@ impl Chosen {
         let limit = Signal::Limit {
             turns: self.turns,
             usd: self.usd,
+            tokens: None,
         };
         let signals = title
             .map(|title| Signal::Name { title })

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::context::{self, Gauging, Known};
 use super::layers::Renderer;
 use super::{
-    AppContext, Log, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox, tmp,
-    unseen_by_commands,
+    AppContext, Log, Opened, Session, SessionError, VERSION, now_ms, permissions, sandbox, served,
+    tmp, unseen_by_commands,
 };
 use crate::config::{Config, Origin};
 use crate::core::choice::Effort;
@@ -37,6 +37,7 @@ impl AppContext {
             recent,
             spent,
             mut warnings,
+            catalogue,
         } = opened;
         let state = &log.state;
         let id = log.head.session().to_string();
@@ -44,7 +45,7 @@ impl AppContext {
         let folder = PathBuf::from(&state.folder);
         let runs = self.runs()?;
         let (permission_check, hidden) =
-            permissions::permission_check(self, &folder, runs.clone())?;
+            permissions::permission_check(self, &folder, runs.clone(), catalogue.clone())?;
         warnings.extend(permissions::notices(self, &hidden));
         let ctx = ToolContext {
             folder,
@@ -54,8 +55,14 @@ impl AppContext {
             hidden: Arc::clone(&hidden),
             judged: None,
             limits: Limits::default(),
+            catalogue: catalogue.clone(),
         };
         let sandbox = sandbox::confine(self, &id, hidden);
+        warnings.extend(catalogue.notes().iter().cloned());
+        let access = match catalogue.is_empty() {
+            true => None,
+            false => Some(self.server_access(&catalogue, &id, sandbox.as_ref())?),
+        };
         tmp::sweep(&sandbox::tmp_root(self), &self.paths.data_dir, &runs);
         let tmp = tmp::SessionTmp {
             folder: sandbox.as_ref().map(Confine::tmp_folder),
@@ -104,6 +111,9 @@ impl AppContext {
             id.clone(),
             self.paths.data_dir.clone(),
         );
+        if let Some(access) = access {
+            world.use_servers(access);
+        }
         self.look_after_files(&mut world, &mut warnings);
         if state.assignment.is_none() {
             world.give_tasks(self.tasks(&id));
@@ -114,6 +124,7 @@ impl AppContext {
         let known = Known::read(self, &log.store, &models)?;
         let policy = Policy {
             permission_check,
+            served_check: served::served_check(catalogue.clone()),
             interactive,
             max_turns: config
                 .max_turns
@@ -122,7 +133,7 @@ impl AppContext {
             windows: context::windows(config),
             price: pricing(Figures::new(config)),
         };
-        let mut renderer = Renderer::new(self, interactive);
+        let mut renderer = Renderer::new(self, interactive, catalogue);
         if let Some(assignment) = &state.assignment {
             renderer = renderer.for_task(assignment, state.mode);
         }

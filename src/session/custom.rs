@@ -15,6 +15,7 @@ use crate::config::{self, ConfigError, Paths, ReadError, read_text_from};
 use crate::core::custom::{self, MAX_FILE_BYTES, Mention, Template};
 use crate::core::entry::UsedCommand;
 use crate::core::text::nearest;
+use crate::mcp::catalogue::SessionCatalogue;
 use crate::model::Models;
 use crate::tools::Hidden;
 use crate::workspace::regular::open_on_disk;
@@ -158,8 +159,9 @@ impl AppContext {
         if !expanded.mentions.is_empty() {
             let runs = self.runs().map_err(|e| failed(e.to_string()))?;
             let folder = &self.here.folder;
-            let (_, hidden) = permissions::permission_check(self, folder, runs)
-                .map_err(|e| failed(e.to_string()))?;
+            let (_, hidden) =
+                permissions::permission_check(self, folder, runs, SessionCatalogue::default())
+                    .map_err(|e| failed(e.to_string()))?;
             for mention in &expanded.mentions {
                 let put_in = self.put_in(mention, inside, &hidden).map_err(|why| {
                     let why = format!("/{} was not sent: @{}: {why}", typed.name, mention.path);

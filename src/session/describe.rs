@@ -373,6 +373,10 @@ impl Describer {
                 Some(run.as_str()),
                 format!("started as session {session}, run {run}"),
             ),
+            Guard::Served { run, server, .. } => (
+                Some(run.as_str()),
+                format!("started at server {server}, run {run}"),
+            ),
             Guard::Opaque => (None, "began".to_string()),
         };
         Description {
@@ -566,7 +570,8 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
 fn limited(limits: &RunLimits) -> String {
     let answers = limits.answers.map(|n| format!("{n} answers"));
     let usd = limits.usd.map(|usd| format!("${usd}"));
-    let all: Vec<String> = answers.into_iter().chain(usd).collect();
+    let tokens = limits.tokens.map(|n| format!("{n} tokens"));
+    let all: Vec<String> = answers.into_iter().chain(tokens).chain(usd).collect();
     match all.is_empty() {
         true => "no limit of answers or cost".to_string(),
         false => format!("pauses at {} of the whole session", all.join(" or ")),

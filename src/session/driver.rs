@@ -97,6 +97,7 @@ pub fn drive<T>(
             done = work(&mut driver) => done,
             never = show_life(held) => match never {},
         };
+        driver.engine.leave_servers().await;
         (done, driver.is_unrecorded)
     });
     // A search that was cut short may still sit on a thread; it ends with the process.

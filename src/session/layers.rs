@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::changes::{self, Changes};
 use super::skills::skill_list;
-use super::{AppContext, VERSION, sandbox};
+use super::{AppContext, VERSION, sandbox, server_list};
 use crate::config::{Env, InstructionsConfig};
 use crate::core::budget::Budget;
 use crate::core::entry::{Assignment, Layers, Mode, ToolSpec};
@@ -15,6 +15,7 @@ use crate::core::policy::Sandbox;
 use crate::core::text::{count, head_tail};
 use crate::core::told;
 use crate::core::visible::visible;
+use crate::mcp::catalogue::SessionCatalogue;
 use crate::tools::{self, TASK};
 use crate::workspace::{Here, branch, instructions, skills};
 
@@ -48,7 +49,10 @@ pub(super) struct Renderer {
     sandbox: Sandbox,
     /// Agents that tasks can be given to: name and description, and what was skipped.
     agents: Vec<(String, String)>,
+    /// There is the tool for tasks.
+    gives_tasks: bool,
     agent_warnings: Vec<String>,
+    catalogue: SessionCatalogue,
     /// It renders for a sub-agent.
     task: Option<Assignment>,
 }
@@ -58,12 +62,18 @@ const AGENTS_BYTES: usize = 1_200;
 
 impl Renderer {
     /// `is_attended`: a person answers questions.
-    pub(super) fn new(ctx: &AppContext, is_attended: bool) -> Renderer {
+    pub(super) fn new(
+        ctx: &AppContext,
+        is_attended: bool,
+        catalogue: SessionCatalogue,
+    ) -> Renderer {
         let agents = ctx.agents();
         let found = agents.found.into_iter();
         Renderer {
             agents: found.map(|a| (a.file.name, a.file.description)).collect(),
             agent_warnings: agents.warnings,
+            catalogue,
+            gives_tasks: ctx.config().agents.enabled,
             task: None,
             here: ctx.here.clone(),
             env: ctx.env.clone(),
@@ -91,6 +101,7 @@ impl Renderer {
                 let named = task.tools.as_ref();
                 tool.name != TASK && named.is_none_or(|named| named.contains(&tool.name))
             }),
+            None if !self.gives_tasks => tools.retain(|tool| tool.name != TASK),
             None => {
                 let task = tools.iter_mut().find(|tool| tool.name == TASK);
                 if let Some(task) = task {
@@ -121,16 +132,19 @@ impl Renderer {
     /// The layers for a window of this size, and what the user should know of them.
     pub(super) fn render(&self, budget: &Budget, now_ms: i64) -> (Layers, Vec<String>) {
         let mut warnings = self.agent_warnings.clone();
+        let known = self.catalogue.now();
         let parts = [
             self.task.as_ref().map_or_else(String::new, of_task),
             self.instructions(budget, &mut warnings),
             self.skills(budget, &mut warnings),
+            server_list::list(&known, list_bytes(budget)),
         ];
-        let (system, tools) = match budget.is_small() {
+        let (system, mut tools) = match budget.is_small() {
             true if budget.is_tiny() => (SYSTEM_SHORT, tools::fewest_specs()),
             true => (SYSTEM_SHORT, tools::short_specs()),
             false => (SYSTEM, tools::specs()),
         };
+        tools.extend(server_list::specs(&known, budget));
         let layers = Layers {
             system: format!(
                 "{}\n\n{}",

@@ -37,6 +37,11 @@ mod rewind;
 mod rewind_preview;
 mod said;
 pub mod sandbox;
+mod served;
+mod server_list;
+mod server_rows;
+mod server_schema;
+mod servers;
 mod skills;
 mod steer;
 mod takeover;
@@ -61,12 +66,14 @@ pub use lost::Lost;
 pub use offer::{Details, Offer, StillRunning};
 pub use permissions::DISK;
 pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
+pub use purge::lock_with_children;
 pub use rename::rename;
 pub use resume_report::{ResumeReport, ago, clock, resumed_in_short, short_id};
 pub use rewind_preview::{
     NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
     rewind_diff,
 };
+pub use server_rows::ServerRow;
 pub use steer::{
     HERE, MAX_MESSAGE_BYTES, Order, Question, Receipt, Refusal, Sending, SteerError, denial,
     read_image,
@@ -90,6 +97,7 @@ use crate::core::entry::{Entry, Record, Seq, Usage};
 use crate::core::settings::PermissionCheck;
 use crate::core::state::{Illegal, State};
 use crate::engine::{Log, Settings};
+use crate::mcp::catalogue::SessionCatalogue;
 use crate::model::Figures;
 use crate::store::{
     JournalPlace, Rebuilt, Repair, SessionFilter, SessionInfo, SessionLock, Store, StoreError,
@@ -258,6 +266,7 @@ struct Opened {
     recent: Vec<Record>,
     spent: BTreeMap<String, Usage>,
     warnings: Vec<String>,
+    catalogue: SessionCatalogue,
 }
 
 /// Where a copy of a session parts from it.
@@ -319,7 +328,10 @@ impl AppContext {
             "" => &self.here.folder,
             folder => Path::new(folder),
         };
-        Ok(permissions::permission_check(self, folder, self.runs()?)?.0)
+        // What the session learns of its servers is in the store, too.
+        let catalogue = self.catalogue(&self.open_store()?);
+        let (check, _) = permissions::permission_check(self, folder, self.runs()?, catalogue)?;
+        Ok(check)
     }
 
     /// How full a context is, for one who only looks on.

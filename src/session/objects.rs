@@ -313,7 +313,7 @@ impl AppContext {
         })
     }
 
-    fn cost(&self, state: &State) -> Option<f64> {
+    pub(super) fn cost(&self, state: &State) -> Option<f64> {
         let figures = Figures::new(self.config());
         let mut spent = state
             .spent

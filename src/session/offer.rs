@@ -6,6 +6,7 @@
 use super::reading::{Recent, fold};
 use super::resume_report::ResumeReport;
 use super::{AppContext, SessionError, now_ms};
+use crate::command::server::Servers;
 use crate::command::{RunState, Runs};
 use crate::core::ending::Ending;
 use crate::core::entry::{Entry, Failure, FailureClass, Guard, Mode, Record, SaveReason};
@@ -190,7 +191,7 @@ impl AppContext {
             }),
             running: running(&runs, &info.id),
             recovered,
-            in_doubt: in_doubt(&state, &runs),
+            in_doubt: in_doubt(&state, &runs, &self.servers()?),
         })
     }
 }
@@ -257,7 +258,10 @@ fn how(ending: Ending, last: Option<&Record>) -> String {
 fn doing(state: &State, recent: &[Record]) -> Option<String> {
     if let Some(open) = state.first_open() {
         let subject = open.described().map_or("", |d| &d.subject);
-        return Some(one_line(&format!("{} {subject}", open.call.name), 200));
+        return Some(one_line(
+            &format!("{} {subject}", open.call.shown_name()),
+            200,
+        ));
     }
     recent.iter().rev().find_map(|record| match &record.entry {
         said @ Entry::Said { .. } => {
@@ -293,19 +297,20 @@ fn last_line(bytes: &[u8]) -> Option<String> {
 }
 
 /// Calls that were begun and of which nothing more is known now.
-fn in_doubt(state: &State, runs: &Runs) -> Vec<String> {
+fn in_doubt(state: &State, runs: &Runs, servers: &Servers) -> Vec<String> {
     let open = state.calls.iter().filter(|c| !c.finished);
     let doubtful = open.filter(|c| match &c.guard {
         None => false,
         Some(Guard::Opaque | Guard::Checked { .. }) => true,
         Some(Guard::Supervised { run, .. }) => !runs.exists(run),
+        Some(Guard::Served { run, .. }) => servers.path(run).is_ok_and(|path| !path.is_dir()),
         // Its own log says what it did.
         Some(Guard::Child { .. }) => false,
     });
     doubtful
         .map(|c| {
             let subject = c.described().map_or("", |d| &d.subject);
-            one_line(&format!("{} {subject}", c.call.name), 200)
+            one_line(&format!("{} {subject}", c.call.shown_name()), 200)
         })
         .collect()
 }

@@ -15,6 +15,7 @@ use super::resume_report::ResumeReport;
 use super::{
     AppContext, Opened, Parting, Session, SessionError, VERSION, Which, journal_fails, now_ms,
 };
+use crate::command::server::Servers;
 use crate::command::{RunState, Runs};
 use crate::config::Paths;
 use crate::core::budget::Budget;
@@ -180,7 +181,9 @@ impl AppContext {
         // A session that could never ask its model is not begun.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
         let budget = Known::read(self, &store, &[&model])?.budgeting()(&model, None, None);
-        let (layers, warnings) = Renderer::new(self, interactive).render(&budget, now_ms);
+        let catalogue = self.catalogue(&store);
+        let renderer = Renderer::new(self, interactive, catalogue.clone());
+        let (layers, warnings) = renderer.render(&budget, now_ms);
         let layers = self.with_last_session(layers, &store, &budget);
         let folder = self.here.folder.to_string_lossy().into_owned();
         let opened = Entry::Opened {
@@ -211,6 +214,7 @@ impl AppContext {
             recent: vec![first],
             spent: BTreeMap::new(),
             warnings,
+            catalogue,
         };
         self.assemble(opened, interactive)
     }
@@ -354,6 +358,8 @@ impl AppContext {
         found.forked = matches!(taking, Taking::Copy(_)) || last.as_ref().is_some_and(is_new);
         found.brought = store.brought_into(&id)?;
         sweep(&runs, &id, &state);
+        sweep_servers(&self.servers()?, &id, &state);
+        let catalogue = self.catalogue(&store);
         let log = Log { store, head, state };
         let opened = Opened {
             log,
@@ -363,6 +369,7 @@ impl AppContext {
             as_new: taking == Taking::Blank,
             recent: recent.into_records(),
             warnings,
+            catalogue,
         };
         self.assemble(opened, interactive)
     }
@@ -481,6 +488,21 @@ pub(super) struct Copied {
     pub(super) lock: SessionLock,
     /// The origin is damaged, and the copy ends before its last entry.
     pub(super) warning: Option<String>,
+}
+
+/// The same of its servers that are over. One that lives is used again.
+fn sweep_servers(servers: &Servers, session: &str, state: &State) {
+    let open = state.calls.iter().filter(|c| !c.finished);
+    let known: Vec<&str> = open.filter_map(|c| c.guard.as_ref()?.run()).collect();
+    for info in servers.list() {
+        let is_own = info.spec.session == session && !known.contains(&info.run.as_str());
+        if is_own
+            && !info.is_kept
+            && let Err(error) = servers.remove(&info.run)
+        {
+            tracing::warn!(run = info.run, %error, "the folder of a server stays");
+        }
+    }
 }
 
 /// Run folders of this session that nothing in its log speaks of any more: a crash came

@@ -4,13 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{AppContext, said, sandbox};
+use super::{AppContext, said, sandbox, served};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
+use crate::core::permission::Permission;
 use crate::core::policy::{Disk, Rule, Rules, Workspace, judge};
 use crate::core::rule::grants::lacking_notice;
 use crate::core::settings::PermissionCheck;
 use crate::core::state::State;
+use crate::mcp::catalogue::SessionCatalogue;
 use crate::tools::{Hidden, matches, real_path};
 use crate::workspace::{is_plain, skill_folders_of_user};
 
@@ -26,6 +28,7 @@ pub(super) fn permission_check(
     ctx: &AppContext,
     folder: &Path,
     runs: Runs,
+    catalogue: SessionCatalogue,
 ) -> Result<(PermissionCheck, Arc<Hidden>), ConfigError> {
     let rules = rules(&ctx.config().permissions)?;
     let workspace = Workspace {
@@ -36,13 +39,17 @@ pub(super) fn permission_check(
         rewakes_own: rewakes_own(ctx),
         keys: Some(text(&ctx.paths.keys_dir())),
         sandbox: sandbox::given(ctx),
+        served: None,
     };
     let hidden = Arc::new(Hidden {
         bases: workspace.bases(&real_path),
         keys: hidden_keys(ctx),
         rules,
     });
-    Ok((check_by(Arc::clone(&hidden), workspace, runs), hidden))
+    Ok((
+        check_by(Arc::clone(&hidden), workspace, runs, catalogue),
+        hidden,
+    ))
 }
 
 /// What is different because commands run in the sandbox. Each is said once to a user.
@@ -62,9 +69,17 @@ pub(super) fn notices(ctx: &AppContext, hidden: &Hidden) -> Vec<String> {
 const SANDBOXED: &str =
     "commands of the model run in a sandbox, with no network unless you allow it";
 
-fn check_by(rules: Arc<Hidden>, workspace: Workspace, runs: Runs) -> PermissionCheck {
+fn check_by(
+    rules: Arc<Hidden>,
+    workspace: Workspace,
+    runs: Runs,
+    catalogue: SessionCatalogue,
+) -> PermissionCheck {
     Arc::new(move |permission, state| {
         let mut workspace = workspace.clone();
+        if let Permission::Foreign { name } = permission {
+            workspace.served = served::judged(&catalogue, name);
+        }
         workspace.readable.extend(readable(&runs, state));
         if state.session_rules.is_empty() {
             return judge(permission, state.mode, &rules.rules, &workspace, &DISK);
@@ -162,7 +177,7 @@ mod tests {
         state.background.insert("bg_2_0".into(), background);
         let arguments = serde_json::json!({ "path": path, "pattern": "key" }).to_string();
         let described = describe(tool, &arguments).unwrap();
-        let check = check_by(Arc::default(), workspace, runs);
+        let check = check_by(Arc::default(), workspace, runs, SessionCatalogue::default());
         check(&described.permission, &state).decision == Decision::Allow
     }
 

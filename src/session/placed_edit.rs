@@ -66,7 +66,7 @@ fn placed_edit(store: &Store, query: &EditQuery) -> Result<Option<PlacedEdit>, S
     let after = match &query.body {
         Body::Edits { edits, .. } => edited_text(edits, &before),
         Body::File { content, .. } => Some(content.clone()),
-        Body::Subject | Body::Plan(_) | Body::Command { .. } => None,
+        Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => None,
     };
     let is_it = |after: &String| blake3::hash(after.as_bytes()).to_hex().as_str() == query.after;
     Ok(after

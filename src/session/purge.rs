@@ -1,30 +1,36 @@
-//! Purging a session: what of it lies outside of the store goes too. Refused while one of its
-//! commands runs, for its result would have nowhere to go.
+//! Purging a session: what of it lies outside of the store goes too, and so do the sessions of its
+//! sub-agents. Refused while one of their commands runs, for its result would have nowhere to go.
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use super::{AppContext, SessionError, short_id};
 use crate::command::RunState;
-use crate::store::{Removed, SessionLock, Store};
+use crate::store::{Removed, SessionLock, Store, StoreError};
 
 impl AppContext {
-    /// Removes a session for good, with its journal, its run folders and its temporary files.
+    /// Removes a session for good, with those of its sub-agents, their journals, run folders, servers
+    /// and temporary files.
     ///
     /// # Errors
-    /// `Held` while a process works in it, `InUse` while another process has the store open,
-    /// [`SessionError::Running`] while a command of it runs. Nothing was removed then.
+    /// `Held` while a process works in one of them, `InUse` while another process has the store
+    /// open, [`SessionError::Running`] while a command of one runs. Nothing was removed then.
     pub fn purge(&self, store: Store, session: &str) -> Result<Removed, SessionError> {
         let data_dir = &self.paths.data_dir;
-        let _lock = SessionLock::take(data_dir, session)?;
+        let _locks = lock_with_children(&store, data_dir, session)?;
+        let children = store.children(session)?.into_iter().map(|info| info.id);
+        let all: Vec<String> = children.chain([session.to_string()]).collect();
         let runs = self.runs()?;
         let own: Vec<_> = runs.list().into_iter().collect();
-        let own = own.into_iter().filter(|run| run.spec.session == session);
+        let own = own
+            .into_iter()
+            .filter(|run| all.contains(&run.spec.session));
         let (running, over): (Vec<_>, Vec<_>) =
             own.partition(|run| matches!(run.state, RunState::Running { .. }));
         if let Some(run) = running.first() {
             return Err(SessionError::Running {
-                session: session.to_string(),
+                session: run.spec.session.clone(),
                 run: short_id(&run.run).to_string(),
             });
         }
@@ -34,12 +40,33 @@ impl AppContext {
                 tracing::warn!(run = run.run, %error, "a run folder stays");
             }
         }
-        match fs::remove_dir_all(data_dir.join("tmp").join(session)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, "a temporary folder stays");
+        let servers = self.servers()?;
+        for one in &all {
+            super::servers::end_servers(&servers, one);
+            match fs::remove_dir_all(data_dir.join("tmp").join(one)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!(%error, "a temporary folder stays");
+                }
+                _ => {}
             }
-            _ => {}
         }
         Ok(removed)
     }
+}
+
+/// The locks of a session and of those of its sub-agents. While its own is held, it gets no more
+/// sub-agents.
+///
+/// # Errors
+/// `Held` while a process works in one of them.
+pub fn lock_with_children(
+    store: &Store,
+    data_dir: &Path,
+    session: &str,
+) -> Result<Vec<SessionLock>, StoreError> {
+    let mut locks = vec![SessionLock::take(data_dir, session)?];
+    for child in store.children(session)? {
+        locks.push(SessionLock::take(data_dir, &child.id)?);
+    }
+    Ok(locks)
 }

@@ -122,7 +122,7 @@ impl Question {
             "call": self.call.id.to_string(),
             "asked": self.asked.seq,
             "at_ms": self.asked.at_ms,
-            "tool": self.call.name,
+            "tool": self.call.full_name(),
             "subject": self.call.subject(),
             "arguments": serde_json::from_str::<Value>(&self.call.arguments)
                 .unwrap_or_else(|_| Value::String(self.call.arguments.clone())),

@@ -22,6 +22,12 @@ use crate::world::{Tasks, Unready};
 
 const ORIGIN: &str = "task";
 
+/// So many entries the session of a sub-agent begins with.
+const FIRST_ENTRIES: u64 = 4;
+
+/// Each death between the session and the call that it is for leaves one.
+const MAX_UNTOUCHED: u32 = 64;
+
 fn refused(why: impl Into<String>) -> Unready {
     Unready::Refused(Outcome::error(format!("not begun: {}", why.into())))
 }
@@ -71,6 +77,7 @@ impl AppContext {
             settings: Setting::hand_down(&self.flags),
             limit_ms: self.config().agents.max_minutes.saturating_mul(60_000),
             runs: RefCell::default(),
+            ended: RefCell::default(),
         }
     }
 
@@ -81,6 +88,9 @@ impl AppContext {
         call: CallId,
         state: &State,
     ) -> Result<String, Unready> {
+        if !self.config().agents.enabled {
+            return Err(refused("`[agents] enabled = false`: do it yourself"));
+        }
         if state.assignment.is_some() {
             return Err(refused("a sub-agent gives no tasks: do it yourself"));
         }
@@ -94,18 +104,19 @@ impl AppContext {
         }
     }
 
-    /// The session that was made for this call by a process that died.
+    /// The session that was made for this call by a process that died before it began the call: so
+    /// nothing was recorded in it since.
     fn made_for(
         &self,
         store: &Store,
         parent: &str,
         call: CallId,
     ) -> Result<Option<String>, SessionError> {
-        for child in store.children(parent)? {
-            let first = store.records(&child.id, 0..=1)?;
+        for child in store.untouched_children(parent, FIRST_ENTRIES, MAX_UNTOUCHED)? {
+            let first = store.records(&child, 0..=1)?;
             let is_it = |entry: &Entry| matches!(entry, Entry::Assigned(a) if a.call == call);
             if first.iter().any(|record| is_it(&record.entry)) {
-                return Ok(Some(child.id));
+                return Ok(Some(child));
             }
         }
         Ok(None)
@@ -155,7 +166,8 @@ impl AppContext {
     ) -> Result<String, SessionError> {
         let now_ms = now_ms();
         let budget = Known::read(self, store, &[&model])?.budgeting()(&model, None, None);
-        let renderer = Renderer::new(self, true).for_task(&assignment, state.mode);
+        let renderer =
+            Renderer::new(self, true, self.catalogue(store)).for_task(&assignment, state.mode);
         let (layers, _) = renderer.render(&budget, now_ms);
         let opened = Entry::Opened {
             folder: state.folder.clone(),
@@ -175,11 +187,12 @@ impl AppContext {
             limits: Some(RunLimits {
                 answers: Some(self.config().agents.max_turns),
                 usd: self.left_of_cost(state),
+                tokens: self.config().agents.max_tokens,
             }),
             ..Choice::default()
         };
         let parent = assignment.parent.clone();
-        let entries = [
+        let entries: [Entry; FIRST_ENTRIES as usize] = [
             opened,
             Entry::Assigned(assignment),
             Entry::Chose(limits),
@@ -201,12 +214,7 @@ impl AppContext {
     /// What the parent may still cost, US dollars. `None`: it has no limit.
     fn left_of_cost(&self, state: &State) -> Option<f64> {
         let of = state.run_limits.usd?;
-        let figures = Figures::new(self.config());
-        let spent = state.spent.iter().map(|(model, all)| -> Option<f64> {
-            all.iter().map(|usage| figures.cost(model, usage)).sum()
-        });
-        let spent: Option<f64> = spent.sum();
-        Some((of - spent.unwrap_or(of)).max(0.000_001))
+        Some((of - self.cost(state).unwrap_or(of)).max(0.000_001))
     }
 
     /// The words go into its inbox, once for each call.
@@ -240,9 +248,12 @@ impl AppContext {
                 command: None,
                 origin: Some(origin),
             };
+            let (_, its) = folded(store, &info.id).map_err(no_session)?;
+            let cost = self.cost(&its).unwrap_or_default();
             let limit = Signal::Limit {
                 turns: Some(self.config().agents.max_turns),
-                usd: None,
+                usd: self.left_of_cost(state).map(|left| cost + left),
+                tokens: self.config().agents.max_tokens,
             };
             // The parent's may be stricter by now.
             let mode = Signal::Choose {

@@ -1,12 +1,14 @@
 //! The rows of a chain, first to last, each checked. A long chain is read by the thread that
-//! has the database while another one checks and parses what was read: that is most of the
-//! work, and a person waits for it.
+//! has the database while others check and parse what was read: that is most of the work, and a
+//! person waits for it.
 //!
 //! Invariant: records come in their order, and an error where its row stands, whichever
 //! thread met it.
 //! Invariant: only a few rows are in memory, however long the chain.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
 
 use rusqlite::Statement;
 
@@ -25,7 +27,10 @@ const BATCH_ROWS: usize = 32;
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// Batches that were read and not yet given.
-const AHEAD: usize = 3;
+const AHEAD: usize = 4;
+
+/// Threads that check.
+const CHECKERS: usize = 2;
 
 type Read<'a> = Result<(RowPosition<'a>, KeptRow), StoreError>;
 type Checked = Vec<Result<Linked, StoreError>>;
@@ -78,33 +83,27 @@ fn ahead<'a, E: From<StoreError>>(
     statement: &mut Statement<'_>,
     mut each: impl FnMut(Record) -> Result<(), E>,
 ) -> Result<Tip, E> {
-    let mut tip = Tip::of_nothing();
-    let (to_check, to_be_checked) = channel();
-    let (checked, records) = channel();
-    let bodies = BodyReader::new()?;
     std::thread::scope(|threads| {
-        let started = std::thread::Builder::new()
-            .name("check".to_string())
-            .spawn_scoped(threads, move || check(bodies, &to_be_checked, &checked));
-        started.map_err(|e| super::error::io(WHAT, e))?;
-        // Whatever ends this early drops its channel, and the thread ends.
-        let to_check = to_check;
-        let mut under_way = 0;
+        // Whatever ends this early drops the channels, and the threads end.
+        let checkers = (0..CHECKERS).map(|_| Checker::start(threads));
+        let checkers: Vec<Checker<'_>> = checkers.collect::<Result<_, StoreError>>()?;
+        let mut under_way = VecDeque::new();
+        let mut tip = Tip::of_nothing();
+        // What the next rows follow, as the last row that was read says. One of an older version
+        // does not say it: then it is known when that row is checked.
+        let mut before = Some(tip);
+        let mut next = checkers.iter().cycle();
         loop {
-            let batch = read(positions, statement);
-            let is_last = batch.is_empty();
-            if !is_last {
-                // A thread that ended has given its last records.
-                let _ = to_check.send(batch);
-                under_way += 1;
-            }
-            while under_way > 0 && (is_last || under_way >= AHEAD) {
-                let Ok(batch) = records.recv() else {
-                    let ended = std::io::Error::other("the thread that checks ended");
-                    return Err(super::error::io(WHAT, ended).into());
-                };
-                under_way -= 1;
-                for linked in batch {
+            let rows = read(positions, statement);
+            let is_last = rows.is_empty();
+            let most = if is_last || before.is_none() {
+                0
+            } else {
+                AHEAD - 1
+            };
+            while under_way.len() > most {
+                let checker: Option<&Checker<'_>> = under_way.pop_front();
+                for linked in checker.map_or(Ok(Vec::new()), Checker::give)? {
                     let linked = linked?;
                     tip = linked.tip.unwrap_or(tip);
                     each(linked.record)?;
@@ -113,8 +112,66 @@ fn ahead<'a, E: From<StoreError>>(
             if is_last {
                 return Ok(tip);
             }
+            let batch = Batch {
+                before: before.unwrap_or(tip),
+                rows,
+            };
+            before = batch.tip();
+            if let Some(checker) = next.next() {
+                checker.take(batch);
+                under_way.push_back(checker);
+            }
         }
     })
+}
+
+/// Rows to be checked together.
+struct Batch<'a> {
+    /// The tip of the chain before them.
+    before: Tip,
+    rows: Vec<Read<'a>>,
+}
+
+impl Batch<'_> {
+    /// What the last of them says; nothing of that is checked.
+    fn tip(&self) -> Option<Tip> {
+        self.rows.last()?.as_ref().ok()?.1.tip()
+    }
+}
+
+/// A thread that checks batches, one after the other.
+struct Checker<'a> {
+    batches: Sender<Batch<'a>>,
+    checked: Receiver<Checked>,
+}
+
+impl<'a> Checker<'a> {
+    fn start<'s>(threads: &'s Scope<'s, '_>) -> Result<Checker<'a>, StoreError>
+    where
+        'a: 's,
+    {
+        let (batches, to_be_checked) = channel();
+        let (to_give, checked) = channel();
+        let bodies = BodyReader::new()?;
+        std::thread::Builder::new()
+            .name("check".to_string())
+            .spawn_scoped(threads, move || check(bodies, &to_be_checked, &to_give))
+            .map_err(|e| super::error::io(WHAT, e))?;
+        Ok(Checker { batches, checked })
+    }
+
+    fn take(&self, batch: Batch<'a>) {
+        // A thread that ended is met when its records are asked for.
+        let _ = self.batches.send(batch);
+    }
+
+    /// The records of the first batch that was not given yet.
+    fn give(&self) -> Result<Checked, StoreError> {
+        self.checked.recv().map_err(|_| {
+            let ended = std::io::Error::other("the thread that checks ended");
+            super::error::io(WHAT, ended)
+        })
+    }
 }
 
 /// The next rows as they lie there. An error is the last of them.
@@ -138,10 +195,10 @@ fn read<'a>(
     batch
 }
 
-fn check(mut bodies: BodyReader, read: &Receiver<Vec<Read<'_>>>, checked: &Sender<Checked>) {
-    let mut tip = Tip::of_nothing();
-    for batch in read {
-        let records = batch.into_iter().map(|row| {
+fn check(mut bodies: BodyReader, batches: &Receiver<Batch<'_>>, checked: &Sender<Checked>) {
+    for batch in batches {
+        let mut tip = batch.before;
+        let records = batch.rows.into_iter().map(|row| {
             let (position, row) = row?;
             let linked = row.as_raw().verify(&position, Some(tip), &mut bodies)?;
             tip = linked.tip.unwrap_or(tip);

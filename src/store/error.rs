@@ -465,8 +465,21 @@ pub(super) fn classify(what: &'static str, source: rusqlite::Error) -> StoreErro
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
             StoreError::damaged(format!("{source} (cannot {what})"))
         }
+        _ if is_renamed(&source) => StoreError::damaged(format!(
+            "a name in its schema is another: {source} (cannot {what})"
+        )),
         _ => StoreError::Sqlite { what, source },
     }
+}
+
+/// Our statements fit the schema: one that names what is not there met another schema.
+fn is_renamed(source: &rusqlite::Error) -> bool {
+    let rusqlite::Error::SqliteFailure(_, Some(why)) = source else {
+        return false;
+    };
+    ["no such column", "no such table"]
+        .iter()
+        .any(|begins| why.starts_with(begins))
 }
 
 /// What was asked of the disk, and of which file. SQLite does not say which of two it was.

@@ -23,7 +23,7 @@ use crate::core::text::count;
 const WHAT: &str = "make anew what is damaged in the database";
 
 /// Small tables, and what a person knows them by.
-const TABLES: [(&str, &str); 11] = [
+const TABLES: [(&str, &str); 12] = [
     // First: in it is noted what was lost of others.
     (
         "meta",
@@ -38,6 +38,7 @@ const TABLES: [(&str, &str); 11] = [
     ("inbox", "queued messages"),
     ("signals", "signals of other processes"),
     ("model_limits", "what was learnt of models"),
+    ("catalogue", "what is known of the servers' tools"),
     ("conversation_context", "the last summaries"),
     ("indexed", "the search index"),
     ("memories", "memories"),

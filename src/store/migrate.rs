@@ -20,6 +20,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("../../assets/migrations/0004_tips.sql"),
     include_str!("../../assets/migrations/0005_files.sql"),
     include_str!("../../assets/migrations/0006_signals.sql"),
+    include_str!("../../assets/migrations/0007_catalogue.sql"),
 ];
 
 pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool, StoreError> {
@@ -143,7 +144,8 @@ mod tests {
                 "7e32c19ebcc0c6c2",
                 "b2092683312bdc39",
                 "9252819e29f33b96",
-                "338aabe09f491dcb"
+                "338aabe09f491dcb",
+                "68b692f9eb5f93a9"
             ]
         );
     }

@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::error::Doing;
 use super::listing::{SaidIn, SessionKey};
 use super::row::count;
-use super::sessions::{IS_BLANK, SELECT, info};
+use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info};
 use super::{Checkpoint, SessionInfo, Store, StoreError};
 use crate::core::entry::Seq;
 
@@ -58,12 +58,13 @@ pub struct NewEntry {
 }
 
 impl Store {
-    /// The newest first. Neither what is in the trash nor what is blank.
+    /// The newest first. Neither what is in the trash nor what is blank, nor sessions of
+    /// sub-agents.
     pub fn page(&self, filter: PageFilter<'_>, limit: u32) -> Result<Vec<Paged>, StoreError> {
         let sql = format!(
             "{} WHERE s.trashed_ms IS NULL AND s.head < ?1
              AND (?2 IS NULL OR s.folder = ?2 OR s.workspace = ?2)
-             AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?3",
+             AND NOT {IS_CHILD} AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?3",
             columns()
         );
         let before = filter.before.unwrap_or(i64::MAX);

@@ -6,7 +6,8 @@
 //! that it is done. The tombstone stays for ever: an older copy of the database that is put back
 //! is purged again.
 //!
-//! What a fork shares with the session stays, and belongs to the fork then.
+//! What a fork shares with the session stays, and belongs to the fork then. The sessions of its
+//! sub-agents go with it: their tombstones come before any row goes.
 
 mod rows;
 
@@ -61,6 +62,8 @@ pub struct Removed {
     pub blobs: u64,
     /// Entries that forks go on from: they are theirs now.
     pub kept: u64,
+    /// Sessions of its sub-agents. They are counted in the rest too.
+    pub tasks: u64,
     /// Copies of the database that still have the session: nothing changes them.
     pub copies: Vec<PathBuf>,
 }
@@ -173,7 +176,8 @@ pub(super) fn end_behind(conn: &Connection, unused: u64) -> Result<(), StoreErro
 }
 
 impl Store {
-    /// Removes a session for good. The caller has its lock, and no command of it runs.
+    /// Removes a session for good, with those of its sub-agents. The caller has the locks of all of
+    /// them, and no command of them runs.
     ///
     /// # Errors
     /// `InUse` when another process has the store open: nothing was removed. What fails behind
@@ -248,24 +252,47 @@ impl Store {
         step: &mut Step<'_>,
     ) -> Result<Removed, StoreError> {
         step("tombstone")?;
-        let mut removed = self.remove_rows(data_dir, place, session)?;
+        let children = self.children(session)?.into_iter().map(|info| info.id);
+        let children: Vec<String> = children.collect();
+        for child in &children {
+            bury(data_dir, child, BEGUN, unused(&self.conn)?)?;
+        }
+        step("tombstones of tasks")?;
+        let mut removed = Removed {
+            tasks: children.len() as u64,
+            ..Removed::default()
+        };
+        let all: Vec<&str> = children.iter().map(String::as_str).collect();
+        let all = [&all[..], &[session]].concat();
+        for one in &all {
+            let rows = self.remove_rows(data_dir, place, one)?;
+            removed.entries += rows.entries;
+            removed.blobs += rows.blobs;
+            removed.kept += rows.kept;
+        }
         step("rows")?;
         self.conn
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
             .doing(WHAT)?;
         step("log emptied")?;
         if let Some(place) = place {
-            remove_journals(&place.folder, session).map_err(|e| io_error(WHAT, e))?;
+            for one in &all {
+                remove_journals(&place.folder, one).map_err(|e| io_error(WHAT, e))?;
+            }
             step("journal")?;
-            for fork in forks_of(&place.folder, session) {
-                self.write_journal_anew(place, &fork)?;
+            for one in &all {
+                for fork in forks_of(&place.folder, one) {
+                    self.write_journal_anew(place, &fork)?;
+                }
             }
         }
         step("journals of forks")?;
         tidy_packs(&mut self.conn, data_dir)?;
         step("contents of files")?;
-        bury(data_dir, session, DONE, unused(&self.conn)?)?;
-        removed.copies = copies_with(data_dir, session);
+        for one in &all {
+            bury(data_dir, one, DONE, unused(&self.conn)?)?;
+        }
+        removed.copies = copies_with(data_dir, &all);
         Ok(removed)
     }
 
@@ -389,12 +416,13 @@ fn remove_journals(folder: &Path, session: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies of the database in which the id of the session stands. They are no open database, so
-/// they can be read as files.
-fn copies_with(data_dir: &Path, session: &str) -> Vec<PathBuf> {
+/// Copies of the database in which the id of one of the sessions stands. They are no open database,
+/// so they can be read as files.
+fn copies_with(data_dir: &Path, sessions: &[&str]) -> Vec<PathBuf> {
     let copies = database::copies(data_dir).into_iter();
+    let has = |path: &PathBuf, id: &&str| holds(path, id.as_bytes()).unwrap_or(true);
     copies
-        .filter(|path| holds(path, session.as_bytes()).unwrap_or(true))
+        .filter(|path| sessions.iter().any(|id| has(path, id)))
         .collect()
 }
 

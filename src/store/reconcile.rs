@@ -6,120 +6,31 @@
 //! session beside it.
 //! Invariant: all of a session comes in, in one transaction, or none of it.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
+mod brought;
+mod session;
+
 use std::fs;
 use std::path::Path;
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::append::WHAT_BROUGHT as WHAT;
-use super::bring::{Came, bring};
-use super::chain::chain;
 use super::clock::now_ms;
-use super::error::{Doing, io as io_error};
+use super::error::Doing;
 use super::follow::{Copies, has_all, highest, tip_in};
 use super::gap::{entries_in_gaps, sessions_with_gap};
-use super::head::{Head, read_head};
-use super::ids::{id_of_parted, made_at_ms};
-use super::journal::{End, JournalPlace, Met, begin, end, lines, sessions};
+use super::head::read_head;
+use super::ids::made_at_ms;
+use super::journal::{JournalPlace, begin, end, sessions};
 use super::lock::SessionLock;
 use super::machine::LATELY;
 use super::mark::{Mark, Said};
-use super::missing::Gap;
 use super::purge::{begin_behind, end_behind, is_purged, purged};
 use super::rebuild::Rebuilt;
 use super::row::int;
-use super::tips::tip_behind;
-use super::untold::keep_untold;
 use super::{Store, StoreError};
-use crate::core::entry::Seq;
-use crate::lines::line::Header;
-use crate::lines::tip::Tip;
 
-/// What came into the database from the journal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Brought {
-    /// Entries, by session.
-    pub entries: BTreeMap<String, u64>,
-    /// Sessions that were made of what went another way, with the session each parts from.
-    pub parted: Vec<(String, String)>,
-    /// Entries that were recorded and are nowhere.
-    pub missing: u64,
-    /// Sessions of the journal that could not come in. They stay there.
-    pub skipped: u64,
-    /// Sessions whose journal is damaged. It is kept beside, and another is begun.
-    pub begun_anew: Vec<String>,
-    /// Sessions that lack a stretch of entries which is in no copy. They are held.
-    pub gaps: Vec<Gap>,
-    /// The database is of another store than the one that was recorded here before.
-    pub is_another: bool,
-    /// The database was damaged and was rebuilt at this start.
-    pub rebuilt: Option<String>,
-}
-
-impl Brought {
-    /// For a person. `None`: there is nothing to say.
-    pub fn line(&self) -> Option<String> {
-        let entries: u64 = self.entries.values().sum();
-        let mut parts: Vec<String> = self.rebuilt.iter().cloned().collect();
-        if self.is_another {
-            parts.push(
-                "the database here is not the one that was used in this folder before: it was replaced \
-                 by that of another store"
-                    .to_string(),
-            );
-        }
-        if entries > 0 {
-            parts.push(format!(
-                "the database was older than its journal: {} of {} put back",
-                crate::core::text::count(entries, "entry"),
-                crate::core::text::count(self.entries.len() as u64, "session")
-            ));
-        }
-        for (new, from) in &self.parted {
-            parts.push(format!(
-                "session {from} went another way in its journal: that is kept as session {new}"
-            ));
-        }
-        if self.skipped > 0 {
-            parts.push(format!(
-                "{} of the journal cannot be put back and stays there, for nothing here is what \
-                 it goes on from (rewake doctor --as-is moves the journal aside)",
-                crate::core::text::count(self.skipped, "session")
-            ));
-        }
-        for gap in &self.gaps {
-            parts.push(StoreError::Gap(Box::new(gap.clone())).to_string());
-        }
-        for session in &self.begun_anew {
-            parts.push(format!(
-                "the journal of session {session} is damaged: it is kept beside, and begun anew from \
-                 the database, which is whole"
-            ));
-        }
-        (!parts.is_empty()).then(|| parts.join("; "))
-    }
-
-    fn skips(session: &str, why: &dyn Display) -> Brought {
-        tracing::warn!(%session, %why, "the journal of a session stays where it is");
-        Brought {
-            skipped: 1,
-            ..Brought::default()
-        }
-    }
-
-    fn add(&mut self, other: Brought) {
-        for (session, entries) in other.entries {
-            *self.entries.entry(session).or_default() += entries;
-        }
-        self.parted.extend(other.parted);
-        self.skipped += other.skipped;
-        self.begun_anew.extend(other.begun_anew);
-        self.gaps.extend(other.gaps);
-        self.is_another |= other.is_another;
-    }
-}
+pub use brought::Brought;
 
 impl Store {
     /// From now on each append is followed by the journal, and the mark is raised. When the mark
@@ -434,228 +345,6 @@ impl Store {
             _ => 0,
         }
     }
-
-    fn bring_in_from(&mut self, copies: &mut Copies, session: &str) -> Result<Brought, StoreError> {
-        let folder = copies.journal.of(session);
-        let fail = |e| io_error(format!("read the journal in {}", folder.display()), e);
-        let journal = match end(&folder) {
-            Ok(Some((journal, _))) => journal,
-            Ok(None) => return Ok(Brought::default()),
-            Err(error) => {
-                tracing::warn!(error = %fail(error), "the journal is not looked at");
-                return Ok(Brought::default());
-            }
-        };
-        let head = match read_head(&self.conn, session) {
-            Ok(head) => Some(head),
-            Err(StoreError::NotFound { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        let Some(head) = head else {
-            return self.bring_in_new(&folder, session, session, None);
-        };
-        let is_same = |at: &End| match at.next {
-            0 => Ok(true),
-            next if next > head.length => Ok(false),
-            next => tip_behind(&self.conn, session, next - 1).map(|tip| tip == at.tip),
-        };
-        if is_same(&journal)? {
-            return Ok(Brought::default());
-        }
-        let tip = tip_behind(&self.conn, session, head.seq())?;
-        let common = match self.compare(&folder, session, &head, tip)? {
-            Compared::GoesOn => {
-                return self.bring_in_behind(&folder, session, Head { tip, ..head });
-            }
-            Compared::Parts(common) => common,
-        };
-        let id = id_of_parted(session, journal.tip);
-        let brought = match read_head(&self.conn, &id) {
-            // A kill came before the journal was moved aside.
-            Ok(_) => Brought::default(),
-            Err(StoreError::NotFound { .. }) => self.bring_in_new(&folder, session, &id, common)?,
-            Err(error) => return Err(error),
-        };
-        copies.journal.move_aside(session, now_ms())?;
-        Ok(brought)
-    }
-
-    fn compare(
-        &self,
-        folder: &Path,
-        session: &str,
-        head: &Head,
-        tip: Tip,
-    ) -> Result<Compared, StoreError> {
-        let mut tips: BTreeMap<Seq, Tip> = BTreeMap::new();
-        let mut is_first = true;
-        let read = lines(folder, &mut |met| {
-            match met {
-                Met::Entry(line) => drop(tips.insert(line.seq, line.tip)),
-                Met::Gap(first, tip) => drop(first.checked_sub(1).map(|seq| tips.insert(seq, tip))),
-                Met::Blob(_) => {}
-            }
-            is_first = false;
-            Ok(())
-        });
-        let end = read.map_err(|e| io_error(WHAT, e))?;
-        // What its first line follows: a fork may have nothing of its own in the database.
-        if let (false, Some(end)) = (is_first, end)
-            && let Some(parent) = end.header.first.checked_sub(1)
-        {
-            tips.insert(parent, end.header.tip);
-        }
-        let is_beyond = tips.range(head.length..).next().is_some();
-        let mut both = tips.range(..head.length).rev().peekable();
-        let Some((last, known)) = both.peek() else {
-            return Ok(match is_beyond {
-                true => Compared::GoesOn,
-                false => Compared::Parts(None),
-            });
-        };
-        let is_same = |seq: Seq, known: &Tip| match seq == head.seq() {
-            true => Ok(tip == *known),
-            false => tip_behind(&self.conn, session, seq).map(|tip| tip == *known),
-        };
-        // With the last entry of the database in a gap of the journal too: it is not known that
-        // they part.
-        if is_same(**last, known)? && (is_beyond || **last == head.seq()) {
-            return Ok(Compared::GoesOn);
-        }
-        for (seq, known) in both {
-            if is_same(*seq, known)? {
-                return Ok(Compared::Parts(Some(*seq)));
-            }
-        }
-        Ok(Compared::Parts(None))
-    }
-
-    /// The lines behind the last entry of the session.
-    fn bring_in_behind(
-        &mut self,
-        folder: &Path,
-        session: &str,
-        mut head: Head,
-    ) -> Result<Brought, StoreError> {
-        let tx = self.write(WHAT)?;
-        let Came { entries, gap } = bring(&tx, folder, &mut head)?;
-        let mut brought = Brought::default();
-        if entries > 0 {
-            keep_untold(&tx, session, entries)?;
-            brought.entries.insert(session.to_string(), entries);
-        }
-        brought.gaps.extend(gap);
-        tx.commit().doing(WHAT)?;
-        Ok(brought)
-    }
-
-    /// What a fork goes on from: the session that its journal names, or one that was made of what
-    /// that one's journal had. `None`: none of them has the same entries up to there.
-    fn forked_from(
-        &self,
-        parent: &str,
-        seq: Seq,
-        fork: &Header,
-    ) -> Result<Option<String>, StoreError> {
-        let sql = "SELECT id FROM sessions WHERE id = ?1 UNION ALL
-          SELECT c.id FROM sessions p JOIN sessions c ON c.forked_from = p.key
-          WHERE p.id = ?1 AND c.forked_seq < ?2";
-        let ids: Vec<String> = self
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut s| {
-                s.query_map(params![parent, int(seq)], |row| row.get(0))?
-                    .collect()
-            })
-            .doing(WHAT)?;
-        for id in ids {
-            let is_long_enough = seq < read_head(&self.conn, &id)?.length;
-            if is_long_enough && tip_behind(&self.conn, &id, seq)? == fork.tip {
-                return Ok(Some(id));
-            }
-        }
-        Ok(None)
-    }
-
-    /// A session that the database does not have, or a second one that parts behind `common`.
-    fn bring_in_new(
-        &mut self,
-        folder: &Path,
-        session: &str,
-        id: &str,
-        common: Option<Seq>,
-    ) -> Result<Brought, StoreError> {
-        let Some(header) = begin(folder).map_err(|e| io_error(WHAT, e))? else {
-            return Ok(Brought::default());
-        };
-        let parent = match (common, &header.forked) {
-            (Some(seq), _) => Some((session.to_string(), seq)),
-            (None, None) => None,
-            (None, Some(forked)) => match self.forked_from(&forked.session, forked.seq, &header)? {
-                Some(parent) => Some((parent, forked.seq)),
-                None => return Ok(Brought::skips(session, &"its parent went another way")),
-            },
-        };
-        let mut head = Head::before_first(id.to_string(), 0);
-        let mut from = (None, None);
-        if let Some((parent, seq)) = parent {
-            let of = match read_head(&self.conn, &parent) {
-                Ok(of) if seq < of.length => of,
-                _ => return Ok(Brought::skips(session, &"its parent is not here")),
-            };
-            let rows = chain(&self.conn, &of, seq)?;
-            rows.readable_upto(seq)?;
-            head.row = rows.rows.last().copied();
-            head.length = seq + 1;
-            head.tip = tip_behind(&self.conn, &parent, seq)?;
-            from = (Some(of.key), Some(seq));
-        }
-        if header.first > head.length {
-            return Ok(Brought::skips(session, &"it begins behind a gap"));
-        }
-        let tx = self.write(WHAT)?;
-        tx.execute(
-            "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
-               created_ms, updated_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
-            params![
-                id,
-                header.workspace,
-                header.folder,
-                head.row.unwrap_or(0),
-                int(head.length),
-                from.0,
-                from.1.map(int),
-                header.created_ms
-            ],
-        )
-        .doing(WHAT)?;
-        head.key = tx.last_insert_rowid();
-        let Came { entries, gap } = bring(&tx, folder, &mut head)?;
-        if entries == 0 {
-            return Ok(Brought::default());
-        }
-        keep_untold(&tx, id, entries)?;
-        let is_second = id != session;
-        if is_second {
-            tx.execute(
-                "UPDATE sessions SET title = coalesce(title, '') || ' (as its journal has it)'
-                 WHERE key = ?1",
-                [head.key],
-            )
-            .doing(WHAT)?;
-        }
-        tx.commit().doing(WHAT)?;
-        let mut brought = Brought {
-            gaps: gap.into_iter().collect(),
-            ..Brought::default()
-        };
-        match is_second {
-            true => brought.parted.push((id.to_string(), session.to_string())),
-            false => drop(brought.entries.insert(id.to_string(), entries)),
-        }
-        Ok(brought)
-    }
 }
 
 /// See [`Store::stores`].
@@ -712,12 +401,4 @@ fn hold(copies: &mut Copies, missing: u64) {
     {
         tracing::warn!(%error, "what is missing was not written down");
     }
-}
-
-/// How a journal stands to a database that ends elsewhere.
-enum Compared {
-    /// It has more of the same, as far as that is known.
-    GoesOn,
-    /// Both went on, behind this entry.
-    Parts(Option<Seq>),
 }

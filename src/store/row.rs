@@ -255,6 +255,11 @@ impl KeptRow {
     pub(super) fn bytes(&self) -> usize {
         self.body.len()
     }
+
+    /// As the row says.
+    pub(super) fn tip(&self) -> Option<Tip> {
+        self.tip
+    }
 }
 
 impl<'a> RawRow<'a> {

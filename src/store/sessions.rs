@@ -3,7 +3,7 @@
 use rusqlite::{Row, params};
 
 use super::error::Doing;
-use super::row::{count, sum_of_tokens};
+use super::row::{count, int, sum_of_tokens};
 use super::{Store, StoreError};
 use crate::core::entry::{ForkPoint, Usage};
 
@@ -72,6 +72,10 @@ FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
 /// It is a sub-agent's: it has a parent, and no entry of it.
 pub(super) const IS_CHILD: &str = "(s.forked_from IS NOT NULL AND s.forked_seq IS NULL)";
 
+/// It is one of the sub-agents of the session with the id `?1`.
+pub(super) const OF_PARENT: &str = "(s.forked_seq IS NULL
+  AND s.forked_from = (SELECT key FROM sessions WHERE id = ?1))";
+
 /// Nothing was ever said, done or told in it: it was opened, and perhaps set up and left. The
 /// walk ends at the first entry of another kind, and is taken only where there is no title.
 pub(super) const IS_BLANK: &str =
@@ -124,11 +128,35 @@ impl Store {
     /// The sessions of the sub-agents that this one gave tasks to, the oldest first, be they in the
     /// trash.
     pub fn children(&self, parent: &str) -> Result<Vec<SessionInfo>, StoreError> {
-        let sql = format!("{SELECT} WHERE o.id = ?1 AND {IS_CHILD} ORDER BY s.key");
+        let sql = format!("{SELECT} WHERE {OF_PARENT} ORDER BY s.key");
         self.or_mend(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| s.query_map([parent], info)?.collect())
+                .doing(WHAT)
+        })
+    }
+
+    /// Those of its sub-agents in which nothing was recorded behind the first `entries` entries: they
+    /// were never worked in. The newest first, at most `limit`. The others are not read, however
+    /// many there are.
+    pub fn untouched_children(
+        &self,
+        parent: &str,
+        entries: u64,
+        limit: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let sql = format!(
+            "SELECT s.id FROM sessions s WHERE {OF_PARENT} AND s.length <= ?2
+             ORDER BY s.key DESC LIMIT ?3"
+        );
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached(&sql)
+                .and_then(|mut s| {
+                    s.query_map(params![parent, int(entries), limit], |row| row.get(0))?
+                        .collect()
+                })
                 .doing(WHAT)
         })
     }
@@ -156,7 +184,7 @@ impl Store {
         let sql = format!(
             "{columns} JOIN drafts d ON d.session = s.key AND d.kind = 'input' AND d.piece = 0
              WHERE s.workspace = ?1 AND NOT s.unfinished AND s.trashed_ms IS NULL
-             AND trim(d.text) <> '' AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?2"
+             AND NOT {IS_CHILD} AND trim(d.text) <> '' AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?2"
         );
         self.or_mend(|| {
             self.conn

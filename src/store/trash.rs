@@ -1,10 +1,12 @@
 //! The trash: a session that is not listed any more. Nothing is removed from it by itself, and
-//! nothing of the session changes; appending to it takes it out again.
+//! nothing of the session changes; appending to it takes it out again. The sessions of its
+//! sub-agents go into the trash with it, and come back with it.
 
-use rusqlite::params;
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::Doing;
 use super::row::count;
+use super::sessions::{IS_CHILD, OF_PARENT};
 use super::{Store, StoreError};
 
 const WHAT: &str = "move the session to the trash";
@@ -12,16 +14,25 @@ const WHAT_LOOK: &str = "look whether the session is in the trash";
 const WHAT_BACK: &str = "take the session out of the trash";
 
 impl Store {
-    /// The caller has the session's lock, so nobody works in it.
+    /// With its sub-agents' sessions. The caller has the locks of all of them, so nobody works
+    /// there.
     pub fn trash(&mut self, session: &str, at_ms: i64) -> Result<(), StoreError> {
-        let sql = "UPDATE sessions SET trashed_ms = coalesce(trashed_ms, ?2) WHERE id = ?1";
-        let rows = self
-            .conn
-            .prepare_cached(sql)
-            .and_then(|mut s| s.execute(params![session, at_ms]))
-            .doing(WHAT)?;
-        self.keep_waiting(session);
-        one(rows, session)
+        let tx = self.write(WHAT)?;
+        let trash = |tx: &Connection| -> rusqlite::Result<Vec<String>> {
+            // Those that are in the trash already keep their time: they came there by themselves.
+            let mut changed = tx.prepare(&format!(
+                "UPDATE sessions AS s SET trashed_ms =
+                   coalesce((SELECT trashed_ms FROM sessions WHERE id = ?1), ?2)
+                 WHERE (s.id = ?1 OR {OF_PARENT}) AND (s.trashed_ms IS NULL OR s.id = ?1)
+                 RETURNING id"
+            ))?;
+            changed
+                .query_map(params![session, at_ms], |row| row.get(0))?
+                .collect()
+        };
+        let changed = trash(&tx).doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        self.all_of(changed, session)
     }
 
     /// Whether the session is in the trash.
@@ -33,18 +44,45 @@ impl Store {
             .doing(WHAT_LOOK)
     }
 
-    /// Takes a session out of the trash, if it is in it.
+    /// Takes a session out of the trash, if it is in it, with its sub-agents' sessions that were
+    /// put there with it. That of a sub-agent brings back its parent, below which it stands.
     ///
     /// # Errors
     /// `NotFound` when there is no such session.
     pub fn restore(&mut self, session: &str) -> Result<(), StoreError> {
-        let rows = self
-            .conn
-            .prepare_cached("UPDATE sessions SET trashed_ms = NULL WHERE id = ?1")
-            .and_then(|mut s| s.execute([session]))
-            .doing(WHAT_BACK)?;
-        self.keep_waiting(session);
-        one(rows, session)
+        let tx = self.write(WHAT_BACK)?;
+        let restore = |tx: &Connection| -> rusqlite::Result<Vec<String>> {
+            let parent = format!(
+                "SELECT p.id FROM sessions s JOIN sessions p ON p.key = s.forked_from
+                 WHERE s.id = ?1 AND {IS_CHILD} AND p.trashed_ms NOT NULL"
+            );
+            let parent: Option<String> = tx
+                .query_row(&parent, [session], |row| row.get(0))
+                .optional()?;
+            let top = parent.as_deref().unwrap_or(session);
+            let mut changed = tx.prepare(&format!(
+                "UPDATE sessions AS s SET trashed_ms = NULL
+                 WHERE s.id IN (?1, ?2) OR ({OF_PARENT} AND s.trashed_ms =
+                   (SELECT trashed_ms FROM sessions WHERE id = ?1))
+                 RETURNING id"
+            ))?;
+            changed
+                .query_map([top, session], |row| row.get(0))?
+                .collect()
+        };
+        let changed = restore(&tx).doing(WHAT_BACK)?;
+        tx.commit().doing(WHAT_BACK)?;
+        self.all_of(changed, session)
+    }
+
+    fn all_of(&mut self, changed: Vec<String>, session: &str) -> Result<(), StoreError> {
+        if !changed.iter().any(|id| id == session) {
+            return Err(StoreError::no_session(session));
+        }
+        for id in changed {
+            self.keep_waiting(&id);
+        }
+        Ok(())
     }
 }
 
@@ -58,12 +96,5 @@ impl Store {
                 |row| Ok((count(row.get(0)?), count(row.get(1)?))),
             )
             .doing("look at the trash")
-    }
-}
-
-fn one(rows: usize, session: &str) -> Result<(), StoreError> {
-    match rows {
-        0 => Err(StoreError::no_session(session)),
-        _ => Ok(()),
     }
 }

@@ -1,7 +1,9 @@
-//! Tools of somebody else, called by their full name. Nobody can know what one did.
+//! Tools of servers, called by their full name or through `mcp_call`. The journal of the server's
+//! keeper knows what became of a call.
 
 use serde_json::Value;
 
+use super::shown::{Body, Shown};
 use crate::core::permission::{FOREIGN_PREFIX, Permission};
 use crate::core::tool::{Class, Described};
 
@@ -11,11 +13,33 @@ pub(super) fn is_foreign(name: &str) -> bool {
 
 pub(super) fn describe(name: &str, arguments: &Value) -> Described {
     Described {
-        class: Class::Opaque,
-        subject: arguments.to_string(),
-        permission: Permission::Foreign {
-            name: name.to_string(),
-        },
+        class: Class::Served,
+        subject: subject(arguments),
+        permission: permission(name),
         objection: None,
+    }
+}
+
+pub(super) fn permission(name: &str) -> Permission {
+    Permission::Foreign {
+        name: name.to_string(),
+    }
+}
+
+/// The arguments in one line, as data.
+pub(super) fn subject(arguments: &Value) -> String {
+    match arguments {
+        Value::Null => "{}".to_string(),
+        arguments => arguments.to_string(),
+    }
+}
+
+pub(super) fn shown(name: &str, arguments: Value) -> Shown {
+    Shown {
+        body: Body::Served {
+            name: name.to_string(),
+            arguments: serde_json::to_string_pretty(&arguments).unwrap_or_default(),
+        },
+        ..Shown::default()
     }
 }

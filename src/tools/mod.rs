@@ -28,6 +28,9 @@ mod glob;
 mod grep;
 mod leads;
 mod limit;
+mod mcp;
+mod mcp_call;
+mod mcp_find;
 mod memory_insert;
 mod memory_page;
 mod memory_search;
@@ -68,10 +71,11 @@ pub use replace::{Replacement, edited_text};
 use schema::Named;
 pub use shown::{Body, Shown, ShownResult, Verb};
 pub use task::TASK;
-pub use work::{ShellCommand, TaskOrder, Work};
+use tool::Group;
+pub use work::{Look, ServedCall, ShellCommand, TaskOrder, Work};
 
 /// Every tool. The order is that of requests, whose bytes must not change without need.
-static TOOLS: [tool::Entry; 14] = [
+static TOOLS: [tool::Entry; 17] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
     tool::Entry::of::<edit::Args>(),
@@ -86,22 +90,40 @@ static TOOLS: [tool::Entry; 14] = [
     tool::Entry::of::<memory_page::Args>(),
     tool::Entry::of::<memory_insert::Args>(),
     tool::Entry::of::<review_history::Args>(),
+    tool::Entry::of::<mcp_find::Args>(),
+    tool::Entry::of::<mcp_call::Args>(),
+    tool::Entry::of::<mcp::Args>(),
 ];
+
+fn of_group(group: Group) -> impl Iterator<Item = &'static tool::Entry> {
+    TOOLS.iter().filter(move |tool| tool.group == group)
+}
 
 /// The tools as a model sees them.
 pub fn specs() -> Vec<ToolSpec> {
-    TOOLS.iter().map(tool::Entry::spec).collect()
+    of_group(Group::Own).map(tool::Entry::spec).collect()
 }
 
 /// The same for a small window, in a line each. What is left out is understood all the same.
 pub fn short_specs() -> Vec<ToolSpec> {
-    TOOLS.iter().map(tool::Entry::short_spec).collect()
+    of_group(Group::Own).map(tool::Entry::short_spec).collect()
 }
 
 /// Those that the work itself needs, for a window in which each tool costs a part that is felt.
 pub fn fewest_specs() -> Vec<ToolSpec> {
-    let needed = TOOLS.iter().filter(|tool| !tool.is_rare);
+    let needed = of_group(Group::Own).filter(|tool| !tool.is_rare);
     needed.map(tool::Entry::short_spec).collect()
+}
+
+/// Those by which the tools of servers are found and called, where servers are configured.
+pub fn server_specs() -> Vec<ToolSpec> {
+    of_group(Group::Servers).map(tool::Entry::spec).collect()
+}
+
+/// The same for the smallest windows, in one tool.
+pub fn short_server_specs() -> Vec<ToolSpec> {
+    let short = of_group(Group::ServersShort);
+    short.map(tool::Entry::short_spec).collect()
 }
 
 /// What a call is: the [`crate::core::tool::Describe`] of the program.
@@ -132,7 +154,10 @@ pub fn call(id: CallId, name: &str, arguments: &str) -> ToolCall {
 pub fn work(call: &ToolCall) -> Result<Work, String> {
     match find(&call.name, &call.arguments)? {
         (Some(tool), named) => (tool.work)(named.arguments),
-        (None, _) => Ok(Work::Foreign(call.name.clone())),
+        (None, named) => Ok(Work::Served(ServedCall {
+            name: call.name.clone(),
+            arguments: named.arguments,
+        })),
     }
 }
 
@@ -140,7 +165,8 @@ pub fn work(call: &ToolCall) -> Result<Work, String> {
 pub fn shown(call: &ToolCall) -> Shown {
     match find(&call.name, &call.arguments) {
         Ok((Some(tool), named)) => (tool.shown)(named.arguments).unwrap_or_default(),
-        Ok((None, _)) | Err(_) => Shown::default(),
+        Ok((None, named)) => foreign::shown(&call.name, named.arguments),
+        Err(_) => Shown::default(),
     }
 }
 
@@ -204,6 +230,18 @@ impl Ran {
             output: Output::text(so_far),
             why: "stopped by the user".to_string(),
         })
+    }
+
+    /// With lines behind a text that was found.
+    #[must_use]
+    pub fn with_lines(mut self, lines: &[String]) -> Ran {
+        if let Outcome::Done { output } = &mut self.outcome {
+            for line in lines {
+                output.text.push('\n');
+                output.text.push_str(line);
+            }
+        }
+        self
     }
 
     fn with(mut self, fact: Option<Fact>) -> Ran {

@@ -17,6 +17,7 @@ use similar::TextDiff;
 use super::limit::Limits;
 use crate::core::policy::Rules;
 use crate::core::rule::Bases;
+use crate::mcp::catalogue::SessionCatalogue;
 use crate::workspace::handle::Folder;
 
 /// What tools are run with: folder, root, limits.
@@ -36,6 +37,8 @@ pub struct ToolContext {
     pub judged: Option<PathBuf>,
     /// How far a call may look.
     pub limits: Limits,
+    /// The servers of the session.
+    pub catalogue: SessionCatalogue,
 }
 
 /// What the user's rules hide from tools that go through folders: policy sees no more of

@@ -94,6 +94,13 @@ pub enum Body {
         path: String,
         edits: Vec<Replacement>,
     },
+    /// A call of a server's tool.
+    Served {
+        /// Its full name.
+        name: String,
+        /// All that it is given, as JSON over lines.
+        arguments: String,
+    },
     /// A file with this content.
     File {
         path: String,

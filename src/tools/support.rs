@@ -29,6 +29,7 @@ impl Room {
                 hidden: Arc::default(),
                 judged: None,
                 limits: super::Limits::default(),
+                catalogue: Default::default(),
             },
         }
     }
@@ -37,6 +38,7 @@ impl Room {
     pub(super) fn hide(&mut self, rules: &[&str]) {
         let folder = self.ctx.folder.to_str().unwrap().to_string();
         let workspace = Workspace {
+            served: None,
             folder: folder.clone(),
             root: folder,
             ..Workspace::default()

@@ -21,7 +21,9 @@ fn example(schema: &Value) -> Value {
         "boolean" => json!(true),
         "array" => json!([example(&schema["items"])]),
         "object" => {
-            let properties = schema["properties"].as_object().unwrap();
+            // Arguments of any tool have none of their own.
+            let none = serde_json::Map::new();
+            let properties = schema["properties"].as_object().unwrap_or(&none);
             properties
                 .iter()
                 .map(|(k, v)| (k.clone(), example(v)))
@@ -32,7 +34,11 @@ fn example(schema: &Value) -> Value {
 }
 
 fn arguments(tool: &Entry) -> Value {
-    example(&tool.spec().schema)
+    let mut example = example(&tool.spec().schema);
+    if let Some(tool) = example.get_mut("tool") {
+        *tool = json!("mcp__far__poke");
+    }
+    example
 }
 
 fn described(name: &str, arguments: Value) -> Described {
@@ -187,7 +193,7 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
         LookBack::{History, Memory},
         Reach::{All, Session, Workspace},
     };
-    use Class::{Checked, Idempotent, Opaque, Supervised};
+    use Class::{Checked, Idempotent, Served, Supervised};
     let back = |tool, reach| Permission::LookBack { tool, reach };
     let path = |path_use, path: &str| Permission::Path {
         path_use,
@@ -235,7 +241,11 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
         ("memory_insert", memory, Idempotent, back(Memory, Session)),
         ("review_history", json!({}), Idempotent, back(History, Workspace)),
         ("review_history", json!({"session": "0197", "scope": "all"}), Idempotent, back(History, All)),
-        ("mcp__far__poke", json!({"x": 1}), Opaque, far),
+        ("mcp_find", json!({"query": "poke"}), Idempotent, Permission::None),
+        ("mcp_call", json!({"tool": "mcp__far__poke", "arguments": {"x": 1}}), Served, far.clone()),
+        ("mcp", json!({"find": "poke"}), Idempotent, Permission::None),
+        ("mcp", json!({"tool": "mcp__far__poke"}), Served, far.clone()),
+        ("mcp__far__poke", json!({"x": 1}), Served, far),
     ];
     for tool in &TOOLS {
         let is_there = rows.iter().any(|(name, ..)| *name == tool.name);
@@ -313,4 +323,82 @@ fn system_prompt_and_tools_take_less_than_a_third_of_the_smallest_window() {
     // 1,250 tokens of 4 bytes, with 250 bytes for what the system prompt says of the place.
     let bytes = system.len() + tools.len() + 250;
     assert!(bytes <= 5_000, "{} + {}", system.len(), tools.len());
+}
+
+#[test]
+fn tools_of_servers_are_listed_only_where_there_are_servers() {
+    let names = |specs: Vec<ToolSpec>| specs.into_iter().map(|s| s.name).collect::<Vec<_>>();
+    for specs in [specs(), short_specs(), fewest_specs()] {
+        assert!(names(specs).iter().all(|name| !name.starts_with("mcp")));
+    }
+    assert_eq!(names(server_specs()), ["mcp_find", "mcp_call"]);
+    assert_eq!(names(short_server_specs()), ["mcp"]);
+    // So no tool of a server has the name of one of ours.
+    for tool in &TOOLS {
+        assert!(!foreign::is_foreign(tool.name), "{}", tool.name);
+    }
+}
+
+/// Whatever it is called through, the same is asked, done and shown.
+#[test]
+fn a_call_of_a_server_is_the_same_through_each_of_the_tools() {
+    let inner = json!({"path": "a", "n": 1});
+    let id = CallId { reply: 0, index: 0 };
+    let direct = call(id, "mcp__files__read", &inner.to_string());
+    let as_text = json!({"tool": "mcp__files__read", "arguments": inner.to_string()});
+    for (name, arguments) in [
+        (
+            "mcp_call",
+            json!({"tool": "mcp__files__read", "arguments": inner}),
+        ),
+        ("mcp_call", as_text),
+        (
+            "mcp",
+            json!({"tool": "mcp__files__read", "arguments": inner, "find": "x"}),
+        ),
+    ] {
+        let through = call(id, name, &arguments.to_string());
+        assert_eq!(through.described, direct.described, "{arguments}");
+        assert_eq!(through.shown_name(), "files · read");
+        assert_eq!(through.full_name(), direct.full_name());
+        assert_eq!(shown(&through), shown(&direct));
+        match (work(&through), work(&direct)) {
+            (Ok(Work::Served(one)), Ok(Work::Served(other))) => assert_eq!(one, other),
+            _ => panic!("not a call of a server"),
+        }
+    }
+    assert_eq!(direct.subject(), inner.to_string());
+    let Ok(Work::Served(order)) = work(&call(id, "mcp_call", r#"{"tool":"mcp__a__b"}"#)) else {
+        panic!("not a call of a server");
+    };
+    assert_eq!(order.arguments, json!({}));
+}
+
+#[test]
+fn a_call_of_a_server_without_a_full_name_or_an_object_is_refused() {
+    let error = |name: &str, arguments: Value| describe(name, &arguments.to_string()).unwrap_err();
+    for name in ["mcp_call", "mcp"] {
+        for tool in ["bash", "files__read", "mcp_call", ""] {
+            let why = error(name, json!({"tool": tool, "arguments": {}}));
+            assert!(
+                why.contains("full name") || why.contains("neither"),
+                "{why}"
+            );
+        }
+        for arguments in [json!([1]), json!(7), json!("words"), json!(true)] {
+            let why = error(name, json!({"tool": "mcp__a__b", "arguments": arguments}));
+            assert_eq!(
+                why,
+                format!("the arguments of {name}: `arguments` has to be an object")
+            );
+        }
+    }
+    assert_eq!(
+        error("mcp__a__b", json!([1])),
+        "the arguments of mcp__a__b are not a JSON object"
+    );
+    assert_eq!(
+        error("mcp", json!({})),
+        "the arguments of mcp: it has neither `find` nor `tool`"
+    );
 }

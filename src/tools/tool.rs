@@ -26,6 +26,9 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     /// The work goes on without it: in the smallest windows it is not in the list.
     const IS_RARE: bool = false;
 
+    /// When it is in the list at all.
+    const GROUP: Group = Group::Own;
+
     fn schema() -> Value;
 
     /// What is wrong with arguments that have the right types, in words the model can act on.
@@ -46,12 +49,24 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
     fn work(self) -> Work;
 }
 
+/// When a tool is in the list of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Group {
+    /// Always.
+    Own,
+    /// When servers are configured.
+    Servers,
+    /// In place of those, in the smallest windows.
+    ServersShort,
+}
+
 /// A tool in the list of all: what [`Tool`] says, without the type of the arguments.
 pub(super) struct Entry {
     pub name: &'static str,
     text: &'static str,
     pub left_out: &'static [&'static str],
     pub is_rare: bool,
+    pub group: Group,
     pub schema: fn() -> Value,
     pub describe: fn(Value) -> Result<Described, String>,
     pub shown: fn(Value) -> Result<Shown, String>,
@@ -68,6 +83,7 @@ impl Entry {
             text: T::TEXT,
             left_out: T::LEFT_OUT,
             is_rare: T::IS_RARE,
+            group: T::GROUP,
             schema: T::schema,
             describe: |value| {
                 let args: T = arguments(value)?;

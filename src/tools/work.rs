@@ -4,19 +4,24 @@
 
 use std::sync::atomic::AtomicBool;
 
+use serde_json::Value;
+
 use super::checked::FileChange;
 use super::past::LookBack;
 use super::{Ran, ToolContext};
 use crate::command::Runs;
 use crate::core::tool::Class;
 
-pub(super) type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
+/// A look at files or at what is known.
+pub type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
 pub(super) type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> Ran + Send>;
 
 /// What there is to do of a call. Its variant decides the effect class.
 pub enum Work {
     /// Looks at files or at nothing; ends soon after the flag is set.
     Look(Look),
+    /// Looks for tools of servers. Those that are not known yet are waited for.
+    FindServed(Look),
     /// Looks at the store.
     LookBack(LookBack),
     /// Does to the background commands of the session, given by its id, what may be repeated.
@@ -27,8 +32,17 @@ pub enum Work {
     Run(ShellCommand),
     /// Gives a task to a sub-agent.
     Task(TaskOrder),
-    /// A tool of a server, by its full name.
-    Foreign(String),
+    /// Calls a tool of a server.
+    Served(ServedCall),
+}
+
+/// A call of a tool of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServedCall {
+    /// Its full name, `mcp__server__tool`.
+    pub name: String,
+    /// An object.
+    pub arguments: Value,
 }
 
 /// What a sub-agent is to do.
@@ -58,10 +72,12 @@ impl Work {
     /// How the call is settled after a crash.
     pub fn class(&self) -> Class {
         match self {
-            Work::Look(_) | Work::LookBack(_) | Work::Commands(_) => Class::Idempotent,
+            Work::Look(_) | Work::FindServed(_) | Work::LookBack(_) | Work::Commands(_) => {
+                Class::Idempotent
+            }
             Work::Replace(_) => Class::Checked,
             Work::Run(_) | Work::Task(_) => Class::Supervised,
-            Work::Foreign(_) => Class::Opaque,
+            Work::Served(_) => Class::Served,
         }
     }
 }

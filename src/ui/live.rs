@@ -172,6 +172,8 @@ pub struct Now {
     pub gauge: Option<Gauge>,
     /// Id, command and run of each background command.
     pub background: Vec<(String, String, String)>,
+    /// How many of these are sub-agents.
+    pub background_tasks: usize,
     /// Their shell commands that are not over.
     pub user_commands: Vec<UserRun>,
     /// The model could not be asked, and nothing was said since.
@@ -231,6 +233,11 @@ impl Now {
             plan: state.plan.clone(),
             usage: state.usage,
             gauge: Some(gauging.of(state)),
+            background_tasks: state
+                .background
+                .values()
+                .filter(|background| background.child.is_some())
+                .count(),
             background: state
                 .background
                 .iter()

@@ -15,7 +15,7 @@ use super::live::{EngineEvent, NotOpened, Now, Opening, waiting};
 use crate::core::entry::Seq;
 use crate::core::signal::Signal;
 use crate::core::state::State;
-use crate::engine::Command;
+use crate::engine::{Command, child_question};
 use crate::model::Delta;
 use crate::session::{AppContext, Order, SessionError, SteerError};
 use crate::store::Store;
@@ -144,6 +144,8 @@ struct Follower {
     streamed: String,
     /// The question that the screen shows: the place of its entry.
     asked: Option<Seq>,
+    /// That of a sub-agent: its session, and the place there.
+    child_asked: Option<(String, Seq)>,
 }
 
 impl Follower {
@@ -160,6 +162,7 @@ impl Follower {
             state: State::new(tools::describe),
             streamed: String::new(),
             asked: None,
+            child_asked: None,
         };
         let mut recent = Vec::new();
         let state = &mut follower.state;
@@ -213,6 +216,7 @@ impl Follower {
             self.streamed.clear();
         }
         self.ask(on_event);
+        self.ask_for_child(on_event);
         let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();
         if let Some(more) = stream
             .strip_prefix(&self.streamed)
@@ -247,6 +251,20 @@ impl Follower {
         });
     }
 
+    /// The first question of its sub-agents, each time it is another one, and that there is none any
+    /// more.
+    fn ask_for_child(&mut self, on_event: &OnEngineEvent) {
+        let asks = child_question(&self.store, &self.state).unwrap_or_else(|error| {
+            tracing::warn!(%error, "it is not known whether a task asks");
+            None
+        });
+        let key = asks.as_ref().map(|q| (q.session.clone(), q.asked));
+        if self.child_asked != key {
+            self.child_asked = key;
+            on_event(EngineEvent::ChildAsks(asks.map(Box::new)));
+        }
+    }
+
     /// What the screen wants of the engine, sent to the one of the other process. What only an
     /// engine of this process could do is left.
     fn send(
@@ -265,6 +283,16 @@ impl Follower {
             Command::Decide { call, verdict, .. } => {
                 let verdict = verdict.clone();
                 ctx.answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
+                return Ok(());
+            }
+            Command::DecideChild {
+                session,
+                call,
+                verdict,
+                ..
+            } => {
+                let (child, verdict) = (self.store.find(session)?, verdict.clone());
+                ctx.answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
                 return Ok(());
             }
             Command::Stop => Order::Stop,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::tools::{self, LookBack, Past, Ran};
 
 /// Opened when it is first needed, and kept.
@@ -31,23 +31,28 @@ impl Archive {
 
     /// Blocks. Calls wait for each other.
     pub(super) fn look_back(&self, look: LookBack, now_ms: i64, room: usize) -> Ran {
-        let mut kept = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        let store = match kept.take() {
-            Some(store) => store,
-            None => match Store::open(&self.data_dir) {
-                Ok(store) => store,
-                Err(error) => return Ran::error(error.to_string()),
-            },
-        };
-        let store = kept.insert(store);
-        tools::look_back(
-            look,
-            &mut Past {
+        let looked = self.with(|store| {
+            let mut past = Past {
                 store,
                 session: &self.session,
                 now_ms,
                 room,
-            },
-        )
+            };
+            tools::look_back(look, &mut past)
+        });
+        looked.unwrap_or_else(|error| Ran::error(error.to_string()))
+    }
+
+    /// The same for any work with the store.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> Result<T, StoreError> {
+        let mut kept = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = match kept.take() {
+            Some(store) => store,
+            None => Store::open(&self.data_dir)?,
+        };
+        Ok(work(kept.insert(store)))
     }
 }

@@ -1,7 +1,7 @@
 //! What a world needs to give tasks to sub-agents.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Unready;
 use crate::core::entry::CallId;
@@ -19,10 +19,13 @@ pub struct Tasks {
     pub price: Pricing,
     /// What the command line of this start said.
     pub settings: String,
-    /// How long one start of a sub-agent may take.
+    /// How long a sub-agent may work for one call, all its starts together.
     pub limit_ms: u64,
-    /// Of each sub-agent in the background: the run it has now, and what it had done before that.
+    /// Of each sub-agent in the background, by the run that its call recorded: the run it has now,
+    /// and what it had done before that.
     pub runs: RefCell<BTreeMap<String, BackgroundRun>>,
+    /// Those of the same that are at their end, which is not told yet.
+    pub ended: RefCell<BTreeSet<String>>,
 }
 
 /// The newest start of a sub-agent in the background.

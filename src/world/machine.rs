@@ -15,6 +15,7 @@ use super::confine::Confine;
 use super::files::{Files, Keeping, Snapshot, Wish};
 use super::give_tasks::Tasks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
+use super::servers::{Learning, LiveServers, ServerAccess};
 use super::{BackgroundEnd, Images, Settled, Unready, World};
 use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
@@ -25,7 +26,7 @@ use crate::core::tool::ToolCall;
 use crate::model::{Delta, Models, Reply};
 use crate::store::now_ms;
 use crate::tools::bash::{self, background_id};
-use crate::tools::{self, FileState, Ran, ShellCommand, ToolContext, Work};
+use crate::tools::{self, FileState, Look, Ran, ShellCommand, ToolContext, Work};
 
 /// A keeper needs milliseconds to begin.
 const BEGIN_WITHIN: Duration = Duration::from_secs(5);
@@ -60,6 +61,8 @@ pub struct Machine {
     active: RefCell<BTreeSet<String>>,
     /// `None`: there are no sub-agents.
     pub(super) tasks: Option<Tasks>,
+    /// `None`: no tool of a server can be called.
+    pub(super) servers: Option<LiveServers>,
 }
 
 impl Machine {
@@ -83,12 +86,20 @@ impl Machine {
             boot: command::boot_id(),
             active: RefCell::default(),
             tasks: None,
+            servers: None,
         }
     }
 
     /// Sub-agents can be given tasks from here on.
     pub fn give_tasks(&mut self, tasks: Tasks) {
         self.tasks = Some(tasks);
+    }
+
+    /// Tools of servers can be called from here on.
+    pub fn use_servers(&mut self, servers: ServerAccess) {
+        let (session, root) = (self.session.clone(), self.ctx.root.clone());
+        let learning = Learning::new(self.ctx.catalogue.clone(), self.archive.clone());
+        self.servers = Some(LiveServers::new(servers, session, root, learning));
     }
 
     /// Looks after the workspace's files from here on.
@@ -105,6 +116,14 @@ impl Machine {
             judged: at.map(Path::to_path_buf),
             ..self.ctx.clone()
         }
+    }
+
+    async fn look(&self, look: Look, at: Option<&Path>, room: usize) -> Result<Ran, String> {
+        let cancel = Arc::new(AtomicBool::new(false));
+        let _guard = CancelOnDrop(Arc::clone(&cancel));
+        let mut ctx = self.ctx_at(at);
+        ctx.inline_max_bytes = room.min(ctx.inline_max_bytes);
+        blocking(move || look(&ctx, &cancel)).await
     }
 
     /// Fails where there is no sandbox for the access: then the command does not run.
@@ -323,6 +342,9 @@ impl World for Machine {
         images: Images,
         deltas: UnboundedSender<Delta>,
     ) -> Result<Reply, Failure> {
+        if let Some(servers) = &self.servers {
+            servers.ask_unknown();
+        }
         let blobs = |blob: &BlobRef| images.get(&blob.hash).cloned();
         // Nobody listens any more only when the call is being dropped.
         let mut on_delta = |delta| drop(deltas.send(delta));
@@ -354,12 +376,14 @@ impl World for Machine {
 
     async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> Ran {
         let ran = match tools::work(call) {
-            Ok(Work::Look(look)) => {
-                let cancel = Arc::new(AtomicBool::new(false));
-                let _guard = CancelOnDrop(Arc::clone(&cancel));
-                let mut ctx = self.ctx_at(at);
-                ctx.inline_max_bytes = room.min(ctx.inline_max_bytes);
-                blocking(move || look(&ctx, &cancel)).await
+            Ok(Work::Look(look)) => self.look(look, at, room).await,
+            Ok(Work::FindServed(look)) => {
+                let troubles = match &self.servers {
+                    Some(servers) => servers.wait_for_unknown().await,
+                    None => Vec::new(),
+                };
+                let found = self.look(look, at, room).await;
+                found.map(|ran| ran.with_lines(&troubles))
             }
             Ok(Work::LookBack(look)) => {
                 let (archive, now_ms) = (self.archive.clone(), self.now_ms());
@@ -370,12 +394,18 @@ impl World for Machine {
                 let (runs, session) = (self.runs.clone(), self.session.clone());
                 blocking(move || act(&runs, &session)).await
             }
-            Ok(Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Foreign(_)) => {
+            Ok(Work::Replace(_) | Work::Run(_) | Work::Task(_) | Work::Served(_)) => {
                 Err("this call is not one of the tools that only look".to_string())
             }
             Err(why) => Err(why),
         };
         ran.unwrap_or_else(Ran::error)
+    }
+
+    async fn reach(&self, call: &ToolCall) {
+        if let Ok(Work::Served(order)) = tools::work(call) {
+            self.reach_server(call.id, &order).await;
+        }
     }
 
     async fn prepare(
@@ -400,8 +430,8 @@ impl World for Machine {
                 }
             }
             Ok(Work::Task(order)) => self.prepare_task(call, &order, state),
-            Ok(Work::Foreign(name)) => refused(format!("there is no server for {name}")),
-            Ok(Work::Look(_) | Work::LookBack(_) | Work::Commands(_)) => {
+            Ok(Work::Served(order)) => self.prepare_served(call, &order).await,
+            Ok(Work::Look(_) | Work::FindServed(_) | Work::LookBack(_) | Work::Commands(_)) => {
                 refused("this call has no effect to prepare".to_string())
             }
             Err(why) => refused(why),
@@ -448,10 +478,23 @@ impl World for Machine {
         self.files.as_ref()?.to_say()
     }
 
+    fn servers_to_say(&self) -> Option<String> {
+        self.servers.as_ref()?.take_trouble()
+    }
+
+    async fn leave(&self) {
+        if let Some(servers) = &self.servers {
+            servers.leave().await;
+        }
+    }
+
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
         Some(match (tools::work(call), guard) {
             (Ok(Work::Task(order)), Guard::Child { .. }) => {
                 return self.start_task(call, &order, guard).await;
+            }
+            (Ok(Work::Served(order)), Guard::Served { .. }) => {
+                return self.act_served(&order, guard).await;
             }
             (Ok(Work::Run(command)), Guard::Supervised { run, .. }) => {
                 self.run_command(call.id, &command, run).await
@@ -481,6 +524,9 @@ impl World for Machine {
             (Ok(Work::Task(order)), Guard::Child { .. }) => {
                 self.settle_task(call, &order, guard, stop).await
             }
+            (Ok(Work::Served(order)), Guard::Served { .. }) => {
+                self.settle_served(call, &order, guard, stop).await
+            }
             (Ok(_), Guard::Checked { path, after, .. }) => match tools::settle_file(guard) {
                 FileState::Before => Settled::NotBegun(guard.clone()),
                 FileState::After => {
@@ -501,13 +547,22 @@ impl World for Machine {
     }
 
     async fn discard(&self, guard: &Guard) {
-        if let Guard::Child { session, .. } = guard {
-            self.remove_runs_of(session);
+        match guard {
+            Guard::Child { session, .. } => self.remove_runs_of(session),
+            // The server lives on.
+            Guard::Served { .. } => return self.discard_served(guard),
+            Guard::Supervised { .. } | Guard::Checked { .. } | Guard::Opaque => {}
         }
         if let Some(run) = guard.run()
             && let Err(e) = self.runs.remove(run)
         {
             tracing::warn!(run, error = %e, "a run folder stays");
+        }
+    }
+
+    fn keep_at_work(&self, id: &str, background: &Background) {
+        if let Some(child) = &background.child {
+            self.keep_task_at_work(id, &background.run, child);
         }
     }
 

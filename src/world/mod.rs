@@ -4,11 +4,13 @@
 //! can die at every [`Boundary`].
 
 mod archive;
+mod child_log;
 pub(crate) mod confine;
 mod files;
 mod give_tasks;
 pub mod machine;
 mod restore;
+mod servers;
 mod tasks;
 
 use std::collections::HashMap;
@@ -29,6 +31,7 @@ pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Scope, Snapshot, Wish};
 pub use give_tasks::{BeginTask, Tasks};
 pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress};
+pub use servers::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -132,6 +135,12 @@ pub trait World: 'static {
         room: usize,
     ) -> impl Future<Output = Ran>;
 
+    /// Starts what a call needs and what takes its time: a server. It is not called. What came of it
+    /// is [`World::prepare`]'s to say. May be dropped: the start goes on.
+    fn reach(&self, _call: &ToolCall) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
     /// Makes all ready for a call with an effect, and does nothing yet. `access` is how far a
     /// command may reach: without it no command is made ready. `at` is where the call was judged
     /// to lead. The session of a sub-agent is durable when this returns; made ready again, the call
@@ -182,6 +191,16 @@ pub trait World: 'static {
         None
     }
 
+    /// What a person is to know of servers: each once.
+    fn servers_to_say(&self) -> Option<String> {
+        None
+    }
+
+    /// The session is left, and nothing is owed: what was kept for its next process is given up.
+    fn leave(&self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
     /// The effect. `guard` is recorded. `None`: a sub-agent is at work; [`World::settle`] waits for
     /// its end.
     fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Option<Ran>>;
@@ -213,6 +232,10 @@ pub trait World: 'static {
     /// How a command of the user under a keeper ended; `None` while it runs. One that was not
     /// begun never will be: it is the user who says whether it is run after all.
     fn user_command_end(&self, command: &UserCommand) -> Option<BackgroundEnd>;
+
+    /// Looks after a sub-agent in the background while a step is in progress: one that was killed is
+    /// started again. How one ended is [`World::background_end`]'s to say.
+    fn keep_at_work(&self, _id: &str, _background: &Background) {}
 
     /// `None` while it runs.
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd>;

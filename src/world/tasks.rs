@@ -7,217 +7,31 @@
 //!
 //! Invariant: a call has one session, however often it is made ready and settled.
 
-use std::time::{Duration, Instant};
-
+use super::child_log::{ChildLog, Standing, report, since};
 use super::give_tasks::BackgroundRun;
 use super::machine::{Machine, interrupted, unready, unsettled};
 use super::{BackgroundEnd, Settled, Unready};
 use crate::command::keeper::SETTINGS_ENV;
 use crate::command::{Ended, How, RunState, Running, SettledRun, Spec};
-use crate::core::entry::{
-    Block, CallId, ChildRun, Entry, Fact, Guard, Outcome, Output, Spent, Usage,
-};
+use crate::core::entry::{CallId, ChildRun, Fact, Guard, Outcome, Output, Spent};
 use crate::core::next::{MAX_RESTARTS, MAX_TASKS_AT_ONCE, MAX_TASKS_OF_PROMPT};
-use crate::core::settings::Pricing;
-use crate::core::signal::Signal;
-use crate::core::state::{Halt, State};
-use crate::core::text::{count, one_line};
+use crate::core::state::State;
+use crate::core::text::one_line;
 use crate::core::tool::ToolCall;
-use crate::store::{Store, StoreError, now_ms};
 use crate::tools::bash::background_id;
 use crate::tools::{self, Ran, TaskOrder};
 
 /// Of its answer, bytes; the whole is kept beside it.
 const ANSWER_BYTES: usize = 8 * 1024;
-/// Of what else is told of it.
-const MAX_NAMED: usize = 20;
 const LINE_CHARS: usize = 100;
 /// Of its end in the background, which is told besides.
 const TOLD_BYTES: usize = 2_000;
-
-/// How long one that was asked to stop may take to end its commands.
-const STOPS_WITHIN: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// Who sends signals to it.
-pub const ORIGIN: &str = "task";
 
 /// Its printed lines that may say why it ended.
 const TAIL_BYTES: u64 = 2_000;
 
 /// Exit codes of a process that was ended from outside, and left in order.
 const LEFT: [i32; 3] = [129, 130, 143];
-
-/// What the log of a sub-agent says.
-struct ChildLog {
-    state: State,
-    /// Words that it was not told yet.
-    queued: usize,
-}
-
-/// How far a sub-agent came.
-enum Standing {
-    /// It gave its answer.
-    Done,
-    /// It goes no further by itself, and why.
-    Rests(String),
-    /// It was cut off.
-    Unfinished,
-}
-
-impl ChildLog {
-    fn read(machine: &Machine, session: &str) -> Result<ChildLog, String> {
-        let failed = |e: StoreError| format!("the log of task {session} cannot be read: {e}");
-        let store = Store::open(machine.archive.data_dir()).map_err(failed)?;
-        let mut state = State::new(tools::describe);
-        let mut illegal = None;
-        store
-            .load_each(session, |record| {
-                if let Err(why) = state.fold(&record) {
-                    illegal.get_or_insert(why.to_string());
-                }
-                Ok::<(), StoreError>(())
-            })
-            .map_err(failed)?;
-        if let Some(why) = illegal {
-            return Err(format!("the log of task {session} cannot be read: {why}"));
-        }
-        let queued = store.queued(session).map_err(failed)?.len();
-        Ok(ChildLog { state, queued })
-    }
-
-    /// Answers and results: what a start that was not in vain adds to.
-    fn done(&self) -> u64 {
-        self.state.replies + self.state.finished
-    }
-
-    fn standing(&self) -> Standing {
-        let state = &self.state;
-        if state.restarts >= MAX_RESTARTS {
-            return Standing::Rests("its last starts all ended without progress".into());
-        }
-        if self.queued > 0 || state.first_open().is_some() {
-            return Standing::Unfinished;
-        }
-        match &state.halted {
-            Some(Halt::Stopped) => return Standing::Rests("it was stopped".into()),
-            Some(Halt::Failed(failure)) => {
-                let why = one_line(&failure.message, 300);
-                return Standing::Rests(format!("its model could not be asked: {why}"));
-            }
-            None => {}
-        }
-        let most = state.run_limits.answers;
-        match most.filter(|most| state.owed && state.replies >= *most) {
-            Some(most) => Standing::Rests(format!("its limit of {most} answers is reached")),
-            None if state.owed => Standing::Unfinished,
-            None => Standing::Done,
-        }
-    }
-
-    /// What it said last.
-    fn answer(&self) -> String {
-        let records = self.state.context.iter().rev();
-        let texts = records.filter_map(|record| match &record.entry {
-            Entry::Replied { blocks, .. } => Some(text_of(blocks)),
-            _ => None,
-        });
-        texts
-            .into_iter()
-            .find(|text| !text.trim().is_empty())
-            .unwrap_or_default()
-    }
-
-    /// What its models were asked for, one sum for each model.
-    fn spent(&self, price: &Pricing) -> Vec<Spent> {
-        let of_model = |(model, all): (&String, &Vec<Usage>)| {
-            let mut usage = Usage::default();
-            all.iter().for_each(|one| usage.add(one));
-            // Prices depend on the length of each request, which a sum does not have.
-            let usd: Option<f64> = all.iter().map(|one| price(model, one)).sum();
-            usage.billed_nanos = usd.map(|usd| (usd * 1e9).round() as u64);
-            Spent {
-                model: model.clone(),
-                usage,
-            }
-        };
-        self.state.spent.iter().map(of_model).collect()
-    }
-}
-
-fn text_of(blocks: &[Block]) -> String {
-    let texts = blocks.iter().filter_map(|block| match block {
-        Block::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-/// What came since `before`.
-fn since(all: Vec<Spent>, before: &[Spent]) -> Vec<Spent> {
-    let less = |mut spent: Spent| {
-        if let Some(known) = before.iter().find(|known| known.model == spent.model) {
-            let (usage, known) = (&mut spent.usage, &known.usage);
-            usage.input = usage.input.saturating_sub(known.input);
-            usage.cached = usage.cached.saturating_sub(known.cached);
-            usage.cache_written = usage.cache_written.saturating_sub(known.cache_written);
-            usage.output = usage.output.saturating_sub(known.output);
-            let billed = usage.billed_nanos.zip(known.billed_nanos);
-            usage.billed_nanos = billed.map(|(now, then)| now.saturating_sub(then));
-        }
-        spent
-    };
-    let spent = all.into_iter().map(less);
-    spent.filter(|s| s.usage.all() > 0).collect()
-}
-
-/// The files it changed, the commands it ran, what it cost and how it is continued.
-fn report(log: &ChildLog, session: &str, spent: &[Spent]) -> Vec<String> {
-    let state = &log.state;
-    let tokens: u64 = spent.iter().map(|s| s.usage.all()).sum();
-    let nanos: Option<u64> = spent.iter().map(|s| s.usage.billed_nanos).sum();
-    let cost = nanos.map_or(String::new(), |n| format!(", ${:.4}", n as f64 / 1e9));
-    let answers = count(state.replies, "answer");
-    let mut lines = vec![format!(
-        "[task {session}: {answers}, {tokens} tokens{cost}]"
-    )];
-    let changed = state.ledger.files.iter().filter(|(_, t)| t.changed);
-    let changed: Vec<&str> = changed.map(|(path, _)| path.as_str()).collect();
-    if !changed.is_empty() {
-        lines.push(format!("[files changed: {}]", named(&changed)));
-    }
-    let ran: Vec<String> = state
-        .ledger
-        .commands
-        .iter()
-        .map(|ran| {
-            let line = one_line(&ran.line, LINE_CHARS);
-            match ran.exit_code {
-                Some(0) => line,
-                Some(code) => format!("{line} (exit code {code})"),
-                None => format!("{line} (no exit code)"),
-            }
-        })
-        .collect();
-    if !ran.is_empty() {
-        let ran: Vec<&str> = ran.iter().map(String::as_str).collect();
-        lines.push(format!("[commands: {}]", named(&ran)));
-    }
-    if !state.background.is_empty() {
-        let left = count(state.background.len() as u64, "command");
-        lines.push(format!("[{left} of it still in the background]"));
-    }
-    lines
-}
-
-fn named(all: &[&str]) -> String {
-    let shown = all.iter().rev().take(MAX_NAMED).rev();
-    let mut text = shown.copied().collect::<Vec<_>>().join("; ");
-    if all.len() > MAX_NAMED {
-        text.push_str(&format!("; and {} more", all.len() - MAX_NAMED));
-    }
-    text
-}
 
 fn resume_with(session: &str) -> String {
     format!("task with resume {session} continues it")
@@ -251,7 +65,7 @@ impl Machine {
             Err(why) => return refused(why),
         };
         let run = self
-            .prepare_child(call.id, order, &session)
+            .prepare_child(call.id, order, &session, tasks.limit_ms)
             .map_err(|e| unready(&e))?;
         Ok(Guard::Child {
             run,
@@ -260,6 +74,7 @@ impl Machine {
             done: log.done(),
             in_vain: 0,
             before: log.spent(&tasks.price),
+            worked_ms: log.state.worked_ms,
             session,
         })
     }
@@ -269,12 +84,14 @@ impl Machine {
         call: CallId,
         order: &TaskOrder,
         session: &str,
+        limit_ms: u64,
     ) -> std::io::Result<String> {
         self.prepare_run_of(
             background_id(call),
             one_line(&order.prompt, LINE_CHARS),
             order.background,
             session,
+            limit_ms,
         )
     }
 
@@ -284,11 +101,12 @@ impl Machine {
         task: String,
         background: bool,
         session: &str,
+        limit_ms: u64,
     ) -> std::io::Result<String> {
         self.runs.prepare(&Spec {
             command: format!("task: {task}"),
             folder: self.ctx.folder.clone(),
-            timeout_ms: self.tasks.as_ref().map_or(u64::MAX, |t| t.limit_ms),
+            timeout_ms: limit_ms,
             output_cap_bytes: 64 * 1024,
             shell: self.shell.path.clone(),
             // It asks models itself, and keeps their keys from its own commands.
@@ -318,6 +136,7 @@ impl Machine {
             session,
             run,
             before,
+            worked_ms,
             ..
         } = guard
         else {
@@ -334,6 +153,7 @@ impl Machine {
         let child = ChildRun {
             session: session.clone(),
             before: before.clone(),
+            worked_ms: *worked_ms,
         };
         order
             .background
@@ -356,6 +176,7 @@ impl Machine {
             done,
             in_vain,
             before,
+            worked_ms,
         } = guard
         else {
             return unsettled("it was begun as another kind of call");
@@ -365,12 +186,13 @@ impl Machine {
                 let child = ChildRun {
                     session: session.clone(),
                     before: before.clone(),
+                    worked_ms: *worked_ms,
                 };
                 return Settled::Ended(task_in_background(call.id, run, &order.prompt, child));
             }
             Ok(SettledRun::Running(mut running)) => {
                 if stop {
-                    self.stop_child(session, run).await;
+                    self.stop_child(run).await;
                 }
                 match self.runs.wait(&mut running).await {
                     Ok(ended) => Some(ended),
@@ -385,7 +207,8 @@ impl Machine {
             Ok(log) => log,
             Err(why) => return Settled::Ended(interrupted(why)),
         };
-        let rests = self.standing(&log, ended.as_ref(), stop);
+        let left_ms = self.left_ms(&log, *worked_ms);
+        let rests = self.standing(&log, ended.as_ref(), stop, left_ms);
         if !matches!(rests, Standing::Unfinished) {
             return Settled::Ended(self.task_result(&log, session, before, rests));
         }
@@ -398,7 +221,7 @@ impl Machine {
             let rests = Standing::Rests(why);
             return Settled::Ended(self.task_result(&log, session, before, rests));
         }
-        match self.prepare_child(call.id, order, session) {
+        match self.prepare_child(call.id, order, session, left_ms) {
             Ok(run) => Settled::NotBegun(Guard::Child {
                 session: session.clone(),
                 run,
@@ -407,6 +230,7 @@ impl Machine {
                 done: log.done(),
                 in_vain,
                 before: before.clone(),
+                worked_ms: *worked_ms,
             }),
             Err(e) => match unready(&e) {
                 Unready::NoRoom(why) => Settled::NoRoom(why),
@@ -415,21 +239,30 @@ impl Machine {
         }
     }
 
-    /// What its log says, and where that says nothing, how its process ended.
-    fn standing(&self, log: &ChildLog, ended: Option<&Ended>, stop: bool) -> Standing {
-        let standing = log.standing();
+    /// What its log says, and where that says nothing, how its process ended. `left_ms`: so long it
+    /// may work yet.
+    fn standing(
+        &self,
+        log: &ChildLog,
+        ended: Option<&Ended>,
+        stop: bool,
+        left_ms: u64,
+    ) -> Standing {
+        let standing = match &self.tasks {
+            Some(tasks) => log.standing(&tasks.price),
+            None => Standing::Unfinished,
+        };
         if !matches!(standing, Standing::Unfinished) {
             return standing;
         }
         if stop {
             return Standing::Rests("the user stopped it".into());
         }
+        let minutes = self.tasks.as_ref().map_or(0, |t| t.limit_ms / 60_000);
+        let is_late = || Standing::Rests(format!("its limit of {minutes} minutes is over"));
         match ended.map(|ended| &ended.how) {
             Some(How::Stopped) => Standing::Rests("it was stopped from outside".into()),
-            Some(How::TimedOut) => {
-                let minutes = self.tasks.as_ref().map_or(0, |t| t.limit_ms / 60_000);
-                Standing::Rests(format!("its limit of {minutes} minutes is over"))
-            }
+            Some(How::TimedOut) => is_late(),
             // It came to rest by itself, and says why.
             Some(How::Exited(code)) if !LEFT.contains(code) => {
                 let said = ended.and_then(|ended| self.last_words(ended));
@@ -437,8 +270,16 @@ impl Machine {
                     said.unwrap_or_else(|| format!("its process ended with exit code {code}"));
                 Standing::Rests(said)
             }
+            _ if left_ms == 0 => is_late(),
             _ => Standing::Unfinished,
         }
+    }
+
+    /// How long a sub-agent may work yet, all its starts for this call together. `worked_ms`: it
+    /// had worked so long before.
+    fn left_ms(&self, log: &ChildLog, worked_ms: u64) -> u64 {
+        let limit_ms = self.tasks.as_ref().map_or(u64::MAX, |t| t.limit_ms);
+        limit_ms.saturating_sub(log.state.worked_ms.saturating_sub(worked_ms))
     }
 
     fn last_words(&self, ended: &Ended) -> Option<String> {
@@ -490,23 +331,23 @@ impl Machine {
         }
     }
 
-    /// It is told first, so that it ends its own commands; then its keeper is.
-    async fn stop_child(&self, session: &str, run: &str) {
-        let told = Store::open(self.archive.data_dir()).and_then(|mut store| {
-            store.signal(session, ORIGIN, now_ms(), |seen| Signal::Stop { seen })
-        });
-        if let Err(error) = &told {
-            tracing::warn!(session, %error, "a task was not told to stop");
-        }
-        let until = Instant::now() + STOPS_WITHIN;
-        while told.is_ok() && Instant::now() < until {
-            match self.runs.ended(run) {
-                Ok(None) => tokio::time::sleep(LOOK_EVERY).await,
-                Ok(Some(_)) | Err(_) => return,
-            }
-        }
-        if let Err(error) = self.runs.stop(run) {
+    async fn stop_child(&self, run: &str) {
+        let (runs, of) = (self.runs.clone(), run.to_string());
+        let stopped = tokio::task::spawn_blocking(move || runs.stop(&of)).await;
+        if let Ok(Err(error)) = stopped {
             tracing::warn!(run, %error, "a task was not stopped");
+        }
+    }
+
+    /// Nothing is told of its end here, so the log of one that ended is read once, and not at each
+    /// look.
+    pub(super) fn keep_task_at_work(&self, id: &str, recorded: &str, child: &ChildRun) {
+        let Some(tasks) = &self.tasks else {
+            return;
+        };
+        let is_over = tasks.ended.borrow().contains(recorded);
+        if !is_over && self.task_end(id, recorded, child).is_some() {
+            tasks.ended.borrow_mut().insert(recorded.to_string());
         }
     }
 
@@ -520,7 +361,7 @@ impl Machine {
     ) -> Option<BackgroundEnd> {
         let tasks = self.tasks.as_ref()?;
         let session = &child.session;
-        let known = tasks.runs.borrow().get(session).cloned();
+        let known = tasks.runs.borrow().get(recorded).cloned();
         let run = known.as_ref().map_or(recorded, |known| known.run.as_str());
         let ended = match self.runs.ended(run) {
             Ok(None) => return None,
@@ -544,10 +385,11 @@ impl Machine {
                 done: log.done(),
                 in_vain: 0,
             };
-            tasks.runs.borrow_mut().insert(session.clone(), again);
+            tasks.runs.borrow_mut().insert(recorded.to_string(), again);
             return None;
         }
-        let standing = self.standing(&log, ended.as_ref(), false);
+        let left_ms = self.left_ms(&log, child.worked_ms);
+        let standing = self.standing(&log, ended.as_ref(), false, left_ms);
         if !matches!(standing, Standing::Unfinished) {
             let ran = self.task_result(&log, session, &child.before, standing);
             return Some(background_end(id, ran));
@@ -558,7 +400,9 @@ impl Machine {
         };
         let again = match in_vain >= MAX_RESTARTS {
             true => Err(format!("{MAX_RESTARTS} starts in a row got nowhere")),
-            false => self.start_again(id, session).map_err(|e| e.to_string()),
+            false => self
+                .start_again(id, session, left_ms)
+                .map_err(|e| e.to_string()),
         };
         match again {
             Ok(run) => {
@@ -567,7 +411,7 @@ impl Machine {
                     done: log.done(),
                     in_vain,
                 };
-                tasks.runs.borrow_mut().insert(session.clone(), again);
+                tasks.runs.borrow_mut().insert(recorded.to_string(), again);
                 None
             }
             Err(why) => {
@@ -578,8 +422,9 @@ impl Machine {
         }
     }
 
-    fn start_again(&self, id: &str, session: &str) -> std::io::Result<String> {
-        let run = self.prepare_run_of(id.to_string(), "goes on".to_string(), true, session)?;
+    fn start_again(&self, id: &str, session: &str, left_ms: u64) -> std::io::Result<String> {
+        let task = "goes on".to_string();
+        let run = self.prepare_run_of(id.to_string(), task, true, session, left_ms)?;
         self.start_child(&run)?;
         Ok(run)
     }

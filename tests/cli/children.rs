@@ -1,6 +1,7 @@
 //! Sub-agents: parent and child are killed, and each goes on where it was.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,35 +14,43 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
 
-const LIMIT: Duration = Duration::from_secs(60);
-const DO_IT: &str = "count the effect";
-const ANSWER: &str = "the child's real answer";
-const OVER: &str = "that was all";
+pub const LIMIT: Duration = Duration::from_secs(60);
+pub const DO_IT: &str = "count the effect";
+pub const ANSWER: &str = "the child's real answer";
+pub const OVER: &str = "that was all";
 
 /// Says that it began, waits for the file `go`, and ends.
-const WAITS: &str = "echo begun >> effects; n=0; until [ -e go ] || [ $n -gt 3000 ]; \
+pub const WAITS: &str = "echo begun >> effects; n=0; until [ -e go ] || [ $n -gt 3000 ]; \
                      do n=$((n+1)); sleep 0.02; done; echo over";
-const SHORT: &str = "echo begun >> effects; sleep 0.2; echo over";
+pub const SHORT: &str = "echo begun >> effects; sleep 0.2; echo over";
 
-struct Scene {
-    home: Home,
+pub struct Scene {
+    pub home: Home,
     server: Server,
-    heard: Arc<Mutex<Vec<Seen>>>,
+    pub heard: Arc<Mutex<Vec<Seen>>>,
 }
 
-fn is_child(seen: &Seen) -> bool {
+pub fn is_child(seen: &Seen) -> bool {
     seen.json.to_string().contains("You are a sub-agent")
 }
 
 impl Scene {
-    fn new(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Scene {
+    pub fn new(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> Scene {
+        Scene::with_config("", script)
+    }
+
+    pub fn with_config(
+        more: &str,
+        script: impl Fn(&Seen) -> Answer + Send + Sync + 'static,
+    ) -> Scene {
         let heard: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let hears = heard.clone();
         let server = Server::start(move |seen| {
             hears.lock().unwrap().push(seen.clone());
             script(seen)
         });
-        let home = Home::with(&server, Protocol::Chat);
+        let home = Home::new();
+        home.configure(&server, Protocol::Chat, more);
         Scene {
             home,
             server,
@@ -50,7 +59,7 @@ impl Scene {
     }
 
     /// The parent gives a task with these arguments, the child runs this command and answers.
-    fn with_task(arguments: Value, command: &'static str) -> Scene {
+    pub fn with_task(arguments: Value, command: &'static str) -> Scene {
         Scene::new(move |seen| match (is_child(seen), seen.turn) {
             (false, 0) => Answer::call("task", arguments.clone()),
             (false, _) => Says::text(OVER).into(),
@@ -59,20 +68,20 @@ impl Scene {
         })
     }
 
-    fn live(&self, args: &[&str]) -> Live {
+    pub fn live(&self, args: &[&str]) -> Live {
         let format = ["--output-format", "stream-json"];
         Live::spawn(self.home.rewake(args.iter().chain(&format)))
     }
 
-    fn start(&self) -> Live {
+    pub fn start(&self) -> Live {
         self.live(&["-p", "do it", "--yolo"])
     }
 
-    fn go_on(&self) -> Run {
+    pub fn go_on(&self) -> Run {
         self.live(&["-p", "-c", "--yolo"]).wait(LIMIT)
     }
 
-    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+    pub fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let end = Instant::now() + LIMIT;
         while !is_so() {
             assert!(Instant::now() < end, "never: {what}");
@@ -80,39 +89,39 @@ impl Scene {
         }
     }
 
-    fn effects(&self) -> usize {
+    pub fn effects(&self) -> usize {
         self.home.read("effects").lines().count()
     }
 
-    fn go(&self) {
+    pub fn go(&self) {
         std::fs::write(self.home.path("go"), "").unwrap();
     }
 
-    fn store(&self) -> Store {
+    pub fn store(&self) -> Store {
         Store::open(&self.home.rewake_home()).unwrap()
     }
 
-    fn parent(&self) -> SessionInfo {
+    pub fn parent(&self) -> SessionInfo {
         self.store().newest(None).unwrap().expect("a parent")
     }
 
-    fn children(&self) -> Vec<SessionInfo> {
+    pub fn children(&self) -> Vec<SessionInfo> {
         let store = self.store();
         let newest = store.newest(None).unwrap();
         newest.map_or_else(Vec::new, |info| store.children(&info.id).unwrap())
     }
 
-    fn log(&self, id: &str) -> Vec<Value> {
+    pub fn log(&self, id: &str) -> Vec<Value> {
         let (_, records) = self.store().load(id).unwrap();
         records.iter().map(entry_line).collect()
     }
 
-    fn entries(&self, id: &str, kind: &str) -> Vec<Value> {
+    pub fn entries(&self, id: &str, kind: &str) -> Vec<Value> {
         let of_kind = |line: &Value| line["type"] == format!("entry.{kind}");
         self.log(id).into_iter().filter(of_kind).collect()
     }
 
-    fn runs_of_children(&self) -> Vec<RunInfo> {
+    pub fn runs_of_children(&self) -> Vec<RunInfo> {
         let runs = Runs::new(
             self.home.rewake_home().join("runs"),
             env!("CARGO_BIN_EXE_rewake"),
@@ -122,7 +131,7 @@ impl Scene {
     }
 
     /// Kills the process of a child, and its keeper too if `with_keeper`. False: none was at work.
-    fn kill_child(&self, with_keeper: bool) -> bool {
+    pub fn kill_child(&self, with_keeper: bool) -> bool {
         let running = self.runs_of_children().into_iter();
         let pids = running.filter_map(|info| match info.state {
             RunState::Running { keeper, group } => keeper.zip(group),
@@ -144,7 +153,7 @@ impl Scene {
     }
 
     /// What the parent's model was told of the task.
-    fn result(&self) -> String {
+    pub fn result(&self) -> String {
         let heard = self.heard.lock().unwrap();
         let last = heard.iter().rev().find(|seen| !is_child(seen));
         last.expect("a request").last_result().to_string()
@@ -152,7 +161,7 @@ impl Scene {
 
     /// One child, whose effect happened once, and the parent has its answer.
     #[track_caller]
-    fn is_whole(&self) {
+    pub fn is_whole(&self) {
         assert_eq!(self.effects(), 1, "effects");
         assert_eq!(self.children().len(), 1, "children of one call");
         let result = self.result();
@@ -423,4 +432,228 @@ fn a_child_that_was_stopped_is_continued_by_its_id() {
             .iter()
             .any(|r| matches!(r.entry, Entry::Stopped { .. }))
     );
+}
+
+/// The session of a task that `text` names.
+pub fn task_in(text: &str) -> Option<String> {
+    let at = text.find("[task ")? + "[task ".len();
+    text.get(at..at + 36).map(str::to_string)
+}
+
+#[test]
+fn a_task_that_is_resumed_may_do_no_more_than_its_parent_may_by_then() {
+    let scene = Scene::new(move |seen| {
+        let asks_twice = seen.user.contains("once more");
+        let command = json!({"command": SHORT, "access": "full"});
+        match (is_child(seen), seen.results.len()) {
+            (false, 0) => Answer::call("task", json!({"prompt": DO_IT})),
+            (false, 1) if asks_twice => {
+                let id = task_in(seen.last_result()).unwrap();
+                Answer::call("task", json!({"prompt": "do it again", "resume": id}))
+            }
+            (true, 0) => Answer::call("bash", command),
+            (true, 1) if seen.user.contains("again") => Answer::call("bash", command),
+            (true, _) => Says::text(seen.last_result().to_string()).into(),
+            (false, _) => Says::text(OVER).into(),
+        }
+    });
+    scene.start().wait(LIMIT).expect(0);
+    assert_eq!(scene.effects(), 1);
+    let run = scene.live(&["-p", "-c", "once more", "--permission-mode", "default"]);
+    run.wait(LIMIT).expect(0);
+    assert_eq!(scene.children().len(), 1);
+    let result = scene.result();
+    assert!(result.contains("nobody is there to be asked"), "{result}");
+    assert_eq!(scene.effects(), 1, "it ran without being allowed");
+}
+
+#[test]
+fn a_purge_takes_the_tasks_and_is_refused_while_one_works() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
+    let mut first = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    assert!(first.kill());
+    first.wait(LIMIT);
+    let (parent, child) = (scene.parent().id, scene.children()[0].id.clone());
+    let refused = scene.home.run(["purge", &parent, "--yes"]);
+    assert_ne!(refused.code(), Some(0));
+    assert!(refused.stderr.contains("is in use"), "{}", refused.stderr);
+    assert!(scene.store().knows(&child).unwrap());
+    scene.go();
+    scene.go_on().expect(0);
+    let asked = scene.home.run(["purge", &parent]);
+    assert!(asked.stdout.contains("with 1 task"), "{}", asked.stdout);
+    let purged = scene.home.run(["purge", &parent, "--yes"]).expect(0);
+    assert!(purged.stdout.contains("with 1 task"), "{}", purged.stdout);
+    for id in [&parent, &child] {
+        assert!(!scene.store().knows(id).unwrap());
+    }
+}
+
+#[test]
+fn a_task_whose_session_was_purged_is_not_there_any_more() {
+    let scene = Scene::new(move |seen| {
+        let asks_twice = seen.user.contains("once more");
+        match (is_child(seen), seen.results.len()) {
+            (false, 0) => Answer::call("task", json!({"prompt": DO_IT})),
+            (false, 1) if asks_twice => {
+                let id = task_in(seen.last_result()).unwrap();
+                Answer::call("task", json!({"prompt": "do it again", "resume": id}))
+            }
+            (true, _) => Says::text(ANSWER).into(),
+            (false, _) => Says::text(OVER).into(),
+        }
+    });
+    scene.start().wait(LIMIT).expect(0);
+    let child = scene.children()[0].id.clone();
+    scene.home.run(["purge", &child, "--yes"]).expect(0);
+    let run = scene.live(&["-p", "-c", "once more", "--yolo"]);
+    run.wait(LIMIT).expect(0);
+    let result = scene.result();
+    assert!(
+        result.contains(&format!("there is no task {child:?}")),
+        "{result}"
+    );
+}
+
+#[test]
+fn many_tasks_leave_room_for_sessions_in_the_history() {
+    let scene = Scene::new(move |seen| match (is_child(seen), seen.results.len()) {
+        (true, _) => Says::text(ANSWER).into(),
+        (false, n) if n < 15 && !seen.user.contains("another") => {
+            Answer::call("task", json!({"prompt": format!("part {n}")}))
+        }
+        (false, _) if seen.results.len() < 30 && seen.user.contains("go on") => {
+            Answer::call("task", json!({"prompt": "one more"}))
+        }
+        (false, _) => Says::text(OVER).into(),
+    });
+    scene
+        .live(&["-p", "another thing", "--yolo"])
+        .wait(LIMIT)
+        .expect(0);
+    scene.start().wait(LIMIT).expect(0);
+    scene
+        .live(&["-p", "-c", "go on", "--yolo"])
+        .wait(LIMIT)
+        .expect(0);
+    assert_eq!(scene.children().len(), 30);
+    let history = scene.home.run(["history"]).expect(0).stdout;
+    assert!(history.contains("another thing"), "{history}");
+    assert_eq!(history.matches("└ task:").count(), 20, "{history}");
+    assert!(history.contains("└ and 10 more tasks"), "{history}");
+}
+
+pub fn in_background() -> Value {
+    json!({"prompt": DO_IT, "background": true})
+}
+
+/// Its model answers only when the task that was killed has ended.
+#[test]
+fn a_task_that_is_killed_during_a_long_answer_of_its_parents_model_is_started_again_then() {
+    let ended = Arc::new(AtomicBool::new(false));
+    let in_time = Arc::new(AtomicBool::new(false));
+    let (child_ended, was_in_time) = (ended.clone(), in_time.clone());
+    let scene = Scene::new(move |seen| match (is_child(seen), seen.turn) {
+        (false, 0) => Answer::call("task", in_background()),
+        (false, 1) => {
+            let until = Instant::now() + Duration::from_secs(20);
+            while !child_ended.load(Ordering::SeqCst) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            was_in_time.store(child_ended.load(Ordering::SeqCst), Ordering::SeqCst);
+            Says::text(OVER).into()
+        }
+        (false, _) => Says::text(OVER).into(),
+        (true, 0) => Answer::call("bash", json!({"command": WAITS})),
+        (true, _) => {
+            child_ended.store(true, Ordering::SeqCst);
+            Says::text(ANSWER).into()
+        }
+    });
+    let parent = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    let is_asked = || {
+        let heard = scene.heard.lock().unwrap();
+        heard.iter().filter(|seen| !is_child(seen)).count() >= 2
+    };
+    scene.until("the parent's model is asked", is_asked);
+    assert!(scene.kill_child(true));
+    scene.go();
+    parent.wait(LIMIT).expect(0);
+    assert!(in_time.load(Ordering::SeqCst), "it was left lying");
+    assert_eq!(scene.effects(), 1);
+}
+
+/// The log of a task that was stopped in order, and no command of it runs any more.
+fn is_stopped_in_order(scene: &Scene) {
+    let child = scene.children()[0].id.clone();
+    let log = scene.log(&child);
+    let kinds: Vec<&str> = log.iter().map(|e| e["type"].as_str().unwrap()).collect();
+    let at = kinds.iter().position(|kind| *kind == "entry.stopped");
+    let from = at.unwrap_or_else(|| panic!("not stopped: {kinds:?}"));
+    let end = ["entry.stopped", "entry.finished", "entry.saved"];
+    assert!(kinds[from..].starts_with(&end), "{kinds:?}");
+    let ps = scene.home.run(["ps"]).expect(0);
+    assert!(ps.stdout.is_empty(), "{}", ps.stdout);
+}
+
+#[test]
+fn a_task_that_ps_stops_ends_in_order_and_can_be_continued() {
+    let scene = Scene::new(move |seen| match (is_child(seen), seen.results.len()) {
+        (false, 0) => Answer::call("task", json!({"prompt": DO_IT})),
+        (false, 1) => {
+            let result = seen.last_result();
+            assert!(result.contains("it was stopped"), "{result}");
+            let id = task_in(result).unwrap();
+            Answer::call("task", json!({"prompt": "go on", "resume": id}))
+        }
+        (false, _) => Says::text(OVER).into(),
+        (true, 0) => Answer::call("bash", json!({"command": WAITS})),
+        (true, _) => Says::text(ANSWER).into(),
+    });
+    let parent = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    let run = scene.runs_of_children()[0].run.clone();
+    let stopped = scene.home.run(["ps", "stop", &run]).expect(0);
+    assert!(stopped.stdout.contains("task: count"), "{}", stopped.stdout);
+    parent.wait(LIMIT).expect(0);
+    is_stopped_in_order(&scene);
+    assert!(scene.result().contains(ANSWER), "{}", scene.result());
+    assert_eq!(scene.children().len(), 1);
+}
+
+#[test]
+fn a_task_in_the_background_that_its_parent_stops_ends_in_order() {
+    let begun = Arc::new(AtomicBool::new(false));
+    let has_begun = begun.clone();
+    let scene = Scene::new(move |seen| match (is_child(seen), seen.results.len()) {
+        (false, 0) => Answer::call("task", in_background()),
+        (false, 1) => {
+            let until = Instant::now() + LIMIT;
+            while !has_begun.load(Ordering::SeqCst) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let told = seen.last_result();
+            let id = told.split("id ").nth(1).unwrap().split(' ').next().unwrap();
+            Answer::call("bash_stop", json!({"id": id}))
+        }
+        (false, _) if seen.json.to_string().contains("background task bg_") => {
+            Says::text(OVER).into()
+        }
+        (false, _) => Answer::call("bash", json!({"command": "sleep 0.2"})),
+        (true, 0) => Answer::call("bash", json!({"command": WAITS})),
+        (true, _) => Says::text(ANSWER).into(),
+    });
+    let parent = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    begun.store(true, Ordering::SeqCst);
+    parent.wait(LIMIT).expect(0);
+    is_stopped_in_order(&scene);
+    let noted = scene.entries(&scene.parent().id, "noted");
+    let told = noted
+        .iter()
+        .find(|n| n["about"]["about"] == "background_ended");
+    let told = told.unwrap()["text"].as_str().unwrap();
+    assert!(told.contains("it was stopped; task with resume"), "{told}");
 }

@@ -157,6 +157,7 @@ pub fn allows(line: &str, home: &Home, deny: &str) -> bool {
         root: home.workspace().to_str().unwrap().to_string(),
         home: Some(home.user().to_str().unwrap().to_string()),
         readable: Vec::new(),
+        served: None,
     };
     let rules = Rules {
         deny: deny

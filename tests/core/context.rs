@@ -16,7 +16,7 @@ use rewake::core::exchange::Range;
 use rewake::core::freeing;
 use rewake::core::next::{BackgroundSummary, Pending, Step, next, recall_point};
 use rewake::core::policy::Decision;
-use rewake::core::prompt;
+use rewake::core::prompt::{self, KeptMessages};
 use rewake::core::request::{Message, Part, Request};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
@@ -48,6 +48,7 @@ pub(crate) fn windows() -> Windows {
 
 fn policy(window: u64, windows: Windows) -> Policy {
     Policy {
+        served_check: std::sync::Arc::new(|_| Ok(())),
         permission_check: std::sync::Arc::new(|_, _| Decision::Allow.into()),
         interactive: false,
         max_turns: None,
@@ -74,6 +75,7 @@ pub(crate) struct Session {
     pub(crate) policy: Policy,
     pub(crate) summariser: Summariser,
     pub(crate) records: Vec<Record>,
+    pub(crate) kept: KeptMessages,
 }
 
 impl Session {
@@ -83,6 +85,7 @@ impl Session {
             policy: policy(window, windows),
             summariser,
             records: Vec::new(),
+            kept: KeptMessages::default(),
         };
         session.push(Entry::Opened {
             folder: "/w".into(),
@@ -190,11 +193,13 @@ impl Session {
                     self.push(note);
                 }
                 Step::CallModel => {
-                    return prompt::request(
-                        &self.state,
-                        &self.budget(),
-                        self.policy.windows.inline_max_bytes,
-                    );
+                    let (budget, windows) = (self.budget(), &self.policy.windows);
+                    let make = |kept: &mut KeptMessages| {
+                        prompt::request(&self.state, &budget, windows.inline_max_bytes, kept)
+                    };
+                    let request = make(&mut self.kept);
+                    assert_eq!(request, make(&mut KeptMessages::default()));
+                    return request;
                 }
                 step => panic!("an answer is owed, but next says {step:?}"),
             }
@@ -221,7 +226,7 @@ pub(crate) fn bytes(request: &Request) -> usize {
         .iter()
         .map(|t| t.name.len() + t.description.len() + t.schema.to_string().len())
         .sum();
-    let parts = request.messages.iter().flat_map(|m| &m.parts);
+    let parts = request.messages.iter().flat_map(|m| m.parts.iter());
     let parts: usize = parts
         .map(|p| match p {
             Part::Text { text, .. } => text.len(),
@@ -245,7 +250,7 @@ pub(crate) fn bytes(request: &Request) -> usize {
 
 pub(crate) fn all_text(messages: &[Message]) -> String {
     let mut all = String::new();
-    for part in messages.iter().flat_map(|m| &m.parts) {
+    for part in messages.iter().flat_map(|m| m.parts.iter()) {
         match part {
             Part::Text { text, .. } | Part::Result { text, .. } => all.push_str(text),
             Part::Call { arguments, .. } => all.push_str(&arguments.to_string()),

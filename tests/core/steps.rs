@@ -24,7 +24,7 @@ use rewake::core::next::{
 };
 use rewake::core::permission::Permission;
 use rewake::core::policy::Decision;
-use rewake::core::prompt::messages;
+use rewake::core::prompt::{KeptMessages, messages, messages_again};
 use rewake::core::request::{Message, Part, Role};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
@@ -207,6 +207,7 @@ fn failed() -> Entry {
 /// Allows all but `bash` commands that begin with `ask` or `deny`.
 fn policy(interactive: bool) -> Policy {
     Policy {
+        served_check: std::sync::Arc::new(|_| Ok(())),
         permission_check: std::sync::Arc::new(|permission, _| {
             let decision = match permission {
                 Permission::Command { line, .. } if line.starts_with("ask") => Decision::Ask {
@@ -1037,6 +1038,7 @@ proptest! {
     fn every_prefix_of_every_log_makes_valid_messages(moves in prop::collection::vec(any_move(), 0..60)) {
         let mut state = state([]);
         let mut sent = Vec::new();
+        let mut kept = KeptMessages::default();
         for step in moves {
             let Some(entry) = entry_of(&state, step) else { continue };
             let renews = matches!(entry, Entry::Continued { .. } | Entry::Freed { .. } | Entry::Chose(_));
@@ -1051,6 +1053,7 @@ proptest! {
             }
             let now = messages(&state, usize::MAX);
             assert_valid(&now);
+            prop_assert_eq!(&messages_again(&state, usize::MAX, &mut kept), &now);
             if what_next(&state, &policy(true)) == Step::CallModel {
                 prop_assert_eq!(now.last().map(|m| m.role), Some(Role::User));
                 prop_assert!(state.first_open().is_none());
@@ -1360,4 +1363,98 @@ fn assert_extends(before: &[Message], now: &[Message]) {
         assert_eq!(old.parts[..], new.parts[..old.parts.len()]);
     }
     assert!(now.len() >= before.len());
+}
+
+/// A state in which these tools are listed besides, after this answer.
+fn listing(more: &[&str], blocks: Vec<Block>) -> State {
+    let mut records = log(vec![said("go"), replied(blocks)]);
+    let Entry::Opened { layers, .. } = &mut records[0].entry else {
+        unreachable!("it begins with `Opened`");
+    };
+    layers.tools.extend(more.iter().map(|name| ToolSpec {
+        name: name.to_string(),
+        description: String::new(),
+        schema: serde_json::json!({"type": "object"}),
+    }));
+    State::of(rewake::tools::describe, &records).expect("a legal log")
+}
+
+fn through_mcp_call(tool: &str) -> Block {
+    let arguments = serde_json::json!({ "tool": tool, "arguments": {} });
+    Block::call("mcp_call", arguments.to_string())
+}
+
+#[track_caller]
+fn fate_of_first(state: &State, policy: &Policy) -> Fate {
+    fate(state, policy, state.first_open().expect("an open call"))
+}
+
+#[test]
+fn a_tool_that_no_server_has_is_refused_before_anybody_is_asked() {
+    let policy = Policy {
+        permission_check: std::sync::Arc::new(|_, _| {
+            let ask = Decision::Ask {
+                why: "asks".into(),
+                rule: None,
+            };
+            ask.into()
+        }),
+        served_check: std::sync::Arc::new(|name| match name {
+            "mcp__far__poke" => Ok(()),
+            name => Err(format!("there is no {name}; near to it: mcp__far__poke")),
+        }),
+        ..policy(true)
+    };
+    for block in [
+        through_mcp_call("mcp__far__pkoe"),
+        Block::call("mcp__far__pkoe", "{}"),
+    ] {
+        let state = listing(&["mcp_call"], vec![block]);
+        let Fate::Close(Outcome::Error { output }) = fate_of_first(&state, &policy) else {
+            panic!("it is not closed");
+        };
+        assert_eq!(
+            output.text,
+            "not run: there is no mcp__far__pkoe; near to it: mcp__far__poke"
+        );
+        assert_eq!(what_next(&state, &policy), Step::Close(id(2, 0)));
+    }
+    for block in [
+        through_mcp_call("mcp__far__poke"),
+        Block::call("mcp__far__poke", "{}"),
+    ] {
+        let state = listing(&["mcp_call"], vec![block]);
+        assert!(matches!(fate_of_first(&state, &policy), Fate::Ask { .. }));
+    }
+    let bad = Block::call("mcp_call", r#"{"tool":"mcp__far__poke","arguments":[1]}"#);
+    let Fate::Close(Outcome::Error { output }) =
+        fate_of_first(&listing(&["mcp_call"], vec![bad]), &policy)
+    else {
+        panic!("it is not closed");
+    };
+    assert!(output.text.contains("`arguments` has to be an object"));
+}
+
+/// Models call a tool that they found by its own name, also where only `mcp_call` is listed.
+#[test]
+fn a_tool_of_a_server_may_be_called_by_its_name_where_any_of_them_can() {
+    let call = || vec![Block::call("mcp__other__look", "{}")];
+    for listed in ["mcp_call", "mcp"] {
+        let state = listing(&[listed], call());
+        assert!(matches!(
+            fate_of_first(&state, &policy(true)),
+            Fate::Run { .. }
+        ));
+        assert_eq!(state.nonsense, 0);
+    }
+    let state = listing(&["mcp_find"], call());
+    let Fate::Close(Outcome::Error { output }) = fate_of_first(&state, &policy(true)) else {
+        panic!("it is not closed");
+    };
+    assert!(
+        output
+            .text
+            .contains("there is no tool named \"mcp__other__look\"")
+    );
+    assert_eq!(state.nonsense, 1);
 }

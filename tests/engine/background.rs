@@ -33,6 +33,7 @@ fn there() -> There {
         hidden: Default::default(),
         judged: None,
         limits: Default::default(),
+        catalogue: Default::default(),
     };
     let shell = Shell {
         path: default_shell(),

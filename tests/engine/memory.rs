@@ -239,7 +239,7 @@ fn addresses(text: &str) -> Vec<String> {
 
 fn sent(state: &State) -> String {
     let messages = prompt::messages(state, 1_000);
-    let parts = messages.iter().flat_map(|m| &m.parts);
+    let parts = messages.iter().flat_map(|m| m.parts.iter());
     let texts = parts.filter_map(|part| match part {
         Part::Text { text, .. } | Part::Result { text, .. } => Some(text.clone()),
         _ => None,

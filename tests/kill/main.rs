@@ -25,6 +25,7 @@ mod fork;
 mod random;
 mod restore;
 mod script;
+mod served;
 mod stream;
 mod task;
 

@@ -27,6 +27,7 @@ mod plain;
 mod rewind;
 mod settings;
 mod starts;
+mod tasks;
 mod two;
 mod user_commands;
 mod work;

@@ -3,11 +3,16 @@
 use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Fact, Mode, Outcome, Plan, PlanStep, StepState, Verdict};
 use rewake::core::rule::RuleScope;
-use rewake::engine::Command;
+use rewake::core::tool::ToolCall;
+use rewake::engine::{ChildQuestion, Command};
 use rewake::ui::app::{Intent, Msg};
+use rewake::ui::live::EngineEvent;
+use serde_json::json;
 
 use crate::log::{Log, bash, call, edit, entry, text, write};
 use crate::stage::{Stage, scene};
+
+const CHILD: &str = "01a1fc18-224f-7000-8000-000000000001";
 
 const WHY: &str = "a command that no rule allows";
 
@@ -632,4 +637,106 @@ fn the_background_of_a_change_begins_at_its_numbers_and_ends_with_the_measure() 
         })
         .collect();
     assert_eq!((with[0], with[with.len() - 1]), (13, 121));
+}
+
+fn served(arguments: serde_json::Value) -> rewake::core::entry::Block {
+    let arguments = serde_json::json!({ "tool": "mcp__mail__send", "arguments": arguments });
+    call("mcp_call", arguments)
+}
+
+#[test]
+fn a_tool_of_a_server_is_asked_about_with_all_its_arguments() {
+    const WHY: &str = "it calls `mcp__mail__send`, a tool of a server";
+    scene!("ask_server", |stage: &mut Stage| {
+        stage.open();
+        stage.says("tell her");
+        let arguments = serde_json::json!({
+            "to": ["ada@example.org"], "body": "Hello,\nit is done.", "urgent": true,
+        });
+        let id = stage.replies(vec![text("I will write to her."), served(arguments)])[0];
+        stage.asks(id, WHY, Some("mcp__mail__send"));
+    });
+}
+
+#[test]
+fn nothing_is_hidden_in_the_arguments_of_a_servers_tool() {
+    let hostile = format!(
+        "ok{}and \u{202e}gnp.exe\u{1b}[8m hidden\u{200b}\u{1b}[0m {}THE END",
+        " ".repeat(3_000),
+        "word ".repeat(2_000)
+    );
+    let mut stage = Stage::opened(80, 24);
+    stage.says("go");
+    let arguments = serde_json::json!({ "body": hostile, "z": "last \u{430}" });
+    let id = stage.replies(vec![served(arguments)])[0];
+    stage.asks(id, "asks", None);
+    stage.sees("Call mail · send?");
+    stage.sees("⟨3,000 spaces⟩");
+    stage.sees("<U+202E>");
+    stage.keys(&"<PageDown>".repeat(60));
+    stage.sees("THE END");
+    stage.sees("<U+0430>");
+}
+
+/// What a sub-agent asks.
+fn child_asks(stage: &mut Stage) -> CallId {
+    stage.open();
+    stage.says("give it to somebody");
+    let start = call("task", json!({ "prompt": "push it" }));
+    let id = stage.replies(vec![start])[0];
+    stage.log(entry::task_started(id));
+    let question = ChildQuestion {
+        session: CHILD.into(),
+        title: "push it".into(),
+        call: ToolCall::new(
+            CallId { reply: 7, index: 0 },
+            "bash",
+            r#"{"command":"git push"}"#,
+            rewake::tools::describe,
+        ),
+        asked: 9,
+        why: WHY.into(),
+        access: Some(Access::Full),
+    };
+    stage.engine_event(EngineEvent::ChildAsks(Some(Box::new(question))));
+    id
+}
+
+#[test]
+fn the_question_of_a_task_is_answered_on_the_screen_of_its_parent() {
+    scene!("ask_of_task", |stage: &mut Stage| {
+        child_asks(stage);
+    });
+    for (keys, wanted) in [
+        ("y", Verdict::Allow),
+        (
+            "nnot now<Enter>",
+            Verdict::Deny {
+                reason: "not now".into(),
+            },
+        ),
+    ] {
+        let mut stage = Stage::new(80, 24);
+        child_asks(&mut stage);
+        stage.answers(keys);
+        let sent = stage.wanted.iter().find_map(|intent| match intent {
+            Intent::Engine(Command::DecideChild {
+                session,
+                call,
+                asked,
+                verdict,
+            }) => Some((session.as_str(), *call, *asked, verdict.clone())),
+            _ => None,
+        });
+        let call = CallId { reply: 7, index: 0 };
+        assert_eq!(sent, Some((CHILD, call, 9, wanted)), "{keys}");
+        assert_eq!(verdicts(&stage), [], "the parent's own call is not decided");
+        stage.does_not_see("Run this?");
+    }
+    // It was answered elsewhere.
+    let mut stage = Stage::new(80, 24);
+    child_asks(&mut stage);
+    stage.sees("Run this?");
+    stage.engine_event(EngineEvent::ChildAsks(None));
+    stage.does_not_see("Run this?");
 }

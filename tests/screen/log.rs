@@ -4,8 +4,9 @@
 use rewake::core::access::Access;
 use rewake::core::entry::Choice;
 use rewake::core::entry::{
-    About, Block, By, CallId, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode, Outcome,
-    Output, Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict, Via,
+    About, Block, By, CallId, ChildRun, Entry, Fact, Failure, FailureClass, Guard, Layers, Mode,
+    Outcome, Output, Plan, PlanStep, Record, Seq, StepState, StopReason, SummaryBy, Usage, Verdict,
+    Via,
 };
 use rewake::core::state::State;
 use serde_json::{Value, json};
@@ -276,6 +277,41 @@ pub mod entry {
         finished(
             call,
             Outcome::done(format!("{id} runs in the background")),
+            Some(fact),
+        )
+    }
+
+    pub fn task_started(call: CallId) -> Entry {
+        Entry::Started {
+            call,
+            guard: Guard::Child {
+                session: "child".into(),
+                run: format!("run-{call}"),
+                boot: "boot".into(),
+                background: false,
+                done: 0,
+                in_vain: 0,
+                before: Vec::new(),
+                worked_ms: 0,
+            },
+            access: None,
+        }
+    }
+
+    pub fn task_in_background(call: CallId, id: &str, prompt: &str) -> Entry {
+        let fact = Fact::Background {
+            id: id.into(),
+            run: format!("run-{id}"),
+            command: format!("task: {prompt}"),
+            child: Some(ChildRun {
+                session: format!("child-{id}"),
+                before: Vec::new(),
+                worked_ms: 0,
+            }),
+        };
+        finished(
+            call,
+            Outcome::done(format!("task {id} is at work in the background")),
             Some(fact),
         )
     }

@@ -1,5 +1,6 @@
 //! What a start shows: unfinished work, the question of trust, and a first run.
 
+use rewake::config::mcp::ServerSource;
 use rewake::config::{Content, Difference, Given, Project, Standing};
 use rewake::core::entry::Mode;
 use rewake::engine::Command;
@@ -463,7 +464,7 @@ fn greedy(models: usize, standing: Standing) -> Box<Project> {
             ..Content::default()
         },
         standing,
-        broken: None,
+        ..Project::default()
     })
 }
 
@@ -493,6 +494,29 @@ fn trust_is_asked_for_before_anything_else() {
         ];
         let project = greedy(0, Standing::Changed(differences));
         stage.send(Msg::Begin(Box::new(begin(project))));
+    });
+    // A server that is not as it was trusted, in a folder that is.
+    scene!("trust-server", |stage: &mut Stage| {
+        let shown = "npx -y \"a\\u{1b}[2K\"\n  env TOKEN = \"${TOKEN}\"";
+        let given = Given {
+            shown: shown.into(),
+            ..Given::default()
+        };
+        let project = Project {
+            content: Content {
+                servers: [((ServerSource::McpJson, "files".to_string()), given)].into(),
+                ..Content::default()
+            },
+            standing: Standing::Trusted,
+            servers: vec![Difference {
+                key: "server files (.mcp.json)".into(),
+                shown: Some(shown.into()),
+                how: "changed",
+            }],
+            ..Project::default()
+        };
+        assert!(project.needs_trust());
+        stage.send(Msg::Begin(Box::new(begin(Box::new(project)))));
     });
     for (key, trusts) in [("y", true), ("n", false)] {
         let mut stage = Stage::new(80, 24);

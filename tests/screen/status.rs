@@ -139,6 +139,40 @@ fn what_runs_in_the_background_is_counted() {
 }
 
 #[test]
+fn tasks_in_the_background_are_told_from_commands() {
+    let both = |stage: &mut Stage| {
+        stage.open();
+        stage.says("look at both");
+        let task = |prompt: &str| call("task", json!({ "prompt": prompt, "background": true }));
+        let start = call(
+            "bash",
+            json!({ "command": "npm start", "background": true }),
+        );
+        let calls = stage.replies(vec![task("count the lines"), start]);
+        for (id, call) in ["bg1", "bg2"].into_iter().zip(calls) {
+            let entries = match id {
+                "bg1" => [
+                    entry::task_started(call),
+                    entry::task_in_background(call, id, "count the lines"),
+                ],
+                _ => [
+                    entry::started(call),
+                    entry::in_background(call, id, "npm start"),
+                ],
+            };
+            entries.into_iter().for_each(|entry| stage.log(entry));
+        }
+        stage.replies(vec![text("Both run.")]);
+        stage.rest();
+        stage.waits(400);
+    };
+    scene!("background_task", both);
+    let mut stage = Stage::new(120, 40);
+    both(&mut stage);
+    stage.sees("1 task at work · 1 running");
+}
+
+#[test]
 fn what_matters_most_stays_where_there_is_no_room() {
     for width in [30, 40, 60, 80, 120] {
         let mut stage = Stage::opened(width, 12);

@@ -1,6 +1,6 @@
 //! Each tool's block: waiting, running, over, folded and unfolded.
 
-use rewake::core::entry::Fact;
+use rewake::core::entry::{Block, CallId, Entry, Fact, Guard};
 use rewake::session::{EditQuery, PlacedEdit};
 use rewake::ui::app::{Intent, Msg};
 use serde_json::json;
@@ -441,4 +441,48 @@ fn what_the_user_stopped_is_no_command_that_failed() {
     stage.replies(vec![crate::log::text("Well.")]);
     stage.sees("done in");
     stage.does_not_see("failed");
+}
+
+fn poke(tool: &str) -> Block {
+    let arguments = json!({ "path": "notes.md", "lines": ["one", "two"] });
+    match tool {
+        "mcp_call" => call(
+            tool,
+            json!({ "tool": "mcp__files__write_file", "arguments": arguments }),
+        ),
+        tool => call(tool, arguments),
+    }
+}
+
+fn began_at_a_server(call: CallId) -> Entry {
+    Entry::Started {
+        call,
+        guard: Guard::Served {
+            server: "files".into(),
+            run: "run-1".into(),
+            boot: "boot".into(),
+            request: call.wire(),
+            repeatable: false,
+        },
+        access: None,
+    }
+}
+
+/// Whatever it is called through.
+#[test]
+fn a_tool_of_a_server_is_named_by_server_and_tool_with_its_arguments_as_data() {
+    scene!("server_call", |stage: &mut Stage| {
+        stage.open();
+        stage.says("write it down");
+        stage.calls(
+            call("mcp_find", json!({ "query": "write a file" })),
+            "1 of 14 tools fit",
+        );
+        for tool in ["mcp_call", "mcp__files__write_file"] {
+            let id = stage.replies(vec![poke(tool)])[0];
+            stage.log(began_at_a_server(id));
+            stage.log(entry::done(id, "written"));
+        }
+        stage.rest();
+    });
 }

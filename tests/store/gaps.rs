@@ -194,6 +194,29 @@ fn a_file_of_a_journal_that_is_missing_is_a_gap() {
     long.is_held(first, end);
 }
 
+/// A backup had it, say.
+#[test]
+fn a_gap_closes_when_the_missing_file_is_there_again() {
+    let long = long();
+    let kept = tempfile::tempdir().unwrap();
+    let journal = long.scene.place().folder;
+    let kept = kept.path().join("journal");
+    copy(&journal, &kept);
+    let (first, end) = long.without_a_file();
+    long.scene.replace_database(None);
+    long.is_held(first, end);
+
+    copy(&kept, &journal);
+    for _ in 0..2 {
+        let mut store = long.scene.open();
+        store.bring_in(&long.id).unwrap();
+        assert_eq!(log(&store, &long.id), long.whole);
+        store.has_no_gap(&long.id).unwrap();
+        assert_eq!(store.brought().parted, []);
+        assert!(store.missing().is_none());
+    }
+}
+
 #[test]
 fn an_older_database_that_ends_in_the_gap_is_held() {
     let long = long();

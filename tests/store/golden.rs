@@ -10,7 +10,7 @@ use rewake::core::choice::Effort;
 use rewake::core::entry::{CallId, Mode, Verdict, Via};
 use rewake::core::entry::{Entry, ForkPoint, Record};
 use rewake::core::signal::Signal;
-use rewake::store::{Batch, Draft, Message, Store, blob_ref};
+use rewake::store::{Batch, Catalogued, Draft, Message, Store, blob_ref};
 use rusqlite::Connection;
 
 use crate::story::*;
@@ -22,7 +22,7 @@ const TRASHED_MS: i64 = 4_000;
 const ELSEWHERE: &str = "/elsewhere";
 
 /// The schema of this version: its file is what [`write_golden`] makes.
-const NEWEST: u32 = 6;
+const NEWEST: u32 = 7;
 
 fn golden(schema: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/store-v{schema}.sql"))
@@ -62,6 +62,9 @@ fn write_session(store: &mut Store) {
         store.signal(session, "cli", 2_600, |_| signal).unwrap();
     }
     store.learn_limit("ollama/small", 4_096).unwrap();
+    store
+        .keep_catalogued("files", "a hash", &catalogued())
+        .unwrap();
     let mut elsewhere = session(store, ELSEWHERE);
     append(
         store,
@@ -72,6 +75,13 @@ fn write_session(store: &mut Store) {
     let mut gone = session(store, ELSEWHERE);
     append(store, &mut gone, vec![said("thrown away")]);
     store.trash(gone.session(), TRASHED_MS).unwrap();
+}
+
+fn catalogued() -> Catalogued {
+    Catalogued {
+        at_ms: 2_700,
+        body: "{}".into(),
+    }
 }
 
 /// Every kind of signal: what waited when an older version was left is obeyed by a newer one.
@@ -104,6 +114,7 @@ fn all_signals() -> Vec<Signal> {
         Signal::Limit {
             turns: Some(3),
             usd: Some(1.5),
+            tokens: None,
         },
     ]
 }
@@ -155,6 +166,8 @@ fn check(store: &mut Store, schema: u32) {
     assert_eq!(queued.message.text, "and then");
     let learnt = store.learnt("ollama/small").unwrap();
     assert_eq!(learnt.context_tokens, Some(4_096));
+    let known = store.catalogued("files", "a hash").unwrap();
+    assert_eq!(known, (schema >= 7).then(catalogued));
     let info = store.find(&origin.session).unwrap();
     assert_eq!(info.title.as_deref(), Some("The parser"));
     assert_eq!(info.model.as_deref(), Some("ollama/small"));
@@ -228,7 +241,7 @@ fn a_database_of_schema_6_says_what_it_said() {
     let (dir, mut store) = opened_from(6);
     check(&mut store, 6);
     assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
-    assert!(!dir.path().join("rewake.db.schema-6").exists());
+    assert!(dir.path().join("rewake.db.schema-6").exists());
     let origin = store.newest(Some(HERE)).unwrap().unwrap().forked_from;
     let signals = store.signals(&origin.unwrap().session).unwrap();
     let signals: Vec<_> = signals
@@ -238,6 +251,14 @@ fn a_database_of_schema_6_says_what_it_said() {
     let sent = all_signals().into_iter();
     let sent: Vec<_> = sent.map(|s| ("cli".to_string(), 2_600, s)).collect();
     assert_eq!(signals, sent);
+}
+
+#[test]
+fn a_database_of_schema_7_says_what_it_said() {
+    let (dir, mut store) = opened_from(7);
+    check(&mut store, 7);
+    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert!(!dir.path().join("rewake.db.schema-7").exists());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod carving;
+mod children;
 mod crash;
 mod damage;
 mod disk;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rewake::core::entry::{Entry, Via};
-use rewake::store::{Batch, Gap, Repair, Store};
+use rewake::store::{Batch, Catalogued, Gap, Repair, Store};
 
 use crate::scene::Scene;
 use crate::story::*;
@@ -193,4 +193,76 @@ fn a_gap_is_known_when_its_page_is_gone() {
     };
     assert_eq!(store.gap(&id).unwrap(), Some(gap));
     assert!(store.has_no_gap(&id).is_err());
+}
+
+/// It is a cache: nobody is kept from a session by it, and what is lost is asked for again.
+#[test]
+fn what_is_known_of_servers_may_be_lost_without_harm() {
+    let scene = Scene::new();
+    let said = |at_ms, body: &str| Catalogued {
+        at_ms,
+        body: body.into(),
+    };
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    store
+        .keep_catalogued("files", "one", &said(1, "[1]"))
+        .unwrap();
+    store
+        .keep_catalogued("files", "two", &said(2, "[2]"))
+        .unwrap();
+    store
+        .keep_catalogued("files", "one", &said(3, "[3]"))
+        .unwrap();
+    assert_eq!(
+        store.catalogued("files", "one").unwrap(),
+        Some(said(3, "[3]"))
+    );
+    assert_eq!(
+        store.catalogued("files", "two").unwrap(),
+        Some(said(2, "[2]"))
+    );
+    assert_eq!(store.catalogued("files", "three").unwrap(), None);
+    drop(store);
+    damage(&scene, &["catalogue"]);
+    let mut store = scene.open();
+    assert_eq!(store.catalogued("files", "one").unwrap(), None);
+    assert!(store.made_anew().unwrap().contains("servers' tools"));
+    append(&mut store, &mut head, vec![crate::story::said("hello")]);
+    store
+        .keep_catalogued("files", "one", &said(4, "[4]"))
+        .unwrap();
+    drop(store);
+    damage(&scene, &["catalogue"]);
+    // Who learns first, and did not look before.
+    let mut store = scene.open();
+    store
+        .keep_catalogued("files", "one", &said(5, "[5]"))
+        .unwrap();
+    assert_eq!(
+        store.catalogued("files", "one").unwrap(),
+        Some(said(5, "[5]"))
+    );
+}
+
+#[test]
+fn of_many_servers_those_asked_last_are_known() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    for n in 0..200 {
+        let said = Catalogued {
+            at_ms: n,
+            body: "{}".into(),
+        };
+        store
+            .keep_catalogued(&format!("s{n}"), "hash", &said)
+            .unwrap();
+    }
+    let known = |n: i64| {
+        store
+            .catalogued(&format!("s{n}"), "hash")
+            .unwrap()
+            .is_some()
+    };
+    assert!(!known(71) && known(72) && known(199));
 }

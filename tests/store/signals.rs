@@ -221,6 +221,7 @@ fn an_entry_that_only_the_database_has_tells_what_was_obeyed() {
             Signal::Limit {
                 turns: Some(1),
                 usd: None,
+                tokens: None,
             },
             Entry::Chose(limits),
         ),

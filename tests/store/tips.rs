@@ -55,20 +55,21 @@ fn assert_corrupt(error: StoreError, at: u64) {
 
 #[test]
 fn an_entry_that_was_exchanged_is_seen() {
-    // Also so many that another thread checks them.
-    for entries in [5, 400] {
+    // Also so many that other threads check them, 32 rows at a time.
+    for (entries, row) in [(5, 4_i64), (400, 4), (400, 32), (400, 33)] {
         let (dir, mut store) = scratch();
         let id = talk(&mut store, entries).session().to_string();
         let conn = raw(dir.path());
-        exchange(&conn, 4, OTHER);
-        assert_corrupt(store.load(&id).unwrap_err(), 3);
-        assert_corrupt(store.records(&id, 2..=4).unwrap_err(), 3);
-        let traced = store.trace(&id, Some(4), 4, |_| Ok::<(), StoreError>(()));
-        assert_corrupt(traced.unwrap_err(), 3);
+        let seq = row.unsigned_abs() - 1;
+        exchange(&conn, row, OTHER);
+        assert_corrupt(store.load(&id).unwrap_err(), seq);
+        assert_corrupt(store.records(&id, 2..=seq + 1).unwrap_err(), seq);
+        let traced = store.trace(&id, Some(seq + 1), 4, |_| Ok::<(), StoreError>(()));
+        assert_corrupt(traced.unwrap_err(), seq);
         // Also where its own was taken away: the next one tells.
-        conn.execute("UPDATE entries SET tip = NULL WHERE id = 4", [])
+        conn.execute("UPDATE entries SET tip = NULL WHERE id = ?1", [row])
             .unwrap();
-        assert_corrupt(store.load(&id).unwrap_err(), 4);
+        assert_corrupt(store.load(&id).unwrap_err(), seq + 1);
     }
 }
 

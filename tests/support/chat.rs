@@ -64,6 +64,7 @@ pub fn check(head: &Head, body: &Value, memory: &Memory) -> Result<View, Fault> 
             text_of(function, "name"),
             function.get("parameters"),
         )?;
+        check_properties(text_of(function, "name"), function.get("parameters"))?;
     }
     demand!(
         body.get("tools").is_none() || !view.tools.is_empty(),

@@ -146,6 +146,10 @@ fn narrow_schema(schema: &Value) -> Result<(), Fault> {
         "Invalid JSON payload received. Proto field is not repeating, cannot start list."
     );
     let properties = schema.get("properties").and_then(Value::as_object);
+    demand!(
+        schema["type"] != "object" || properties.is_some_and(|p| !p.is_empty()),
+        "parameters.properties: should be non-empty for OBJECT type"
+    );
     for property in properties.into_iter().flat_map(|p| p.values()) {
         narrow_schema(property)?;
     }

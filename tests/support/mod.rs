@@ -30,12 +30,14 @@ mod git;
 mod home;
 mod http;
 mod kernel;
+pub mod mcp_server;
 mod prefix;
 mod responses;
 mod seal;
 mod server;
 mod skip;
 pub mod spoken;
+mod spoken_newer;
 mod terminal;
 mod tls;
 

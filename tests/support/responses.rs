@@ -73,6 +73,7 @@ pub fn check(head: &Head, body: &Value, memory: &Memory) -> Result<View, Fault> 
             text_of(tool, "name"),
             tool.get("parameters"),
         )?;
+        check_properties(text_of(tool, "name"), tool.get("parameters"))?;
     }
     input(&items(body)?, body["store"] == false, memory, &mut view)?;
     Ok(view)

@@ -108,7 +108,38 @@ pub fn check_tool(seen: &mut Vec<String>, name: &str, schema: Option<&Value>) ->
         "tools.{}: Invalid schema for function '{name}': schema must be of 'type: \"object\"'",
         seen.len()
     );
+    let choices = ["oneOf", "anyOf", "allOf", "enum", "not"];
+    let choice = choices
+        .iter()
+        .find(|key| schema.is_some_and(|s| s.get(**key).is_some()));
+    demand!(
+        choice.is_none(),
+        "tools.{}: Invalid schema for function '{name}': it has {choice:?} at the top level",
+        seen.len()
+    );
+    let properties = schema.and_then(|s| s["properties"].as_object());
+    for (property, schema) in properties.into_iter().flatten() {
+        let is_fit = (1..=64).contains(&property.len())
+            && property
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"_.-".contains(&b))
+            && (schema.is_object() || schema.is_boolean());
+        demand!(
+            is_fit,
+            "tools.{}: Invalid schema for function '{name}': property {property:?}",
+            seen.len()
+        );
+    }
     seen.push(name.to_string());
+    Ok(())
+}
+
+/// What OpenAI demands of a function besides.
+pub fn check_properties(name: &str, schema: Option<&Value>) -> Result<(), Fault> {
+    demand!(
+        schema.is_none_or(|s| s["properties"].is_object()),
+        "Invalid schema for function '{name}': In context=(), object schema missing properties"
+    );
     Ok(())
 }
 

@@ -11,8 +11,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::spoken_newer;
+
 /// Set for a process that is to be the server.
 pub const ASKED: &str = "REWAKE_TEST_SERVER";
+
+/// A file with the tools of the server as JSON, read whenever they are asked for.
+pub const TOOLS: &str = "REWAKE_TEST_TOOLS";
+/// What it says of its tools in the mode `tools`: JSON with `description` and `annotations`.
+pub const SAYS: &str = "REWAKE_TEST_SERVER_SAYS";
 
 /// The arguments with which a test binary becomes the server. `test` is the path of the test that
 /// calls [`serve_if_asked`].
@@ -58,7 +65,12 @@ fn say_bytes(bytes: &[u8]) {
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-fn answer(id: &Value, result: &Value) {
+pub fn refuse(id: &Value, code: i64, message: &str) {
+    let error = json!({ "code": code, "message": message });
+    say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+}
+
+pub fn answer(id: &Value, result: &Value) {
     say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string());
 }
 
@@ -119,11 +131,16 @@ fn act(method: &str, id: &Value, params: &Value) {
             let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
             answer(id, &names.collect());
         }
+        "notifications/cancelled" => {
+            let id = params["requestId"].as_str().unwrap_or_default();
+            complain(&format!("cancelled {id}"));
+        }
         "complain" => {
             complain(params["words"].as_str().unwrap_or_default());
             answer(id, &json!("complained"));
         }
         "pid" => answer(id, &json!(std::process::id())),
+        _ if spoken_newer::act(method, id, params) => {}
         _ => speak_mcp(method, id, params),
     }
 }
@@ -135,7 +152,7 @@ fn speak_mcp(method: &str, id: &Value, params: &Value) {
     let capabilities = json!({ "tools": { "listChanged": true } });
     match (method, mode.as_str()) {
         (_, "silent") => {}
-        ("initialize", "old" | "circle") => answer(
+        ("initialize", "old" | "circle" | "tools") => answer(
             id,
             &json!({ "protocolVersion": params["protocolVersion"], "capabilities": capabilities,
                 "serverInfo": info }),
@@ -146,6 +163,13 @@ fn speak_mcp(method: &str, id: &Value, params: &Value) {
             &json!({ "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
                 "_meta": { "io.modelcontextprotocol/serverInfo": info } }),
         ),
+        ("tools/list", _) if std::env::var_os(TOOLS).is_some() => {
+            let file = std::env::var_os(TOOLS).expect("it is set");
+            let tools = std::fs::read(file).ok();
+            let tools = tools.and_then(|tools| serde_json::from_slice::<Value>(&tools).ok());
+            answer(id, &json!({ "tools": tools.unwrap_or_default() }));
+        }
+        ("tools/list", "tools") => answer(id, &json!({ "tools": own_tools() })),
         ("tools/list", _) => {
             let more = params["cursor"].is_string();
             let name = if more { "second" } else { "do.it" };
@@ -163,6 +187,19 @@ fn speak_mcp(method: &str, id: &Value, params: &Value) {
             "error": { "code": -32601, "message": "no such method" } })
         .to_string()),
     }
+}
+
+/// What it can be called for, described as [`SAYS`] has it.
+fn own_tools() -> Vec<Value> {
+    let says = std::env::var(SAYS).unwrap_or_default();
+    let says: Value = serde_json::from_str(&says).unwrap_or_default();
+    let names = ["append", "pid", "give", "stall", "die"];
+    let tool = |name| {
+        let description = says["description"].as_str().unwrap_or("Does it");
+        json!({ "name": name, "description": description, "annotations": says["annotations"],
+            "inputSchema": { "type": "object" } })
+    };
+    names.into_iter().map(tool).collect()
 }
 
 fn call_tool(id: &Value, params: &Value) {
@@ -183,6 +220,22 @@ fn call_tool(id: &Value, params: &Value) {
             return answer(id, &json!({ "content": text }));
         }
         "stall" => return,
+        "give" => return answer(id, &arguments["result"]),
+        "pid" => {
+            let text = std::process::id().to_string();
+            return answer(
+                id,
+                &json!({ "content": [{ "type": "text", "text": text }] }),
+            );
+        }
+        "die" => {
+            complain("out of luck");
+            std::process::exit(7);
+        }
+        "refuse" => {
+            let error = json!({ "code": -32602, "message": "no such word" });
+            return say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
+        }
         _ => {}
     }
     let content = json!([{ "type": "text", "text": "done" },
@@ -194,7 +247,7 @@ fn call_tool(id: &Value, params: &Value) {
 }
 
 /// The effect that is counted.
-fn append(params: &Value) {
+pub fn append(params: &Value) {
     let path = params["file"].as_str().expect("a file to append to");
     let file = OpenOptions::new().create(true).append(true).open(path);
     let line = format!("{}\n", params["text"].as_str().unwrap_or_default());

@@ -22,6 +22,10 @@ use super::Home;
 /// Nothing that is waited for takes so long.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// The question what the background is, and that it is black.
+const ASKED: &[u8] = b"\x1b]11;?\x1b\\";
+const ANSWER: &[u8] = b"\x1b]11;rgb:0000/0000/0000\x1b\\";
+
 pub const ENTER: &str = "\r";
 pub const ESC: &str = "\x1b";
 
@@ -56,6 +60,8 @@ struct State {
     parser: vt100::Parser,
     /// All that was ever written, as it came.
     raw: Vec<u8>,
+    /// It says what its background is when it is asked.
+    answers: bool,
     is_over: bool,
 }
 
@@ -64,6 +70,7 @@ impl Default for State {
         State {
             parser: vt100::Parser::new(lines(ROWS), lines(COLUMNS), 1_000),
             raw: Vec::new(),
+            answers: false,
             is_over: false,
         }
     }
@@ -87,7 +94,16 @@ impl Terminal {
         Terminal::of(home.rewake(args))
     }
 
-    pub fn of(mut command: Command) -> Terminal {
+    pub fn of(command: Command) -> Terminal {
+        Terminal::with(command, false)
+    }
+
+    /// One that says what its background is, as most do.
+    pub fn that_answers(home: &Home, args: &[&str]) -> Terminal {
+        Terminal::with(home.rewake(args), true)
+    }
+
+    fn with(mut command: Command, answers: bool) -> Terminal {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -104,6 +120,7 @@ impl Terminal {
             .spawn()
             .unwrap_or_else(|e| panic!("start {command:?}: {e}"));
         let shown = Arc::new(Shown::default());
+        shown.locked().answers = answers;
         let master = Arc::new(File::from(master));
         let (from, to) = (Arc::clone(&master), Arc::clone(&shown));
         let reader = std::thread::spawn(move || collect(&from, &to));
@@ -302,6 +319,11 @@ fn collect(master: &File, to: &Shown) {
         let mut state = to.locked();
         state.parser.process(&buffer[..n]);
         state.raw.extend_from_slice(&buffer[..n]);
+        let is_asked = buffer[..n].windows(ASKED.len()).any(|seen| seen == ASKED);
+        if state.answers && is_asked {
+            let mut keyboard = master;
+            keyboard.write_all(ANSWER).unwrap();
+        }
         to.more.notify_all();
     }
 }

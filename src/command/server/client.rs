@@ -5,7 +5,7 @@
 //!
 //! Invariant: what is given to the caller was read from the journal.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::end::ServerEnd;
 use super::journal::{self, JournalReader, Span};
 use super::line::LineKind;
-use super::past::{self, Fate, Past};
+use super::past::{Fate, Past};
 use super::wire::{self, ToAgent, ToKeeper};
 use crate::command::folder::RunFolder;
 use crate::command::look::{Seen, look};
@@ -79,10 +79,19 @@ struct Shared {
     changed: Notify,
 }
 
+/// A line that was sent and is not in `in` yet.
+#[derive(Debug)]
+struct Ack {
+    request: Option<String>,
+    told: oneshot::Sender<Result<u64, String>>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     /// Of the lines that were sent and not taken yet, in their order.
-    acks: VecDeque<oneshot::Sender<Result<u64, String>>>,
+    acks: VecDeque<Ack>,
+    /// The ids of the requests that are in `in`: only this agent adds to it now.
+    given: HashSet<String>,
     answers: HashMap<String, Span>,
     others: VecDeque<Span>,
     /// How long `in` and `out` are.
@@ -117,6 +126,7 @@ impl Client {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 input: lengths.0,
+                given: requests(folder, lengths.0)?,
                 ..State::default()
             }),
             changed: Notify::new(),
@@ -165,7 +175,11 @@ impl Client {
             if state.past.is_some() {
                 return Err(Unsent::Gone);
             }
-            state.acks.push_back(ack);
+            let request = match LineKind::of(line) {
+                LineKind::Request(id) => Some(id),
+                LineKind::Answer(_) | LineKind::Other => None,
+            };
+            state.acks.push_back(Ack { request, told: ack });
             let outgoing = Outgoing {
                 bytes,
                 written: None,
@@ -198,12 +212,15 @@ impl Client {
         if let Some(past) = past {
             return past.fate(id);
         }
+        let state = self.shared.state();
         // What is on its way to the keeper is not in the journal yet.
-        let is_sending = !self.shared.state().acks.is_empty();
-        Ok(match past::request(&self.folder, id)? {
-            None if !is_sending => Fate::NotBegun,
-            None | Some(_) => Fate::Running,
-        })
+        let is_sent = |ack: &Ack| ack.request.as_deref() == Some(id);
+        Ok(
+            match state.given.contains(id) || state.acks.iter().any(is_sent) {
+                false => Fate::NotBegun,
+                true => Fate::Running,
+            },
+        )
     }
 
     /// Waits for the end of a request that was sent: [`Fate::Running`] is never given. May be
@@ -384,6 +401,17 @@ impl Shared {
     }
 }
 
+/// The ids of the requests in `in`, up to this place.
+fn requests(folder: &Path, upto: u64) -> io::Result<HashSet<String>> {
+    let mut ids = HashSet::new();
+    JournalReader::new(folder, journal::INPUT).read(Some(upto), |_, line| {
+        if let LineKind::Request(id) = LineKind::of(line) {
+            ids.insert(id);
+        }
+    })?;
+    Ok(ids)
+}
+
 /// Sends what is given, each whole, in its order.
 async fn write_all(mut stream: OwnedWriteHalf, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) {
     while let Some(Outgoing { bytes, written }) = outgoing.recv().await {
@@ -484,9 +512,10 @@ impl State {
     }
 
     fn acked(&mut self, taken: Result<u64, String>) {
-        if let Some(ack) = self.acks.pop_front() {
+        if let Some(Ack { request, told }) = self.acks.pop_front() {
+            self.given.extend(request.filter(|_| taken.is_ok()));
             // Who was dropped does not hear it.
-            let _ = ack.send(taken);
+            let _ = told.send(taken);
         }
     }
 }

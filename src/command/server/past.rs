@@ -81,7 +81,7 @@ impl Past {
 }
 
 /// Where the request with this id lies in `in`.
-pub(super) fn request(folder: &Path, id: &str) -> io::Result<Option<Span>> {
+fn request(folder: &Path, id: &str) -> io::Result<Option<Span>> {
     find(
         folder,
         journal::INPUT,

@@ -105,7 +105,7 @@ impl ServerEnv {
         }
     }
 
-    pub(super) fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&OsString, &OsString)> {
         self.variables.iter().map(|(name, value)| (name, value))
     }
 }

@@ -133,6 +133,24 @@ pub enum Guard {
         /// What its models had been asked for before this call.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         before: Vec<Spent>,
+        /// How long it had worked before this call, milliseconds.
+        #[serde(default, skip_serializing_if = "super::is_zero")]
+        worked_ms: u64,
+    },
+    /// A call of a tool of a server that a keeper holds. What was said to the server and what it
+    /// answered is in the journal of its run.
+    Served {
+        /// What the config calls it.
+        server: String,
+        /// As that of `Supervised`.
+        run: String,
+        /// As that of `Supervised`.
+        boot: String,
+        /// The id of the request. A call that is sent once more has another.
+        request: String,
+        /// By the user's word it may be sent once more when it is not known what became of it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeatable: bool,
     },
     /// Nothing can be known of it after a crash.
     Opaque,
@@ -142,7 +160,9 @@ impl Guard {
     /// The run folder of what is under a keeper.
     pub fn run(&self) -> Option<&str> {
         match self {
-            Guard::Supervised { run, .. } | Guard::Child { run, .. } => Some(run),
+            Guard::Supervised { run, .. }
+            | Guard::Child { run, .. }
+            | Guard::Served { run, .. } => Some(run),
             Guard::Checked { .. } | Guard::Opaque => None,
         }
     }
@@ -313,6 +333,9 @@ pub struct ChildRun {
     /// What its models had been asked for before this call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Spent>,
+    /// How long it had worked before this call, milliseconds.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub worked_ms: u64,
 }
 
 /// What the model keeps for later.

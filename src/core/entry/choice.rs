@@ -48,6 +48,9 @@ pub struct RunLimits {
     /// So many US dollars. `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
+    /// So many tokens, of all requests and answers. `None`: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
 }
 
 /// Where an answer does not fit its schema, and why.

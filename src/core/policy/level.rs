@@ -259,6 +259,7 @@ impl Evaluation<'_> {
             rewakes_own: self.rewakes_own,
             keys: self.keys.clone(),
             sandbox: self.sandbox,
+            served: self.served,
         }
     }
 

@@ -9,6 +9,7 @@ const MODES: [Mode; 4] = Mode::ALL;
 
 pub(super) fn place() -> Workspace {
     Workspace {
+        served: None,
         folder: "/home/u/w".into(),
         root: "/home/u/w".into(),
         home: Some("/home/u".into()),
@@ -106,6 +107,110 @@ fn skill(name: &str) -> Permission {
 fn foreign(name: &str) -> Permission {
     let name = name.to_string();
     Permission::Foreign { name }
+}
+
+/// Decided where this is known of the tool.
+fn with_tool(tool: ServedTool, mode: Mode, rules: &str) -> Decision {
+    let place = Workspace {
+        served: Some(tool),
+        ..place()
+    };
+    decide(
+        &foreign("mcp__a__b"),
+        mode,
+        &self::rules(rules),
+        &place,
+        &DISK,
+    )
+}
+
+fn described(hash: &str) -> ServedTool {
+    ServedTool {
+        hash: hash.repeat(32),
+        ..ServedTool::default()
+    }
+}
+
+#[test]
+fn a_rule_for_a_tool_of_a_server_holds_for_the_description_that_it_had() {
+    let asked = with_tool(described("0a"), Mode::Default, "");
+    let Decision::Ask {
+        why,
+        rule: Some(rule),
+    } = asked
+    else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(rule.to_string(), "mcp__a__b(spec:0a0a0a0a0a0a0a0a)");
+    assert!(!why.contains("changed"), "{why}");
+    let rules = format!("+{rule}");
+    assert_eq!(
+        with_tool(described("0a"), Mode::Default, &rules),
+        Decision::Allow
+    );
+    let changed = ServedTool {
+        changed: Some("it sends".into()),
+        ..described("0b")
+    };
+    match with_tool(changed, Mode::Default, &rules) {
+        Decision::Ask { why, rule } => {
+            assert!(why.ends_with("since it was allowed: it sends"), "{why}");
+            assert_eq!(
+                rule.unwrap().to_string(),
+                "mcp__a__b(spec:0b0b0b0b0b0b0b0b)"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    // What nothing is known of has no description that could be meant.
+    assert!(matches!(
+        decided(&foreign("mcp__a__b"), Mode::Default, &self::rules(&rules)),
+        Decision::Ask { .. }
+    ));
+    // Without one it is the tool, whatever it says; and what refuses, refuses any.
+    assert_eq!(
+        with_tool(described("0b"), Mode::Default, "+mcp__a__b"),
+        Decision::Allow
+    );
+    let denies = format!("-{rule};;+mcp__a__b");
+    assert!(matches!(
+        with_tool(described("0b"), Mode::Default, &denies),
+        Decision::Deny { .. }
+    ));
+}
+
+#[test]
+fn what_only_looks_by_the_users_word_runs_unasked_and_in_plan_mode() {
+    let looks = || ServedTool {
+        only_looks: true,
+        ..described("0a")
+    };
+    assert_eq!(with_tool(looks(), Mode::Default, ""), Decision::Allow);
+    assert_eq!(with_tool(looks(), Mode::Plan, ""), Decision::Allow);
+    assert!(matches!(
+        with_tool(looks(), Mode::Default, "?mcp__a"),
+        Decision::Ask { .. }
+    ));
+    assert!(matches!(
+        with_tool(looks(), Mode::Plan, "-mcp__a__*"),
+        Decision::Deny { .. }
+    ));
+    assert!(matches!(
+        with_tool(described("0a"), Mode::Plan, "+mcp__a"),
+        Decision::Deny { .. }
+    ));
+}
+
+#[test]
+fn what_may_destroy_by_its_servers_word_is_asked_about_with_that() {
+    let destroys = ServedTool {
+        is_destructive: true,
+        ..described("0a")
+    };
+    match with_tool(destroys, Mode::Default, "") {
+        Decision::Ask { why, .. } => assert!(why.contains("may destroy something"), "{why}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn back(tool: LookBack, reach: Reach) -> Permission {

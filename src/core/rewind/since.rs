@@ -86,7 +86,10 @@ impl Since {
                     before: before.clone(),
                     after: after.clone(),
                 }),
-                Guard::Supervised { .. } | Guard::Child { .. } | Guard::Opaque => {
+                Guard::Supervised { .. }
+                | Guard::Child { .. }
+                | Guard::Served { .. }
+                | Guard::Opaque => {
                     self.commands.entry(*call).or_insert(record.at_ms);
                 }
             },

@@ -75,6 +75,7 @@ fn a_rule_that_is_wrong_says_why() {
         ("Read(~bob/x)", "another user"),
         ("mcp__", "name of the server"),
         ("mcp__a__b(x)", "tools of a server"),
+        ("mcp__a__b(spec:0123)", "16 or more hex digits"),
         ("Bash(a\nb)", "control characters"),
     ] {
         let error = Rule::parse(text).unwrap_err();

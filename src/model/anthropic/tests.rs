@@ -63,6 +63,7 @@ fn blob() -> BlobRef {
 }
 
 fn message(role: Role, parts: Vec<Part>, cache: bool) -> Message {
+    let parts = parts.into();
     Message { role, parts, cache }
 }
 

@@ -1,5 +1,7 @@
 //! Tests of Gemini.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::config::Quirks;
 use crate::model::samples::{
@@ -212,7 +214,11 @@ fn errors_in_the_stream_have_their_class() {
 #[test]
 fn the_ids_of_the_model_go_back() {
     let mut request = conversation(None, None);
-    for part in request.messages.iter_mut().flat_map(|m| &mut m.parts) {
+    let parts = request
+        .messages
+        .iter_mut()
+        .map(|m| Arc::make_mut(&mut m.parts));
+    for part in parts.flatten() {
         if let Part::Call { id, given_id, .. } | Part::Result { id, given_id, .. } = part
             && id == "call_3_0"
         {

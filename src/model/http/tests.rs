@@ -51,7 +51,8 @@ fn request() -> Request {
             parts: vec![Part::Text {
                 text: "hi".into(),
                 signature: None,
-            }],
+            }]
+            .into(),
             cache: false,
         }],
         max_tokens: 100,

@@ -121,7 +121,12 @@ fn changed(body: &Body, out: &mut impl Write) -> Result<bool, ExportError> {
     match body {
         Body::File { path, content } => fenced(out, language(path), content)?,
         Body::Edits { edits, .. } => fenced(out, "diff", &diff(edits))?,
-        Body::Subject | Body::Plan(_) | Body::Command { .. } => return Ok(true),
+        Body::Served { arguments, .. } if arguments.contains('\n') => {
+            fenced(out, "json", arguments)?;
+        }
+        Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => {
+            return Ok(true);
+        }
     }
     Ok(false)
 }

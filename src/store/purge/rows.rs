@@ -47,7 +47,7 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
         [session],
     )
     .doing(WHAT)?;
-    // What its sub-agents did stays until they are purged.
+    // Sub-agents of which nobody knew when the purge began do not point to nothing.
     tx.execute(
         "UPDATE sessions SET forked_from = NULL WHERE forked_from = ?1 AND forked_seq IS NULL",
         [head.key],
@@ -63,7 +63,7 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
         entries: entries as u64,
         blobs: remove_blobs(tx, blobs)?,
         kept,
-        copies: Vec::new(),
+        ..Removed::default()
     };
     gc::remove_unnamed(tx)?;
     Ok(removed)

@@ -50,6 +50,7 @@ impl App {
             SlashCommand::Permissions => return self.name_mode(&words),
             SlashCommand::Memory => return vec![Intent::Memory(words)],
             SlashCommand::Skills => return vec![Intent::Skills],
+            SlashCommand::Mcp => return vec![Intent::Mcp],
             SlashCommand::Ps => return vec![Intent::Ps],
             SlashCommand::Init => {
                 let command = CommandLine {
@@ -376,7 +377,7 @@ impl App {
         }
         put("In the box", "@", "a file or a folder; also @~/ @../ @/");
         put("In the box", "!", "a shell command; !! with the terminal");
-        put("In the box", "/", "a command; the list says what it does");
+        put("In the box", "/", "a command, from a list");
         for (keys, what) in crate::ui::history::help() {
             put("History (F2)", keys, what);
         }

@@ -176,6 +176,7 @@ pub enum Intent {
     EditPlaces(Vec<EditQuery>),
     /// What is kept of the files.
     Files,
+    Mcp,
     Ps,
     /// Ends the command of this run.
     StopRun(String),

@@ -204,6 +204,7 @@ impl Effects {
             Intent::CallChanges { session, spans } => self.call_changes(session, spans),
             Intent::EditPlaces(edits) => self.edit_places(edits),
             Intent::Files => self.files(),
+            Intent::Mcp => self.mcp(app),
             Intent::Ps => self.ps(),
             Intent::StopRun(run) => self.stop_run(&run),
             Intent::Tail(run) => self.tail(&run),

@@ -14,8 +14,8 @@ use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::marks::title_line;
 use crate::core::text::{clip, count, one_line};
 use crate::session::{
-    EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ago, changed_by_call, clock, dismiss, edit_places,
-    glance, now_ms, short_id,
+    EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ServerRow, ago, changed_by_call, clock, dismiss,
+    edit_places, glance, now_ms, short_id,
 };
 use crate::store::{Scope, SessionFilter, Sought};
 use crate::ui::Wake;
@@ -150,6 +150,18 @@ impl Effects {
             let rows = ctx.files_rows();
             let text: Vec<String> = rows.iter().map(FilesRow::text).collect();
             Some(Msg::Show("files".into(), plain_lines(&text.join("\n\n"))))
+        });
+    }
+
+    /// The servers that are configured, and what is known of them.
+    pub(super) fn mcp(&self, app: &App) {
+        let (ctx, session) = (Arc::clone(&self.ctx), app.id.clone());
+        self.aside(move || {
+            let rows = ctx.server_rows(session.as_deref());
+            Some(Msg::Show(
+                "servers".into(),
+                plain_lines(&ServerRow::text(&rows)),
+            ))
         });
     }
 

@@ -142,13 +142,16 @@ impl List {
         self.waiting &= number != self.number;
     }
 
+    /// With the tasks that stand below it.
     pub(super) fn remove(&mut self, id: &str, here: &str) {
         let before = self.rows.len();
-        let is_it = |row: &&Row| row.id == id && row.workspace == here;
-        self.here = self
-            .here
-            .saturating_sub(self.rows.iter().filter(is_it).count());
-        self.rows.retain(|row| row.id != id);
+        let goes = |row: &Row| row.id == id || row.parent.as_deref() == Some(id);
+        let of_here = self
+            .rows
+            .iter()
+            .filter(|row| goes(row) && row.workspace == here);
+        self.here = self.here.saturating_sub(of_here.count());
+        self.rows.retain(|row| !goes(row));
         self.total = self.total.saturating_sub(before - self.rows.len());
         self.selected = self.selected.min(self.rows.len().saturating_sub(1));
         self.lay();

@@ -181,8 +181,8 @@ struct Row {
     /// US dollars where the price is known, else tokens.
     cost: String,
     is_fork: bool,
-    /// It is a sub-agent's, which stands below its parent.
-    is_task: bool,
+    /// The session of a sub-agent stands below this one, its parent's.
+    parent: Option<String>,
     /// Where the query was found in it.
     snippet: Option<String>,
 }

@@ -23,7 +23,7 @@ use crate::session::{
     AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, edit_places, glance,
     now_ms,
 };
-use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, SessionLock, Store, StoreError};
+use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, Store, StoreError};
 use crate::ui::text::clean_line;
 use crate::ui::transcript::Transcript;
 
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
                 _ => words::tokens(tokens),
             },
             is_fork: info.forked_from.is_some(),
-            is_task: info.parent.is_some(),
+            parent: info.parent,
             snippet: snippet.map(|s| clean_line(&clip(s, SNIPPET_BYTES)).into_owned()),
             id: info.id,
         }
@@ -467,9 +467,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// One that is in use is not put away.
+    /// One that is in use is not put away, nor is one whose task is at work.
     fn trash(&mut self, id: &str) -> Result<HistoryResponse, StoreError> {
-        let _lock = SessionLock::take(&self.ctx.paths.data_dir, id)?;
+        let data_dir = &self.ctx.paths.data_dir;
+        let _locks = crate::session::lock_with_children(&self.store, data_dir, id)?;
         self.store.trash(id, now_ms())?;
         Ok(HistoryResponse::Trashed {
             id: id.to_string(),

@@ -172,7 +172,7 @@ fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {
         let call = tools::call(id, name, arguments);
         let shown = tools::shown(&call);
         let subject = match shown.verb {
-            Verb::Call => format!("{name} {}", call.subject()),
+            Verb::Call => format!("{} {}", call.shown_name(), call.subject()),
             _ => call.subject().to_string(),
         };
         Open {

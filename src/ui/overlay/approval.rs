@@ -235,7 +235,7 @@ impl Approval {
         let after = match &self.shown.body {
             Body::Edits { edits, .. } => tools::edited_text(edits, &text),
             Body::File { content, .. } => Some(content.clone()),
-            Body::Subject | Body::Plan(_) | Body::Command { .. } => None,
+            Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => None,
         };
         if let Some(after) = after {
             self.edit = Some((text, after));

@@ -208,12 +208,13 @@ fn in_words(call: &ToolCall, shown: &Shown, theme: &Theme) -> (String, Vec<Strin
         } => ("runs a command in the background", command(line)),
         Body::Command { line, .. } => ("runs a command", command(line)),
         Body::Edits { .. } | Body::File { .. } => ("changes a file", String::new()),
+        Body::Served { arguments, .. } => ("is called", command(arguments)),
         Body::Subject | Body::Plan(_) => ("is called", visible(call.subject()).into_owned()),
     };
     let mut lines: Vec<String> = about.lines().map(str::to_string).collect();
     let changes = change_lines(shown, COLUMNS, true, theme);
     lines.extend(changes.iter().map(plain));
-    (format!("{} {what}", call.name), lines)
+    (format!("{} {what}", visible(&call.shown_name())), lines)
 }
 
 /// The same for who has no screen.

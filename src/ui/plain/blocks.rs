@@ -44,7 +44,7 @@ pub(super) fn call_name(call: &Call) -> String {
         _ => "",
     };
     let subject = one_line(call.subject(), NAME_CHARS);
-    format!("{} {subject}{background}", call.call.name)
+    format!("{} {subject}{background}", call.call.shown_name())
 }
 
 pub(super) fn call_over(call: &Call) -> String {

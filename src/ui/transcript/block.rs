@@ -336,7 +336,7 @@ impl Call {
     }
 
     fn each_text(&self, look: &mut dyn FnMut(&str)) {
-        look(&self.call.name);
+        look(&self.call.shown_name());
         look(self.subject());
         match &self.shown.body {
             Body::Edits { edits, .. } => {
@@ -346,7 +346,7 @@ impl Call {
                 }
             }
             Body::File { content, .. } => look(content),
-            Body::Subject | Body::Plan(_) | Body::Command { .. } => {}
+            Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => {}
         }
         if let Status::Over { outcome, .. } = &self.status {
             match outcome {

@@ -14,6 +14,7 @@ use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::cut::lines_behind;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
+use crate::core::tool::ToolCall;
 use crate::session::{ChangedFiles, clock};
 use crate::tools::bash::{Printed, printed_of};
 use crate::tools::{self, Body, Shown, ShownResult, Verb, hits};
@@ -194,9 +195,18 @@ pub(super) fn subject(call: &Call, layout: &LayoutContext<'_>) -> String {
     let subject = in_one_line(call.subject(), 4 * layout.columns());
     let subject = clean_line(&subject).into_owned();
     match call.shown.verb {
-        Verb::Call => format!("{} {subject}", clean_line(&call.call.name)),
+        Verb::Call => format!("{}{subject}", name_before_subject(&call.call)),
         _ => subject,
     }
+}
+
+/// `mcp `, and of a server's tool `files · read_file  `: its arguments stand apart, as data.
+fn name_before_subject(call: &ToolCall) -> String {
+    let gap = match call.is_served() {
+        true => "  ",
+        false => " ",
+    };
+    format!("{}{gap}", clean_line(&call.shown_name()))
 }
 
 type Head = ((&'static str, Style), &'static str, Vec<Span<'static>>);
@@ -345,7 +355,7 @@ fn change(shown: &Shown, shape: &diff::Shape<'_>) -> Option<diff::Changed> {
     match &shown.body {
         Body::Edits { edits, .. } => Some(diff::edits(edits, shape)),
         Body::File { content, .. } => Some(diff::file(None, content, shape)),
-        Body::Subject | Body::Plan(_) | Body::Command { .. } => None,
+        Body::Subject | Body::Plan(_) | Body::Command { .. } | Body::Served { .. } => None,
     }
 }
 

@@ -166,7 +166,9 @@ fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
             background: true, ..
         } => "Run this in the background?".to_string(),
         Body::Command { .. } => "Run this?".to_string(),
-        Body::Subject | Body::Plan(_) => format!("Call {}?", clean_line(&asked.call.name)),
+        Body::Subject | Body::Plan(_) | Body::Served { .. } => {
+            format!("Call {}?", counted(&asked.call.shown_name()))
+        }
     };
     match !long.is_empty() && width(&long) + width(&parts) <= room {
         true => format!("{long}{parts}"),
@@ -193,7 +195,7 @@ fn parts(asked: &Approval, extent: Option<Extent>) -> Vec<String> {
             }
         }
         Body::Edits { edits, .. } => parts.extend(many(edits.len(), "edits")),
-        Body::Subject | Body::Plan(_) | Body::File { .. } => {}
+        Body::Subject | Body::Plan(_) | Body::File { .. } | Body::Served { .. } => {}
     }
     if let Some(extent) = extent.filter(|extent| extent.overflows()) {
         parts.push(format!("{} lines", figure(extent.lines)));
@@ -284,6 +286,7 @@ fn asked_lines(
         Body::Command { line, .. } => command(line, room, theme, highlighter),
         // The diff names the file.
         Body::Edits { .. } | Body::File { .. } => Vec::new(),
+        Body::Served { arguments, .. } => code(arguments, theme.text, room),
         Body::Subject | Body::Plan(_) => code(asked.call.subject(), theme.text, room),
     };
     // Where the file is known, the change has its numbers and the lines around it.

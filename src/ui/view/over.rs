@@ -200,14 +200,8 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     };
     let folder = clean_line(&app.launch.folder);
     let all = || project.content.lines(usize::MAX);
+    let differences = project.differences();
     let (question, list) = match &project.standing {
-        Standing::Changed(differences) => (
-            format!(
-                "The config of {folder} changed since it was trusted. Do you trust this \
-                 folder now? It differs in:"
-            ),
-            differences.iter().map(ToString::to_string).collect(),
-        ),
         Standing::Unbound => (
             format!(
                 "{folder} was trusted by a version that did not keep with what config. \
@@ -215,10 +209,18 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             ),
             all(),
         ),
-        Standing::Untrusted | Standing::Trusted => (
+        _ if !differences.is_empty() => (
             format!(
-                "{folder} brings a config of its own (.rewake/config.toml). \
-                 Do you trust this folder? It sets:"
+                "The config of {folder} changed since it was trusted. Do you trust this \
+                 folder now? It differs in:"
+            ),
+            differences.iter().map(ToString::to_string).collect(),
+        ),
+        _ => (
+            format!(
+                "{folder} brings a config of its own ({}). \
+                 Do you trust this folder? It sets:",
+                project.content.files().join(" and ")
             ),
             all(),
         ),

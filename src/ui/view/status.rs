@@ -13,6 +13,7 @@ use ratatui::widgets::Paragraph;
 
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
+use crate::core::text::count;
 use crate::session::clock;
 use crate::ui::app::App;
 use crate::ui::text::{clean_line, clip, clip_middle, short, width};
@@ -100,7 +101,11 @@ fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
         spans.push(dim(" · ".to_string()));
         spans.push(Span::styled(app.now.mode.words(), style));
     }
-    let background = app.now.background.len();
+    let tasks = app.now.background_tasks;
+    if tasks > 0 && has(Part::Mode) {
+        spans.push(dim(format!(" · {} at work", count(tasks as u64, "task"))));
+    }
+    let background = app.now.background.len().saturating_sub(tasks);
     if background > 0 && has(Part::Mode) {
         let how = if has(Part::Folder) { " (/ps)" } else { "" };
         spans.push(dim(format!(" · {background} running{how}")));

@@ -1,7 +1,11 @@
 //! The Model Context Protocol over a kept server: `rewake mcp probe`, and a connection that outlives
 //! its agent.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use rewake::mcp::connection::{Connection, McpError};
+use rewake::mcp::elicit::Declines;
 use rewake::mcp::result::Part;
 
 use super::*;
@@ -97,20 +101,23 @@ fn pages_in_a_circle_are_noted() {
     assert!(run.stdout.contains("tools     2"), "{}", run.stdout);
 }
 
+async fn begin(client: Client, root: &Path) -> Connection {
+    let begun = Connection::begin(client, root, LIMIT, Arc::new(Declines));
+    begun.await.unwrap()
+}
+
 async fn start(place: &Place, mode: &str) -> (String, Connection) {
     let run = place.servers.prepare(&place.spec()).unwrap();
     let own = [(spoken::ASKED.to_string(), mode.to_string())];
     let env = ServerEnv::new(|name| std::env::var_os(name), &own);
     let client = live(place.servers.start(&run, &env).await.unwrap());
     let root = place.folder.path();
-    (run, Connection::begin(client, root, LIMIT).await.unwrap())
+    (run, begin(client, root).await)
 }
 
 async fn reopen(place: &Place, run: &str) -> Connection {
     let client = place.attach(run).await;
-    Connection::begin(client, place.folder.path(), LIMIT)
-        .await
-        .unwrap()
+    begin(client, place.folder.path()).await
 }
 
 fn sent(place: &Place, run: &str, words: &str) -> usize {
@@ -170,8 +177,8 @@ async fn a_server_gets_what_it_asks_for_once() {
         .unwrap();
     assert_eq!(
         sent(&place, &run, "\"roots\""),
-        2,
-        "the capability, and one answer"
+        3,
+        "the capability in both eras, and one answer"
     );
     second.client().leave().await;
 }

@@ -4,6 +4,7 @@ mod agent;
 mod campaign;
 mod full;
 mod mcp;
+mod newer;
 mod odd;
 
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::support::spoken;
 
-const SERVER: &str = "keeper_server::as_a_server";
+pub const SERVER: &str = "keeper_server::as_a_server";
 
 /// The server itself: see [`spoken`].
 #[test]

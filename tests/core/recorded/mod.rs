@@ -14,9 +14,9 @@ use rewake::core::prompt::messages;
 use rewake::core::request::Request;
 use rewake::core::state::State;
 use rewake::model::Reply;
-use rewake::model::sse::Parser;
 use rewake::model::target::Target;
 use rewake::model::wire::Codec;
+use rewake::net::sse::Parser;
 use serde_json::{Value, json};
 
 struct Recorded {

@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::person::Person;
+use super::served::{AGAIN, Fate, NEAR, Servers};
 
 pub const MODEL: &str = "test/model";
 
@@ -89,6 +90,33 @@ impl Script {
         ])
     }
 
+    /// Calls of tools of a server, alone and beside others.
+    pub fn served() -> Script {
+        Script(vec![
+            vec![
+                call(NEAR, "{}"),
+                call("bash", r#"{"command":"one"}"#),
+                call(NEAR, "{}"),
+            ],
+            vec![call(AGAIN, "{}"), call(NEAR, "{}")],
+            vec![Block::text("done")],
+        ])
+    }
+
+    /// Tasks in the background, beside commands and beside one that is waited for.
+    pub fn tasks_in_background() -> Script {
+        let task = |rest: &str| call("task", &format!(r#"{{"prompt":"look"{rest}}}"#));
+        let command = || call("bash", r#"{"command":"one"}"#);
+        let background = || task(r#","background":true"#);
+        Script(vec![
+            vec![background(), command()],
+            vec![background(), task("")],
+            vec![command()],
+            vec![command()],
+            vec![Block::text("done")],
+        ])
+    }
+
     /// A look, and a command and a change that ask.
     pub fn short() -> Script {
         Script(vec![
@@ -150,6 +178,7 @@ fn random_block(rng: &mut Rng) -> Block {
         7 => call("bash", r#"{"command":"denied"}"#),
         8 => call("bash", "{malformed"),
         10 => call("task", r#"{"prompt":"do it"}"#),
+        11 => call(NEAR, "{}"),
         9 => call("memory_insert", r#"{"text":"kept","kind":"episodic"}"#),
         _ => call("bash", r#"{"command":"run"}"#),
     }
@@ -179,6 +208,8 @@ pub fn layers() -> Layers {
         "memory_insert",
         "task",
         "mcp__far__poke",
+        NEAR,
+        AGAIN,
     ];
     let spec = |name: &&str| ToolSpec {
         name: name.to_string(),
@@ -248,6 +279,8 @@ struct Child {
     done: bool,
     /// Its answer was given.
     ended: bool,
+    /// Nobody waits for it.
+    background: bool,
 }
 
 /// What outlives a process.
@@ -257,6 +290,7 @@ pub struct Outside {
     runs: BTreeMap<String, Run>,
     next_run: u64,
     children: BTreeMap<String, Child>,
+    pub servers: Servers,
     /// Whose process is at work.
     at_work: BTreeSet<String>,
     boot: u64,
@@ -313,6 +347,7 @@ impl Outside {
             runs: BTreeMap::new(),
             next_run: 0,
             children: BTreeMap::new(),
+            servers: Servers::default(),
             at_work: BTreeSet::new(),
             boot: 1,
             effects: BTreeMap::new(),
@@ -367,6 +402,13 @@ impl Outside {
                 self.child_ends(session);
             }
         }
+        // So does a server, or it works on until its call is settled.
+        let acted = match (power_cut, self.deaths.is_multiple_of(2)) {
+            (true, is_late) => self.servers.die(is_late),
+            (false, true) => self.servers.work(),
+            (false, false) => Vec::new(),
+        };
+        acted.into_iter().for_each(|call| self.effect(call));
         if power_cut {
             self.boot += 1;
             self.spawned.clear();
@@ -421,6 +463,14 @@ impl Outside {
         }
     }
 
+    /// Nobody kills those that are at work any more.
+    pub fn children_end(&mut self) {
+        for session in std::mem::take(&mut self.at_work) {
+            self.child_acts(&session);
+            self.child_ends(&session);
+        }
+    }
+
     fn child_ends(&mut self, session: &str) {
         self.children.get_mut(session).expect("a session").ended = true;
         self.at_work.remove(session);
@@ -450,11 +500,14 @@ impl Outside {
         }
     }
 
-    /// The tree of all that lies outside, but for what a command of the user changes: that runs
-    /// beside the calls, and nothing says before which of them.
+    /// The tree of all that lies outside, but for what a command of the user or a sub-agent in the
+    /// background changes: they work beside the calls, and nothing says before which of them.
     fn tree(&self) -> NewTree {
         let (files, edits) = (&self.files, self.edits);
-        let effects = self.effects.iter().filter(|(name, _)| *name != OF_USER);
+        let beside = self.children.values().filter(|child| child.background);
+        let beside: Vec<String> = beside.filter_map(|child| child.call.map(marker)).collect();
+        let is_beside = |name: &String| *name == OF_USER || beside.contains(name);
+        let effects = self.effects.iter().filter(|(name, _)| !is_beside(name));
         let effects: BTreeMap<_, _> = effects.collect();
         let target = format!("{effects:?} {files:?} {edits}").into_bytes();
         let tree = Tree([(b"all".to_vec(), Item::Link { target })].into());
@@ -485,13 +538,14 @@ impl Outside {
 
 fn child_guard(session: String, outside: &Outside) -> Guard {
     Guard::Child {
+        background: outside.children[&session].background,
         session,
         run: String::new(),
         boot: outside.boot.to_string(),
-        background: false,
         done: 0,
         in_vain: 0,
         before: Vec::new(),
+        worked_ms: 0,
     }
 }
 
@@ -535,6 +589,10 @@ impl Fake {
             let mut outside = self.outside.borrow_mut();
             outside.passed += 1;
             let now = outside.passed;
+            if outside.servers.dies_at.contains(&now) {
+                let acted = outside.servers.die(now.is_multiple_of(2));
+                acted.into_iter().for_each(|call| outside.effect(call));
+            }
             if outside.stop_at == Some(now)
                 && let Some(commands) = &outside.commands
             {
@@ -583,12 +641,87 @@ impl Fake {
         Fake::done(call, Some(fact))
     }
 
+    fn child_in_background(call: &ToolCall, session: &str) -> Ran {
+        let fact = Fact::Background {
+            id: marker(call.id),
+            run: format!("of {session}"),
+            command: "task".into(),
+            child: Some(ChildRun {
+                session: session.into(),
+                before: Vec::new(),
+                worked_ms: 0,
+            }),
+        };
+        Fake::done(call, Some(fact))
+    }
+
+    /// It acts and ends between the looks at it; one whose process is gone is started again.
+    fn child_end(&self, id: &str, session: &str) -> Option<BackgroundEnd> {
+        let mut outside = self.outside.borrow_mut();
+        let Child { done, ended, .. } = outside.children[session];
+        match (ended, outside.at_work.contains(session)) {
+            (true, _) => {
+                return Some(BackgroundEnd {
+                    spent: Vec::new(),
+                    exit_code: Some(0),
+                    text: format!("{id} ended"),
+                    blobs: Vec::new(),
+                });
+            }
+            (false, false) => drop(outside.at_work.insert(session.to_string())),
+            (false, true) if done => outside.child_ends(session),
+            (false, true) => outside.child_acts(session),
+        }
+        None
+    }
+
     fn lost(why: &str) -> Settled {
         let outcome = Outcome::Interrupted {
             output: Output::default(),
             why: why.into(),
         };
         Settled::Ended(ran(outcome, None))
+    }
+
+    /// What the server was given is done and answered.
+    fn servers_work(&self) {
+        let mut outside = self.outside.borrow_mut();
+        let acted = outside.servers.work();
+        acted.into_iter().for_each(|call| outside.effect(call));
+    }
+
+    async fn settle_served(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
+        let Guard::Served {
+            run,
+            request,
+            repeatable,
+            ..
+        } = guard
+        else {
+            return Fake::lost("another guard");
+        };
+        let again = || {
+            let mut outside = self.outside.borrow_mut();
+            let boot = outside.boot;
+            Settled::NotBegun(outside.servers.guard(call.id, &call.name, boot))
+        };
+        let fate = || self.outside.borrow().servers.fate(run, request);
+        if fate() == Fate::Running && !stop {
+            self.pass().await;
+            self.servers_work();
+        }
+        match fate() {
+            Fate::Answered => Settled::Ended(Fake::done(call, None)),
+            Fate::NotBegun { is_alive } if is_alive || stop => Settled::NotBegun(guard.clone()),
+            Fate::NotBegun { .. } => again(),
+            // It was told to end the call, and may do it all the same.
+            Fate::Running => {
+                self.servers_work();
+                Fake::lost("stopped")
+            }
+            Fate::Lost if *repeatable && !stop => again(),
+            Fate::Lost => Fake::lost("it may or may not have happened"),
+        }
     }
 
     async fn settle_run(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
@@ -642,14 +775,14 @@ impl World for Fake {
         deltas: UnboundedSender<Delta>,
     ) -> Result<Reply, Failure> {
         crate::valid::assert_valid(&request.messages);
-        for part in request.messages.iter().flat_map(|m| &m.parts) {
+        for part in request.messages.iter().flat_map(|m| m.parts.iter()) {
             if let Part::Result {
                 text,
                 is_error: false,
                 name,
                 ..
             } = part
-                && ["bash", "write", "edit", "mcp__far__poke"].contains(&name.as_str())
+                && ["bash", "write", "edit", "mcp__far__poke", NEAR, AGAIN].contains(&name.as_str())
             {
                 assert!(text.contains("happened"), "{text}");
             }
@@ -732,12 +865,13 @@ impl World for Fake {
                 before: outside.files.get("f").map(|t| hash(t)),
                 after: hash(&content(outside.branch, call)),
             }),
-            Ok(Work::Task(_)) => {
+            Ok(Work::Task(order)) => {
                 // One for each time it is made ready: a session whose call was not begun is never
                 // worked in.
                 let session = format!("child-{}", outside.children.len());
                 let child = Child {
                     call: Some(call.id),
+                    background: order.background,
                     ..Child::default()
                 };
                 outside.children.insert(session.clone(), child);
@@ -746,6 +880,10 @@ impl World for Fake {
             Ok(Work::Run(command)) => {
                 assert_eq!(access, Some(ACCESS), "a command without its access");
                 Ok(outside.prepare_run(call.id, command.background))
+            }
+            Ok(Work::Served(order)) if order.name.starts_with("mcp__near__") => {
+                let boot = outside.boot;
+                Ok(outside.servers.guard(call.id, &order.name, boot))
             }
             _ => Ok(Guard::Opaque),
         }
@@ -785,11 +923,15 @@ impl World for Fake {
             self.outside.borrow_mut().files_at.insert(call.id, name);
         }
         Some(match guard {
-            Guard::Child { session, .. } => {
+            Guard::Child {
+                session,
+                background,
+                ..
+            } => {
                 self.pass().await;
                 self.outside.borrow_mut().at_work.insert(session.clone());
                 self.pass().await;
-                return None;
+                return background.then(|| Fake::child_in_background(call, session));
             }
             Guard::Checked { before, .. } => {
                 self.pass().await;
@@ -822,6 +964,17 @@ impl World for Fake {
                     run.ended = true;
                 }
                 Fake::done(call, None)
+            }
+            Guard::Served { run, request, .. } => {
+                self.pass().await;
+                let give = |outside: &mut Outside| outside.servers.give(run, request, call.id);
+                give(&mut self.outside.borrow_mut());
+                self.pass().await;
+                self.servers_work();
+                self.pass().await;
+                let fate = self.outside.borrow().servers.fate(run, request);
+                // Of a server that is over the journal says what became of the call.
+                return (fate == Fate::Answered).then(|| Fake::done(call, None));
             }
             Guard::Opaque => {
                 self.pass().await;
@@ -861,7 +1014,11 @@ impl World for Fake {
                 self.pass().await;
                 settled
             }
-            Guard::Child { session, .. } => {
+            Guard::Child {
+                session,
+                background,
+                ..
+            } => {
                 self.pass().await;
                 let (is_at_work, ended) = {
                     let outside = self.outside.borrow();
@@ -870,6 +1027,9 @@ impl World for Fake {
                         outside.children[session].ended,
                     )
                 };
+                if is_at_work && *background && !stop {
+                    return Settled::Ended(Fake::child_in_background(call, session));
+                }
                 if is_at_work && !stop {
                     self.outside.borrow_mut().child_acts(session);
                     self.pass().await;
@@ -889,6 +1049,12 @@ impl World for Fake {
                     false => Fake::lost("stopped"),
                 }
             }
+            Guard::Served { .. } => {
+                self.pass().await;
+                let settled = self.settle_served(call, guard, stop).await;
+                self.pass().await;
+                settled
+            }
             Guard::Opaque => Fake::lost("it may or may not have happened"),
         }
     }
@@ -900,6 +1066,9 @@ impl World for Fake {
     }
 
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
+        if let Some(child) = &background.child {
+            return self.child_end(id, &child.session);
+        }
         let outside = self.outside.borrow();
         let ended = outside.runs.get(&background.run).is_none_or(|r| r.ended);
         ended.then(|| BackgroundEnd {

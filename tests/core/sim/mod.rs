@@ -13,11 +13,12 @@
 mod check;
 mod fake;
 mod person;
+mod served;
 mod signals;
 mod stage;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -67,6 +68,12 @@ struct Case {
     effects_first: bool,
     /// Sub-agents are given tasks.
     tasks: bool,
+    /// Tools of servers are called.
+    served: bool,
+    /// Servers die at these boundaries.
+    servers_die: Vec<u64>,
+    /// The same, in the background.
+    background_tasks: bool,
     /// Files are to be set back first; and nothing goes on behind that.
     restoring: bool,
     is_stopped: bool,
@@ -88,6 +95,7 @@ struct Ran {
 
 fn policy(window: u64) -> Policy {
     Policy {
+        served_check: std::sync::Arc::new(|_| Ok(())),
         permission_check: std::sync::Arc::new(|permission, _| {
             let decision = match permission {
                 Permission::Command { line, .. } if line.contains("denied") => Decision::Deny {
@@ -114,8 +122,12 @@ fn run(case: &Case) -> Ran {
     let dir = fresh_store();
     let script = if case.random_script {
         Script::random(case.seed)
+    } else if case.served {
+        Script::served()
     } else if case.tasks {
         Script::tasks()
+    } else if case.background_tasks {
+        Script::tasks_in_background()
     } else if case.effects_first {
         Script::effects_first()
     } else if let Some(at) = case.fits_at {
@@ -124,6 +136,7 @@ fn run(case: &Case) -> Ran {
         Script::all_classes()
     };
     let outside = Rc::new(RefCell::new(Outside::new(script, case.crashes.clone())));
+    outside.borrow_mut().servers.dies_at = case.servers_die.clone();
     outside.borrow_mut().late_keeper = case.late_keeper;
     outside.borrow_mut().stop_at = case.stop_at;
     outside.borrow_mut().say_at = case.say_at;
@@ -143,11 +156,12 @@ fn run(case: &Case) -> Ran {
     let boundaries = outside.borrow().passed;
     let looks = outside.borrow().looks.clone();
     let asked = outside.borrow().asked.clone();
+    outside.borrow_mut().children_end();
     let records = check_end(dir.path(), &session, &outside);
     let waiting = waiting(dir.path(), &session, &records);
     check_messages(&records, outside.borrow().queued - waiting);
     if !case.power_cut && case.stop_at.is_none() {
-        check_results(&records);
+        check_results(&records, &case.servers_die);
     }
     if let Some(at) = case.fork_at {
         let at = at % records.len() as u64;
@@ -338,7 +352,7 @@ fn check_messages(records: &[Record], queued: usize) {
 
 /// Nobody stopped it and the machine was up all the time: then only what cannot be known of a
 /// call that nobody can look at is lost.
-fn check_results(records: &[Record]) {
+fn check_results(records: &[Record], servers_die: &[u64]) {
     let mut opaque = Vec::new();
     for record in records {
         match &record.entry {
@@ -347,6 +361,11 @@ fn check_results(records: &[Record]) {
                 guard: Guard::Opaque,
                 ..
             } => opaque.push(*call),
+            Entry::Started {
+                call,
+                guard: Guard::Served { .. },
+                ..
+            } if !servers_die.is_empty() => opaque.push(*call),
             Entry::Finished {
                 call,
                 outcome: Outcome::Interrupted { why, .. },
@@ -414,6 +433,105 @@ fn every_boundary_of_a_task() {
     }
 }
 
+/// The agent, the server, or one behind the other dies at every boundary; or the user stops there.
+/// Only what a dead server was at is in doubt.
+#[test]
+fn every_boundary_of_a_call_of_a_server() {
+    let first = Case {
+        served: true,
+        ..Case::default()
+    };
+    let last = run(&first).boundaries;
+    for at in 1..=last {
+        for (power_cut, late_keeper) in [(false, false), (true, false)] {
+            for again in [1, 2, 3, 5] {
+                run(&Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    late_keeper,
+                    ..first.clone()
+                });
+            }
+        }
+        for crash in [vec![], vec![at], vec![at + 1], vec![at + 3, at + 4]] {
+            for server in [at, at + 2] {
+                run(&Case {
+                    servers_die: vec![server, server + 4],
+                    crashes: crash.clone(),
+                    ..first.clone()
+                });
+            }
+        }
+        for crash in [None, Some(1), Some(2), Some(4)] {
+            run(&Case {
+                stop_at: Some(at),
+                crashes: crash.map(|after| at + after).into_iter().collect(),
+                servers_die: (at % 3 == 0).then_some(at + 2).into_iter().collect(),
+                ..first.clone()
+            });
+        }
+    }
+}
+
+/// The parent dies at every boundary, and its sub-agents in the background with it or not. What
+/// they do is done once, and the parent is told of it.
+#[test]
+fn every_boundary_of_a_task_in_the_background() {
+    let first = Case {
+        background_tasks: true,
+        ..Case::default()
+    };
+    let ran = run(&first);
+    assert_eq!(told_ends(&ran.records), 2);
+    for at in 1..=ran.boundaries {
+        for power_cut in [false, true] {
+            for again in [1, 4] {
+                let ran = run(&Case {
+                    crashes: vec![at, at + again],
+                    power_cut,
+                    ..first.clone()
+                });
+                check_ends(&ran.records);
+            }
+        }
+        run(&Case {
+            stop_at: Some(at),
+            crashes: vec![at + 2],
+            ..first.clone()
+        });
+    }
+}
+
+fn told_ends(records: &[Record]) -> usize {
+    let is_end = |r: &&Record| {
+        let about = match &r.entry {
+            Entry::Noted { about, .. } => about,
+            _ => return false,
+        };
+        matches!(about, Some(About::BackgroundEnded { .. }))
+    };
+    records.iter().filter(is_end).count()
+}
+
+/// Each that goes on in the background is told of once, before the model's last answer.
+fn check_ends(records: &[Record]) {
+    let mut begun = BTreeSet::new();
+    for record in records {
+        match &record.entry {
+            Entry::Finished {
+                fact: Some(Fact::Background { id, .. }),
+                ..
+            } => assert!(begun.insert(id.clone()), "{id} is begun twice"),
+            Entry::Noted {
+                about: Some(About::BackgroundEnded { id, .. }),
+                ..
+            } => assert!(begun.remove(id), "the end of {id} is told twice"),
+            _ => {}
+        }
+    }
+    assert_eq!(begun, BTreeSet::new(), "not told of");
+}
+
 /// The clock of the simulation never gives a time twice, so what has the same was one transaction.
 #[test]
 fn an_answer_and_what_it_begins_are_one_transaction() {
@@ -428,7 +546,8 @@ fn an_answer_and_what_it_begins_are_one_transaction() {
             ran.records.iter().filter(with).count()
         })
         .collect();
-    assert_eq!(began, [1, 1, 1, 1, 0]);
+    // A server may have to be started for a call, so that waits for the answer's transaction.
+    assert_eq!(began, [1, 1, 1, 0, 0]);
 }
 
 /// An answer that is held at a crash, a stop or a message: it comes before all that follows it.
@@ -794,6 +913,9 @@ fn random(seeds: std::ops::Range<u64>) {
             overloaded: seed % 5 == 0,
             effects_first: false,
             tasks: false,
+            served: false,
+            servers_die: (0..rng.below(3)).map(|_| 1 + rng.below(120)).collect(),
+            background_tasks: false,
             fits_at: None,
             restoring: seed % 7 == 0,
             is_stopped: false,

@@ -189,6 +189,7 @@ fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
 /// Asks about commands, a change and what is far away: several calls of each answer.
 pub fn policy() -> Policy {
     Policy {
+        served_check: std::sync::Arc::new(|_| Ok(())),
         permission_check: Arc::new(|permission, _| {
             let decision = match permission {
                 Permission::Command { line, .. } if line.contains("denied") => Decision::Deny {

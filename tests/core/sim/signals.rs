@@ -79,6 +79,7 @@ fn signal(sends: Sends, seen: Seq) -> Option<Signal> {
         Sends::Limit => Signal::Limit {
             turns: Some(1),
             usd: None,
+            tokens: None,
         },
         Sends::LateVerdict => Signal::Decide {
             call: CallId { reply: 0, index: 0 },

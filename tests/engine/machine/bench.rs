@@ -64,6 +64,7 @@ impl Bench {
             hidden: Default::default(),
             judged: None,
             limits: Default::default(),
+            catalogue: Default::default(),
         };
         let data_dir = self.folder.path().join("data");
         Machine::new(ctx, shell, runs, models, SESSION.into(), data_dir)
@@ -143,7 +144,7 @@ pub async fn meanwhile<T>(first: impl Future<Output = T>, other: impl FnOnce()) 
 pub fn run_of(guard: &Guard) -> &str {
     match guard {
         Guard::Supervised { run, .. } => run,
-        Guard::Checked { .. } | Guard::Child { .. } | Guard::Opaque => {
+        Guard::Checked { .. } | Guard::Child { .. } | Guard::Served { .. } | Guard::Opaque => {
             panic!("not a command: {guard:?}")
         }
     }

@@ -10,5 +10,6 @@
 
 mod bench;
 mod rewinds;
+mod served;
 mod settle;
 mod turn;

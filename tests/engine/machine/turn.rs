@@ -146,6 +146,7 @@ impl Turn {
         });
         let settings = Settings {
             policy: Policy {
+                served_check: std::sync::Arc::new(|_| Ok(())),
                 permission_check: std::sync::Arc::new(|_, _| Judgement {
                     decision: Decision::Allow,
                     access: Some(Access::Full),

@@ -16,7 +16,7 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-const ORDER: [&str; 19] = [
+const ORDER: [&str; 20] = [
     "main",
     "cli",
     "ui",
@@ -34,6 +34,7 @@ const ORDER: [&str; 19] = [
     "store",
     "lines",
     "workspace",
+    "net",
     "config",
     "core",
 ];

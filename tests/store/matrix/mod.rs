@@ -212,7 +212,7 @@ struct Ended {
 fn what_failed_before() {
     let place = Place::new();
     let images = Images::of(&place);
-    for seed in [652, 688, 1486, 2777] {
+    for seed in [652, 688, 1486, 2777, 9041] {
         let case = Case::of(seed);
         let ended = place.play(&images, &case);
         assert!(ended.whole || case.is_of_several(), "{seed}: {ended:?}");

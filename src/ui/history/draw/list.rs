@@ -184,7 +184,7 @@ fn session(
     };
     let taken = width(mark) + 2 + 1 + width(&state) + width(&age) + MARGIN.len();
     let room = columns.saturating_sub(taken);
-    let fork = match (row.is_task, row.is_fork) {
+    let fork = match (row.parent.is_some(), row.is_fork) {
         (true, _) => "└ task: ",
         (_, true) => "⑂ ",
         _ => "",

@@ -454,3 +454,60 @@ fn no_size_and_no_key_makes_it_fall_over() {
         }
     }
 }
+
+/// A task of a session, which has its own.
+fn with_task(scene: &Scene) -> (String, String) {
+    let mut store = scene.store();
+    let parent = talk(&mut store, HERE, NOW_MS, "give a task");
+    let id = crate::store::new_id();
+    let new = NewSession {
+        id: id.clone(),
+        workspace: HERE.into(),
+        folder: HERE.into(),
+    };
+    let assigned = Entry::Assigned(Assignment {
+        parent: parent.session().to_string(),
+        call: CallId { reply: 2, index: 0 },
+        agent: None,
+        instructions: String::new(),
+        tools: None,
+        rules: vec![],
+    });
+    let entries = [said("count the lines"), assigned];
+    let of = parent.session();
+    store.create_child(&new, of, NOW_MS, &entries).unwrap();
+    (of.to_string(), id)
+}
+
+#[test]
+fn a_session_takes_its_tasks_into_the_trash_and_back() {
+    let scene = full();
+    let (parent, task) = with_task(&scene);
+    let mut play = Play::new(&scene);
+    let at = |play: &Play, id: &str| play.pane.list.rows.iter().position(|row| row.id == id);
+    let place = at(&play, &parent).unwrap();
+    assert_eq!(
+        at(&play, &task),
+        Some(place + 1),
+        "it stands below its parent"
+    );
+    assert_eq!(play.pane.list.total, 7);
+    play.screens("tasks");
+    for _ in 0..place {
+        play.keys(&[KeyCode::Down]);
+    }
+    let lock = SessionLock::take(&scene.ctx.paths.data_dir, &task).unwrap();
+    play.keys(&[KeyCode::Delete, KeyCode::Char('y')]);
+    let screen = play.screen(120, 40);
+    assert!(screen.contains("cannot put it into the trash"), "{screen}");
+    assert_eq!(play.pane.list.total, 7);
+    drop(lock);
+    play.keys(&[KeyCode::Delete, KeyCode::Char('y')]);
+    assert_eq!((at(&play, &parent), at(&play, &task)), (None, None));
+    assert_eq!(play.pane.list.total, 5);
+    play.keys(&[KeyCode::Tab]);
+    assert_eq!((at(&play, &parent), at(&play, &task)), (Some(0), Some(1)));
+    play.keys(&[KeyCode::Tab]);
+    play.control('y');
+    assert_eq!(play.pane.list.total, 7);
+}

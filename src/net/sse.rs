@@ -6,13 +6,18 @@
 //! end event, never from the end of the stream.
 //!
 //! Invariant: no socket and no clock; the same bytes give the same events however they are
-//! cut. `id` and `retry` are read over, since a model call is never taken up in the middle.
+//! cut.
+
+use std::time::Duration;
 
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::text::size_text;
 
 /// The most bytes one event may have.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+
+/// A longer id of an event is none: it is sent back in a header.
+const MAX_ID_BYTES: usize = 4096;
 
 /// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +40,26 @@ pub struct Parser {
     after_cr: bool,
     /// The first line may begin with a byte order mark.
     begun: bool,
+    /// The `id` of the event that is being read.
+    id: Option<String>,
+    last_id: Option<String>,
+    retry: Option<Duration>,
 }
 
 impl Parser {
     /// A parser before the first byte of a stream.
     pub fn new() -> Parser {
         Parser::default()
+    }
+
+    /// From which event on the stream can be taken up again: the `id` of the last one that ended.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long the server wants to be left alone before the stream is taken up again.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
     }
 
     /// The events that end in this chunk.
@@ -117,6 +136,15 @@ impl Parser {
                 }
                 None => self.data = Some(value.to_vec()),
             },
+            b"id" if value.len() <= MAX_ID_BYTES && !value.contains(&0) => {
+                self.id = Some(text(value.to_vec()));
+            }
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let ms = std::str::from_utf8(value)
+                    .ok()
+                    .and_then(|ms| ms.parse().ok());
+                self.retry = ms.map(Duration::from_millis).or(self.retry);
+            }
             // A comment has an empty field name.
             _ => {}
         }
@@ -125,6 +153,9 @@ impl Parser {
 
     fn dispatch(&mut self) -> Option<Event> {
         let name = std::mem::take(&mut self.name);
+        if let Some(id) = self.id.take() {
+            self.last_id = Some(id).filter(|id| !id.is_empty());
+        }
         let data = self.data.take()?;
         Some(Event {
             event: text(name),
@@ -179,6 +210,27 @@ mod tests {
         check(b"id: 1\nretry: 5\nfoo: bar\ndata: a\n\n", &[("", "a")]);
         check(b"data: \xff\xc3\xa9\n\n", &[("", "\u{fffd}é")]);
         check("data: äöü 漢字 🦀\n\n".as_bytes(), &[("", "äöü 漢字 🦀")]);
+    }
+
+    #[test]
+    fn a_stream_says_where_and_when_it_can_be_taken_up_again() {
+        let mut parser = Parser::new();
+        let mut fed = |bytes: &str| {
+            parser.feed(bytes.as_bytes()).unwrap();
+            let retry = parser.retry().map(|r| r.as_millis());
+            (parser.last_id().map(str::to_string), retry)
+        };
+        let some = |id: &str| Some(id.to_string());
+        assert_eq!(fed("id: 7\nretry: 500\nda"), (None, Some(500)));
+        assert_eq!(fed("ta: \n\n"), (some("7"), Some(500)));
+        assert_eq!(fed("data: a\n\nretry: soon\n\n"), (some("7"), Some(500)));
+        assert_eq!(fed("id: a\u{0}b\ndata: x\n\n"), (some("7"), Some(500)));
+        assert_eq!(
+            fed("id: 8\n\nretry: 99999999999999999999999\n\n"),
+            (some("8"), Some(500))
+        );
+        assert_eq!(fed("id: cut"), (some("8"), Some(500)));
+        assert_eq!(fed("\nid\n\n"), (None, Some(500)));
     }
 
     #[test]

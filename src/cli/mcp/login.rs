@@ -1,0 +1,208 @@
+//! `rewake mcp login` and `logout`: being somebody at a server over HTTP.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use reqwest::Url;
+use tokio::runtime::Runtime;
+
+use crate::config::mcp::{bare_url, find};
+use crate::mcp::bridge;
+use crate::mcp::launch::BridgeConfig;
+use crate::mcp::oauth::challenge::Challenge;
+use crate::mcp::oauth::client::Known;
+use crate::mcp::oauth::discover::canonical;
+use crate::mcp::oauth::login::{self as oauth, Person, Wanted};
+use crate::mcp::oauth::store::{Login, Logins};
+use crate::mcp::oauth::web::LoginError;
+use crate::report::{Trouble, exit, line, note};
+use crate::session::AppContext;
+
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct LoginArgs {
+    /// The server, as the config names it, or its address
+    #[arg(value_name = "NAME|URL")]
+    server: String,
+    /// A scope to ask for besides those that the server names (repeatable)
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<String>,
+    /// Only print the address to open
+    #[arg(long)]
+    no_browser: bool,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct LogoutArgs {
+    /// The server, as the config names it, or its address
+    #[arg(value_name = "NAME|URL")]
+    server: String,
+}
+
+/// Who we are to an authorization server; without these, rewake registers itself.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub(crate) struct ClientArgs {
+    /// A client that was registered at the authorization server by hand
+    #[arg(long, value_name = "ID")]
+    client_id: Option<String>,
+    /// The variable that holds that client's secret
+    #[arg(long, value_name = "VARIABLE", requires = "client_id")]
+    client_secret_env: Option<String>,
+    /// The address of a document about the client, for authorization servers that take one
+    #[arg(long, value_name = "URL")]
+    client_metadata: Option<String>,
+}
+
+impl ClientArgs {
+    fn known(&self, ctx: &AppContext) -> Result<Known, Trouble> {
+        let secret = match &self.client_secret_env {
+            None => None,
+            Some(name) => Some(ctx.env.var(name).map(str::to_string).ok_or_else(|| {
+                Trouble::new(exit::USAGE, format!("the variable {name} is not set"))
+            })?),
+        };
+        Ok(Known {
+            id: self.client_id.clone(),
+            secret,
+            document: self.client_metadata.clone(),
+        })
+    }
+}
+
+pub(super) fn login(ctx: &AppContext, args: &LoginArgs) -> Result<u8, Trouble> {
+    let address = address_of(ctx, &args.server)?;
+    let known = args.client.known(ctx)?;
+    let wanted = Wanted {
+        server: &address,
+        challenge: None,
+        known: &known,
+        scopes: &args.scope,
+    };
+    let show = |url: &Url| {
+        note("open this address in a browser to log in:");
+        line(url.as_str());
+        if !args.no_browser {
+            open_in_browser(url);
+        }
+    };
+    let logins = Logins::of(&ctx.paths.keys_dir());
+    let runtime = runtime()?;
+    let done = runtime.block_on(oauth::login(&logins, &wanted, &Person::Browser(&show)));
+    let login = done.map_err(trouble)?;
+    line(&format!("logged in at {}{}", login.issuer, granted(&login)));
+    Ok(exit::DONE)
+}
+
+pub(super) fn logout(ctx: &AppContext, args: &LogoutArgs) -> Result<u8, Trouble> {
+    let address = address_of(ctx, &args.server)?;
+    let logins = Logins::of(&ctx.paths.keys_dir());
+    let failed =
+        |e: std::io::Error| Trouble::new(exit::FAILED, format!("the login cannot be removed: {e}"));
+    match logins.remove(&canonical(&address)).map_err(failed)? {
+        0 => note(&format!("nobody is logged in at {}", args.server)),
+        _ => line(&format!("logged out of {}", args.server)),
+    }
+    Ok(exit::DONE)
+}
+
+/// Logs in where nobody is asked.
+pub(super) async fn log_in(
+    ctx: &AppContext,
+    server: &str,
+    challenge: Challenge,
+    client: &ClientArgs,
+) -> Result<Login, Trouble> {
+    let address = server_address(server)?;
+    let wanted = Wanted {
+        server: &address,
+        challenge: Some(challenge),
+        known: &client.known(ctx)?,
+        scopes: &[],
+    };
+    let logins = Logins::of(&ctx.paths.keys_dir());
+    let login = oauth::login(&logins, &wanted, &Person::Nobody).await;
+    login.map_err(trouble)
+}
+
+fn granted(login: &Login) -> String {
+    match login.scopes.is_empty() {
+        true => String::new(),
+        false => format!(" for {}", crate::mcp::clean(&login.scopes.join(" "), 300)),
+    }
+}
+
+fn trouble(error: LoginError) -> Trouble {
+    let trouble = Trouble::new(exit::FAILED, error.message);
+    match error.hint {
+        Some(hint) => trouble.with_hint(hint),
+        None => trouble,
+    }
+}
+
+/// Of a server that the config names, or the address itself.
+fn address_of(ctx: &AppContext, server: &str) -> Result<Url, Trouble> {
+    if server.contains("://") {
+        return server_address(server);
+    }
+    let found = find(&ctx.env, &ctx.loaded);
+    let configured = found.servers.iter().find(|found| found.name == server);
+    let Some(configured) = configured else {
+        let names: Vec<&str> = found
+            .servers
+            .iter()
+            .map(|found| found.name.as_str())
+            .collect();
+        let trouble = Trouble::new(exit::USAGE, format!("there is no server {server:?}"));
+        return Err(match names.is_empty() {
+            true => trouble.with_hint("name its address: rewake mcp login https://…"),
+            false => trouble.with_hint(format!("there are: {}", names.join(", "))),
+        });
+    };
+    match &configured.server.url {
+        Some(url) => server_address(url),
+        None => Err(Trouble::new(
+            exit::USAGE,
+            format!(
+                "the server {server} is not spoken with over HTTP: there is nothing to log in to"
+            ),
+        )),
+    }
+}
+
+/// The address of a server, if it may be spoken with.
+pub(super) fn server_address(url: &str) -> Result<Url, Trouble> {
+    let config = BridgeConfig {
+        name: crate::mcp::clean(&bare_url(url), 100),
+        url: url.to_string(),
+        headers: BTreeMap::new(),
+        keys: std::path::PathBuf::new(),
+    };
+    bridge::address(&config).map_err(|why| {
+        Trouble::new(exit::USAGE, why)
+            .with_hint("a server has an address such as https://example.com/mcp")
+    })
+}
+
+pub(super) fn runtime() -> Result<Runtime, Trouble> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot start the runtime: {e}")))
+}
+
+/// Where there is a browser. The address is printed in any case.
+fn open_in_browser(url: &Url) {
+    let program = if cfg!(target_os = "macos") {
+        "open"
+    } else {
+        "xdg-open"
+    };
+    let _ = Command::new(program)
+        .arg(url.as_str())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+}

@@ -1,0 +1,111 @@
+//! `rewake mcp`: the servers of the Model Context Protocol that are configured here.
+
+mod add;
+mod doctor;
+mod import;
+mod list;
+mod login;
+mod probe;
+mod tools;
+mod trial;
+
+use clap::Subcommand;
+
+use crate::config::mcp::{DefinedServer, ServerState, server_states};
+use crate::core::text::nearest;
+use crate::report::{Trouble, exit};
+use crate::session::AppContext;
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub(crate) enum McpAction {
+    /// Add a server: `mcp add NAME -- COMMAND …` or `mcp add NAME URL`; it is tried at once
+    Add(add::Add),
+    /// List the servers and what becomes of each; none is started
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what is configured for a server; values of variables and headers are left out
+    Get {
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Remove a server from the config
+    Remove {
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// From your own config, or from this folder's .rewake/config.toml
+        #[arg(long, value_enum, default_value_t = add::Scope::User)]
+        scope: add::Scope,
+    },
+    /// Start a server, or all, and list the tools with the tokens that each costs
+    Tools {
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Start each server and say what is wrong with it
+    Doctor {
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Show servers that other agents have in their configs; --yes adds them to yours
+    Import {
+        /// Only these; what this folder itself brings is taken only when it is named
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+        /// Add them. A name that is taken stays as it is
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Start a server, print its protocol version, its name and its tools, and end it
+    Probe(probe::Probe),
+    /// Log in to a server over HTTP, in a browser
+    Login(login::LoginArgs),
+    /// Forget the login at a server
+    Logout(login::LogoutArgs),
+}
+
+pub(super) fn run(ctx: &AppContext, action: &McpAction) -> Result<u8, Trouble> {
+    match action {
+        McpAction::Add(wanted) => add::add(ctx, wanted),
+        McpAction::List { json } => list::list(ctx, *json),
+        McpAction::Get { name } => list::get(ctx, name),
+        McpAction::Remove { name, scope } => add::remove(ctx, name, *scope),
+        McpAction::Tools { name } => tools::run(ctx, name.as_deref()),
+        McpAction::Doctor { name } => doctor::run(ctx, name.as_deref()),
+        McpAction::Import { names, yes } => import::run(ctx, names, *yes),
+        McpAction::Probe(wanted) => probe::run(ctx, wanted),
+        McpAction::Login(wanted) => login::login(ctx, wanted),
+        McpAction::Logout(wanted) => login::logout(ctx, wanted),
+    }
+}
+
+/// The definitions of this name, or all, the nearest first, and what becomes of each.
+fn states<'a>(
+    ctx: &'a AppContext,
+    name: Option<&str>,
+) -> Result<Vec<(&'a DefinedServer, ServerState)>, Trouble> {
+    let mut states = server_states(&ctx.env, &ctx.loaded);
+    if let Some(name) = name {
+        states.retain(|(defined, _)| defined.name == name);
+        if states.is_empty() {
+            return Err(unknown(ctx, name));
+        }
+    }
+    Ok(states)
+}
+
+fn unknown(ctx: &AppContext, name: &str) -> Trouble {
+    let names = ctx.loaded.servers.iter();
+    let near = nearest(name, names.map(|defined| defined.name.as_str()));
+    let hint = match near {
+        Some(near) => format!("did you mean {near}? rewake mcp list lists them"),
+        None => "rewake mcp list lists them; rewake mcp add adds one".to_string(),
+    };
+    Trouble::new(exit::USAGE, format!("there is no server {name:?}")).with_hint(hint)
+}
+
+fn failed(why: impl Into<String>) -> Trouble {
+    Trouble::new(exit::FAILED, why)
+}

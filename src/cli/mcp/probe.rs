@@ -1,0 +1,339 @@
+//! `rewake mcp probe`: starts an MCP server, says what it is and what tools it has, and ends it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio::runtime::Runtime;
+
+use super::failed;
+use super::login::{ClientArgs, log_in, runtime, server_address};
+use super::trial::{clear, last_words, leave, noise};
+use crate::command::own_exe;
+use crate::command::server::{Attached, ServerEnv, ServerSpec, Servers, describe};
+use crate::config::mcp::bare_url;
+use crate::core::text::one_line;
+use crate::mcp::connection::{Connection, McpError};
+use crate::mcp::elicit::{Declines, Elicit, ElicitAnswer, Elicitation, Wanted};
+use crate::mcp::era::Era;
+use crate::mcp::launch::{BRIDGE_ENV, BRIDGE_WORD, BridgeConfig};
+use crate::mcp::names::tool_name;
+use crate::mcp::oauth::challenge::Challenge;
+use crate::mcp::result::Part;
+use crate::report::{Trouble, exit, line, note};
+use crate::session::AppContext;
+
+/// A server that wants one login after another gets so many.
+const LOGINS_MAX: usize = 3;
+
+/// A probe that is killed leaves its server for so long.
+const LINGER_MS: u64 = 5_000;
+
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct Probe {
+    /// Call this tool, as the server names it
+    #[arg(long, value_name = "TOOL")]
+    call: Option<String>,
+    /// What the tool is called with, as a JSON object
+    #[arg(long, value_name = "JSON", default_value = "{}", requires = "call")]
+    arguments: String,
+    /// A variable that the server gets (repeatable); it sees only PATH, HOME, LANG, TMPDIR and proxies besides
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// How long each answer may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// Answer the server's forms with the values that they suggest; without this they are declined
+    #[arg(long)]
+    accept_defaults: bool,
+    /// Log in when the server wants it, without a browser: works only where nobody is asked, in tests
+    #[arg(long, requires = "url")]
+    login: bool,
+    #[command(flatten)]
+    client: ClientArgs,
+    /// The address of a server over HTTP
+    #[arg(
+        value_name = "URL",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    url: Option<String>,
+    /// The command that starts a server
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, Trouble> {
+    let arguments: Value = serde_json::from_str(&probe.arguments)
+        .ok()
+        .filter(Value::is_object)
+        .ok_or_else(|| {
+            Trouble::new(exit::USAGE, "the value of --arguments is no JSON object")
+                .with_hint("--arguments '{\"path\": \"notes.txt\"}'")
+        })?;
+    let probed = match &probe.url {
+        Some(url) => over_http(ctx, url)?,
+        None => over_stdio(ctx, probe)?,
+    };
+    let runtime = runtime()?;
+    let mut logins = 0;
+    loop {
+        let probing = Probing {
+            servers: &ctx.servers()?,
+            spec: &probed.spec,
+            root: &ctx.here.root,
+            limit: Duration::from_secs(probe.timeout),
+            elicit: match probe.accept_defaults {
+                true => Arc::new(AcceptsDefaults),
+                false => Arc::new(Declines),
+            },
+        };
+        match probing.run(&runtime, &probed.env, probe.call.as_deref(), &arguments) {
+            Ok(()) => return Ok(exit::DONE),
+            Err((trouble, None)) => return Err(trouble),
+            Err((trouble, Some(challenge))) => {
+                logins += 1;
+                let url = probe
+                    .url
+                    .as_ref()
+                    .filter(|_| probe.login && logins < LOGINS_MAX);
+                let Some(url) = url else {
+                    return Err(trouble);
+                };
+                runtime.block_on(log_in(ctx, url, *challenge, &probe.client))?;
+            }
+        }
+    }
+}
+
+/// What is probed, and what it gets.
+struct Probed {
+    spec: ServerSpec,
+    env: ServerEnv,
+}
+
+fn over_stdio(ctx: &AppContext, probe: &Probe) -> Result<Probed, Trouble> {
+    let own = probe.env.iter().map(|pair| {
+        let pair = pair.split_once('=').filter(|(name, _)| !name.is_empty());
+        let refused = || Trouble::new(exit::USAGE, "a value of --env is not NAME=VALUE");
+        let (name, value) = pair.ok_or_else(refused)?;
+        Ok((name.to_string(), value.to_string()))
+    });
+    let own: Vec<(String, String)> = own.collect::<Result<_, Trouble>>()?;
+    let (program, args) = match &probe.command[..] {
+        [program, args @ ..] => (program.clone(), args.to_vec()),
+        [] => return Err(Trouble::new(exit::USAGE, "no command is named")),
+    };
+    Ok(probed(ctx, &name_of(&program), program.clone(), args, &own))
+}
+
+fn over_http(ctx: &AppContext, url: &str) -> Result<Probed, Trouble> {
+    let address = server_address(url)?;
+    let name = address.host_str().unwrap_or("server").to_string();
+    let config = BridgeConfig {
+        name: bare_url(url),
+        url: url.to_string(),
+        headers: BTreeMap::new(),
+        keys: ctx.paths.keys_dir(),
+    };
+    let config = serde_json::to_string(&config).map_err(|e| failed(e.to_string()))?;
+    let exe = own_exe().map_err(|e| failed(format!("this program is not found: {e}")))?;
+    let exe = exe
+        .to_str()
+        .ok_or_else(|| failed("the name of this program is not UTF-8"))?;
+    let args = vec![BRIDGE_WORD.to_string(), name.clone()];
+    let own = [(BRIDGE_ENV.to_string(), config)];
+    Ok(probed(ctx, &name, exe.to_string(), args, &own))
+}
+
+fn probed(
+    ctx: &AppContext,
+    name: &str,
+    program: String,
+    args: Vec<String>,
+    own: &[(String, String)],
+) -> Probed {
+    let inherited = |name: &str| ctx.env.var_os(name).map(Into::into);
+    Probed {
+        env: ServerEnv::new(inherited, own),
+        spec: ServerSpec {
+            name: name.to_string(),
+            session: "probe".to_string(),
+            program,
+            args,
+            folder: ctx.here.root.clone(),
+            env: own.iter().map(|(name, _)| name.clone()).collect(),
+            linger_ms: LINGER_MS,
+            sandbox: None,
+        },
+    }
+}
+
+fn name_of(program: &str) -> String {
+    let stem = Path::new(program)
+        .file_stem()
+        .and_then(|stem| stem.to_str());
+    stem.unwrap_or("server").to_string()
+}
+
+/// Says yes to every form, with the values that it suggests.
+struct AcceptsDefaults;
+
+impl Elicit for AcceptsDefaults {
+    fn ask(&self, question: Elicitation) -> BoxFuture<'_, ElicitAnswer> {
+        let answer = match question.wanted {
+            Wanted::Form(_) => ElicitAnswer::Accept(Map::new()),
+            Wanted::Visit { .. } => ElicitAnswer::Decline,
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+struct Probing<'a> {
+    servers: &'a Servers,
+    spec: &'a ServerSpec,
+    root: &'a Path,
+    limit: Duration,
+    elicit: Arc<dyn Elicit>,
+}
+
+/// What went wrong, and what the server said if it wants a login.
+type Failed = (Trouble, Option<Box<Challenge>>);
+
+impl Probing<'_> {
+    fn run(
+        &self,
+        runtime: &Runtime,
+        env: &ServerEnv,
+        call: Option<&str>,
+        arguments: &Value,
+    ) -> Result<(), Failed> {
+        let prepared = self.servers.prepare(self.spec);
+        let run = prepared.map_err(|e| (failed(e.to_string()), None))?;
+        let done = runtime.block_on(self.probe(&run, env, call, arguments));
+        let done = done.map_err(|(trouble, login)| match login {
+            None => (self.with_last_words(&run, trouble), None),
+            login => (trouble, login),
+        });
+        clear(self.servers, &run);
+        done
+    }
+
+    async fn probe(
+        &self,
+        run: &str,
+        env: &ServerEnv,
+        call: Option<&str>,
+        arguments: &Value,
+    ) -> Result<(), Failed> {
+        let started = self.servers.start(run, env).await;
+        let client = match started.map_err(|e| (failed(e.to_string()), None))? {
+            Attached::Live(client) => client,
+            Attached::Over(past) => {
+                let why = format!("the server is over: {}", describe(past.how()));
+                return Err((self.trouble(&why), None));
+            }
+            Attached::Busy { pid } => {
+                return Err((failed(format!("process {pid} uses the server")), None));
+            }
+        };
+        let elicit = Arc::clone(&self.elicit);
+        let begun = Connection::begin(client, self.root, self.limit, elicit).await;
+        let connection = begun.map_err(|e| self.failed(e))?;
+        let told = self.tell(&connection, call, arguments).await;
+        leave(connection.client()).await;
+        told.map_err(|e| self.failed(e))
+    }
+
+    fn failed(&self, error: McpError) -> Failed {
+        let trouble = self.trouble(&error.to_string());
+        match error {
+            McpError::Login { challenge, .. } => (trouble, Some(Box::new(challenge))),
+            _ => (trouble, None),
+        }
+    }
+
+    async fn tell(
+        &self,
+        connection: &Connection,
+        call: Option<&str>,
+        arguments: &Value,
+    ) -> Result<(), McpError> {
+        let known = connection.known();
+        let how = match known.era {
+            Era::Handshake => "initialize",
+            Era::Stateless => "server/discover",
+        };
+        line(&format!("protocol  {} ({how})", known.version));
+        line(&format!("server    {}", known.name));
+        if let Some(tool) = call {
+            let called = connection.call("probe_call", tool, arguments, false);
+            let result = match tokio::time::timeout(self.limit, called).await {
+                Ok(result) => result?,
+                Err(_) => {
+                    connection.cancel("probe_call", "it took too long").await;
+                    return Err(McpError::Late {
+                        method: "tools/call".to_string(),
+                        limit: self.limit,
+                    });
+                }
+            };
+            line(if result.is_error {
+                "failed:"
+            } else {
+                "result:"
+            });
+            result.parts.iter().for_each(|part| line(&shown(part)));
+        } else if known.has_tools {
+            let listing = connection.tools(self.limit).await?;
+            line(&format!("tools     {}", listing.tools.len()));
+            for tool in &listing.tools {
+                let name = tool_name(&self.spec.name, &tool.name);
+                line(&format!("  {name}  {}", one_line(&tool.description, 100)));
+            }
+            listing.notes.iter().for_each(|text| note(text));
+        } else {
+            line("tools     none");
+        }
+        if let Some(text) = noise(connection.noise()) {
+            note(&text);
+        }
+        Ok(())
+    }
+
+    fn is_over_http(&self) -> bool {
+        self.spec
+            .args
+            .first()
+            .is_some_and(|word| word == BRIDGE_WORD)
+    }
+
+    fn trouble(&self, why: &str) -> Trouble {
+        let shown = match self.is_over_http() {
+            true => self.spec.name.clone(),
+            false => one_line(&self.spec.command_line(), 100),
+        };
+        failed(format!("{shown}: {why}"))
+    }
+
+    /// The last line of stderr often says why.
+    fn with_last_words(&self, run: &str, trouble: Trouble) -> Trouble {
+        match last_words(self.servers, run) {
+            Some(last) => trouble.with_hint(format!("its last words: {last}")),
+            None if self.is_over_http() => trouble,
+            None => trouble.with_hint("a server for stdio speaks JSON-RPC, one object a line"),
+        }
+    }
+}
+
+fn shown(part: &Part) -> String {
+    match part {
+        Part::Text(text) => text.clone(),
+        Part::Image { mime, data } => format!("(image {mime}, {} bytes as base64)", data.len()),
+        Part::Link { uri, name } => format!("({name}: {uri})"),
+    }
+}

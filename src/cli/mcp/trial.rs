@@ -1,0 +1,210 @@
+//! A server of the config is started, asked for its tools, and ended.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::command::own_exe;
+use crate::command::server::{Attached, Client, ServerEnv, ServerSpec, Servers, describe};
+use crate::config::mcp::FoundServer;
+use crate::core::budget::BYTES_PER_TOKEN;
+use crate::core::text::one_line;
+use crate::mcp::catalogue;
+use crate::mcp::clean;
+use crate::mcp::connection::Connection;
+use crate::mcp::elicit::Declines;
+use crate::mcp::era::{Era, Known};
+use crate::mcp::launch::{LaunchPlace, launch};
+use crate::mcp::names::tool_name;
+use crate::mcp::tools::{Listing, ServerTool};
+use crate::session::AppContext;
+use crate::store::now_ms;
+
+/// A trial that is killed leaves its server for so long.
+const LINGER_MS: u64 = 5_000;
+
+/// To close its input, to ask it to end, to kill it.
+const CLEAR_WITHIN: Duration = Duration::from_secs(6);
+
+/// Of what the server printed on stderr, the last line is told; it is looked for in so much.
+const PRINTED_MAX_BYTES: u64 = 4096;
+
+/// A line of it is shown up to here.
+const PRINTED_MAX_CHARS: usize = 200;
+
+/// What a server said of itself.
+pub(super) struct Tried {
+    pub version: String,
+    pub how: &'static str,
+    pub name: String,
+    /// From its start to its list of tools.
+    pub took: Duration,
+    pub tools: Vec<ServerTool>,
+    pub notes: Vec<String>,
+}
+
+/// Why there is nothing to say of it.
+pub(super) struct Failed {
+    pub why: String,
+    /// The last line that it printed on stderr.
+    pub printed: Option<String>,
+}
+
+impl Failed {
+    fn because(why: impl ToString) -> Failed {
+        Failed {
+            why: why.to_string(),
+            printed: None,
+        }
+    }
+}
+
+/// Starts the server, asks it and ends it. Nothing of it is left.
+pub(super) fn try_server(ctx: &AppContext, found: &FoundServer) -> Result<Tried, Failed> {
+    let exe = own_exe().map_err(Failed::because)?;
+    // The temporary folder of its sandbox is named so.
+    let session = format!("trial-{}", found.name);
+    let confine = |access| ctx.confine_server(&session, access);
+    let place = LaunchPlace {
+        env: &ctx.env,
+        keys_dir: &ctx.paths.keys_dir(),
+        session: &session,
+        workspace: &ctx.here.root,
+        exe: &exe,
+        confine: Some(&confine),
+    };
+    let (mut spec, env) = launch(found, &place).map_err(Failed::because)?;
+    spec.linger_ms = LINGER_MS;
+    let servers = ctx.servers().map_err(Failed::because)?;
+    let limit = Duration::from_secs_f64(found.server.startup_timeout_sec);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failed::because)?;
+    let run = servers.prepare(&spec).map_err(Failed::because)?;
+    let trial = Trial {
+        servers: &servers,
+        spec: &spec,
+        root: &ctx.here.root,
+        limit,
+        learnt: &|known, listing| keep_learnt(ctx, found, known, listing),
+    };
+    let tried = runtime.block_on(trial.start(&run, &env));
+    let tried = tried.map_err(|why| Failed {
+        why,
+        printed: last_words(&servers, &run),
+    });
+    clear(&servers, &run);
+    if found.server.sandbox.is_some() {
+        let _ = std::fs::remove_dir_all(ctx.paths.data_dir.join("tmp").join(&session));
+    }
+    tried
+}
+
+struct Trial<'a> {
+    servers: &'a Servers,
+    spec: &'a ServerSpec,
+    root: &'a Path,
+    limit: Duration,
+    learnt: &'a dyn Fn(&Known, &Listing),
+}
+
+/// The next session begins with what the server said. That it cannot be kept harms no trial.
+fn keep_learnt(ctx: &AppContext, found: &FoundServer, known: &Known, listing: &Listing) {
+    let kept = ctx.open_store().and_then(|mut store| {
+        catalogue::keep(
+            &mut store,
+            &found.name,
+            &found.hash,
+            known,
+            listing,
+            now_ms(),
+        )
+    });
+    if let Err(error) = kept {
+        tracing::warn!(server = found.name, %error, "the tools of a server are not kept");
+    }
+}
+
+impl Trial<'_> {
+    async fn start(&self, run: &str, env: &ServerEnv) -> Result<Tried, String> {
+        let since = Instant::now();
+        let started = self.servers.start(run, env).await;
+        let client = match started.map_err(|e| e.to_string())? {
+            Attached::Live(client) => client,
+            Attached::Over(past) => {
+                return Err(format!("the server is over: {}", describe(past.how())));
+            }
+            Attached::Busy { pid } => return Err(format!("process {pid} uses the server")),
+        };
+        let elicit = Arc::new(Declines);
+        let connection = Connection::begin(client, self.root, self.limit, elicit).await;
+        let connection = connection.map_err(|e| e.to_string())?;
+        let known = connection.known();
+        let mut tried = Tried {
+            version: clean(&known.version, 40),
+            how: match known.era {
+                Era::Handshake => "initialize",
+                Era::Stateless => "server/discover",
+            },
+            name: one_line(&clean(&known.name, 200), 60),
+            took: Duration::ZERO,
+            tools: Vec::new(),
+            notes: Vec::new(),
+        };
+        let listed = catalogue::learn(&connection, self.limit).await;
+        let listed = listed.map(|listing| {
+            (self.learnt)(connection.known(), &listing);
+            tried.tools = listing.tools;
+            tried.notes = listing.notes;
+        });
+        tried.took = since.elapsed();
+        if let Some(note) = noise(connection.noise()) {
+            tried.notes.push(note);
+        }
+        leave(connection.client()).await;
+        listed.map_err(|e| format!("{}: {e}", one_line(&self.spec.command_line(), 100)))?;
+        Ok(tried)
+    }
+}
+
+/// What is said of lines on stdout that are no messages.
+pub(super) fn noise(lines: usize) -> Option<String> {
+    match lines {
+        0 => None,
+        1 => Some("the server printed 1 line on stdout that is no message".to_string()),
+        lines => Some(format!(
+            "the server printed {lines} lines on stdout that are no messages"
+        )),
+    }
+}
+
+/// Ends the server, and waits until it is over.
+pub(super) async fn leave(client: &Client) {
+    client.leave().await;
+    client.ended().await;
+}
+
+/// Ends what still runs, and removes the run folder: nobody else would.
+pub(super) fn clear(servers: &Servers, run: &str) {
+    let _ = servers.stop(run);
+    let since = Instant::now();
+    while !matches!(servers.remove(run), Ok(true)) && since.elapsed() < CLEAR_WITHIN {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The last line of stderr, which often says why.
+pub(super) fn last_words(servers: &Servers, run: &str) -> Option<String> {
+    let printed = servers.printed(run, PRINTED_MAX_BYTES).unwrap_or_default();
+    let text = String::from_utf8_lossy(&printed);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(one_line(&clean(last, PRINTED_MAX_CHARS), PRINTED_MAX_CHARS))
+}
+
+/// Its name for the model, and about how many tokens it takes when it stands there whole.
+pub(super) fn cost(server: &str, tool: &ServerTool) -> (String, u64) {
+    let name = tool_name(server, &tool.name);
+    let bytes = name.len() + tool.description.len() + tool.schema.to_string().len();
+    (name, (bytes as f64 / BYTES_PER_TOKEN).ceil() as u64)
+}

@@ -1,0 +1,139 @@
+//! What a server's definition may say, beyond the types of its values.
+
+use std::path::Path;
+
+use super::McpServer;
+use crate::config::ConfigError;
+use crate::config::http::{is_header, is_http_url};
+use crate::config::origin::dotted;
+
+/// Of one file. Nobody reads a longer list before trusting it.
+pub(in crate::config) const MAX_SERVERS: usize = 100;
+
+const NAME_MAX: usize = 32;
+
+/// A day.
+const LONGEST_S: f64 = 86_400.0;
+
+/// What is wrong with a definition.
+pub(in crate::config) struct Fault {
+    /// The key, from the server's table on. Empty: the server itself.
+    pub key: Vec<String>,
+    /// Without the name of the key.
+    pub why: String,
+    pub hint: Option<&'static str>,
+}
+
+impl Fault {
+    /// For a definition that is not the user's own.
+    pub(in crate::config) fn text(&self) -> String {
+        match self.key.is_empty() {
+            true => format!("it {}", self.why),
+            false => format!("{} {}", dotted(&self.key), self.why),
+        }
+    }
+}
+
+/// The first thing that is wrong.
+pub(in crate::config) fn fault(name: &str, server: &McpServer) -> Option<Fault> {
+    let with = |key: &[&str], why: &str, hint: Option<&'static str>| {
+        Some(Fault {
+            key: key.iter().map(ToString::to_string).collect(),
+            why: why.to_string(),
+            hint,
+        })
+    };
+    let at = |key: &[&str], why: &str| with(key, why, None);
+    if !is_server_name(name) {
+        return at(&[], NO_NAME);
+    }
+    match (&server.command, &server.url) {
+        (Some(_), Some(_)) => return with(&[], "has both a command and a url", Some(ONE_OF)),
+        (None, None) => return with(&[], "has neither a command nor a url", Some(ONE_OF)),
+        (Some(command), None) if command.trim().is_empty() => {
+            return at(&["command"], "is empty");
+        }
+        (None, Some(url)) if !url.contains("${") && !is_http_url(url) => {
+            return at(&["url"], "is not an http:// or https:// address");
+        }
+        _ => {}
+    }
+    if let Some(key) = only_other(server) {
+        return at(&[key], "has no place beside a url or a command");
+    }
+    for key in server.env.keys() {
+        if key.is_empty() || key.contains(['=', '\0']) {
+            return at(&["env", key], "is not the name of a variable");
+        }
+    }
+    for (header, value) in &server.headers {
+        if !is_header(header, value) {
+            return at(&["headers", header], "is not a valid header");
+        }
+    }
+    let times = [
+        ("startup_timeout_sec", Some(server.startup_timeout_sec)),
+        ("tool_timeout_sec", server.tool_timeout_sec),
+    ];
+    for (key, value) in times {
+        if value.is_some_and(|value| !(0.1..=LONGEST_S).contains(&value)) {
+            return at(&[key], "must be from 0.1 to 86400 seconds");
+        }
+    }
+    if server.linger_s > LONGEST_S as u64 {
+        return at(&["linger_s"], "must be from 0 to 86400 seconds");
+    }
+    None
+}
+
+const ONE_OF: &str = "a server on stdin and stdout has a command, a server over HTTP has a url";
+
+/// What is wrong with a definition, in words.
+pub fn server_fault(name: &str, server: &McpServer) -> Option<String> {
+    fault(name, server).map(|fault| fault.text())
+}
+
+/// What is said of a name that is none.
+const NO_NAME: &str =
+    "is no name of a server: it may have letters of a to z, digits, - and _, at most 32";
+
+/// Nobody reads so many before trusting them.
+pub(super) fn too_many(file: &Path, many: usize) -> ConfigError {
+    ConfigError::new(format!(
+        "{}: it defines {many} servers, more than {MAX_SERVERS}",
+        file.display()
+    ))
+}
+
+/// The name is part of the names of its tools.
+pub fn is_server_name(name: &str) -> bool {
+    (1..=NAME_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+}
+
+/// A key that only the other kind of server has.
+fn only_other(server: &McpServer) -> Option<&'static str> {
+    let table = match server.url.is_some() {
+        true => [
+            ("args", !server.args.is_empty()),
+            ("env", !server.env.is_empty()),
+            ("cwd", server.cwd.is_some()),
+            ("sandbox", server.sandbox.is_some()),
+        ],
+        false => [
+            ("headers", !server.headers.is_empty()),
+            (
+                "bearer_token_env_var",
+                server.bearer_token_env_var.is_some(),
+            ),
+            ("", false),
+            ("", false),
+        ],
+    };
+    table
+        .iter()
+        .find(|(_, is_set)| *is_set)
+        .map(|(key, _)| *key)
+}

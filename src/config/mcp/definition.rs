@@ -1,0 +1,123 @@
+//! A server as one file defines it: before `${VAR}` is expanded, and whether it may be used.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use toml::Table;
+
+use super::McpServer;
+use super::check::fault;
+use crate::config::Origin;
+use crate::config::layer::{Leaf, insert};
+
+/// Who defines a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ServerSource {
+    /// The user's own config, or a flag.
+    User,
+    /// `.mcp.json` of the workspace.
+    McpJson,
+    /// `.rewake/config.toml` of the workspace.
+    Project,
+}
+
+impl ServerSource {
+    /// Its place from the root of the workspace, or what it is.
+    pub fn name(self) -> &'static str {
+        match self {
+            ServerSource::User => "your own config",
+            ServerSource::McpJson => ".mcp.json",
+            ServerSource::Project => ".rewake/config.toml",
+        }
+    }
+}
+
+impl fmt::Display for ServerSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How a definition stands to what a person trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerTrusted {
+    /// It is the user's own, or was trusted as it is.
+    Yes,
+    /// The folder is not trusted.
+    No,
+    /// The folder was trusted before this was in it.
+    New,
+    /// It was trusted with another definition.
+    Changed,
+}
+
+/// A server as one file defines it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DefinedServer {
+    pub name: String,
+    pub source: ServerSource,
+    /// The place of the definition.
+    pub origin: Origin,
+    /// As written, or why it is none.
+    pub server: Result<McpServer, String>,
+    /// Of the definition as written: blake3 in hex.
+    pub hash: String,
+    pub trusted: ServerTrusted,
+    /// Keys of it that mean nothing here.
+    pub unused: Vec<String>,
+}
+
+/// The key of the config below which servers are defined.
+pub(in crate::config) const KEY: &str = "mcp_servers";
+
+/// Those that the leaves of one file define, or of the user's file and flags together. They were
+/// checked against the schema when they were read.
+pub(in crate::config) fn defined(leaves: &[Leaf], source: ServerSource) -> Vec<DefinedServer> {
+    let mut tables: BTreeMap<&str, (Table, &Origin)> = BTreeMap::new();
+    for leaf in leaves {
+        let [first, name, rest @ ..] = &leaf.path[..] else {
+            continue;
+        };
+        if first == KEY && !rest.is_empty() {
+            let (table, origin) = tables
+                .entry(name)
+                .or_insert_with(|| (Table::new(), &leaf.origin));
+            if is_before(&leaf.origin, origin) {
+                *origin = &leaf.origin;
+            }
+            insert(table, rest, leaf.value.clone());
+        }
+    }
+    let server = |(name, (table, origin)): (&str, (Table, &Origin))| {
+        let hash = blake3::hash(table.to_string().as_bytes());
+        let server = McpServer::deserialize(table).map_err(|e| e.message().to_string());
+        DefinedServer {
+            name: name.to_string(),
+            source,
+            origin: origin.clone(),
+            server: server.and_then(|server| match fault(name, &server) {
+                None => Ok(server),
+                Some(fault) => Err(fault.text()),
+            }),
+            hash: hash.to_hex().to_string(),
+            trusted: ServerTrusted::Yes,
+            unused: Vec::new(),
+        }
+    };
+    tables.into_iter().map(server).collect()
+}
+
+/// Whether it is a line farther up in the same file.
+fn is_before(one: &Origin, other: &Origin) -> bool {
+    match (one, other) {
+        (
+            Origin::File { path, line },
+            Origin::File {
+                path: of,
+                line: than,
+            },
+        ) => path == of && line < than,
+        _ => false,
+    }
+}

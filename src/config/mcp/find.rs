@@ -1,0 +1,276 @@
+//! Which of the servers that are defined may be used, and with what values.
+//!
+//! Invariant: a key of a provider does not go to a server that a repository defines, whatever it
+//! is called there and however much the repository is trusted.
+
+use std::collections::BTreeMap;
+
+use super::check::fault;
+use super::expand::{expand, variables};
+use super::{DefinedServer, McpServer, ServerSource, ServerTrust, ServerTrusted};
+use crate::config::{Env, Loaded, Origin};
+use crate::core::access::Access;
+
+/// A shorter value is no key: it may stand for itself elsewhere.
+const KEY_MIN_BYTES: usize = 12;
+
+/// As many notes are given.
+const MAX_NOTES: usize = 10;
+
+/// A server that may be used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundServer {
+    pub name: String,
+    pub source: ServerSource,
+    pub origin: Origin,
+    /// With the values of variables in their places.
+    pub server: McpServer,
+    /// Of the definition before that: blake3 in hex.
+    pub hash: String,
+}
+
+/// The servers that may be used, by name, and what is to be said of the others. What is not
+/// trusted is said by [`Loaded::warnings`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FoundServers {
+    pub servers: Vec<FoundServer>,
+    pub notes: Vec<String>,
+}
+
+/// What becomes of a definition.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServerState {
+    Usable(Box<FoundServer>),
+    /// `enabled = false`.
+    Off,
+    /// Nobody trusts it as it is.
+    Untrusted,
+    /// A nearer config defines the name too.
+    Shadowed(Origin),
+    /// Why it cannot be used, and what helps.
+    Wrong(String, Option<String>),
+}
+
+/// The servers that may be used here and now.
+pub fn find(env: &Env, loaded: &Loaded) -> FoundServers {
+    let mut found = FoundServers::default();
+    for (defined, state) in server_states(env, loaded) {
+        let (name, origin) = (&defined.name, &defined.origin);
+        match state {
+            ServerState::Usable(server) => {
+                found.notes.extend(not_counted(defined));
+                found.servers.push(*server);
+            }
+            ServerState::Shadowed(by) => found.notes.push(format!(
+                "server {name:?}: the one of {by} is used, not the one of {origin}"
+            )),
+            ServerState::Wrong(why, hint) => {
+                let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                found.notes.push(format!(
+                    "server {name:?} of {origin} is not used: {why}{hint}"
+                ));
+            }
+            ServerState::Off | ServerState::Untrusted => {}
+        }
+    }
+    if let Some(more) = found
+        .notes
+        .len()
+        .checked_sub(MAX_NOTES)
+        .filter(|more| *more > 0)
+    {
+        found.notes.truncate(MAX_NOTES);
+        found
+            .notes
+            .push(format!("{more} more notes on servers: rewake mcp list"));
+    }
+    found
+}
+
+/// What of a repository's definition only the user may say.
+fn not_counted(defined: &DefinedServer) -> Option<String> {
+    let server = defined.server.as_ref().ok()?;
+    if defined.source == ServerSource::User {
+        return None;
+    }
+    let trust = (server.trust != ServerTrust::Ask).then_some("trust");
+    let sandbox = (server.sandbox == Some(Access::Full)).then_some("sandbox = \"full\"");
+    let keys: Vec<&str> = trust.into_iter().chain(sandbox).collect();
+    match keys.is_empty() {
+        true => None,
+        false => Some(format!(
+            "server {:?} of {}: not used, since only your own config says it: {}",
+            defined.name,
+            defined.origin,
+            keys.join(", ")
+        )),
+    }
+}
+
+/// Every definition, by name and the nearest first, and what becomes of it.
+pub fn server_states<'a>(env: &Env, loaded: &'a Loaded) -> Vec<(&'a DefinedServer, ServerState)> {
+    let mut by_name: BTreeMap<&str, Vec<&DefinedServer>> = BTreeMap::new();
+    for defined in &loaded.servers {
+        by_name.entry(&defined.name).or_default().push(defined);
+    }
+    let mut states = Vec::new();
+    for mut all in by_name.into_values() {
+        all.sort_by_key(|defined| std::cmp::Reverse(defined.source));
+        let mut winner: Option<&DefinedServer> = None;
+        for at in 0..all.len() {
+            let defined = all[at];
+            let state = match (&defined.server, defined.trusted, winner) {
+                (Err(why), _, _) => ServerState::Wrong(why.clone(), None),
+                (_, ServerTrusted::Yes, Some(winner)) => {
+                    ServerState::Shadowed(winner.origin.clone())
+                }
+                (Ok(server), ServerTrusted::Yes, None) => {
+                    winner = Some(defined);
+                    used(env, loaded, defined, server, &all[at..])
+                }
+                (_, _, _) => ServerState::Untrusted,
+            };
+            states.push((defined, state));
+        }
+    }
+    states
+}
+
+/// What becomes of a definition when it is trusted and no nearer one is there: for a person who has
+/// just written it.
+pub fn as_trusted(env: &Env, loaded: &Loaded, defined: &DefinedServer) -> ServerState {
+    match &defined.server {
+        Ok(server) => used(env, loaded, defined, server, &[]),
+        Err(why) => ServerState::Wrong(why.clone(), None),
+    }
+}
+
+/// What becomes of the definition that counts. `others` are farther away.
+fn used(
+    env: &Env,
+    loaded: &Loaded,
+    defined: &DefinedServer,
+    server: &McpServer,
+    others: &[&DefinedServer],
+) -> ServerState {
+    if !server.enabled {
+        return ServerState::Off;
+    }
+    let mut server = server.clone();
+    if defined.source != ServerSource::User {
+        server.trust = ServerTrust::Ask;
+        let users_own = others
+            .iter()
+            .filter(|other| other.source == ServerSource::User);
+        let users_own = users_own.filter(|_| server.command.is_some());
+        let levels = users_own.filter_map(|own| own.server.as_ref().ok()?.sandbox);
+        server.sandbox = server.sandbox.into_iter().chain(levels).min();
+        server.sandbox = server.sandbox.filter(|level| *level != Access::Full);
+    }
+    let expanding = Expanding {
+        env,
+        loaded,
+        is_own: defined.source == ServerSource::User,
+    };
+    match expanding.server(&mut server) {
+        Err((why, hint)) => ServerState::Wrong(why, hint),
+        Ok(()) => match fault(&defined.name, &server) {
+            Some(fault) => ServerState::Wrong(fault.text(), None),
+            None => ServerState::Usable(Box::new(FoundServer {
+                name: defined.name.clone(),
+                source: defined.source,
+                origin: defined.origin.clone(),
+                server,
+                hash: defined.hash.clone(),
+            })),
+        },
+    }
+}
+
+type Refused = (String, Option<String>);
+
+struct Expanding<'a> {
+    env: &'a Env,
+    loaded: &'a Loaded,
+    /// The user's own definition may name any variable.
+    is_own: bool,
+}
+
+impl Expanding<'_> {
+    fn server(&self, server: &mut McpServer) -> Result<(), Refused> {
+        let one = [&mut server.command, &mut server.url].into_iter().flatten();
+        let texts = one
+            .chain(&mut server.args)
+            .chain(server.env.values_mut())
+            .chain(server.headers.values_mut());
+        for text in texts {
+            *text = self.text(text)?;
+        }
+        // After the others: a token is not looked through for variables.
+        if let Some(name) = server.bearer_token_env_var.take() {
+            let is_key = !self.is_own && self.loaded.key_variables.contains(&name);
+            if !is_key && self.env.var(&name).is_none() {
+                let hint = format!("set {name} to the token");
+                return Err((format!("the variable {name} is not set"), Some(hint)));
+            }
+            let token = self.value(&name, None)?;
+            let value = format!("Bearer {}", token.trim());
+            server.headers.insert("Authorization".to_string(), value);
+        }
+        if let Some(cwd) = &mut server.cwd
+            && let Some(text) = cwd.to_str()
+        {
+            *cwd = self.text(text)?.into();
+        }
+        Ok(())
+    }
+
+    fn text(&self, text: &str) -> Result<String, Refused> {
+        expand(text, |name, otherwise| self.value(name, otherwise))
+    }
+
+    fn value(&self, name: &str, otherwise: Option<&str>) -> Result<String, Refused> {
+        let key = |why: String| {
+            let hint = "define the server in your own config if it is meant to have it";
+            Err((why, Some(hint.to_string())))
+        };
+        if !self.is_own && self.loaded.key_variables.contains(name) {
+            return key(format!(
+                "it asks for {name}, which is for the key of a provider, and this folder defines it"
+            ));
+        }
+        match (self.env.var(name), otherwise) {
+            (Some(value), _) if !self.is_own && self.is_key(value) => key(format!(
+                "it asks for {name}, which holds the key of a provider, and this folder defines it"
+            )),
+            (Some(value), _) => Ok(value.to_string()),
+            (None, Some(otherwise)) => Ok(otherwise.to_string()),
+            (None, None) => Err((
+                format!("the variable {name} is not set"),
+                Some(format!("set {name}, or write ${{{name}:-otherwise}}")),
+            )),
+        }
+    }
+
+    fn is_key(&self, value: &str) -> bool {
+        let keys = self.loaded.key_variables.iter();
+        let mut keys = keys.filter_map(|name| self.env.var(name)).map(str::trim);
+        value.len() >= KEY_MIN_BYTES
+            && keys.any(|key| key.len() >= KEY_MIN_BYTES && value.contains(key))
+    }
+}
+
+/// The variables that a definition asks for.
+pub fn asked_variables(server: &McpServer) -> Vec<String> {
+    let cwd = server.cwd.as_ref().and_then(|cwd| cwd.to_str());
+    let one = [server.command.as_deref(), server.url.as_deref(), cwd];
+    let texts = one.into_iter().flatten();
+    let texts = texts.chain(server.args.iter().map(String::as_str));
+    let values = server.env.values().chain(server.headers.values());
+    let texts = texts.chain(values.map(String::as_str));
+    let mut names: Vec<String> = texts.flat_map(variables).collect();
+    names.extend(server.bearer_token_env_var.clone());
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,398 @@
+//! Servers that other agents have in their configs, in the form that each writes them.
+//!
+//! Nothing of it is run or expanded: what is found is shown, and written into the user's own config
+//! when a person says so.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::McpServer;
+use super::check::fault;
+use super::json::{definition, mcp_json};
+use super::{DefinedServer, ServerSource};
+use crate::config::{Env, ReadError, read_text};
+
+/// Such a file may hold the history of all projects.
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// As many are taken of one file.
+const MAX_OF_FILE: usize = 100;
+
+/// A server of another agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    pub name: String,
+    /// Who has it.
+    pub agent: &'static str,
+    pub file: PathBuf,
+    /// The file comes with the workspace: whoever wrote it may be a stranger.
+    pub is_of_workspace: bool,
+    /// Or why it cannot be taken.
+    pub server: Result<McpServer, String>,
+}
+
+/// What the agents of this user, and of this workspace, have; and what could not be read.
+pub fn importable(env: &Env, root: &Path) -> (Vec<Imported>, Vec<String>) {
+    let mut places: Vec<(&'static str, PathBuf)> = Vec::new();
+    let home = env.home().map(Path::to_path_buf);
+    let config = match env.var_os("XDG_CONFIG_HOME") {
+        Some(folder) => Some(PathBuf::from(folder)),
+        None => home.as_ref().map(|home| home.join(".config")),
+    };
+    if let Some(home) = &home {
+        let codex = env.var_os("CODEX_HOME").map(PathBuf::from);
+        places.push(("claude", home.join(".claude.json")));
+        places.push((
+            "codex",
+            codex.unwrap_or(home.join(".codex")).join("config.toml"),
+        ));
+        places.push(("gemini", home.join(".gemini/settings.json")));
+    }
+    if let Some(config) = config {
+        places.push(("opencode", config.join("opencode/opencode.json")));
+    }
+    places.push((".mcp.json", mcp_json(root)));
+    places.push(("codex", root.join(".codex/config.toml")));
+    places.push(("gemini", root.join(".gemini/settings.json")));
+    places.push(("opencode", root.join("opencode.json")));
+    let (mut all, mut notes) = (Vec::new(), Vec::new());
+    for (agent, file) in places {
+        let text = match read_text(&file, MAX_FILE_BYTES) {
+            Ok(text) => text,
+            Err(ReadError::Missing) => continue,
+            Err(e) => {
+                notes.push(format!("cannot read {}: {e}", file.display()));
+                continue;
+            }
+        };
+        match servers_of(agent, &text, root) {
+            Ok(servers) => {
+                if let Some(more) = servers.len().checked_sub(MAX_OF_FILE + 1) {
+                    notes.push(format!(
+                        "{}: {} servers are left out",
+                        file.display(),
+                        more + 1
+                    ));
+                }
+                let servers = servers.into_iter().take(MAX_OF_FILE);
+                all.extend(servers.map(|(name, server)| Imported {
+                    name,
+                    agent,
+                    is_of_workspace: file.starts_with(root),
+                    file: file.clone(),
+                    server,
+                }));
+            }
+            Err(why) => notes.push(format!("{}: {why}", file.display())),
+        }
+    }
+    (all, notes)
+}
+
+type Servers = Vec<(String, Result<McpServer, String>)>;
+
+fn servers_of(agent: &str, text: &str, root: &Path) -> Result<Servers, String> {
+    if agent == "codex" {
+        return codex(text);
+    }
+    let text = match agent {
+        "opencode" => without_comments(text),
+        _ => text.to_string(),
+    };
+    let document: Value =
+        serde_json::from_str(&text).map_err(|e| format!("line {}: it is no JSON", e.line()))?;
+    let servers = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let mut all: Map<String, Value> = match agent {
+        "opencode" => servers(&document["mcp"]),
+        _ => servers(&document["mcpServers"]),
+    };
+    if agent == "claude" {
+        // What it has for this folder alone is nearer.
+        let here = root.to_str().unwrap_or_default();
+        all.extend(servers(&document["projects"][here]["mcpServers"]));
+    }
+    let each = all.into_iter().map(|(name, value)| {
+        let server = match (agent, value) {
+            ("opencode", value) => of_opencode(&name, value),
+            ("gemini", Value::Object(map)) => of_gemini(&name, map),
+            (_, value) => of_mcp_servers(&name, &value),
+        };
+        (name, server)
+    });
+    Ok(each.collect())
+}
+
+fn of_mcp_servers(name: &str, value: &Value) -> Result<McpServer, String> {
+    let DefinedServer { server, .. } = definition(name, &value.to_string(), ServerSource::User);
+    server
+}
+
+/// `includeTools`, `excludeTools`, and `$VAR` without braces. That it is trusted there is not taken over.
+fn of_gemini(name: &str, mut map: Map<String, Value>) -> Result<McpServer, String> {
+    let mut tools = |key: &str| {
+        let value = map.remove(key)?;
+        let names = value.as_array()?.iter();
+        Some(
+            names
+                .filter_map(Value::as_str)
+                .map(str::to_string)
+                .collect(),
+        )
+    };
+    let (only, without) = (tools("includeTools"), tools("excludeTools"));
+    let mut server = of_mcp_servers(name, &Value::Object(map))?;
+    let texts = server.args.iter_mut().chain(&mut server.url);
+    let texts = texts.chain(server.env.values_mut());
+    for text in texts.chain(server.headers.values_mut()) {
+        *text = with_braces(text);
+    }
+    server.enabled_tools = only;
+    server.disabled_tools = without.unwrap_or_default();
+    Ok(server)
+}
+
+/// `$VAR` as `${VAR}`.
+fn with_braces(text: &str) -> String {
+    let mut parts = text.split('$');
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let end = part.find(|c| !is_name(c)).unwrap_or(part.len());
+        let (name, rest) = part.split_at(end);
+        match name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+            true => out.extend(["$", part]),
+            false => out.extend(["${", name, "}", rest]),
+        }
+    }
+    out
+}
+
+/// `local` with its command as a list and `environment`, or `remote`; `{env:VAR}`.
+fn of_opencode(name: &str, value: Value) -> Result<McpServer, String> {
+    let mut words = value["command"].as_array().cloned().unwrap_or_default();
+    let mut taken = Map::new();
+    if !words.is_empty() {
+        taken.insert("command".to_string(), words.remove(0));
+        taken.insert("args".to_string(), Value::Array(words));
+    }
+    for (theirs, ours) in [
+        ("environment", "env"),
+        ("url", "url"),
+        ("headers", "headers"),
+        ("enabled", "enabled"),
+    ] {
+        if !value[theirs].is_null() {
+            taken.insert(ours.to_string(), value[theirs].clone());
+        }
+    }
+    let text = json!(taken).to_string().replace("{env:", "${");
+    let DefinedServer { server, .. } = definition(name, &text, ServerSource::User);
+    server
+}
+
+/// JSON with comments of two kinds, and commas behind the last element.
+fn without_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let mut is_text = false;
+    while let Some(c) = chars.next() {
+        match (c, chars.peek()) {
+            ('\\', _) if is_text => {
+                out.push(c);
+                out.extend(chars.next());
+                continue;
+            }
+            ('"', _) => is_text = !is_text,
+            ('/', Some('/')) if !is_text => {
+                while chars.next_if(|c| *c != '\n').is_some() {}
+                continue;
+            }
+            ('/', Some('*')) if !is_text => {
+                let mut before = ' ';
+                for c in chars.by_ref().skip(1) {
+                    if (before, c) == ('*', '/') {
+                        break;
+                    }
+                    before = c;
+                }
+                continue;
+            }
+            ('}' | ']', _) if !is_text => {
+                let kept = out.trim_end().len();
+                if out[..kept].ends_with(',') {
+                    out.truncate(kept - 1);
+                }
+            }
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// `[mcp_servers.NAME]`, with keys that are not ours: variables that are handed on, and headers that
+/// come from variables.
+fn codex(text: &str) -> Result<Servers, String> {
+    let table: toml::Table = toml::from_str(text).map_err(|e: toml::de::Error| {
+        let at = e.span().map_or(0, |span| span.start);
+        let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        format!("line {line}: it is no TOML")
+    })?;
+    let Some(toml::Value::Table(servers)) = table.get("mcp_servers") else {
+        return Ok(Vec::new());
+    };
+    let each = servers.iter().map(|(name, value)| {
+        let server = match value {
+            toml::Value::Table(table) => of_codex(name, table),
+            _ => Err("it must be a table".to_string()),
+        };
+        (name.clone(), server)
+    });
+    Ok(each.collect())
+}
+
+fn of_codex(name: &str, theirs: &toml::Table) -> Result<McpServer, String> {
+    const TAKEN: [&str; 10] = [
+        "command",
+        "args",
+        "env",
+        "cwd",
+        "url",
+        "bearer_token_env_var",
+        "startup_timeout_sec",
+        "tool_timeout_sec",
+        "enabled_tools",
+        "disabled_tools",
+    ];
+    let mut ours: toml::Table = theirs
+        .iter()
+        .filter(|(key, _)| TAKEN.contains(&key.as_str()) || *key == "enabled")
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if let Some(headers) = theirs.get("http_headers") {
+        ours.insert("headers".to_string(), headers.clone());
+    }
+    let mut server: McpServer =
+        serde::Deserialize::deserialize(ours).map_err(|e: toml::de::Error| {
+            match e.message().rsplit_once(", expected ") {
+                Some((_, expected)) => format!("a value of it is not {expected}"),
+                None => "a value of it is of another kind".to_string(),
+            }
+        })?;
+    let names = |key: &str| -> Vec<String> {
+        let names = theirs.get(key).and_then(toml::Value::as_array);
+        let names = names.into_iter().flatten().filter_map(toml::Value::as_str);
+        names.map(str::to_string).collect()
+    };
+    for variable in names("env_vars") {
+        let value = format!("${{{variable}}}");
+        server.env.entry(variable).or_insert(value);
+    }
+    if let Some(toml::Value::Table(headers)) = theirs.get("env_http_headers") {
+        let headers = headers.iter();
+        let headers: BTreeMap<String, String> = headers
+            .filter_map(|(header, variable)| {
+                Some((header.clone(), format!("${{{}}}", variable.as_str()?)))
+            })
+            .collect();
+        server.headers.extend(headers);
+    }
+    match fault(name, &server) {
+        None => Ok(server),
+        Some(fault) => Err(fault.text()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(agent: &str, text: &str) -> BTreeMap<String, Result<McpServer, String>> {
+        let root = Path::new("/w");
+        servers_of(agent, text, root).unwrap().into_iter().collect()
+    }
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let pairs = pairs.iter();
+        pairs.map(|(a, b)| (a.to_string(), b.to_string())).collect()
+    }
+
+    #[test]
+    fn each_agent_is_read_as_it_writes() {
+        let claude = taken(
+            "claude",
+            r#"{"mcpServers":{"a":{"command":"x"},"b":{"type":"http","url":"https://h"}},
+                "projects":{"/w":{"mcpServers":{"a":{"command":"near"}}},"/v":{"mcpServers":{"c":{"command":"x"}}}}}"#,
+        );
+        assert_eq!(claude.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(
+            claude["a"].as_ref().unwrap().command.as_deref(),
+            Some("near")
+        );
+
+        let codex = taken(
+            "codex",
+            "model = \"x\"\n[mcp_servers.a]\ncommand = \"x\"\nenv_vars = [\"T\"]\nstartup_timeout_sec = 20\nsupports_parallel_tool_calls = true\n\
+             [mcp_servers.b]\nurl = \"https://h\"\nhttp_headers = { A = \"b\" }\nenv_http_headers = { C = \"D\" }\n\
+             [mcp_servers.c]\ncommand = 3\n",
+        );
+        let a = codex["a"].as_ref().unwrap();
+        assert_eq!(
+            (&a.env, a.startup_timeout_sec),
+            (&map(&[("T", "${T}")]), 20.0)
+        );
+        assert_eq!(
+            codex["b"].as_ref().unwrap().headers,
+            map(&[("A", "b"), ("C", "${D}")])
+        );
+        assert!(codex["c"].is_err());
+
+        let opencode = taken(
+            "opencode",
+            r#"{ // all
+                "mcp": {"a": {"type": "local", "command": ["bun", "x"], "environment": {"K": "{env:K}"}, "enabled": false,},
+                /* far */ "b": {"type": "remote", "url": "https://h//x", "headers": {"A": "B, }"}},},}"#,
+        );
+        let a = opencode["a"].as_ref().unwrap();
+        assert_eq!(
+            (a.command.as_deref(), &a.args[..]),
+            (Some("bun"), &["x".to_string()][..])
+        );
+        assert_eq!((&a.env, a.enabled), (&map(&[("K", "${K}")]), false));
+        let b = opencode["b"].as_ref().unwrap();
+        assert_eq!(
+            (b.url.as_deref(), &b.headers["A"]),
+            (Some("https://h//x"), &"B, }".to_string())
+        );
+
+        let gemini = taken(
+            "gemini",
+            r#"{"mcpServers":{"a":{"httpUrl":"https://h/$P","headers":{"A":"Bearer $T ${U} $1"},"trust":true,
+                "timeout":2000,"includeTools":["t"],"excludeTools":["u"]}}}"#,
+        );
+        let a = gemini["a"].as_ref().unwrap();
+        assert_eq!(a.url.as_deref(), Some("https://h/${P}"));
+        assert_eq!(a.headers["A"], "Bearer ${T} ${U} $1");
+        assert_eq!(a.enabled_tools.as_deref(), Some(&["t".to_string()][..]));
+        assert_eq!(
+            (&a.disabled_tools[..], a.tool_timeout_sec),
+            (&["u".to_string()][..], Some(2.0))
+        );
+        assert_eq!(a.trust, super::super::ServerTrust::Ask);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_line() {
+        let root = Path::new("/w");
+        for agent in ["claude", "gemini", "opencode", ".mcp.json"] {
+            let error = servers_of(agent, "{\n\"mcp", root).unwrap_err();
+            assert_eq!(error, "line 2: it is no JSON");
+        }
+        let error = servers_of("codex", "a = 1\nb", root).unwrap_err();
+        assert_eq!(error, "line 2: it is no TOML");
+        assert_eq!(taken("claude", "{}"), BTreeMap::new());
+        assert_eq!(taken("opencode", "{\"mcp\": 3}"), BTreeMap::new());
+    }
+}

@@ -1,0 +1,223 @@
+//! A request and its answer, across streams that break.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use reqwest::{Method, Response};
+use serde_json::{Value, json};
+
+use super::headers;
+use super::messages::{Head, Messages};
+use super::session::{RETRY, Session, backoff, is_forgotten, within_bounds};
+use super::wire::{Bad, refused};
+use crate::mcp::refusal::Refusal;
+
+/// So often in a row a broken stream is tried to be taken up again.
+const RESUMES_MAX: u32 = 5;
+
+/// A server that forgets a session that was just begun has none.
+const RENEWALS_MAX: usize = 2;
+
+/// Arguments are missing in the headers.
+const HEADER_MISMATCH: i64 = -32_020;
+
+/// Of a list of tools, no more pages are looked at.
+const PAGES_MAX: usize = 64;
+
+/// Sends a request, and says its answer, or why there is none.
+pub async fn exchange(session: &Arc<Session>, line: &[u8], message: &Value) {
+    let id = &message["id"];
+    let Some(done) = session.expect(id) else {
+        let twice = Refusal::not_done("a request of this id is under way");
+        return session.output.refuse(id, &twice).await;
+    };
+    let failed = tokio::select! {
+        biased;
+        // It came on another stream, or is not waited for any more.
+        () = done.notified() => return,
+        answered = answer(session, line, message) => answered.err(),
+    };
+    match failed {
+        Some(_) if !session.take(id) => {}
+        Some(Bad::Refused(refusal)) => session.output.refuse(id, &refusal).await,
+        Some(Bad::Error(error)) => session.output.error(id, &error).await,
+        None => {}
+    }
+}
+
+/// Sends a message that has no answer.
+pub async fn tell(session: &Arc<Session>, line: &[u8], message: &Value) {
+    // What cannot be told is not said: the keeper's journal has that it was to be.
+    let _ = post(session, line, message).await;
+}
+
+async fn post(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<Response, Bad> {
+    let mut renewals = 0;
+    let is_stateless = headers::own_version(message).is_some();
+    loop {
+        let mut along = session.along(message);
+        if is_stateless && message["method"] == "tools/call" {
+            along
+                .headers
+                .extend(session.mirrors.of_call(&message["params"]));
+        }
+        let sent = session
+            .wire
+            .send(Method::POST, &along.headers, Some(line))
+            .await;
+        let response = sent?;
+        match is_forgotten(response.status(), &along) {
+            // It was not taken, so it may be sent to another session.
+            Some(generation) if renewals < RENEWALS_MAX => {
+                renewals += 1;
+                session.renew(generation).await?;
+            }
+            _ => return Ok(response),
+        }
+    }
+}
+
+/// The response of a server that took the request.
+async fn taken(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<Response, Bad> {
+    let mut is_first = true;
+    loop {
+        let response = post(session, line, message).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let bad = refused(response).await;
+        // It was not taken: the server wants to see arguments in headers.
+        let is_mismatch = matches!(&bad, Bad::Error(error) if error["code"] == HEADER_MISMATCH);
+        if !is_first || !is_mismatch || message["method"] != "tools/call" {
+            return Err(bad);
+        }
+        is_first = false;
+        learn(session, message).await?;
+    }
+}
+
+/// Looks what the server wants to see of the arguments of its tools.
+async fn learn(session: &Arc<Session>, call: &Value) -> Result<(), Bad> {
+    let mut cursor = Value::Null;
+    for page in 0..PAGES_MAX {
+        let mut params = json!({ "_meta": call["params"]["_meta"] });
+        if !cursor.is_null() {
+            params["cursor"] = cursor;
+        }
+        let ask = json!({ "jsonrpc": "2.0", "id": format!("rewake_bridge_{page}"),
+            "method": "tools/list", "params": params });
+        let response = post(session, ask.to_string().as_bytes(), &ask).await?;
+        let Some(mut messages) = Messages::of(response) else {
+            return Ok(());
+        };
+        cursor = loop {
+            let Ok(Some(said)) = messages.next().await else {
+                return Ok(());
+            };
+            if Head::of(&said).is_some_and(|head| head.answers() == Some(&ask["id"])) {
+                session.mirrors.learn(&said);
+                let answer: Value = serde_json::from_slice(&said).unwrap_or_default();
+                break answer["result"]["nextCursor"].clone();
+            }
+        };
+        if !cursor.is_string() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+async fn answer(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<(), Bad> {
+    let response = taken(session, line, message).await?;
+    let is_beginning = message["method"] == "initialize";
+    if is_beginning {
+        session.begin(line, &response);
+    }
+    let status = response.status().as_u16();
+    let mut messages = Messages::of(response).ok_or_else(|| {
+        Refusal::in_doubt(format!(
+            "the server took it (HTTP {status}) and gave no answer"
+        ))
+    })?;
+    let (mut last_id, mut retry) = (None, RETRY);
+    loop {
+        let broken = loop {
+            match messages.next().await {
+                Ok(Some(said)) => {
+                    if hear(session, &said, message, is_beginning).await? {
+                        return Ok(());
+                    }
+                }
+                Ok(None) => break "the server ended the stream before the answer".to_string(),
+                Err(why) => break format!("the connection broke before the answer: {why}"),
+            }
+        };
+        last_id = messages.last_id().map(str::to_string).or(last_id);
+        retry = messages.retry().map_or(retry, within_bounds);
+        messages = match &last_id {
+            Some(id) if headers::own_version(message).is_none() => {
+                let mut failures = 0;
+                loop {
+                    tokio::time::sleep(backoff(retry, failures)).await;
+                    match resume(session, id, &broken).await? {
+                        Some(messages) => break messages,
+                        None if failures < RESUMES_MAX => failures += 1,
+                        None => return Err(Refusal::in_doubt(broken).into()),
+                    }
+                }
+            }
+            _ => return Err(Refusal::in_doubt(broken).into()),
+        };
+    }
+}
+
+/// True when that was the answer.
+async fn hear(
+    session: &Arc<Session>,
+    said: &[u8],
+    message: &Value,
+    is_beginning: bool,
+) -> Result<bool, Bad> {
+    let Some(head) = Head::of(said) else {
+        return Ok(false);
+    };
+    if let Some(error) = head.nameless_error(said) {
+        return Err(Bad::Error(error));
+    }
+    let is_answer = head.answers() == Some(&message["id"]);
+    if is_answer && is_beginning {
+        session.agree(said);
+    }
+    let is_list = is_answer && message["method"] == "tools/list";
+    if let Some((kept, why)) = Some(said)
+        .filter(|_| is_list && headers::own_version(message).is_some())
+        .and_then(|said| session.mirrors.learn(said))
+    {
+        let _ = writeln!(std::io::stderr(), "{}", why.join("; "));
+        session.deliver(&kept).await;
+    } else {
+        session.deliver(said).await;
+    }
+    Ok(is_answer)
+}
+
+/// `None`: it may be tried once more.
+async fn resume(
+    session: &Arc<Session>,
+    last_id: &str,
+    broken: &str,
+) -> Result<Option<Messages>, Bad> {
+    let Ok(response) = session.open(Some(last_id)).await else {
+        return Ok(None);
+    };
+    let status = response.status();
+    if status.is_server_error() {
+        return Ok(None);
+    }
+    let messages = Messages::of(response).filter(|_| status.is_success());
+    messages.map(Some).ok_or_else(|| {
+        let status = status.as_u16();
+        let why = format!("{broken}, and it cannot be taken up again (HTTP {status})");
+        Refusal::in_doubt(why).into()
+    })
+}

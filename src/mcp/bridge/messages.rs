@@ -1,0 +1,183 @@
+//! The messages of an answer over HTTP: one JSON object, several in an array, or a stream of events.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::command::server::LINE_MAX_BYTES;
+use crate::net::client::reason;
+use crate::net::sse::Parser;
+
+/// In one array, no more messages are read.
+const ARRAY_MAX: usize = 256;
+
+/// What a message is, as far as it has to be known on its way.
+#[derive(Debug, Deserialize)]
+pub struct Head {
+    #[serde(default)]
+    pub id: Value,
+    #[serde(default)]
+    method: Option<IgnoredAny>,
+}
+
+impl Head {
+    /// `None`: it is no message.
+    pub fn of(message: &[u8]) -> Option<Head> {
+        serde_json::from_slice(message).ok()
+    }
+
+    /// The id of the request that it answers.
+    pub fn answers(&self) -> Option<&Value> {
+        (self.method.is_none() && !self.id.is_null()).then_some(&self.id)
+    }
+
+    /// The error of an answer that does not say what it answers: it is that of the request.
+    pub fn nameless_error(&self, message: &[u8]) -> Option<Value> {
+        if self.method.is_some() || !self.id.is_null() {
+            return None;
+        }
+        let mut message: Value = serde_json::from_slice(message).ok()?;
+        Some(message["error"].take()).filter(|error| error["code"].is_i64())
+    }
+}
+
+/// The messages of one response, one after another.
+#[derive(Debug)]
+pub struct Messages {
+    response: Response,
+    body: Body,
+    ready: VecDeque<Vec<u8>>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+enum Body {
+    Events(Parser),
+    Whole,
+}
+
+impl Messages {
+    /// `None`: it is neither JSON nor a stream of events.
+    pub fn of(response: Response) -> Option<Messages> {
+        let kind = response.headers().get(CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase();
+        let body = match kind.as_str() {
+            "text/event-stream" => Body::Events(Parser::new()),
+            "application/json" => Body::Whole,
+            _ => return None,
+        };
+        Some(Messages {
+            response,
+            body,
+            ready: VecDeque::new(),
+            is_over: false,
+        })
+    }
+
+    /// From which event on this can be taken up again.
+    pub fn last_id(&self) -> Option<&str> {
+        match &self.body {
+            Body::Events(parser) => parser.last_id(),
+            Body::Whole => None,
+        }
+    }
+
+    pub fn retry(&self) -> Option<Duration> {
+        match &self.body {
+            Body::Events(parser) => parser.retry(),
+            Body::Whole => None,
+        }
+    }
+
+    /// `None`: it is over, as it should be. May not be dropped and called again.
+    ///
+    /// # Errors
+    /// The connection broke, or what came cannot be used.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
+        loop {
+            if let Some(message) = self.ready.pop_front() {
+                return Ok(Some(message));
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            match &mut self.body {
+                Body::Whole => {
+                    let whole = whole(&mut self.response).await?;
+                    self.is_over = true;
+                    self.ready.extend(parts(whole));
+                }
+                Body::Events(parser) => match self.response.chunk().await.map_err(reason)? {
+                    None => self.is_over = true,
+                    Some(chunk) => {
+                        let events = parser.feed(&chunk).map_err(|failure| failure.message)?;
+                        // The first event of a stream often has an id and nothing else.
+                        let said = events.into_iter().filter(|e| !e.data.trim().is_empty());
+                        let said = said.flat_map(|event| parts(event.data.into_bytes()));
+                        self.ready.extend(said);
+                    }
+                },
+            }
+        }
+    }
+}
+
+async fn whole(response: &mut Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(reason)? {
+        body.extend_from_slice(&chunk);
+        if body.len() > LINE_MAX_BYTES {
+            return Err(format!("the answer is longer than {LINE_MAX_BYTES} bytes"));
+        }
+    }
+    Ok(body)
+}
+
+/// The messages of an array, as 2025-03-26 has them, or the one that it is.
+fn parts(text: Vec<u8>) -> Vec<Vec<u8>> {
+    if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
+        return vec![text];
+    }
+    let parts: Result<Vec<&RawValue>, _> = serde_json::from_slice(&text);
+    let parts = parts.unwrap_or_default().into_iter().take(ARRAY_MAX);
+    parts.map(|part| part.get().as_bytes().to_vec()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_is_its_messages() {
+        assert_eq!(
+            parts(b" {\"a\": [1]}".to_vec()),
+            [b" {\"a\": [1]}".to_vec()]
+        );
+        assert_eq!(
+            parts(b"[{\"a\":1}, 2]".to_vec()),
+            [b"{\"a\":1}".to_vec(), b"2".to_vec()]
+        );
+        assert!(parts(b"[{".to_vec()).is_empty());
+    }
+
+    #[test]
+    fn what_answers_is_told_from_what_asks() {
+        let of = |text: &str| Head::of(text.as_bytes()).and_then(|h| h.answers().cloned());
+        assert_eq!(of(r#"{"id":"a","result":{}}"#), Some("a".into()));
+        assert_eq!(of(r#"{"id":"a","method":"ping"}"#), None);
+        assert_eq!(of(r#"{"id":null,"error":{}}"#), None);
+        assert_eq!(of("[]"), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! The loop of a bridge: a line in, a request out; until the input is closed.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+use super::exchange::{exchange, tell};
+use super::headers;
+use super::lines;
+use super::session::Session;
+use super::wire::Wire;
+use crate::mcp::launch::BridgeConfig;
+use crate::mcp::refusal::Refusal;
+
+/// The server is told that the handshake is done before anything else is asked. One that does not
+/// take that in this time is asked all the same.
+const TOLD_WITHIN: Duration = Duration::from_secs(10);
+
+/// Speaks with the server until stdin is closed. The exit code.
+pub fn run(config: &BridgeConfig) -> u8 {
+    match begin(config) {
+        Ok(()) => 0,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "{why}");
+            1
+        }
+    }
+}
+
+fn begin(config: &BridgeConfig) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start the runtime: {e}"))?;
+    let _inside = runtime.enter();
+    let wire = Wire::new(config)?;
+    let (output, writer) = lines::output();
+    let session = Arc::new(Session::new(wire, output));
+    runtime.block_on(serve(session));
+    drop(runtime);
+    // What was answered is said to the end.
+    let _ = writer.join();
+    Ok(())
+}
+
+async fn serve(session: Arc<Session>) {
+    let mut lines = lines::input();
+    let mut tasks = JoinSet::new();
+    while let Some(line) = lines.recv().await {
+        // What is done is forgotten.
+        while tasks.try_join_next().is_some() {}
+        let Ok(message) = serde_json::from_slice::<Value>(&line) else {
+            continue;
+        };
+        let method = message["method"].as_str().unwrap_or_default().to_string();
+        let is_stateless = headers::own_version(&message).is_some();
+        match (method.as_str(), message["id"].is_null()) {
+            // There the end of the stream is what cancels.
+            ("notifications/cancelled", true) if is_stateless => {
+                let id = &message["params"]["requestId"];
+                if session.take(id) {
+                    let gone = Refusal::in_doubt("it was cancelled before it was answered");
+                    session.output.refuse(id, &gone).await;
+                }
+            }
+            ("notifications/initialized", true) => {
+                let told = tell(&session, &line, &message);
+                let _ = tokio::time::timeout(TOLD_WITHIN, told).await;
+                session.is_begun(&line);
+            }
+            ("", true) => {}
+            ("", false) | (_, true) => {
+                let session = Arc::clone(&session);
+                tasks.spawn(async move { tell(&session, &line, &message).await });
+            }
+            (_, false) => {
+                let session = Arc::clone(&session);
+                tasks.spawn(async move { exchange(&session, &line, &message).await });
+            }
+        }
+    }
+    tasks.abort_all();
+    while tasks.join_next().await.is_some() {}
+    session.end().await;
+}

@@ -1,0 +1,302 @@
+//! What a server with a handshake wants to hear again with every request, what it says by itself,
+//! and which requests wait for an answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Response, StatusCode};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::headers::{self, PROTOCOL_VERSION};
+use super::lines::Output;
+use super::messages::{Head, Messages};
+use super::mirror::Mirrors;
+use super::wire::{Bad, Wire, refused};
+use crate::mcp::refusal::Refusal;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+/// Before a stream is taken up again whose server does not say when.
+pub const RETRY: Duration = Duration::from_secs(1);
+/// What a server says is kept within these.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+pub const RETRY_MAX: Duration = Duration::from_secs(300);
+
+/// A server may take so long to begin a session anew.
+const RENEW_WITHIN: Duration = Duration::from_secs(30);
+
+/// To end a session. The keeper waits two seconds in all.
+const END_WITHIN: Duration = Duration::from_millis(1500);
+
+pub struct Session {
+    pub wire: Wire,
+    pub output: Output,
+    pub mirrors: Mirrors,
+    state: Mutex<State>,
+    renewing: tokio::sync::Mutex<()>,
+    listening: Mutex<Option<AbortHandle>>,
+    in_flight: Mutex<HashMap<String, Arc<Notify>>>,
+}
+
+#[derive(Default)]
+struct State {
+    id: Option<HeaderValue>,
+    version: Option<HeaderValue>,
+    /// How often a session was begun.
+    generation: u64,
+    /// The lines with which one is begun again.
+    initialize: Vec<u8>,
+    initialized: Vec<u8>,
+}
+
+/// What goes along with a message.
+pub struct Along {
+    pub headers: HeaderMap,
+    /// The session it goes to; `None`: to none.
+    pub session: Option<u64>,
+}
+
+impl Session {
+    pub fn new(wire: Wire, output: Output) -> Session {
+        Session {
+            wire,
+            output,
+            mirrors: Mirrors::default(),
+            state: Mutex::default(),
+            renewing: tokio::sync::Mutex::default(),
+            listening: Mutex::default(),
+            in_flight: Mutex::default(),
+        }
+    }
+
+    /// The headers of a message that is posted.
+    pub fn along(&self, message: &Value) -> Along {
+        let mut along = match headers::own_version(message) {
+            Some(version) => Along {
+                headers: headers::of_stateless(message, version),
+                session: None,
+            },
+            // It begins a session, so it is in none.
+            None if message["method"] == "initialize" => Along {
+                headers: HeaderMap::new(),
+                session: None,
+            },
+            None => self.of_session(),
+        };
+        along.headers.insert(CONTENT_TYPE, JSON);
+        along.headers.insert(ACCEPT, BOTH);
+        along
+    }
+
+    fn of_session(&self) -> Along {
+        let state = self.state();
+        let mut headers = HeaderMap::new();
+        if let Some(version) = &state.version {
+            headers.insert(PROTOCOL_VERSION, version.clone());
+        }
+        if let Some(id) = &state.id {
+            headers.insert(SESSION, id.clone());
+        }
+        Along {
+            headers,
+            session: state.id.is_some().then_some(state.generation),
+        }
+    }
+
+    /// A session begins: `line` was answered with this response.
+    pub fn begin(&self, line: &[u8], response: &Response) {
+        let mut state = self.state();
+        state.id = response.headers().get(&SESSION).cloned();
+        state.version = None;
+        state.generation += 1;
+        state.initialize = line.to_vec();
+    }
+
+    /// The version that was agreed on, from the answer to `initialize`.
+    pub fn agree(&self, answer: &[u8]) {
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let version = answer["result"]["protocolVersion"].as_str();
+        self.state().version = version.and_then(|version| HeaderValue::from_str(version).ok());
+    }
+
+    /// The server was told that the handshake is done. From now on it may speak by itself.
+    pub fn is_begun(self: &Arc<Self>, line: &[u8]) {
+        self.state().initialized = line.to_vec();
+        self.listen();
+    }
+
+    /// Begins the session anew that the server does not know any more; once for all requests that
+    /// find that out.
+    ///
+    /// # Errors
+    /// The server does not begin another.
+    pub async fn renew(self: &Arc<Self>, generation: u64) -> Result<(), Bad> {
+        let _one = self.renewing.lock().await;
+        let (line, initialized) = {
+            let state = self.state();
+            if state.generation != generation {
+                return Ok(());
+            }
+            (state.initialize.clone(), state.initialized.clone())
+        };
+        let renewed = tokio::time::timeout(RENEW_WITHIN, self.shake_hands(&line, &initialized));
+        renewed.await.unwrap_or_else(|_| {
+            Err(Refusal::not_done("the server forgot the session and begins no other").into())
+        })?;
+        self.listen();
+        Ok(())
+    }
+
+    async fn shake_hands(&self, line: &[u8], initialized: &[u8]) -> Result<(), Bad> {
+        let message: Value = serde_json::from_slice(line).unwrap_or_default();
+        let along = self.along(&message);
+        let response = self
+            .wire
+            .send(Method::POST, &along.headers, Some(line))
+            .await?;
+        if !response.status().is_success() {
+            return Err(refused(response).await);
+        }
+        self.begin(line, &response);
+        let none = || Refusal::not_done("the server forgot the session and begins no other");
+        let mut messages = Messages::of(response).ok_or_else(none)?;
+        loop {
+            let next = messages.next().await.map_err(Refusal::not_done)?;
+            let answer = next.ok_or_else(none)?;
+            if Head::of(&answer).is_some_and(|head| head.answers() == Some(&message["id"])) {
+                self.agree(&answer);
+                break;
+            }
+        }
+        let along = self.along(&Value::Null);
+        self.wire
+            .send(Method::POST, &along.headers, Some(initialized))
+            .await?;
+        Ok(())
+    }
+
+    /// Hears what the server says by itself, until it says that it will not, or forgets the session.
+    fn listen(self: &Arc<Self>) {
+        let session = Arc::clone(self);
+        let task = tokio::spawn(async move { session.hear_all().await });
+        let before = self.listening().replace(task.abort_handle());
+        if let Some(before) = before {
+            before.abort();
+        }
+    }
+
+    async fn hear_all(&self) {
+        let (mut last_id, mut retry, mut failures) = (None, RETRY, 0);
+        loop {
+            match self.open(last_id.as_deref()).await {
+                Ok(response) if response.status().is_success() => {
+                    let Some(mut messages) = Messages::of(response) else {
+                        return;
+                    };
+                    while let Ok(Some(message)) = messages.next().await {
+                        failures = 0;
+                        self.deliver(&message).await;
+                    }
+                    last_id = messages.last_id().map(str::to_string).or(last_id);
+                    retry = messages.retry().map_or(retry, within_bounds);
+                }
+                Ok(_) => return,
+                Err(_) => {}
+            }
+            tokio::time::sleep(backoff(retry, failures)).await;
+            failures += 1;
+        }
+    }
+
+    /// Opens a stream of what the server says, from behind an event on.
+    pub async fn open(&self, last_id: Option<&str>) -> Result<Response, Refusal> {
+        let mut headers = self.of_session().headers;
+        headers.insert(ACCEPT, EVENTS);
+        let last_id = last_id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok());
+        if let Some(last_id) = last_id {
+            headers.insert(LAST_EVENT_ID, last_id);
+        }
+        self.wire.send(Method::GET, &headers, None).await
+    }
+
+    /// A request waits for its answer. `None`: one of this id already does.
+    pub fn expect(&self, id: &Value) -> Option<Arc<Notify>> {
+        let mut in_flight = self.in_flight();
+        let done = Arc::new(Notify::new());
+        match in_flight.contains_key(&id.to_string()) {
+            true => None,
+            false => {
+                in_flight.insert(id.to_string(), Arc::clone(&done));
+                Some(done)
+            }
+        }
+    }
+
+    /// It waits no more. False: it did not.
+    pub fn take(&self, id: &Value) -> bool {
+        let done = self.in_flight().remove(&id.to_string());
+        done.map(|done| done.notify_one()).is_some()
+    }
+
+    /// Hands on a message of the server. An answer that nobody waits for is none.
+    pub async fn deliver(&self, message: &[u8]) {
+        let Some(head) = Head::of(message) else {
+            return;
+        };
+        match head.answers() {
+            Some(id) if !self.take(id) => {}
+            Some(_) | None => self.output.say(message).await,
+        }
+    }
+
+    /// Tells the server that the session is over.
+    pub async fn end(&self) {
+        if let Some(listening) = self.listening().take() {
+            listening.abort();
+        }
+        let along = self.of_session();
+        if along.session.is_some() {
+            let ended = self.wire.send(Method::DELETE, &along.headers, None);
+            let _ = tokio::time::timeout(END_WITHIN, ended).await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn listening(&self) -> MutexGuard<'_, Option<AbortHandle>> {
+        self.listening
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<String, Arc<Notify>>> {
+        self.in_flight
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub fn within_bounds(retry: Duration) -> Duration {
+    retry.clamp(RETRY_MIN, RETRY_MAX)
+}
+
+/// Longer with every failure.
+pub fn backoff(retry: Duration, failures: u32) -> Duration {
+    retry.saturating_mul(1 << failures.min(8)).min(RETRY_MAX)
+}
+
+/// The server knows no such session.
+pub fn is_forgotten(status: StatusCode, along: &Along) -> Option<u64> {
+    along.session.filter(|_| status == StatusCode::NOT_FOUND)
+}

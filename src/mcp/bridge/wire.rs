@@ -1,0 +1,294 @@
+//! A request over HTTP: sent again where that is safe, and refused in words.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use reqwest::header::{
+    AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use reqwest::{Method, Response, StatusCode, Url};
+use serde_json::Value;
+
+use super::access::Access;
+use super::definition;
+use crate::mcp::clean;
+use crate::mcp::launch::BridgeConfig;
+use crate::mcp::oauth::challenge::Challenge;
+use crate::mcp::oauth::web::shown;
+use crate::mcp::refusal::{Refusal, Why};
+use crate::net::address::is_loopback;
+use crate::net::client::{self, Kind, reason};
+
+/// Before a connection is tried once more.
+const CONNECT_AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+
+/// A server that wants to be left alone is waited for so often, and so long each time.
+const WAITS_MAX: usize = 3;
+const WAIT_MAX: Duration = Duration::from_secs(60);
+const WAIT_UNSAID: Duration = Duration::from_secs(1);
+
+const REDIRECTS_MAX: usize = 5;
+const TOKENS_MAX: usize = 2;
+
+/// Of an error that is no message, so much is read, and so much shown.
+const ERROR_MAX_BYTES: usize = 64 * 1024;
+const WORDS_MAX_BYTES: usize = 300;
+
+/// A connection that is not used is closed before servers close it: a request on one that is being
+/// closed may or may not have arrived. Node closes after 5 seconds.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// A network that is gone is noticed within about two minutes.
+const ALIVE_EVERY: Duration = Duration::from_secs(30);
+const ALIVE_TRIES: u32 = 3;
+
+/// Connections to one server.
+pub struct Wire {
+    client: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    access: Access,
+    name: String,
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub enum Bad {
+    Refused(Refusal),
+    /// What the server itself says: the `error` of JSON-RPC.
+    Error(Value),
+}
+
+impl From<Refusal> for Bad {
+    fn from(refusal: Refusal) -> Bad {
+        Bad::Refused(refusal)
+    }
+}
+
+impl Wire {
+    /// # Errors
+    /// What is wrong with the definition.
+    pub fn new(config: &BridgeConfig) -> Result<Wire, String> {
+        let url = definition::address(config)?;
+        let kind = match is_loopback(&url) {
+            true => Kind::Local,
+            false => Kind::Remote,
+        };
+        let builder = client::builder(kind, None).map_err(|e| e.to_string())?;
+        let builder = builder
+            .pool_idle_timeout(IDLE)
+            .tcp_keepalive(ALIVE_EVERY)
+            .tcp_keepalive_interval(ALIVE_EVERY)
+            .tcp_keepalive_retries(ALIVE_TRIES)
+            .http2_keep_alive_interval(ALIVE_EVERY)
+            .http2_keep_alive_timeout(ALIVE_EVERY);
+        Ok(Wire {
+            client: client::build(builder).map_err(|e| e.to_string())?,
+            headers: definition::headers(config)?,
+            access: Access::new(config, &url),
+            url,
+            name: config.name.clone(),
+        })
+    }
+
+    /// A response of any status but those that are dealt with here.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn send(
+        &self,
+        method: Method,
+        headers: &HeaderMap,
+        body: Option<&[u8]>,
+    ) -> Result<Response, Refusal> {
+        let mut url = self.url.clone();
+        let (mut failed, mut waits, mut redirects, mut tokens) = (0, 0, 0, 0);
+        loop {
+            let token = self.access.header().await;
+            let request = self.client.request(method.clone(), url.clone());
+            let mut request = request
+                .headers(self.headers.clone())
+                .headers(headers.clone());
+            if let Some(token) = &token {
+                request = request.header(AUTHORIZATION, token);
+            }
+            if let Some(body) = body {
+                request = request.body(body.to_vec());
+            }
+            let response = match request.send().await {
+                Ok(response) => response,
+                Err(error) if error.is_connect() => {
+                    let Some(pause) = CONNECT_AGAIN.get(failed) else {
+                        let why = format!("cannot connect to {}: {}", shown(&url), reason(error));
+                        return Err(Refusal::not_done(why));
+                    };
+                    failed += 1;
+                    tokio::time::sleep(*pause).await;
+                    continue;
+                }
+                Err(error) => {
+                    let why = format!("the connection to {} broke: {}", shown(&url), reason(error));
+                    return Err(Refusal::in_doubt(why));
+                }
+            };
+            let status = response.status();
+            if status == StatusCode::UNAUTHORIZED {
+                tokens += 1;
+                if tokens < TOKENS_MAX && self.access.is_newer_than(token.as_ref()).await {
+                    continue;
+                }
+                return Err(self.login(&response, token.is_some()));
+            }
+            if status == StatusCode::FORBIDDEN && challenge(&response).is_scope() {
+                return Err(self.login(&response, true));
+            }
+            if let Some(pause) = pause(&response) {
+                waits += 1;
+                if waits > WAITS_MAX || pause > WAIT_MAX {
+                    return Err(Refusal::not_done(format!(
+                        "{} takes no more requests (HTTP {}) and wants to be left alone for {} s",
+                        shown(&url),
+                        status.as_u16(),
+                        pause.as_secs()
+                    )));
+                }
+                tokio::time::sleep(pause).await;
+                continue;
+            }
+            if status.is_redirection() {
+                redirects += 1;
+                url = self.redirected(&url, &response, redirects)?;
+                continue;
+            }
+            return Ok(response);
+        }
+    }
+
+    /// Within the same origin, and only where the request stays what it is.
+    fn redirected(&self, from: &Url, response: &Response, count: usize) -> Result<Url, Refusal> {
+        let status = response.status().as_u16();
+        let to = response.headers().get(LOCATION);
+        let to = to.and_then(|to| from.join(to.to_str().ok()?).ok());
+        let Some(to) = to else {
+            let from = shown(from);
+            return Err(Refusal::not_done(format!(
+                "{from} redirects (HTTP {status}) nowhere"
+            )));
+        };
+        if to.origin() == self.url.origin() && matches!(status, 307 | 308) && count <= REDIRECTS_MAX
+        {
+            return Ok(to);
+        }
+        Err(Refusal::not_done(format!(
+            "{} redirects (HTTP {status}) to {}, which is not followed; hint: if that is the server, \
+             make it the url of {}",
+            shown(from),
+            shown(&to),
+            self.name
+        )))
+    }
+
+    fn login(&self, response: &Response, has_token: bool) -> Refusal {
+        let challenge = challenge(response);
+        let name = &self.name;
+        let status = response.status().as_u16();
+        let message = match (&challenge.scope, has_token) {
+            _ if self.access.has_key() => format!(
+                "the server refuses the key (HTTP {status}); hint: check the headers and \
+                 bearer_token_env_var of {name}"
+            ),
+            (Some(scope), true) if challenge.is_scope() => format!(
+                "the login does not permit this: {} is needed; hint: rewake mcp login {name}",
+                clean(scope, WORDS_MAX_BYTES)
+            ),
+            (_, true) => format!(
+                "the server takes the login no more (HTTP {status}); hint: rewake mcp login {name}"
+            ),
+            (_, false) => {
+                format!("the server wants a login (HTTP {status}); hint: rewake mcp login {name}")
+            }
+        };
+        Refusal {
+            why: match self.access.has_key() {
+                true => Why::NotDone,
+                false => Why::Login(challenge),
+            },
+            message,
+        }
+    }
+}
+
+fn challenge(response: &Response) -> Challenge {
+    let said = response.headers().get_all(WWW_AUTHENTICATE).iter();
+    Challenge::read(said.filter_map(|value| value.to_str().ok()))
+}
+
+/// How long the server wants to be left alone, when it did not take the request.
+fn pause(response: &Response) -> Option<Duration> {
+    let asked = response.headers().get(RETRY_AFTER).and_then(retry_after);
+    match response.status() {
+        StatusCode::TOO_MANY_REQUESTS => Some(asked.unwrap_or(WAIT_UNSAID)),
+        StatusCode::SERVICE_UNAVAILABLE => asked,
+        _ => None,
+    }
+}
+
+/// Seconds, or a date.
+fn retry_after(value: &HeaderValue) -> Option<Duration> {
+    let text = value.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = rfc2822::DateTimeParser::new()
+        .parse_timestamp(text.replace("GMT", "+0000"))
+        .ok()?;
+    let left = at.as_second().saturating_sub(Timestamp::now().as_second());
+    Some(Duration::from_secs(u64::try_from(left).unwrap_or(0)))
+}
+
+/// What a response says that is none of success.
+pub async fn refused(mut response: Response) -> Bad {
+    let status = response.status();
+    let mut body = Vec::new();
+    while body.len() < ERROR_MAX_BYTES
+        && let Ok(Some(chunk)) = response.chunk().await
+    {
+        body.extend(chunk.iter().take(ERROR_MAX_BYTES - body.len()));
+    }
+    let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if said["error"]["code"].is_i64() {
+        return Bad::Error(said["error"].clone());
+    }
+    let words = [&said["error_description"], &said["message"], &said["error"]];
+    let words = words
+        .into_iter()
+        .find_map(Value::as_str)
+        .map(str::to_string);
+    let is_page = || body.trim_ascii_start().starts_with(b"<");
+    let words = words.or_else(|| (!is_page()).then(|| String::from_utf8_lossy(&body).into_owned()));
+    let words = clean(&words.unwrap_or_default(), WORDS_MAX_BYTES).replace('\n', " ");
+    let message = match words.trim() {
+        "" => format!("the server answers HTTP {}", status.as_u16()),
+        words => format!("the server answers HTTP {}: {words}", status.as_u16()),
+    };
+    Bad::Refused(match status.is_server_error() {
+        true => Refusal::in_doubt(message),
+        false => Refusal::not_done(message),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_may_say_when_in_two_ways() {
+        let read = |text: &str| retry_after(&HeaderValue::from_str(text).unwrap());
+        assert_eq!(read("7"), Some(Duration::from_secs(7)));
+        assert_eq!(read("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        let far = read("Fri, 21 Oct 2095 07:28:00 GMT").unwrap();
+        assert!(far > WAIT_MAX);
+        assert_eq!(read("soon"), None);
+    }
+}

@@ -1,0 +1,330 @@
+//! A call of a tool: in several rounds when the server wants to know something first, and as a task
+//! when it takes long.
+//!
+//! Invariant: each round has an id that follows from the call's, so the journal says how far a call
+//! got: `ID`, `ID:2`, `ID:3`, … (`ID.2` is the second try of a call.)
+
+use std::collections::HashSet;
+use std::io;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::connection::{Connection, McpError, new_id};
+use super::era;
+use super::message::{self, Heard};
+use super::result::{self, CallResult, Called};
+use super::task::{self, Status, Task};
+use crate::command::server::{Fate, Past};
+
+/// A server that wants to know something again and again gets so many answers.
+const ROUNDS_MAX: usize = 8;
+
+/// A round without a question is a server that wants to be asked again later.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
+
+/// In one round, no more questions are answered.
+const QUESTIONS_MAX: usize = 16;
+
+/// So often in a row a task may not be asked about, until it is given up.
+const LOOKS_MAX: u32 = 10;
+
+const CANCEL_WITHIN: Duration = Duration::from_secs(5);
+const CANCELLED: &str = "notifications/cancelled";
+const UPDATE: &str = "tasks/update";
+
+/// The server wants a visit first (2025-11-25).
+const VISIT_REQUIRED: i64 = -32_042;
+
+/// The server knows no such task.
+const INVALID_PARAMS: i64 = -32_602;
+
+impl Connection {
+    /// Calls a tool, or waits for a call of this id that was made before. Repeatable: it may be
+    /// made again, so it need not be on the disk first. May be dropped: the call goes on.
+    ///
+    /// # Errors
+    /// Some say that nobody knows whether it happened ([`McpError::is_in_doubt`]); the others that
+    /// there is no result.
+    pub async fn call(
+        &self,
+        id: &str,
+        tool: &str,
+        arguments: &Value,
+        repeatable: bool,
+    ) -> Result<CallResult, McpError> {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let answer = self.rounds(id, "tools/call", params, !repeatable).await?;
+        match result::read(&answer) {
+            Called::Done(result) => Ok(result),
+            Called::Task(task) => self.follow(&task).await,
+            Called::NotSupported(why) => Err(McpError::NotSupported(why)),
+        }
+    }
+
+    /// Tells the server that the result of a call is not wanted any more. It may come all the same.
+    pub async fn cancel(&self, id: &str, why: &str) {
+        let begun = |id: &String| !matches!(self.client().fate(id), Ok(Fate::NotBegun));
+        let rounds = (2..=ROUNDS_MAX).rev().map(|round| round_id(id, round));
+        let last = rounds
+            .into_iter()
+            .find(begun)
+            .unwrap_or_else(|| id.to_string());
+        if let Ok(Some(task)) = task_of(self.client().fate(&last)) {
+            let cancelled = self.look("tasks/cancel", json!({ "taskId": task.id }));
+            // A server that does not take it goes on with the task.
+            let _ = tokio::time::timeout(CANCEL_WITHIN, cancelled).await;
+            return;
+        }
+        let params = json!({ "requestId": last, "reason": why });
+        let params = era::params(self.known().era, params);
+        let line = message::notification(CANCELLED, &params);
+        // A server that is gone has nothing to cancel.
+        let _ = self.client().send(&line, false).await;
+    }
+
+    /// Asks about a task until it is done: one of this call, or one that a server before this one
+    /// began ([`task_in`]). May be dropped: the task goes on.
+    ///
+    /// # Errors
+    /// It failed, is not known any more, or cannot be asked about.
+    pub async fn follow(&self, task: &Task) -> Result<CallResult, McpError> {
+        let mut task = task.clone();
+        let mut told = self.told(&task.id)?;
+        let mut failures = 0;
+        loop {
+            let pause = task.pause() * (failures + 1);
+            tokio::time::sleep(pause).await;
+            let got = match self.look("tasks/get", json!({ "taskId": task.id })).await {
+                Ok(got) => got,
+                Err(McpError::Rpc { error, .. }) if error.code == INVALID_PARAMS => {
+                    return Err(McpError::InDoubt(forgotten(&task, &error.message)));
+                }
+                Err(McpError::InDoubt(_) | McpError::Refused(_)) if failures < LOOKS_MAX => {
+                    failures += 1;
+                    continue;
+                }
+                Err(e @ (McpError::Journal(_) | McpError::NotSupported(_))) => return Err(e),
+                Err(e) => {
+                    let why = e.to_string();
+                    return Err(McpError::Unfinished { task, why });
+                }
+            };
+            failures = 0;
+            let now = Task::read(&got).filter(|now| now.id == task.id);
+            task = now.unwrap_or(task);
+            match task::status(&got) {
+                Status::Working => {}
+                Status::Waiting(mut asked) => {
+                    asked.retain(|key, _| !told.contains(key));
+                    self.tell(&task.id, asked, &mut told).await?;
+                }
+                Status::Done(answer) => {
+                    return match result::read(&answer) {
+                        Called::Done(result) => Ok(result),
+                        Called::Task(_) | Called::NotSupported(_) => {
+                            Err(McpError::Garbled("tasks/get".to_string()))
+                        }
+                    };
+                }
+                Status::Failed(error) => {
+                    return Err(McpError::Rpc {
+                        method: "tools/call".to_string(),
+                        error,
+                    });
+                }
+                Status::Cancelled(why) => {
+                    let why = format!("the task was cancelled {why}");
+                    return Err(McpError::InDoubt(why.trim_end().to_string()));
+                }
+                Status::Garbled => return Err(McpError::Garbled("tasks/get".to_string())),
+            }
+        }
+    }
+
+    /// Answers what a task waits for.
+    async fn tell(
+        &self,
+        task: &str,
+        asked: Map<String, Value>,
+        told: &mut HashSet<String>,
+    ) -> Result<(), McpError> {
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let answers = self.inputs(task, &asked).await?;
+        told.extend(answers.keys().cloned());
+        let params = json!({ "taskId": task, "inputResponses": answers });
+        let params = era::params(self.known().era, params);
+        // On the disk first: it is what a person said.
+        self.ask(&new_id(), UPDATE, &params, true).await.map(drop)
+    }
+
+    /// What of the questions of a task was answered before.
+    fn told(&self, task: &str) -> io::Result<HashSet<String>> {
+        let mut told = HashSet::new();
+        self.client().each_sent(|line| {
+            if let Heard::Request { method, params, .. } = message::read_other(line)
+                && method == UPDATE
+                && params["taskId"] == task
+                && let Some(answers) = params["inputResponses"].as_object()
+            {
+                told.extend(answers.keys().cloned());
+            }
+        })?;
+        Ok(told)
+    }
+
+    /// Sends a request as often as the server wants to know more. The id of each round follows from
+    /// the first, and what a person answered is not asked again after a crash.
+    pub(super) async fn rounds(
+        &self,
+        id: &str,
+        method: &str,
+        params: Value,
+        durable: bool,
+    ) -> Result<Value, McpError> {
+        let mut more = Map::new();
+        for round in 1..=ROUNDS_MAX {
+            let mut params = params.clone();
+            if let Some(params) = params.as_object_mut() {
+                params.append(&mut more);
+            }
+            let params = era::params(self.known().era, params);
+            let id_of_round = round_id(id, round);
+            let answer = self.ask(&id_of_round, method, &params, durable).await;
+            let Some(wanted) = Input::read(&answer) else {
+                return answer;
+            };
+            if self.client().fate(&round_id(id, round + 1))? == Fate::NotBegun {
+                more = self.fulfil(&id_of_round, wanted).await?;
+            }
+        }
+        Err(McpError::NotSupported(
+            "it wants to know something again and again",
+        ))
+    }
+
+    async fn fulfil(&self, id: &str, wanted: Input) -> Result<Map<String, Value>, McpError> {
+        let mut more = Map::new();
+        if wanted.requests.is_empty() {
+            tokio::time::sleep(ASK_AGAIN).await;
+        } else {
+            let answers = self.inputs(id, &wanted.requests).await?;
+            if !wanted.is_visit {
+                more.insert("inputResponses".to_string(), Value::Object(answers));
+            }
+        }
+        if let Some(state) = wanted.state {
+            more.insert("requestState".to_string(), state);
+        }
+        Ok(more)
+    }
+
+    async fn inputs(
+        &self,
+        of: &str,
+        asked: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, McpError> {
+        let mut answers = Map::new();
+        if asked.len() > QUESTIONS_MAX {
+            return Err(McpError::NotSupported("it asks too much at once"));
+        }
+        for (key, request) in asked {
+            let answer = self.input(format!("{of}/{key}"), request).await;
+            let Some(answer) = answer else {
+                return Err(McpError::NotSupported(
+                    "it asks for what no server is told (only elicitation and roots are answered)",
+                ));
+            };
+            answers.insert(key.clone(), answer);
+        }
+        Ok(answers)
+    }
+}
+
+/// What a server wants to know before it goes on.
+struct Input {
+    requests: Map<String, Value>,
+    state: Option<Value>,
+    /// In the older way: nothing of the answers is sent back.
+    is_visit: bool,
+}
+
+impl Input {
+    fn read(answer: &Result<Value, McpError>) -> Option<Input> {
+        match answer {
+            Ok(result) if result["resultType"] == "input_required" => Some(Input {
+                requests: result["inputRequests"]
+                    .as_object()
+                    .cloned()
+                    .unwrap_or_default(),
+                state: Some(result["requestState"].clone()).filter(Value::is_string),
+                is_visit: false,
+            }),
+            Err(McpError::Rpc { error, .. }) if error.code == VISIT_REQUIRED => {
+                let visits = error.data.as_ref()?["elicitations"].as_array()?;
+                let visits = visits.iter().enumerate().map(|(at, params)| {
+                    let request = json!({ "method": "elicitation/create", "params": params });
+                    (at.to_string(), request)
+                });
+                let requests: Map<String, Value> = visits.collect();
+                (!requests.is_empty()).then_some(Input {
+                    requests,
+                    state: None,
+                    is_visit: true,
+                })
+            }
+            Ok(_) | Err(_) => None,
+        }
+    }
+}
+
+/// The ids of the rounds that a request may have.
+pub fn rounds_of(id: &str) -> impl Iterator<Item = String> + '_ {
+    (1..=ROUNDS_MAX).map(move |round| round_id(id, round))
+}
+
+/// The id of a round of a request.
+fn round_id(id: &str, round: usize) -> String {
+    match round {
+        1 => id.to_string(),
+        round => format!("{id}:{round}"),
+    }
+}
+
+/// The task that a call of a server that is over was answered with. A server that is started again
+/// can be asked about it ([`Connection::follow`]).
+///
+/// # Errors
+/// The journals cannot be read.
+pub fn task_in(past: &Past, id: &str) -> io::Result<Option<Task>> {
+    for round in (1..=ROUNDS_MAX).rev() {
+        if let Some(task) = task_of(past.fate(&round_id(id, round)))? {
+            return Ok(Some(task));
+        }
+    }
+    Ok(None)
+}
+
+fn task_of(fate: io::Result<Fate>) -> io::Result<Option<Task>> {
+    let Fate::Answered(line) = fate? else {
+        return Ok(None);
+    };
+    let answer = message::read_answer(&line).and_then(Result::ok);
+    Ok(answer.and_then(|answer| match result::read(&answer) {
+        Called::Task(task) => Some(task),
+        Called::Done(_) | Called::NotSupported(_) => None,
+    }))
+}
+
+fn forgotten(task: &Task, said: &str) -> String {
+    let kept = match task.ttl_ms {
+        Some(ms) => format!(", which it keeps for {ms} ms"),
+        None => String::new(),
+    };
+    format!(
+        "the server does not know the task {:?} any more{kept}: {said}",
+        super::clean(&task.id, 100)
+    )
+}

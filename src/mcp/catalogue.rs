@@ -1,0 +1,404 @@
+//! What is known of the tools of a session's servers: in memory, and in the store for the next
+//! session. A session begins with it and waits for no server.
+//!
+//! Invariant: a tool's full name depends on its server's name and its own alone, so it does not
+//! change because another server came. Of two with one name the first counts.
+//!
+//! Invariant: what is known is known of one definition. A server whose definition changed is not
+//! known until it was asked again.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::connection::{Connection, McpError};
+use super::era::Known;
+use super::names::{server_part, tool_name};
+use super::tools::{Listing, ServerTool};
+use crate::config::mcp::{FoundServer, FoundServers};
+use crate::core::text::nearest;
+use crate::store::{Catalogued, Store, StoreError};
+
+/// Of a server so much is kept; tools behind that are left out.
+const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// Names that are told in place of one that there is not.
+const NEAR_NAMES: usize = 3;
+
+/// A tool of a server, as a model may know it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CatalogueTool {
+    /// `mcp__server__tool`.
+    pub full_name: String,
+    /// As the server has it.
+    pub name: String,
+    pub description: String,
+    /// An object's JSON Schema.
+    pub schema: Value,
+    /// What the server says of its effects, which nobody has to believe.
+    pub annotations: Value,
+    /// [`ServerTool::hash`].
+    pub hash: String,
+}
+
+/// A server of this session, and what is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CatalogueServer {
+    /// As the config names it.
+    pub name: String,
+    /// Of the definition that this is known of.
+    pub config_hash: String,
+    /// What it calls itself, with its version; empty while it is not known.
+    pub calls_itself: String,
+    pub instructions: String,
+    pub tools: Vec<CatalogueTool>,
+    /// Full names of tools that the config switches off.
+    pub switched_off: BTreeSet<String>,
+    /// When it said so: UTC, milliseconds since 1970. `None`: it is not known yet.
+    pub at_ms: Option<i64>,
+}
+
+impl CatalogueServer {
+    /// Its name in the full names of its tools, which the model knows it by.
+    pub fn short_name(&self) -> String {
+        server_part(&self.name)
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.at_ms.is_some()
+    }
+}
+
+/// What is known of all servers of a session, as it is at one time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Catalogue {
+    /// By name.
+    pub servers: Vec<CatalogueServer>,
+}
+
+impl Catalogue {
+    /// What the store knows of the servers that were found.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn load(store: &Store, found: &FoundServers) -> Result<Catalogue, StoreError> {
+        let mut catalogue = Catalogue::default();
+        for server in &found.servers {
+            let said = store.catalogued(&server.name, &server.hash)?;
+            // What another version kept, and cannot be read, is asked for again.
+            let said = said.and_then(|said| Some((said.at_ms, Said::read(&said.body)?)));
+            catalogue.put(server, said);
+        }
+        Ok(catalogue)
+    }
+
+    /// The tool of this full name.
+    pub fn lookup(&self, full_name: &str) -> Option<(&CatalogueServer, &CatalogueTool)> {
+        self.tools().find(|(_, tool)| tool.full_name == full_name)
+    }
+
+    pub fn tools(&self) -> impl Iterator<Item = (&CatalogueServer, &CatalogueTool)> {
+        let servers = self.servers.iter();
+        servers.flat_map(|server| server.tools.iter().map(move |tool| (server, tool)))
+    }
+
+    /// Why the tool of this full name cannot be called, for the model.
+    ///
+    /// # Errors
+    /// That is the error.
+    pub fn check(&self, full_name: &str) -> Result<(), String> {
+        if self.lookup(full_name).is_some() {
+            return Ok(());
+        }
+        if self
+            .servers
+            .iter()
+            .any(|s| s.switched_off.contains(full_name))
+        {
+            return Err(format!("{full_name} is switched off in the config"));
+        }
+        let unknown: Vec<&str> = self.unknown().collect();
+        let of_unknown =
+            |name: &&str| full_name.starts_with(&format!("mcp__{}__", server_part(name)));
+        if let Some(server) = unknown.iter().find(|name| of_unknown(name)) {
+            return Err(format!(
+                "the tools of server {server} are not known yet; mcp_find waits for them"
+            ));
+        }
+        let near = self.near(full_name);
+        let hint = match near.is_empty() {
+            true => "mcp_find lists those that there are".to_string(),
+            false => format!("near to it: {}", near.join(", ")),
+        };
+        Err(format!(
+            "there is no tool {:?} of a server; {hint}",
+            crate::core::text::one_line(full_name, 100)
+        ))
+    }
+
+    /// Names of servers that are not known yet.
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+        let unknown = self.servers.iter().filter(|server| !server.is_known());
+        unknown.map(|server| server.name.as_str())
+    }
+
+    /// Full names that the model may have meant.
+    fn near(&self, full_name: &str) -> Vec<String> {
+        let wanted = full_name.rsplit("__").next().unwrap_or(full_name);
+        let all = || self.tools().map(|(_, tool)| tool);
+        let same = all().filter(|tool| tool.name == wanted || tool.full_name.ends_with(wanted));
+        let mut near: Vec<String> = match wanted.is_empty() {
+            true => Vec::new(),
+            false => same.map(|tool| tool.full_name.clone()).collect(),
+        };
+        let names = || all().map(|tool| tool.full_name.as_str());
+        near.extend(nearest(full_name, names()).map(str::to_string));
+        let mut seen = BTreeSet::new();
+        near.retain(|name| seen.insert(name.clone()));
+        near.truncate(NEAR_NAMES);
+        near
+    }
+
+    /// What a server said takes the place of what was known of it.
+    fn put(&mut self, found: &FoundServer, said: Option<(i64, Said)>) {
+        let others = self.servers.iter().filter(|s| s.name != found.name);
+        let taken: BTreeSet<String> = others
+            .flat_map(|s| &s.tools)
+            .map(|tool| tool.full_name.clone())
+            .collect();
+        let server = known(found, said, taken);
+        match self.servers.iter_mut().find(|s| s.name == found.name) {
+            Some(place) => *place = server,
+            None => self.servers.push(server),
+        }
+    }
+}
+
+fn known(
+    found: &FoundServer,
+    said: Option<(i64, Said)>,
+    mut taken: BTreeSet<String>,
+) -> CatalogueServer {
+    let at_ms = said.as_ref().map(|(at_ms, _)| *at_ms);
+    let said = said.map(|(_, said)| said).unwrap_or_default();
+    let mut switched_off = BTreeSet::new();
+    let mut tools = Vec::new();
+    for tool in said.tools {
+        let full_name = tool_name(&found.name, &tool.name);
+        if !found.server.offers(&tool.name) {
+            switched_off.insert(full_name);
+        } else if taken.insert(full_name.clone()) {
+            tools.push(tool.named(full_name));
+        }
+    }
+    CatalogueServer {
+        name: found.name.clone(),
+        config_hash: found.hash.clone(),
+        calls_itself: said.name,
+        instructions: said.instructions,
+        tools,
+        switched_off,
+        at_ms,
+    }
+}
+
+/// What a server said of itself, as it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Said {
+    name: String,
+    #[serde(default)]
+    instructions: String,
+    #[serde(default)]
+    tools: Vec<SaidTool>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct SaidTool {
+    name: String,
+    #[serde(default)]
+    description: String,
+    schema: Value,
+    #[serde(default)]
+    annotations: Value,
+}
+
+impl Said {
+    /// Of a list that is too long, the tools that come first.
+    fn of(known: &Known, listing: &Listing) -> Said {
+        let mut left = KEPT_MAX_BYTES;
+        let tools = listing.tools.iter().map_while(|tool| {
+            let bytes =
+                tool.description.len() + tool.schema.to_string().len() + 2 * tool.name.len();
+            left = left.checked_sub(bytes)?;
+            Some(SaidTool {
+                name: tool.name.clone(),
+                description: tool.description.clone(),
+                schema: tool.schema.clone(),
+                annotations: tool.annotations.clone(),
+            })
+        });
+        Said {
+            name: known.name.clone(),
+            instructions: known.instructions.clone(),
+            tools: tools.collect(),
+        }
+    }
+
+    fn read(body: &str) -> Option<Said> {
+        match serde_json::from_str(body) {
+            Ok(said) => Some(said),
+            Err(error) => {
+                tracing::warn!(%error, "what was known of a server cannot be read");
+                None
+            }
+        }
+    }
+}
+
+impl SaidTool {
+    fn named(self, full_name: String) -> CatalogueTool {
+        let SaidTool {
+            name,
+            description,
+            schema,
+            annotations,
+        } = self;
+        let tool = ServerTool {
+            name,
+            description,
+            schema,
+            annotations,
+        };
+        CatalogueTool {
+            full_name,
+            hash: tool.hash(),
+            name: tool.name,
+            description: tool.description,
+            schema: tool.schema,
+            annotations: tool.annotations,
+        }
+    }
+}
+
+/// Asks a server for its tools.
+///
+/// # Errors
+/// It does not answer within the limit, or with an error.
+pub async fn learn(connection: &Connection, limit: Duration) -> Result<Listing, McpError> {
+    match connection.known().has_tools {
+        true => connection.tools(limit).await,
+        false => Ok(Listing::default()),
+    }
+}
+
+/// Keeps what a server said of itself for the sessions to come.
+///
+/// # Errors
+/// When the store cannot be written.
+pub fn keep(
+    store: &mut Store,
+    server: &str,
+    config_hash: &str,
+    known: &Known,
+    listing: &Listing,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let body = serde_json::to_string(&Said::of(known, listing)).unwrap_or_default();
+    let said = Catalogued {
+        at_ms: now_ms,
+        body,
+    };
+    store.keep_catalogued(server, config_hash, &said)
+}
+
+/// The servers of one session and what is known of them by now. What is learnt in a session is
+/// found in it; what its requests begin with does not change by that.
+#[derive(Debug, Clone, Default)]
+pub struct SessionCatalogue(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    found: FoundServers,
+    now: RwLock<Arc<Catalogue>>,
+}
+
+impl SessionCatalogue {
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn load(store: &Store, found: FoundServers) -> Result<SessionCatalogue, StoreError> {
+        let now = Catalogue::load(store, &found)?;
+        Ok(SessionCatalogue(Arc::new(Shared {
+            found,
+            now: RwLock::new(Arc::new(now)),
+        })))
+    }
+
+    /// Nothing is known of these servers yet.
+    pub fn unknown(found: FoundServers) -> SessionCatalogue {
+        let mut now = Catalogue::default();
+        for server in &found.servers {
+            now.put(server, None);
+        }
+        SessionCatalogue(Arc::new(Shared {
+            found,
+            now: RwLock::new(Arc::new(now)),
+        }))
+    }
+
+    /// What is known now.
+    pub fn now(&self) -> Arc<Catalogue> {
+        let now = self.0.now.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&now)
+    }
+
+    /// The server of this name, as the config has it.
+    pub fn found(&self, server: &str) -> Option<&FoundServer> {
+        self.0
+            .found
+            .servers
+            .iter()
+            .find(|found| found.name == server)
+    }
+
+    /// What a person is to know of servers that are not used.
+    pub fn notes(&self) -> &[String] {
+        &self.0.found.notes
+    }
+
+    /// Whether no server is configured.
+    pub fn is_empty(&self) -> bool {
+        self.0.found.servers.is_empty()
+    }
+
+    /// A server of this session was asked: its tools are found from here on. Whether it said
+    /// anything that was not known.
+    pub fn learnt(&self, server: &str, known: &Known, listing: &Listing, now_ms: i64) -> bool {
+        let Some(found) = self.found(server) else {
+            return false;
+        };
+        let said = Said::of(known, listing);
+        let mut now = self.0.now.write().unwrap_or_else(PoisonError::into_inner);
+        let mut new = Catalogue::clone(&now);
+        new.put(found, Some((now_ms, said)));
+        let without_time = |catalogue: &Catalogue| {
+            let server = catalogue.servers.iter().find(|known| known.name == server);
+            server
+                .filter(|s| s.is_known())
+                .map(|server| CatalogueServer {
+                    at_ms: None,
+                    ..server.clone()
+                })
+        };
+        let is_news = without_time(&now) != without_time(&new);
+        if is_news {
+            *now = Arc::new(new);
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests;

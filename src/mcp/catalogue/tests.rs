@@ -1,0 +1,244 @@
+//! What is known of servers: kept, found again, named and refused.
+
+use serde_json::json;
+
+use super::*;
+use crate::config::Origin;
+use crate::config::mcp::{McpServer, ServerSource};
+use crate::mcp::era::Era;
+
+pub(crate) fn found(name: &str, server: McpServer) -> FoundServer {
+    FoundServer {
+        name: name.into(),
+        source: ServerSource::User,
+        origin: Origin::Default,
+        hash: format!("hash of {name}"),
+        server,
+    }
+}
+
+fn servers(found: Vec<FoundServer>) -> FoundServers {
+    FoundServers {
+        servers: found,
+        notes: Vec::new(),
+    }
+}
+
+fn usual(name: &str) -> FoundServer {
+    found(name, McpServer::default())
+}
+
+fn known(name: &str) -> Known {
+    Known {
+        era: Era::Handshake,
+        version: "2025-11-25".into(),
+        name: name.into(),
+        instructions: "for files".into(),
+        has_tools: true,
+        has_prompts: false,
+        has_resources: false,
+        tells_changes: true,
+    }
+}
+
+fn listing(names: &[&str]) -> Listing {
+    let mut listing = Listing::default();
+    let tools: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            json!({ "name": name, "description": format!("does {name}"),
+                "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": true } })
+        })
+        .collect();
+    listing.take(&json!({ "tools": tools }));
+    listing
+}
+
+fn store() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    (folder, store)
+}
+
+fn full_names(catalogue: &Catalogue) -> Vec<&str> {
+    let tools = catalogue.tools();
+    tools.map(|(_, tool)| tool.full_name.as_str()).collect()
+}
+
+#[test]
+fn what_a_server_said_is_known_to_the_next_session_until_its_definition_changes() {
+    let (_folder, mut store) = store();
+    let files = usual("files");
+    keep(
+        &mut store,
+        "files",
+        &files.hash,
+        &known("fs 1"),
+        &listing(&["read", "write"]),
+        7,
+    )
+    .unwrap();
+    let catalogue = Catalogue::load(&store, &servers(vec![files.clone()])).unwrap();
+    assert_eq!(
+        full_names(&catalogue),
+        ["mcp__files__read", "mcp__files__write"]
+    );
+    let (server, tool) = catalogue.lookup("mcp__files__write").unwrap();
+    assert_eq!(
+        (server.at_ms, server.calls_itself.as_str()),
+        (Some(7), "fs 1")
+    );
+    assert_eq!(tool.annotations, json!({ "readOnlyHint": true }));
+    assert_eq!(tool.hash, listing(&["write"]).tools[0].hash());
+    let changed = FoundServer {
+        hash: "another".into(),
+        ..files
+    };
+    let catalogue = Catalogue::load(&store, &servers(vec![changed, usual("other")])).unwrap();
+    assert_eq!(full_names(&catalogue), [""; 0]);
+    assert_eq!(catalogue.unknown().collect::<Vec<_>>(), ["files", "other"]);
+    store.forget_catalogued("files").unwrap();
+    let catalogue = Catalogue::load(&store, &servers(vec![usual("files")])).unwrap();
+    assert_eq!(catalogue.unknown().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_read_is_not_known() {
+    let (_folder, mut store) = store();
+    for body in [
+        "",
+        "{",
+        "[]",
+        r#"{"name":7}"#,
+        r#"{"name":"a","tools":[{}]}"#,
+    ] {
+        let said = Catalogued {
+            at_ms: 1,
+            body: body.into(),
+        };
+        let files = usual("files");
+        store.keep_catalogued("files", &files.hash, &said).unwrap();
+        let catalogue = Catalogue::load(&store, &servers(vec![files])).unwrap();
+        assert_eq!(catalogue.unknown().collect::<Vec<_>>(), ["files"], "{body}");
+    }
+}
+
+#[test]
+fn a_list_that_is_too_long_is_kept_as_far_as_there_is_room() {
+    let mut long = listing(&["a", "b"]);
+    let mut many = Listing::default();
+    for n in 0..100 {
+        let mut tool = long.tools[0].clone();
+        tool.name = format!("t{n}");
+        tool.schema = json!({ "type": "object", "description": "x".repeat(60_000) });
+        many.tools.push(tool);
+    }
+    long.tools.extend(many.tools);
+    let (_folder, mut store) = store();
+    let files = usual("files");
+    keep(&mut store, "files", &files.hash, &known("fs"), &long, 7).unwrap();
+    let catalogue = Catalogue::load(&store, &servers(vec![files.clone()])).unwrap();
+    let kept = catalogue.tools().count();
+    assert!((60..80).contains(&kept), "{kept}");
+    let body = store
+        .catalogued("files", &files.hash)
+        .unwrap()
+        .unwrap()
+        .body;
+    assert!(body.len() < KEPT_MAX_BYTES + 100_000, "{}", body.len());
+}
+
+#[test]
+fn a_name_is_the_same_whoever_came_before() {
+    let strange = listing(&["do.it", "bash", "mcp_call", &"x".repeat(90)]);
+    let alone = SessionCatalogue::unknown(servers(vec![usual("s")]));
+    alone.learnt("s", &known("s"), &strange, 1);
+    let with_others = SessionCatalogue::unknown(servers(vec![usual("a"), usual("s"), usual("z")]));
+    with_others.learnt("s", &known("s"), &strange, 1);
+    with_others.learnt("a", &known("a"), &strange, 1);
+    with_others.learnt("z", &known("z"), &strange, 1);
+    let names = |catalogue: &SessionCatalogue, server: &str| -> Vec<String> {
+        let now = catalogue.now();
+        let tools = now.tools().filter(|(of, _)| of.name == server);
+        tools.map(|(_, tool)| tool.full_name.clone()).collect()
+    };
+    assert_eq!(names(&alone, "s"), names(&with_others, "s"));
+    assert_eq!(names(&alone, "s").len(), 4);
+    // A name of a tool of ours has no such beginning.
+    assert!(
+        names(&alone, "s")
+            .iter()
+            .all(|name| name.starts_with("mcp__s__"))
+    );
+}
+
+/// A repository could call its server so that its tools have the full names of another's.
+#[test]
+fn of_two_tools_with_one_full_name_the_first_counts() {
+    let shortened = server_part("my__files");
+    let catalogue = SessionCatalogue::unknown(servers(vec![usual("my__files"), usual(&shortened)]));
+    catalogue.learnt("my__files", &known("mine"), &listing(&["read"]), 1);
+    catalogue.learnt(&shortened, &known("theirs"), &listing(&["read", "more"]), 1);
+    let now = catalogue.now();
+    let (server, _) = now.lookup(&tool_name("my__files", "read")).unwrap();
+    assert_eq!(server.calls_itself, "mine");
+    assert_eq!(now.tools().count(), 2);
+}
+
+#[test]
+fn what_cannot_be_called_is_refused_with_names_that_are_near() {
+    let off = McpServer {
+        disabled_tools: vec!["delete".into()],
+        ..McpServer::default()
+    };
+    let only = McpServer {
+        enabled_tools: Some(vec!["add".into()]),
+        ..McpServer::default()
+    };
+    let found = vec![found("files", off), found("memory", only), usual("late")];
+    let catalogue = SessionCatalogue::unknown(servers(found));
+    catalogue.learnt(
+        "files",
+        &known("f"),
+        &listing(&["read_file", "write_file", "delete"]),
+        1,
+    );
+    catalogue.learnt("memory", &known("m"), &listing(&["add", "drop"]), 1);
+    let now = catalogue.now();
+    assert_eq!(now.check("mcp__files__read_file"), Ok(()));
+    assert_eq!(now.check("mcp__memory__add"), Ok(()));
+    let why = |name: &str| now.check(name).unwrap_err();
+    assert_eq!(
+        why("mcp__files__delete"),
+        "mcp__files__delete is switched off in the config"
+    );
+    assert_eq!(
+        why("mcp__memory__drop"),
+        "mcp__memory__drop is switched off in the config"
+    );
+    assert_eq!(
+        why("mcp__files__raed_file"),
+        "there is no tool \"mcp__files__raed_file\" of a server; near to it: mcp__files__read_file"
+    );
+    assert!(why("mcp__file__write_file").ends_with("near to it: mcp__files__write_file"));
+    assert!(why("mcp__late__anything").contains("late are not known yet"));
+    assert!(why("mcp__q__zzzzzzzzzz").ends_with("mcp_find lists those that there are"));
+    assert!(why("mcp__").ends_with("mcp_find lists those that there are"));
+}
+
+#[test]
+fn what_is_learnt_is_found_by_all_who_hold_the_catalogue_and_news_are_told_from_repetition() {
+    let catalogue = SessionCatalogue::unknown(servers(vec![usual("files")]));
+    let other = catalogue.clone();
+    let before = other.now();
+    assert!(catalogue.learnt("files", &known("f"), &listing(&["read"]), 1));
+    assert!(!catalogue.learnt("files", &known("f"), &listing(&["read"]), 2));
+    assert!(catalogue.learnt("files", &known("f"), &listing(&["read", "write"]), 3));
+    assert!(!catalogue.learnt("nobody", &known("f"), &listing(&["read"]), 3));
+    assert_eq!(before.tools().count(), 0, "who looks sees one state");
+    assert_eq!(other.now().tools().count(), 2);
+    // A server without tools is known, too.
+    let empty = SessionCatalogue::unknown(servers(vec![usual("none")]));
+    assert!(empty.learnt("none", &known("n"), &Listing::default(), 1));
+    assert_eq!(empty.now().unknown().count(), 0);
+}

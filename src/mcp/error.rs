@@ -1,0 +1,56 @@
+//! Why a server did not answer as was asked.
+
+use std::io;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::message::RpcError;
+use super::oauth::challenge::Challenge;
+use super::task::Task;
+
+#[derive(Debug, Error)]
+pub enum McpError {
+    #[error("the server is over: {0}")]
+    Over(String),
+    /// It was not done.
+    #[error("{0}")]
+    Refused(String),
+    /// The server is over, and it may or may not have happened.
+    #[error("the server ended while it worked on this: {0}")]
+    Lost(String),
+    /// The server may live, but gives no answer to this any more.
+    #[error("{0}; it may or may not have happened")]
+    InDoubt(String),
+    /// The server works on it, or did: it can be asked about by a server that is started again.
+    #[error("{why}; the task {:?} may still be worked on", .task.id)]
+    Unfinished { task: Task, why: String },
+    /// It was not done: somebody has to log in.
+    #[error("{message}")]
+    Login {
+        message: String,
+        challenge: Challenge,
+    },
+    #[error("the server did not answer {method} within {} s", .limit.as_secs_f32())]
+    Late { method: String, limit: Duration },
+    #[error("the server answered {method} with an error: {} ({})", .error.message, .error.code)]
+    Rpc { method: String, error: RpcError },
+    #[error("the server answered {0} with what is no answer")]
+    Garbled(String),
+    #[error("the server speaks version {found:?} of the protocol; spoken here: {spoken}")]
+    Version { found: String, spoken: String },
+    #[error("the server gave no result: {0}")]
+    NotSupported(&'static str),
+    #[error("the journal of the server cannot be used: {0}")]
+    Journal(#[from] io::Error),
+}
+
+impl McpError {
+    /// Nobody knows whether it happened.
+    pub fn is_in_doubt(&self) -> bool {
+        matches!(
+            self,
+            McpError::Lost(_) | McpError::InDoubt(_) | McpError::Unfinished { .. }
+        )
+    }
+}

@@ -1,0 +1,356 @@
+//! `elicitation/create`: from what a server sends to a question, and from an answer to what it gets.
+//!
+//! Invariant: nothing that looks like a password is asked for on behalf of a server.
+
+use std::collections::HashSet;
+
+use reqwest::Url;
+use serde_json::{Map, Value, json};
+
+use super::clean;
+use super::elicit::{Choice, ElicitAnswer, Elicitation, Field, FieldKind, Wanted};
+use crate::net::address::is_loopback;
+
+const MESSAGE_MAX_BYTES: usize = 4096;
+const NAME_MAX_BYTES: usize = 200;
+const DESCRIPTION_MAX_BYTES: usize = 1024;
+const URL_MAX_BYTES: usize = 4096;
+const FIELDS_MAX: usize = 32;
+const CHOICES_MAX: usize = 128;
+
+/// What nobody types into a form of a server.
+const SECRET: [&str; 14] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "secret",
+    "apikey",
+    "accesstoken",
+    "authtoken",
+    "refreshtoken",
+    "bearertoken",
+    "privatekey",
+    "credential",
+    "creditcard",
+    "cvv",
+];
+
+/// The question that a server asks. `None`: it is declined unasked, for it is none that may be
+/// asked, or cannot be understood.
+pub fn read(key: String, params: &Value) -> Option<Elicitation> {
+    let wanted = match params["mode"].as_str().unwrap_or("form") {
+        "form" => Wanted::Form(fields(&params["requestedSchema"])?),
+        "url" => Wanted::Visit {
+            url: address(params["url"].as_str()?)?,
+        },
+        _ => return None,
+    };
+    Some(Elicitation {
+        key,
+        message: clean(
+            params["message"].as_str().unwrap_or_default(),
+            MESSAGE_MAX_BYTES,
+        ),
+        wanted,
+    })
+}
+
+/// What the server gets. Only fields that were asked for are in it, and those that were left out
+/// have their defaults.
+pub fn answer(question: Option<&Elicitation>, answer: ElicitAnswer) -> Value {
+    let mut values = match answer {
+        ElicitAnswer::Decline => return json!({ "action": "decline" }),
+        ElicitAnswer::Cancel => return json!({ "action": "cancel" }),
+        ElicitAnswer::Accept(values) => values,
+    };
+    let fields = match question.map(|question| &question.wanted) {
+        Some(Wanted::Form(fields)) => fields,
+        Some(Wanted::Visit { .. }) => return json!({ "action": "accept" }),
+        None => return json!({ "action": "decline" }),
+    };
+    let mut content = Map::new();
+    for field in fields {
+        let value = values.remove(&field.name).or_else(|| field.default.clone());
+        match value.filter(|value| fits(&field.kind, value)) {
+            Some(value) => drop(content.insert(field.name.clone(), value)),
+            // What is not whole is not sent as if it were.
+            None if field.is_required => return json!({ "action": "cancel" }),
+            None => {}
+        }
+    }
+    json!({ "action": "accept", "content": content })
+}
+
+fn address(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok()?;
+    let may_be = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
+    let is_plain = url.username().is_empty() && url.password().is_none();
+    (may_be && is_plain && text.len() <= URL_MAX_BYTES).then(|| url.to_string())
+}
+
+fn fields(schema: &Value) -> Option<Vec<Field>> {
+    let properties = schema["properties"].as_object()?;
+    if properties.len() > FIELDS_MAX {
+        return None;
+    }
+    let required: HashSet<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let fields = properties.iter().map(|(name, schema)| {
+        let is_required = required.contains(name.as_str());
+        field(name, schema, is_required)
+    });
+    fields.collect()
+}
+
+fn field(name: &str, schema: &Value, is_required: bool) -> Option<Field> {
+    let text = |name: &str, max| clean(schema[name].as_str().unwrap_or_default(), max);
+    let title = text("title", NAME_MAX_BYTES).replace('\n', " ");
+    let description = text("description", DESCRIPTION_MAX_BYTES);
+    let format = schema["format"].as_str().unwrap_or_default();
+    if [name, &title, &description, format]
+        .into_iter()
+        .any(looks_secret)
+    {
+        return None;
+    }
+    // A name that is shown otherwise than it is sent could ask for something else.
+    if name.is_empty() || name.len() > NAME_MAX_BYTES || clean(name, NAME_MAX_BYTES) != name {
+        return None;
+    }
+    let kind = kind(schema)?;
+    let default = Some(schema["default"].clone()).filter(|default| fits(&kind, default));
+    Some(Field {
+        name: name.to_string(),
+        title,
+        description,
+        is_required,
+        kind,
+        default,
+    })
+}
+
+fn kind(schema: &Value) -> Option<FieldKind> {
+    let kind = match schema["type"].as_str()? {
+        "string" if schema["enum"].is_array() => {
+            FieldKind::OneOf(named(&schema["enum"], &schema["enumNames"])?)
+        }
+        "string" if schema["oneOf"].is_array() => FieldKind::OneOf(titled(&schema["oneOf"])?),
+        "string" => FieldKind::Text {
+            min_chars: schema["minLength"].as_u64(),
+            max_chars: schema["maxLength"].as_u64(),
+            format: schema["format"]
+                .as_str()
+                .map(|format| clean(format, NAME_MAX_BYTES)),
+        },
+        number @ ("number" | "integer") => FieldKind::Number {
+            is_integer: number == "integer",
+            min: schema["minimum"].as_f64(),
+            max: schema["maximum"].as_f64(),
+        },
+        "boolean" => FieldKind::YesNo,
+        "array" => FieldKind::SomeOf {
+            choices: match &schema["items"]["enum"] {
+                Value::Null => titled(&schema["items"]["anyOf"])?,
+                values => named(values, &Value::Null)?,
+            },
+            min: schema["minItems"].as_u64(),
+            max: schema["maxItems"].as_u64(),
+        },
+        _ => return None,
+    };
+    Some(kind)
+}
+
+fn choice(value: &Value, label: Option<&str>) -> Option<Choice> {
+    let value = value
+        .as_str()
+        .filter(|value| value.len() <= NAME_MAX_BYTES)?;
+    let label = clean(label.unwrap_or(value), NAME_MAX_BYTES).replace('\n', " ");
+    Some(Choice {
+        value: value.to_string(),
+        label,
+    })
+}
+
+fn named(values: &Value, labels: &Value) -> Option<Vec<Choice>> {
+    let values = values
+        .as_array()
+        .filter(|values| values.len() <= CHOICES_MAX)?;
+    let each = values.iter().enumerate();
+    each.map(|(at, value)| choice(value, labels[at].as_str()))
+        .collect()
+}
+
+fn titled(choices: &Value) -> Option<Vec<Choice>> {
+    let choices = choices.as_array().filter(|all| all.len() <= CHOICES_MAX)?;
+    let each = choices.iter();
+    each.map(|one| choice(&one["const"], one["title"].as_str()))
+        .collect()
+}
+
+/// Whether a value is one that the field takes.
+pub fn fits(kind: &FieldKind, value: &Value) -> bool {
+    match kind {
+        FieldKind::Text {
+            min_chars,
+            max_chars,
+            ..
+        } => value.as_str().is_some_and(|text| {
+            let chars = text.chars().count() as u64;
+            min_chars.is_none_or(|min| chars >= min) && max_chars.is_none_or(|max| chars <= max)
+        }),
+        FieldKind::Number {
+            is_integer,
+            min,
+            max,
+        } => value.as_f64().is_some_and(|number| {
+            let is_right = !is_integer || number.fract() == 0.0;
+            is_right && min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max)
+        }),
+        FieldKind::YesNo => value.is_boolean(),
+        FieldKind::OneOf(choices) => is_one(choices, value),
+        FieldKind::SomeOf { choices, min, max } => value.as_array().is_some_and(|some| {
+            let count = some.len() as u64;
+            some.iter().all(|value| is_one(choices, value))
+                && min.is_none_or(|min| count >= min)
+                && max.is_none_or(|max| count <= max)
+        }),
+    }
+}
+
+fn is_one(choices: &[Choice], value: &Value) -> bool {
+    choices.iter().any(|choice| value == choice.value.as_str())
+}
+
+fn looks_secret(text: &str) -> bool {
+    let plain: String = text
+        .chars()
+        .filter(|c| c.is_alphanumeric())
+        .flat_map(char::to_lowercase)
+        .collect();
+    SECRET.iter().any(|word| plain.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(properties: Value, required: Value) -> Option<Elicitation> {
+        let schema = json!({ "type": "object", "properties": properties, "required": required });
+        read(
+            "k".into(),
+            &json!({ "message": "m\u{1b}[2J", "requestedSchema": schema }),
+        )
+    }
+
+    fn accepted(question: &Elicitation, values: Value) -> Value {
+        let values = values.as_object().unwrap().clone();
+        answer(Some(question), ElicitAnswer::Accept(values))
+    }
+
+    #[test]
+    fn each_kind_of_field_is_understood_and_defaults_are_given() {
+        let question = form(
+            json!({
+                "name": { "type": "string", "default": "Ann", "minLength": 2 },
+                "age": { "type": "integer", "default": 30, "minimum": 18 },
+                "score": { "type": "number", "default": 95.5 },
+                "plan": { "type": "string", "enum": ["a", "b"], "enumNames": ["A", "B"], "default": "b" },
+                "color": { "type": "string", "oneOf": [{ "const": "#f00", "title": "Red" }] },
+                "tags": { "type": "array", "items": { "type": "string", "enum": ["x", "y"] }, "maxItems": 1 },
+                "sure": { "type": "boolean", "default": true },
+            }),
+            json!(["name"]),
+        )
+        .unwrap();
+        assert_eq!(question.message, "m[2J");
+        assert_eq!(
+            accepted(&question, json!({})),
+            json!({ "action": "accept", "content": {
+                "name": "Ann", "age": 30, "score": 95.5, "plan": "b", "sure": true } })
+        );
+        let all = json!({ "name": "Bob", "age": 18, "color": "#f00", "tags": ["x"], "other": 1 });
+        let content = &accepted(&question, all)["content"];
+        assert_eq!(content["color"], "#f00");
+        assert!(content.get("other").is_none());
+        let wrong = json!({ "age": 3, "plan": "c", "tags": ["x", "y"], "sure": "yes" });
+        assert_eq!(
+            accepted(&question, wrong)["content"],
+            json!({ "name": "Ann", "score": 95.5 })
+        );
+        assert_eq!(
+            accepted(&question, json!({ "name": "x" }))["action"],
+            "cancel"
+        );
+    }
+
+    #[test]
+    fn nobody_is_asked_for_a_password() {
+        for (name, schema) in [
+            ("password", json!({ "type": "string" })),
+            (
+                "value",
+                json!({ "type": "string", "title": "Your API key" }),
+            ),
+            (
+                "value",
+                json!({ "type": "string", "description": "Paste the private-key here" }),
+            ),
+            ("value", json!({ "type": "string", "format": "password" })),
+            ("Access Token", json!({ "type": "string" })),
+        ] {
+            assert_eq!(form(json!({ name: schema }), json!([])), None, "{name}");
+        }
+        assert!(form(json!({ "user": { "type": "string" } }), json!([])).is_some());
+    }
+
+    #[test]
+    fn what_is_no_flat_form_is_declined() {
+        for schema in [
+            json!({ "type": "object" }),
+            json!({ "type": "array", "items": { "type": "object" } }),
+            json!({}),
+        ] {
+            assert_eq!(form(json!({ "a": schema }), json!([])), None);
+        }
+        let many: Map<String, Value> = (0..100)
+            .map(|n| (format!("f{n}"), json!({ "type": "boolean" })))
+            .collect();
+        assert_eq!(form(Value::Object(many), json!([])), None);
+        assert_eq!(read("k".into(), &json!({})), None);
+        assert_eq!(
+            answer(None, ElicitAnswer::Accept(Map::new()))["action"],
+            "decline"
+        );
+    }
+
+    #[test]
+    fn only_an_address_that_may_be_opened_is_shown() {
+        let visit = |url: &str| {
+            read(
+                "k".into(),
+                &json!({ "mode": "url", "url": url, "message": "m" }),
+            )
+        };
+        let question = visit("https://a.b/c").unwrap();
+        assert_eq!(
+            accepted(&question, json!({ "a": 1 })),
+            json!({ "action": "accept" })
+        );
+        assert!(visit("http://localhost:1/x").is_some());
+        for bad in [
+            "http://a.b",
+            "javascript:alert(1)",
+            "file:///etc",
+            "https://u:p@a.b",
+            "x",
+        ] {
+            assert_eq!(visit(bad), None, "{bad}");
+        }
+    }
+}

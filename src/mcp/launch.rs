@@ -1,0 +1,288 @@
+//! How a server of the config is started: its run folder's spec, and its environment.
+//!
+//! Invariant: values of variables and headers are in the environment alone, which is in no file.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::server::{ServerEnv, ServerSpec};
+use crate::config::Env;
+use crate::config::mcp::{FoundServer, McpServer};
+use crate::core::access::Access;
+use crate::sandbox::Profile;
+
+/// The word by which this program is started to speak with a server over HTTP.
+pub const BRIDGE_WORD: &str = "__bridge";
+
+/// The variable in which the bridge finds its [`BridgeConfig`], as JSON.
+pub const BRIDGE_ENV: &str = "REWAKE_BRIDGE";
+
+/// What the bridge needs to know. It holds secrets: it is no file's business.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BridgeConfig {
+    pub name: String,
+    pub url: String,
+    /// With the bearer token, where one is configured.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// The folder of keys, where logins are.
+    pub keys: PathBuf,
+}
+
+/// Makes the profile of a sandbox at this level, or says why there can be none.
+pub type Confine<'a> = dyn Fn(Access) -> Result<Box<Profile>, String> + 'a;
+
+/// Where a server is started, and for whom.
+pub struct LaunchPlace<'a> {
+    pub env: &'a Env,
+    /// Where keys and logins are kept, which no call of a tool sees.
+    pub keys_dir: &'a Path,
+    /// Whose server it is.
+    pub session: &'a str,
+    /// The root of the workspace.
+    pub workspace: &'a Path,
+    /// This program.
+    pub exe: &'a Path,
+    /// None: there is no sandbox. A server that is to have one is not started then.
+    pub confine: Option<&'a Confine<'a>>,
+}
+
+/// What this server's keeper is to run, and the environment that it gets.
+///
+/// # Errors
+/// Why it cannot be started, for a person.
+pub fn launch(
+    found: &FoundServer,
+    at: &LaunchPlace<'_>,
+) -> Result<(ServerSpec, ServerEnv), String> {
+    let FoundServer { name, server, .. } = found;
+    let sandbox = match server.sandbox {
+        None | Some(Access::Full) => None,
+        Some(access) => {
+            let confine = at.confine.ok_or_else(|| {
+                format!(
+                    "server {name} is to run with sandbox = \"{}\", and there is no sandbox here",
+                    access.name()
+                )
+            })?;
+            Some(confine(access).map_err(|why| format!("server {name}: no sandbox: {why}"))?)
+        }
+    };
+    let folder = match &server.cwd {
+        Some(folder) => at.env.resolve(&folder.to_string_lossy(), at.workspace),
+        None => at.workspace.to_path_buf(),
+    };
+    let (program, args, own) = match (&server.command, &server.url) {
+        (Some(command), None) => {
+            let own: Vec<(String, String)> = server.env.clone().into_iter().collect();
+            let program =
+                program(command, &folder, at, server).ok_or_else(|| not_found(name, command))?;
+            (program, server.args.clone(), own)
+        }
+        (None, Some(url)) => {
+            let config = BridgeConfig {
+                name: name.clone(),
+                url: url.clone(),
+                headers: server.headers.clone(),
+                keys: at.keys_dir.to_path_buf(),
+            };
+            let config = serde_json::to_string(&config)
+                .map_err(|e| format!("server {name}: cannot hand its config over: {e}"))?;
+            let exe = at.exe.to_str().ok_or_else(|| {
+                format!(
+                    "the name of this program is not UTF-8: {}",
+                    at.exe.display()
+                )
+            })?;
+            let args = vec![BRIDGE_WORD.to_string(), name.clone()];
+            (
+                exe.to_string(),
+                args,
+                vec![(BRIDGE_ENV.to_string(), config)],
+            )
+        }
+        _ => return Err(format!("server {name} needs either a command or a url")),
+    };
+    if !folder.is_dir() {
+        return Err(format!(
+            "server {name} cannot start in {}: there is no such folder",
+            folder.display()
+        ));
+    }
+    let inherited = |name: &str| at.env.var_os(name).map(OsString::from);
+    let env = ServerEnv::new(inherited, &own);
+    let spec = ServerSpec {
+        name: name.clone(),
+        session: at.session.to_string(),
+        program,
+        args,
+        folder,
+        env: own.into_iter().map(|(name, _)| name).collect(),
+        // With 0 its keeper would end it before its first agent is there.
+        linger_ms: server.linger_s.max(1).saturating_mul(1_000),
+        sandbox,
+    };
+    Ok((spec, env))
+}
+
+fn not_found(name: &str, command: &str) -> String {
+    match command.contains('/') {
+        true => format!("server {name}: there is no program {command:?}"),
+        false => format!("server {name}: there is no command {command:?} in PATH"),
+    }
+}
+
+/// A name with a slash is meant from the server's folder, any other is looked for in its PATH.
+fn program(
+    command: &str,
+    folder: &Path,
+    at: &LaunchPlace<'_>,
+    server: &McpServer,
+) -> Option<String> {
+    let is_program = |path: &PathBuf| {
+        use std::os::unix::fs::PermissionsExt;
+        let found = std::fs::metadata(path);
+        found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    if command.contains('/') {
+        let path = at.env.resolve(command, folder);
+        return Some(path).filter(is_program)?.to_str().map(str::to_string);
+    }
+    let own = server.env.get("PATH").map(OsString::from);
+    let path = own.or_else(|| at.env.var_os("PATH").map(OsString::from))?;
+    let mut places = std::env::split_paths(&path).map(|dir| folder.join(dir).join(command));
+    places.find(is_program).map(|_| command.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Origin;
+    use crate::config::mcp::ServerSource;
+
+    fn found(server: McpServer) -> FoundServer {
+        FoundServer {
+            name: "a".into(),
+            source: ServerSource::User,
+            origin: Origin::Default,
+            server,
+            hash: "h".into(),
+        }
+    }
+
+    fn stdio(command: &str) -> McpServer {
+        McpServer {
+            command: Some(command.into()),
+            args: vec!["x".into()],
+            ..McpServer::default()
+        }
+    }
+
+    /// In a folder with a program `here` and a file `text` in it.
+    fn launched(server: McpServer) -> Result<(ServerSpec, ServerEnv), String> {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("here");
+        std::fs::write(&program, "").unwrap();
+        std::fs::write(folder.path().join("text"), "").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let home = folder.path().to_str().unwrap().to_string();
+        let vars = [
+            ("PATH", "/nowhere:/bin"),
+            ("HOME", &home),
+            ("OPENAI_API_KEY", "sk-1"),
+        ];
+        let env = Env::new(vars, "/");
+        let place = LaunchPlace {
+            env: &env,
+            keys_dir: Path::new("/keys"),
+            session: "session",
+            workspace: folder.path(),
+            exe: Path::new("/bin/rewake"),
+            confine: None,
+        };
+        launch(&found(server), &place)
+    }
+
+    #[test]
+    fn values_are_in_the_environment_alone() {
+        let mut server = stdio("sh");
+        server.env.insert("TOKEN".into(), "sk-of-the-server".into());
+        let (spec, env) = launched(server).unwrap();
+        let names: Vec<_> = env
+            .variables()
+            .map(|(name, _)| name.to_str().unwrap())
+            .collect();
+        assert_eq!(names, ["PATH", "HOME", "TOKEN"]);
+        assert_eq!(
+            (&spec.program, &spec.env),
+            (&"sh".to_string(), &vec!["TOKEN".to_string()])
+        );
+        assert_eq!((spec.linger_ms, spec.name.as_str()), (900_000, "a"));
+        let kept = serde_json::to_string(&spec).unwrap() + &format!("{spec:?}{env:?}");
+        assert!(!kept.contains("sk-"), "{kept}");
+    }
+
+    #[test]
+    fn a_server_over_http_is_spoken_with_by_a_bridge() {
+        let server = McpServer {
+            url: Some("https://h/mcp?k=sk-2".into()),
+            headers: BTreeMap::from([("Authorization".into(), "Bearer sk-3".into())]),
+            ..McpServer::default()
+        };
+        let (spec, env) = launched(server).unwrap();
+        assert_eq!(
+            (spec.program.as_str(), &spec.args[..]),
+            (
+                "/bin/rewake",
+                &["__bridge".to_string(), "a".to_string()][..]
+            )
+        );
+        let mut variables = env.variables();
+        let (_, config) = variables.find(|(name, _)| *name == BRIDGE_ENV).unwrap();
+        let config: BridgeConfig = serde_json::from_str(config.to_str().unwrap()).unwrap();
+        assert_eq!(
+            (config.name.as_str(), config.url.as_str()),
+            ("a", "https://h/mcp?k=sk-2")
+        );
+        assert_eq!(
+            (config.headers["Authorization"].as_str(), config.keys),
+            ("Bearer sk-3", "/keys".into())
+        );
+        let kept = serde_json::to_string(&spec).unwrap() + &format!("{spec:?}{env:?}");
+        assert!(!kept.contains("sk-"), "{kept}");
+    }
+
+    #[test]
+    fn what_cannot_start_is_said_before_it_is_tried() {
+        let error = |server| launched(server).unwrap_err();
+        assert_eq!(
+            error(stdio("no-such")),
+            "server a: there is no command \"no-such\" in PATH"
+        );
+        assert_eq!(
+            error(stdio("./text")),
+            "server a: there is no program \"./text\""
+        );
+        let mut elsewhere = stdio("sh");
+        elsewhere.cwd = Some("gone".into());
+        assert!(error(elsewhere).contains("gone: there is no such folder"));
+        let mut confined = stdio("sh");
+        confined.sandbox = Some(Access::Workspace);
+        assert!(error(confined.clone()).contains("there is no sandbox here"));
+        confined.sandbox = Some(Access::Full);
+        assert!(launched(confined).unwrap().0.sandbox.is_none());
+        for relative in ["./here", "~/here"] {
+            assert!(
+                launched(stdio(relative))
+                    .unwrap()
+                    .0
+                    .program
+                    .ends_with("/here")
+            );
+        }
+    }
+}

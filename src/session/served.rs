@@ -1,0 +1,118 @@
+//! The servers of a session (MCP): which there are, what is known of their tools, and how one is
+//! started.
+
+use std::time::Duration;
+
+use super::{AppContext, SessionError};
+use crate::command::own_exe;
+use crate::config::mcp::{FoundServers, ServerTrust, find};
+use crate::core::policy::ServedTool;
+use crate::core::settings::ServedCheck;
+use crate::mcp::catalogue::SessionCatalogue;
+use crate::mcp::launch::{LaunchPlace, launch};
+use crate::store::Store;
+use crate::world::confine::Confine;
+use crate::world::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
+
+impl AppContext {
+    /// The servers that may be used here.
+    pub fn found_servers(&self) -> FoundServers {
+        find(&self.env, &self.loaded)
+    }
+
+    /// What is known of their tools. That the store cannot say it keeps nobody from starting: then
+    /// nothing is known yet.
+    pub(super) fn catalogue(&self, store: &Store) -> SessionCatalogue {
+        let found = self.found_servers();
+        let loaded = SessionCatalogue::load(store, found.clone());
+        loaded.unwrap_or_else(|error| {
+            tracing::warn!(%error, "what is known of the servers cannot be read");
+            SessionCatalogue::unknown(found)
+        })
+    }
+
+    /// How a session of this id calls them.
+    pub(super) fn server_access(
+        &self,
+        catalogue: &SessionCatalogue,
+        session: &str,
+        sandbox: Option<&Confine>,
+    ) -> Result<ServerAccess, SessionError> {
+        Ok(ServerAccess {
+            servers: self.servers()?,
+            find: find_tool(catalogue.clone()),
+            launch: self.launch_server(catalogue.clone(), session, sandbox)?,
+        })
+    }
+
+    fn launch_server(
+        &self,
+        catalogue: SessionCatalogue,
+        session: &str,
+        sandbox: Option<&Confine>,
+    ) -> Result<LaunchServer, SessionError> {
+        let exe = own_exe().map_err(SessionError::OwnExe)?;
+        let env = self.env.clone();
+        let keys_dir = self.paths.keys_dir();
+        let (session, workspace) = (session.to_string(), self.here.root.clone());
+        let sandbox = sandbox.cloned();
+        Ok(Box::new(move |name| {
+            let found = catalogue.found(name);
+            let found = found.ok_or_else(|| format!("there is no server {name} any more"))?;
+            let profile = sandbox
+                .as_ref()
+                .map(|sandbox| move |access| sandbox.profile(access, &[]));
+            let at = LaunchPlace {
+                env: &env,
+                keys_dir: &keys_dir,
+                session: &session,
+                workspace: &workspace,
+                exe: &exe,
+                confine: profile.as_ref().map(|profile| profile as _),
+            };
+            let (spec, env) = launch(found, &at)?;
+            Ok(Launch {
+                spec,
+                env,
+                startup: Duration::from_secs_f64(found.server.startup_timeout_sec),
+            })
+        }))
+    }
+}
+
+fn find_tool(catalogue: SessionCatalogue) -> FindTool {
+    Box::new(move |full_name| {
+        let now = catalogue.now();
+        now.check(full_name)?;
+        let missing = || format!("there is no tool {full_name}");
+        let (server, tool) = now.lookup(full_name).ok_or_else(missing)?;
+        let found = catalogue.found(&server.name).ok_or_else(missing)?;
+        let says = |hint: &str| tool.annotations[hint] == true;
+        let is_believed = found.server.trust == ServerTrust::Annotations;
+        Ok(KnownTool {
+            server: server.name.clone(),
+            name: tool.name.clone(),
+            repeatable: is_believed && (says("readOnlyHint") || says("idempotentHint")),
+            limit: found.server.tool_timeout_sec.map(Duration::from_secs_f64),
+        })
+    })
+}
+
+/// What the rules are told of a tool of a server, as it is described now.
+pub(super) fn judged(catalogue: &SessionCatalogue, full_name: &str) -> Option<ServedTool> {
+    let now = catalogue.now();
+    let (server, tool) = now.lookup(full_name)?;
+    let says = |hint: &str| tool.annotations[hint] == true;
+    let found = catalogue.found(&server.name)?;
+    Some(ServedTool {
+        hash: tool.hash.clone(),
+        only_looks: found.server.trust == ServerTrust::Annotations && says("readOnlyHint"),
+        is_destructive: says("destructiveHint"),
+        changed: None,
+    })
+}
+
+/// Why a tool of a server cannot be called.
+pub(super) fn served_check(catalogue: SessionCatalogue) -> ServedCheck {
+    std::sync::Arc::new(move |full_name| catalogue.now().check(full_name))
+}

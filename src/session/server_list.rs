@@ -1,0 +1,128 @@
+//! What the model gets of the session's servers: the tools by which theirs are found and called,
+//! all of theirs where they are few, and a line for each server.
+//!
+//! Invariant: what servers say is quoted as data: a line of one cannot be taken for another line,
+//! nor for the end of the list.
+
+use super::server_schema;
+use crate::core::budget::Budget;
+use crate::core::entry::ToolSpec;
+use crate::core::text::{clip, count};
+use crate::core::visible::visible;
+use crate::mcp::catalogue::{Catalogue, CatalogueServer, CatalogueTool};
+use crate::tools;
+
+/// The tools of all servers are listed as they are when they take no more of the window than this
+/// part, and no more tokens.
+const DIRECT_PERCENT: u64 = 8;
+const DIRECT_TOKENS: u64 = 4_000;
+
+/// A line has so many bytes: 20 tokens.
+const LINE_BYTES: usize = 79;
+
+/// Less of a quote says nothing.
+const QUOTE_MIN_BYTES: usize = 12;
+
+/// In place of lines that have no room.
+const MORE_BYTES: usize = 40;
+
+/// The tools for a window of this size.
+pub(super) fn specs(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
+    if catalogue.servers.is_empty() {
+        return Vec::new();
+    }
+    let mut specs = match budget.is_tiny() {
+        true => tools::short_server_specs(),
+        false => tools::server_specs(),
+    };
+    specs.extend(direct(catalogue, budget));
+    specs
+}
+
+/// All tools of all servers, or none.
+fn direct(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
+    let room = (budget.window * DIRECT_PERCENT / 100).min(DIRECT_TOKENS);
+    let room = budget.bytes(room);
+    let mut used = 0;
+    let mut specs = Vec::new();
+    for (_, tool) in catalogue.tools() {
+        // A list that is far too long is not looked at as a whole.
+        if used + tool.description.len() > room {
+            return Vec::new();
+        }
+        let spec = spec(tool);
+        used += serde_json::to_string(&spec).map_or(0, |text| text.len());
+        specs.push(spec);
+    }
+    match used <= room {
+        true => specs,
+        false => Vec::new(),
+    }
+}
+
+fn spec(tool: &CatalogueTool) -> ToolSpec {
+    let (schema, is_whole) = server_schema::for_requests(&tool.schema);
+    let description = match is_whole {
+        true => tool.description.clone(),
+        false => format!("{} (mcp_find shows all arguments)", tool.description),
+    };
+    ToolSpec {
+        name: tool.full_name.clone(),
+        description,
+        schema,
+    }
+}
+
+/// A line for each server, within its room; empty where there is none.
+pub(super) fn list(catalogue: &Catalogue, room: usize) -> String {
+    if catalogue.servers.is_empty() {
+        return String::new();
+    }
+    let mut text = "<servers>\n".to_string();
+    let mut left_out = 0;
+    for server in &catalogue.servers {
+        let line = line(server);
+        match left_out == 0 && text.len() + line.len() + MORE_BYTES <= room.max(2 * LINE_BYTES) {
+            true => text.push_str(&line),
+            false => left_out += 1,
+        }
+    }
+    if left_out > 0 {
+        text.push_str(&format!("- {} more\n", count(left_out, "server")));
+    }
+    text.push_str("</servers>");
+    text
+}
+
+fn line(server: &CatalogueServer) -> String {
+    let name = server.short_name();
+    if !server.is_known() {
+        return format!("- {name}: tools not known yet\n");
+    }
+    let mut line = format!("- {name}: {}", count(server.tools.len(), "tool"));
+    let said = [&server.instructions, &server.calls_itself];
+    let said = said.map(|text| quotable(text));
+    let quoted = said.into_iter().find(|text| !text.is_empty());
+    let room = LINE_BYTES.saturating_sub(line.len() + ", \"\"".len());
+    if let Some(quoted) = quoted
+        && room >= QUOTE_MIN_BYTES
+    {
+        line.push_str(&format!(", \"{}\"", clip(&quoted, room)));
+    }
+    line.push('\n');
+    line
+}
+
+/// One line in which nothing ends the quote or the list.
+fn quotable(text: &str) -> String {
+    let shown = visible(clip(text, 1_000).as_ref()).into_owned();
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    words
+        .join(" ")
+        .replace('<', "‹")
+        .replace('>', "›")
+        .replace('"', "'")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! What servers of tools (MCP) said of themselves last, by the hash of their definition.
+//!
+//! A cache: what is lost of it is asked for again, so no journal has it.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::error::Doing;
+use super::{Store, StoreError};
+
+/// Of so many definitions something is kept; the one that was asked longest ago goes.
+const MAX_KEPT: u32 = 128;
+
+/// What a server said of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Catalogued {
+    /// When: UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    /// JSON of the one who kept it.
+    pub body: String,
+}
+
+impl Store {
+    /// What the server of this name and definition said last.
+    pub fn catalogued(
+        &self,
+        server: &str,
+        config_hash: &str,
+    ) -> Result<Option<Catalogued>, StoreError> {
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached(
+                    "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash = ?2",
+                )
+                .and_then(|mut s| {
+                    s.query_row(params![server, config_hash], |row| {
+                        Ok(Catalogued {
+                            at_ms: row.get(0)?,
+                            body: row.get(1)?,
+                        })
+                    })
+                    .optional()
+                })
+                .doing("read what is known of the servers' tools")
+        })
+    }
+
+    /// Keeps what a server said, in place of what it said before.
+    pub fn keep_catalogued(
+        &mut self,
+        server: &str,
+        config_hash: &str,
+        said: &Catalogued,
+    ) -> Result<(), StoreError> {
+        const WHAT: &str = "keep what is known of the servers' tools";
+        self.mending(|store| {
+            let tx = store.write(WHAT)?;
+            tx.prepare_cached(
+                "INSERT INTO catalogue (server, config_hash, at_ms, body) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body",
+            )
+            .and_then(|mut s| s.execute(params![server, config_hash, said.at_ms, said.body]))
+            .doing(WHAT)?;
+            tx.prepare_cached(
+                "DELETE FROM catalogue WHERE (server, config_hash) NOT IN (
+                   SELECT server, config_hash FROM catalogue ORDER BY at_ms DESC LIMIT ?1)",
+            )
+            .and_then(|mut s| s.execute(params![MAX_KEPT]))
+            .doing(WHAT)?;
+            tx.commit().doing(WHAT)
+        })
+    }
+
+    /// Forgets what servers of this name said, whatever their definition.
+    pub fn forget_catalogued(&mut self, server: &str) -> Result<(), StoreError> {
+        self.mending(|store| {
+            store
+                .conn
+                .execute("DELETE FROM catalogue WHERE server = ?1", [server])
+                .map(drop)
+                .doing("forget what is known of the servers' tools")
+        })
+    }
+}

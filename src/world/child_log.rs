@@ -1,0 +1,185 @@
+//! What the log of a sub-agent says of it: how far it came, its answer, what it did and cost.
+
+use super::machine::Machine;
+use crate::core::entry::{Block, Entry, Spent, Usage};
+use crate::core::next::MAX_RESTARTS;
+use crate::core::run_limits::reached;
+use crate::core::settings::Pricing;
+use crate::core::state::{Halt, State};
+use crate::core::text::{count, one_line};
+use crate::store::{Store, StoreError};
+use crate::tools;
+
+/// Of what else is told of it.
+const MAX_NAMED: usize = 20;
+const LINE_CHARS: usize = 100;
+
+/// What the log of a sub-agent says.
+pub(super) struct ChildLog {
+    pub state: State,
+    /// Words that it was not told yet.
+    queued: usize,
+}
+
+/// How far a sub-agent came.
+pub(super) enum Standing {
+    /// It gave its answer.
+    Done,
+    /// It goes no further by itself, and why.
+    Rests(String),
+    /// It was cut off.
+    Unfinished,
+}
+
+impl ChildLog {
+    pub fn read(machine: &Machine, session: &str) -> Result<ChildLog, String> {
+        let failed = |e: StoreError| format!("the log of task {session} cannot be read: {e}");
+        let store = Store::open(machine.archive.data_dir()).map_err(failed)?;
+        let mut state = State::new(tools::describe);
+        let mut illegal = None;
+        store
+            .load_each(session, |record| {
+                if let Err(why) = state.fold(&record) {
+                    illegal.get_or_insert(why.to_string());
+                }
+                Ok::<(), StoreError>(())
+            })
+            .map_err(failed)?;
+        if let Some(why) = illegal {
+            return Err(format!("the log of task {session} cannot be read: {why}"));
+        }
+        let queued = store.queued(session).map_err(failed)?.len();
+        Ok(ChildLog { state, queued })
+    }
+
+    /// Answers and results: what a start that was not in vain adds to.
+    pub fn done(&self) -> u64 {
+        self.state.replies + self.state.finished
+    }
+
+    pub fn standing(&self, price: &Pricing) -> Standing {
+        let state = &self.state;
+        if state.restarts >= MAX_RESTARTS {
+            return Standing::Rests("its last starts all ended without progress".into());
+        }
+        if self.queued > 0 || state.first_open().is_some() {
+            return Standing::Unfinished;
+        }
+        match &state.halted {
+            Some(Halt::Stopped) => return Standing::Rests("it was stopped".into()),
+            Some(Halt::Failed(failure)) => {
+                let why = one_line(&failure.message, 300);
+                return Standing::Rests(format!("its model could not be asked: {why}"));
+            }
+            None => {}
+        }
+        match reached(state, price) {
+            Some(limit) if state.owed => Standing::Rests(limit.to_string()),
+            _ if state.owed => Standing::Unfinished,
+            _ => Standing::Done,
+        }
+    }
+
+    /// What it said last.
+    pub fn answer(&self) -> String {
+        let records = self.state.context.iter().rev();
+        let texts = records.filter_map(|record| match &record.entry {
+            Entry::Replied { blocks, .. } => Some(text_of(blocks)),
+            _ => None,
+        });
+        texts
+            .into_iter()
+            .find(|text| !text.trim().is_empty())
+            .unwrap_or_default()
+    }
+
+    /// What its models were asked for, one sum for each model.
+    pub fn spent(&self, price: &Pricing) -> Vec<Spent> {
+        let of_model = |(model, all): (&String, &Vec<Usage>)| {
+            let mut usage = Usage::default();
+            all.iter().for_each(|one| usage.add(one));
+            // Prices depend on the length of each request, which a sum does not have.
+            let usd: Option<f64> = all.iter().map(|one| price(model, one)).sum();
+            usage.billed_nanos = usd.map(|usd| (usd * 1e9).round() as u64);
+            Spent {
+                model: model.clone(),
+                usage,
+            }
+        };
+        self.state.spent.iter().map(of_model).collect()
+    }
+}
+
+fn text_of(blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// What came since `before`.
+pub(super) fn since(all: Vec<Spent>, before: &[Spent]) -> Vec<Spent> {
+    let less = |mut spent: Spent| {
+        if let Some(known) = before.iter().find(|known| known.model == spent.model) {
+            let (usage, known) = (&mut spent.usage, &known.usage);
+            usage.input = usage.input.saturating_sub(known.input);
+            usage.cached = usage.cached.saturating_sub(known.cached);
+            usage.cache_written = usage.cache_written.saturating_sub(known.cache_written);
+            usage.output = usage.output.saturating_sub(known.output);
+            let billed = usage.billed_nanos.zip(known.billed_nanos);
+            usage.billed_nanos = billed.map(|(now, then)| now.saturating_sub(then));
+        }
+        spent
+    };
+    let spent = all.into_iter().map(less);
+    spent.filter(|s| s.usage.all() > 0).collect()
+}
+
+/// The files it changed, the commands it ran, what it cost and how it is continued.
+pub(super) fn report(log: &ChildLog, session: &str, spent: &[Spent]) -> Vec<String> {
+    let state = &log.state;
+    let tokens: u64 = spent.iter().map(|s| s.usage.all()).sum();
+    let nanos: Option<u64> = spent.iter().map(|s| s.usage.billed_nanos).sum();
+    let cost = nanos.map_or(String::new(), |n| format!(", ${:.4}", n as f64 / 1e9));
+    let answers = count(state.replies, "answer");
+    let mut lines = vec![format!(
+        "[task {session}: {answers}, {tokens} tokens{cost}]"
+    )];
+    let changed = state.ledger.files.iter().filter(|(_, t)| t.changed);
+    let changed: Vec<&str> = changed.map(|(path, _)| path.as_str()).collect();
+    if !changed.is_empty() {
+        lines.push(format!("[files changed: {}]", named(&changed)));
+    }
+    let ran: Vec<String> = state
+        .ledger
+        .commands
+        .iter()
+        .map(|ran| {
+            let line = one_line(&ran.line, LINE_CHARS);
+            match ran.exit_code {
+                Some(0) => line,
+                Some(code) => format!("{line} (exit code {code})"),
+                None => format!("{line} (no exit code)"),
+            }
+        })
+        .collect();
+    if !ran.is_empty() {
+        let ran: Vec<&str> = ran.iter().map(String::as_str).collect();
+        lines.push(format!("[commands: {}]", named(&ran)));
+    }
+    if !state.background.is_empty() {
+        let left = count(state.background.len() as u64, "command");
+        lines.push(format!("[{left} of it still in the background]"));
+    }
+    lines
+}
+
+fn named(all: &[&str]) -> String {
+    let shown = all.iter().rev().take(MAX_NAMED).rev();
+    let mut text = shown.copied().collect::<Vec<_>>().join("; ");
+    if all.len() > MAX_NAMED {
+        text.push_str(&format!("; and {} more", all.len() - MAX_NAMED));
+    }
+    text
+}

@@ -1,0 +1,374 @@
+//! A call of a tool of a server: made ready, made, and settled when the process that made it is
+//! gone.
+
+use std::time::Duration;
+
+use super::live::{Found, Live, LiveServers};
+use super::result::{self, IN_DOUBT, failed};
+use super::standing::{Standing, standing};
+use crate::command::server::{Fate, Past};
+use crate::core::entry::{CallId, Guard, Outcome};
+use crate::core::tool::ToolCall;
+use crate::mcp::connection::McpError;
+use crate::mcp::result::CallResult;
+use crate::mcp::task::Task;
+use crate::tools::{Ran, ServedCall};
+use crate::world::machine::{Machine, interrupted, unsettled};
+use crate::world::{Settled, Unready};
+
+/// One that is over is known to be soon.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+const NO_SERVERS: &str = "no tool of a server can be called here";
+
+/// A call that was begun, as its guard has it.
+#[derive(Clone, Copy)]
+struct Begun<'a> {
+    server: &'a str,
+    run: &'a str,
+    request: &'a str,
+    repeatable: bool,
+}
+
+impl<'a> Begun<'a> {
+    fn of(guard: &'a Guard) -> Option<Begun<'a>> {
+        match guard {
+            Guard::Served {
+                server,
+                run,
+                request,
+                repeatable,
+                ..
+            } => Some(Begun {
+                server,
+                run,
+                request,
+                repeatable: *repeatable,
+            }),
+            Guard::Supervised { .. }
+            | Guard::Child { .. }
+            | Guard::Checked { .. }
+            | Guard::Opaque => None,
+        }
+    }
+}
+
+/// The id of a request. A call that is sent once more has another. (Behind a `:` is a round.)
+fn request_id(call: CallId, again: u32) -> String {
+    match again {
+        0 => call.wire(),
+        again => format!("{}-{}", call.wire(), again + 1),
+    }
+}
+
+/// The id of the next try.
+fn next_id(call: CallId, request: &str) -> String {
+    let tried = request
+        .rsplit_once('-')
+        .and_then(|(_, tried)| tried.parse().ok());
+    request_id(call, tried.unwrap_or(1))
+}
+
+/// An id that this server was not given. A log that lost its end gives one twice.
+fn unused(live: &Live, call: CallId, mut request: String) -> std::io::Result<String> {
+    while live.connection.client().fate(&request)? != Fate::NotBegun {
+        request = next_id(call, &request);
+    }
+    Ok(request)
+}
+
+/// How the wait for an answer ended.
+enum Waited {
+    Ended(Box<Ran>),
+    /// The server is over: the journal says what became of the call.
+    Over,
+}
+
+impl Machine {
+    fn live(&self) -> Result<&LiveServers, Unready> {
+        let none = || Unready::Refused(Outcome::error(NO_SERVERS));
+        self.servers.as_ref().ok_or_else(none)
+    }
+
+    /// Starts the server of a call if it does not live. That it cannot be started is seen when the
+    /// call is made ready.
+    pub(in crate::world) async fn reach_server(&self, call: CallId, order: &ServedCall) {
+        if let Some(servers) = &self.servers
+            && let Ok(tool) = (servers.access.find)(&order.name)
+            && let Err(why) = servers.reach(&tool.server, None).await
+        {
+            servers.not_reached.replace(Some((call, why)));
+        }
+    }
+
+    pub(in crate::world) async fn prepare_served(
+        &self,
+        call: &ToolCall,
+        order: &ServedCall,
+    ) -> Result<Guard, Unready> {
+        if let Some(servers) = &self.servers
+            && let Some((of, why)) = servers.not_reached.take()
+            && of == call.id
+        {
+            return Err(Unready::Refused(LiveServers::not_run(&why).outcome));
+        }
+        let guard = self
+            .guard(call.id, order, request_id(call.id, 0), None)
+            .await;
+        guard.map_err(|ran| Unready::Refused(ran.outcome))
+    }
+
+    /// The guard of a call at a server that lives, or what the call comes to without one.
+    async fn guard(
+        &self,
+        call: CallId,
+        order: &ServedCall,
+        request: String,
+        kept: Option<&str>,
+    ) -> Result<Guard, Ran> {
+        let not_run = |why: String| LiveServers::not_run(&why);
+        let servers = self
+            .servers
+            .as_ref()
+            .ok_or_else(|| not_run(NO_SERVERS.into()))?;
+        let tool = (servers.access.find)(&order.name).map_err(not_run)?;
+        let live = servers.reach(&tool.server, kept).await.map_err(not_run)?;
+        let request = unused(&live, call, request).map_err(|e| not_run(e.to_string()))?;
+        Ok(Guard::Served {
+            server: tool.server,
+            run: live.run.clone(),
+            boot: self.boot.clone(),
+            request,
+            repeatable: tool.repeatable,
+        })
+    }
+
+    /// `None`: the server is over, and [`Machine::settle_served`] finds out what became of the call.
+    pub(in crate::world) async fn act_served(
+        &self,
+        order: &ServedCall,
+        guard: &Guard,
+    ) -> Option<Ran> {
+        let (Ok(servers), Some(begun)) = (self.live(), Begun::of(guard)) else {
+            return Some(Ran::error("the call does not fit what was recorded of it"));
+        };
+        let live = servers.of_run(begun.server, begun.run)?;
+        match self.wait_for(&live, order, begun).await {
+            Waited::Ended(ran) => Some(*ran),
+            Waited::Over => None,
+        }
+    }
+
+    /// Makes the call, or waits for one that was made under the same id.
+    async fn wait_for(&self, live: &Live, order: &ServedCall, begun: Begun<'_>) -> Waited {
+        let tool = self
+            .servers
+            .as_ref()
+            .and_then(|s| (s.access.find)(&order.name).ok());
+        let limit = tool.as_ref().and_then(|tool| tool.limit);
+        let name = tool.map(|tool| tool.name).unwrap_or_default();
+        let (request, repeatable) = (begun.request, begun.repeatable);
+        let calling = live
+            .connection
+            .call(request, &name, &order.arguments, repeatable);
+        match within(limit, calling).await {
+            Some(called) => self.waited(live, called).await,
+            None => Waited::Ended(too_late(live, request, limit).await.into()),
+        }
+    }
+
+    async fn waited(&self, live: &Live, called: Result<CallResult, McpError>) -> Waited {
+        let error = match called {
+            Ok(result) => {
+                let room = self.ctx.inline_max_bytes;
+                return Waited::Ended(result::of_result(result, room).into());
+            }
+            Err(error) => error,
+        };
+        let may_be_over =
+            error.is_in_doubt() || matches!(error, McpError::Over(_) | McpError::Journal(_));
+        let ended = live.connection.client().ended();
+        if may_be_over && tokio::time::timeout(ENDS_WITHIN, ended).await.is_ok() {
+            return Waited::Over;
+        }
+        Waited::Ended(failed(&error).into())
+    }
+
+    /// What became of a call. One that is being worked on is waited for.
+    pub(in crate::world) async fn settle_served(
+        &self,
+        call: &ToolCall,
+        order: &ServedCall,
+        guard: &Guard,
+        stop: bool,
+    ) -> Settled {
+        let (Some(servers), Some(begun)) = (&self.servers, Begun::of(guard)) else {
+            return unsettled("tools of servers cannot be called here");
+        };
+        let found = match servers.look(begun.server, begun.run).await {
+            Ok(Found::Live(live)) => {
+                match self.settle_live(&live, order, guard, begun, stop).await {
+                    Some(settled) => return settled,
+                    // It ended meanwhile.
+                    None => servers.look(begun.server, begun.run).await,
+                }
+            }
+            found => found,
+        };
+        match found {
+            Ok(Found::Over(past)) => {
+                self.settle_over(servers, &past, call, order, guard, begun, stop)
+                    .await
+            }
+            Ok(Found::Live(_)) => unsettled("its server does not answer"),
+            Err(e) => unsettled(&format!("its server cannot be reached: {e}")),
+        }
+    }
+
+    /// `None`: the server ended meanwhile.
+    async fn settle_live(
+        &self,
+        live: &Live,
+        order: &ServedCall,
+        guard: &Guard,
+        begun: Begun<'_>,
+        stop: bool,
+    ) -> Option<Settled> {
+        let fate = |id: &str| live.connection.client().fate(id);
+        Some(match standing(begun.request, fate) {
+            Err(e) => unsettled(&format!("its journal cannot be read: {e}")),
+            Ok(Standing::NotBegun) => Settled::NotBegun(guard.clone()),
+            Ok(Standing::Answered(line)) => {
+                Settled::Ended(result::of_line(&line, self.ctx.inline_max_bytes))
+            }
+            Ok(_) if stop => {
+                let why = "the user stopped it";
+                live.connection.cancel(begun.request, why).await;
+                Settled::Ended(cancelled(why))
+            }
+            Ok(Standing::Running | Standing::Asks | Standing::Task(_)) => {
+                match self.wait_for(live, order, begun).await {
+                    Waited::Ended(ran) => Settled::Ended(*ran),
+                    Waited::Over => return None,
+                }
+            }
+            // Its end comes to be known in this moment.
+            Ok(Standing::Lost) => {
+                live.connection.client().ended().await;
+                return None;
+            }
+        })
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all of them say what the call is"
+    )]
+    async fn settle_over(
+        &self,
+        servers: &LiveServers,
+        past: &Past,
+        call: &ToolCall,
+        order: &ServedCall,
+        guard: &Guard,
+        begun: Begun<'_>,
+        stop: bool,
+    ) -> Settled {
+        match standing(begun.request, |id| past.fate(id)) {
+            Err(e) => unsettled(&format!("its journal cannot be read: {e}")),
+            Ok(Standing::Answered(line)) => {
+                Settled::Ended(result::of_line(&line, self.ctx.inline_max_bytes))
+            }
+            Ok(Standing::NotBegun) if stop => Settled::NotBegun(guard.clone()),
+            Ok(Standing::NotBegun) => self.again(call, order, begun).await,
+            Ok(Standing::Task(task)) if !stop => {
+                Settled::Ended(self.follow(servers, &task, order, begun).await)
+            }
+            Ok(_) if begun.repeatable && !stop => self.again(call, order, begun).await,
+            Ok(_) => {
+                let how = servers.why_over(begun.run, past.how());
+                Settled::Ended(interrupted(format!(
+                    "the server {} ended while it worked on this: {how}; {IN_DOUBT}",
+                    begun.server
+                )))
+            }
+        }
+    }
+
+    /// Asks the server, started again, about a task that it began before.
+    async fn follow(
+        &self,
+        servers: &LiveServers,
+        task: &Task,
+        order: &ServedCall,
+        begun: Begun<'_>,
+    ) -> Ran {
+        let live = match servers.reach(begun.server, Some(begun.run)).await {
+            Ok(live) => live,
+            Err(why) => return interrupted(format!("{why}; {IN_DOUBT}")),
+        };
+        let limit = (servers.access.find)(&order.name)
+            .ok()
+            .and_then(|tool| tool.limit);
+        match within(limit, live.connection.follow(task)).await {
+            Some(Ok(result)) => result::of_result(result, self.ctx.inline_max_bytes),
+            Some(Err(error)) => failed(&error),
+            None => interrupted(format!("{}; {IN_DOUBT}", no_result(limit))),
+        }
+    }
+
+    /// Another try, at a server that lives.
+    async fn again(&self, call: &ToolCall, order: &ServedCall, begun: Begun<'_>) -> Settled {
+        let request = next_id(call.id, begun.request);
+        match self.guard(call.id, order, request, Some(begun.run)).await {
+            Ok(guard) => Settled::NotBegun(guard),
+            Err(ran) => Settled::Ended(ran),
+        }
+    }
+
+    pub(in crate::world) fn discard_served(&self, guard: &Guard) {
+        if let (Some(servers), Some(begun)) = (&self.servers, Begun::of(guard)) {
+            servers.discard(begun.server, begun.run);
+        }
+    }
+}
+
+async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        None => Some(work.await),
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+    }
+}
+
+async fn too_late(live: &Live, request: &str, limit: Option<Duration>) -> Ran {
+    let why = no_result(limit);
+    live.connection.cancel(request, &why).await;
+    cancelled(&why)
+}
+
+fn no_result(limit: Option<Duration>) -> String {
+    let seconds = limit.unwrap_or_default().as_secs_f64();
+    format!("no result within {seconds} s (tool_timeout_sec)")
+}
+
+fn cancelled(why: &str) -> Ran {
+    interrupted(format!("{why}; the server was told to end it; {IN_DOUBT}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_try_has_an_id_of_its_own() {
+        let call = CallId {
+            reply: 12,
+            index: 0,
+        };
+        let first = request_id(call, 0);
+        let second = next_id(call, &first);
+        assert_eq!(first, call.wire());
+        assert_eq!(second, format!("{first}-2"));
+        assert_eq!(next_id(call, &second), format!("{first}-3"));
+    }
+}

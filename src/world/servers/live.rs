@@ -1,0 +1,428 @@
+//! The servers of a session that live. One that an agent before this one left is found by its run
+//! folder, which names the session and the server.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+
+use super::health::Health;
+use super::{Launch, Learning, ServerAccess};
+use crate::command::How;
+use crate::command::server::{Attached, Past, ServerSpec, Servers, describe};
+use crate::core::entry::CallId;
+use crate::core::text::one_line;
+use crate::mcp::connection::Connection;
+use crate::mcp::elicit::{Declines, Elicit};
+use crate::tools::Ran;
+
+/// A shorter pause before a start is waited out; a longer one is told at once.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Another agent that dies or leaves needs no longer to let go of a server.
+const BUSY_WITHIN: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// For the list of its tools, when that changed.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
+
+/// A polite server ends sooner; the folder of another is removed by a later start.
+const ENDS_WITHIN: Duration = Duration::from_millis(300);
+
+/// Of what it printed last, a line is told.
+const TAIL_BYTES: u64 = 4096;
+const LINE_CHARS: usize = 300;
+
+/// A server that this process speaks with.
+pub(super) struct Live {
+    pub run: String,
+    pub connection: Connection,
+}
+
+impl Live {
+    /// How it ended, if it did.
+    fn ended(&self) -> Option<Past> {
+        self.connection.client().ended().now_or_never()
+    }
+}
+
+/// A server that is looked at.
+pub(super) enum Found {
+    Live(Arc<Live>),
+    Over(Past),
+}
+
+type Starting = Shared<BoxFuture<'static, Result<Arc<Live>, String>>>;
+
+/// What is known of one server.
+#[derive(Default)]
+struct Slot {
+    live: Option<Arc<Live>>,
+    /// It is being started, whether somebody waits for that or not.
+    starting: Option<Starting>,
+    health: Health,
+}
+
+/// The servers of one session.
+pub(crate) struct LiveServers {
+    pub(super) access: ServerAccess,
+    session: String,
+    root: PathBuf,
+    elicit: Arc<dyn Elicit>,
+    pub(super) learning: Learning,
+    slots: RefCell<BTreeMap<String, Slot>>,
+    /// The call whose server could not be started a moment ago, and why: one start is enough.
+    pub(super) not_reached: RefCell<Option<(CallId, String)>>,
+}
+
+impl LiveServers {
+    pub(crate) fn new(
+        access: ServerAccess,
+        session: String,
+        root: PathBuf,
+        learning: Learning,
+    ) -> LiveServers {
+        LiveServers {
+            access,
+            session,
+            root,
+            elicit: Arc::new(Declines),
+            learning,
+            slots: RefCell::default(),
+            not_reached: RefCell::default(),
+        }
+    }
+
+    fn with<T>(&self, server: &str, work: impl FnOnce(&mut Slot) -> T) -> T {
+        work(
+            self.slots
+                .borrow_mut()
+                .entry(server.to_string())
+                .or_default(),
+        )
+    }
+
+    /// The server, which lives. It is started when it does not; `kept` is the run of a call that is
+    /// not settled yet. May be dropped: the start goes on, and the next one who wants it waits for
+    /// the same.
+    ///
+    /// # Errors
+    /// Why there is none, for the model.
+    pub(super) async fn reach(
+        &self,
+        server: &str,
+        kept: Option<&str>,
+    ) -> Result<Arc<Live>, String> {
+        if let Some(live) = self.alive(server) {
+            if live.connection.take_changed() {
+                self.learning.learn(server, &live, ANSWERS_WITHIN).await;
+            }
+            return Ok(live);
+        }
+        let starting = match self.with(server, |slot| slot.starting.clone()) {
+            Some(starting) => starting,
+            None => {
+                self.pause(server).await?;
+                self.begin(server, kept)?
+            }
+        };
+        let started = starting.await;
+        self.with(server, |slot| {
+            // Whoever sees its end first takes note of it.
+            if slot.starting.take().is_some() {
+                match &started {
+                    Ok(live) => slot.live = Some(Arc::clone(live)),
+                    Err(why) => slot.health.ended(Instant::now(), why.clone()),
+                }
+            }
+        });
+        started.map_err(|why| format!("the server {server} cannot be started: {why}"))
+    }
+
+    /// The one that this process speaks with, unless it is over.
+    fn alive(&self, server: &str) -> Option<Arc<Live>> {
+        let live = self.with(server, |slot| slot.live.clone())?;
+        let Some(past) = live.ended() else {
+            return Some(live);
+        };
+        let why = self.why_over(&live.run, past.how());
+        self.with(server, |slot| {
+            slot.live = None;
+            slot.health.ended(Instant::now(), why);
+        });
+        None
+    }
+
+    /// Waits until it may be started, if that is soon.
+    async fn pause(&self, server: &str) -> Result<(), String> {
+        let (wait, why) = self.with(server, |slot| {
+            let wait = slot.health.wait(Instant::now());
+            (wait, slot.health.why().to_string())
+        });
+        if wait > PATIENCE {
+            return Err(format!(
+                "the server {server} is down: {why}\nhint: it is started again for a call in {} s or later",
+                wait.as_secs() + 1
+            ));
+        }
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    /// It lives, or is started, or a start of it failed that nobody waited for.
+    pub(super) fn is_begun(&self, server: &str) -> bool {
+        self.with(server, |slot| {
+            slot.live.is_some() || slot.starting.is_some()
+        })
+    }
+
+    pub(super) fn begin(&self, server: &str, kept: Option<&str>) -> Result<Starting, String> {
+        let start = Start {
+            servers: self.access.servers.clone(),
+            launch: (self.access.launch)(server)?,
+            session: self.session.clone(),
+            root: self.root.clone(),
+            elicit: Arc::clone(&self.elicit),
+            kept: kept.map(str::to_string),
+        };
+        let (learning, name) = (self.learning.clone(), server.to_string());
+        let task = tokio::spawn(async move {
+            let limit = start.launch.startup;
+            let live = Arc::new(start.run().await?);
+            learning.learn(&name, &live, limit).await;
+            Ok(live)
+        });
+        let ended = async move {
+            match task.await {
+                Ok(started) => started,
+                Err(e) => Err(format!("the start failed inside: {e}")),
+            }
+        };
+        let starting = ended.boxed().shared();
+        self.with(server, |slot| slot.starting = Some(starting.clone()));
+        Ok(starting)
+    }
+
+    /// The server of a run, as it is now.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub(super) async fn look(&self, server: &str, run: &str) -> io::Result<Found> {
+        let known = self.with(server, |slot| slot.live.clone());
+        if let Some(live) = known.filter(|live| live.run == run) {
+            return Ok(match live.ended() {
+                None => Found::Live(live),
+                Some(past) => Found::Over(past),
+            });
+        }
+        let since = Instant::now();
+        let client = loop {
+            match self.access.servers.attach(run).await? {
+                Attached::Live(client) => break client,
+                Attached::Over(past) => return Ok(Found::Over(past)),
+                Attached::Busy { .. } if since.elapsed() < BUSY_WITHIN => {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                Attached::Busy { pid } => {
+                    return Err(io::Error::other(format!("process {pid} speaks with it")));
+                }
+            }
+        };
+        let elicit = Arc::clone(&self.elicit);
+        // What it is was learnt before its first call.
+        let begun = Connection::begin(client, &self.root, BUSY_WITHIN, elicit).await;
+        let connection = begun.map_err(|e| io::Error::other(e.to_string()))?;
+        let live = Arc::new(Live {
+            run: run.to_string(),
+            connection,
+        });
+        self.with(server, |slot| slot.live = Some(Arc::clone(&live)));
+        Ok(Found::Live(live))
+    }
+
+    /// The one that this process speaks with, if it is of this run.
+    pub(super) fn of_run(&self, server: &str, run: &str) -> Option<Arc<Live>> {
+        let live = self.with(server, |slot| slot.live.clone());
+        live.filter(|live| live.run == run)
+    }
+
+    pub(super) fn why_over(&self, run: &str, how: &How) -> String {
+        why_over(&self.access.servers, run, how)
+    }
+
+    /// Nothing more is asked of what was said in this run.
+    pub(super) fn discard(&self, server: &str, run: &str) {
+        match self
+            .of_run(server, run)
+            .filter(|live| live.ended().is_none())
+        {
+            Some(live) => live.connection.client().forget(),
+            None => remove(&self.access.servers, run),
+        }
+    }
+
+    /// Ends all of them: the session is left, and owes nothing.
+    pub(crate) async fn leave(&self) {
+        let slots = std::mem::take(&mut *self.slots.borrow_mut());
+        let live: Vec<Arc<Live>> = slots.into_values().filter_map(|slot| slot.live).collect();
+        for live in &live {
+            live.connection.client().leave().await;
+        }
+        let ended = futures_util::future::join_all(live.iter().map(|live| {
+            let ended = live.connection.client().ended();
+            tokio::time::timeout(ENDS_WITHIN, ended)
+        }));
+        for (live, ended) in live.iter().zip(ended.await) {
+            if ended.is_ok() {
+                remove(&self.access.servers, &live.run);
+            }
+        }
+    }
+
+    /// What a person is to know of a server; each once.
+    pub(crate) fn take_trouble(&self) -> Option<String> {
+        let mut slots = self.slots.borrow_mut();
+        slots.iter_mut().find_map(|(name, slot)| {
+            let said = slot.health.take_trouble()?;
+            Some(format!("the server {name} is down: {said}"))
+        })
+    }
+
+    /// An outcome that says why there is no server.
+    pub(super) fn not_run(why: &str) -> Ran {
+        Ran::error(format!("not run: {why}"))
+    }
+}
+
+/// The start of one server: an own task, which nobody's stop cuts short.
+struct Start {
+    servers: Servers,
+    launch: Launch,
+    session: String,
+    root: PathBuf,
+    elicit: Arc<dyn Elicit>,
+    /// The run of a call that is not settled yet.
+    kept: Option<String>,
+}
+
+impl Start {
+    async fn run(self) -> Result<Live, String> {
+        match self.found().await {
+            Some(live) => Ok(live),
+            None => self.start().await,
+        }
+    }
+
+    /// One that an agent before this one left, and that is started as it would be now. Others of
+    /// the same name are not needed any more.
+    async fn found(&self) -> Option<Live> {
+        let own =
+            |spec: &ServerSpec| spec.session == self.session && spec.name == self.launch.spec.name;
+        let mut found = None;
+        for info in self.servers.list().into_iter().rev() {
+            if !own(&info.spec) || self.kept.as_ref() == Some(&info.run) {
+                continue;
+            }
+            if !info.is_kept {
+                remove(&self.servers, &info.run);
+            } else if found.is_none() && is_same(&info.spec, &self.launch.spec) {
+                found = self.attach(&info.run).await;
+            } else if let Err(error) = self.servers.stop(&info.run) {
+                tracing::warn!(run = info.run, %error, "a server that is not used is not stopped");
+            }
+        }
+        found
+    }
+
+    async fn attach(&self, run: &str) -> Option<Live> {
+        let attached = self.servers.attach(run).await;
+        match self.connect(run, attached).await {
+            Ok(live) => Some(live),
+            Err(why) => {
+                tracing::warn!(run, why, "a server that was found is not used");
+                None
+            }
+        }
+    }
+
+    async fn start(&self) -> Result<Live, String> {
+        let spec = &self.launch.spec;
+        let run = self.servers.prepare(spec).map_err(|e| e.to_string())?;
+        let started = self.servers.start(&run, &self.launch.env).await;
+        self.connect(&run, started).await
+    }
+
+    async fn connect(&self, run: &str, attached: io::Result<Attached>) -> Result<Live, String> {
+        let client = match attached {
+            Ok(Attached::Live(client)) => client,
+            Ok(Attached::Over(past)) => {
+                let why = why_over(&self.servers, run, past.how());
+                remove(&self.servers, run);
+                return Err(why);
+            }
+            Ok(Attached::Busy { pid }) => return Err(format!("process {pid} speaks with it")),
+            Err(e) => return Err(e.to_string()),
+        };
+        let limit = self.launch.startup;
+        let elicit = Arc::clone(&self.elicit);
+        match Connection::begin(client, &self.root, limit, elicit).await {
+            Ok(connection) => Ok(Live {
+                run: run.to_string(),
+                connection,
+            }),
+            Err(error) => {
+                // One that does not say what it is, is of no use.
+                if let Err(error) = self.servers.stop(run) {
+                    tracing::warn!(run, %error, "a server that does not answer is not stopped");
+                }
+                Err(with_last_line(&self.servers, run, error.to_string()))
+            }
+        }
+    }
+}
+
+/// Whether a server was started as it would be started now. What it holds in memory is worth more
+/// than a new list of what its sandbox hides.
+fn is_same(one: &ServerSpec, other: &ServerSpec) -> bool {
+    let key = |spec: &ServerSpec| {
+        let (program, args) = (spec.program.clone(), spec.args.clone());
+        (
+            program,
+            args,
+            spec.folder.clone(),
+            spec.env.clone(),
+            spec.sandbox.is_some(),
+        )
+    };
+    key(one) == key(other)
+}
+
+fn why_over(servers: &Servers, run: &str, how: &How) -> String {
+    with_last_line(servers, run, describe(how))
+}
+
+/// With what it printed on stderr last.
+fn with_last_line(servers: &Servers, run: &str, why: String) -> String {
+    let printed = servers.printed(run, TAIL_BYTES).unwrap_or_default();
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    let last = printed.lines().rev().find(|line| !line.trim().is_empty());
+    match last {
+        Some(line) => {
+            let line = one_line(&crate::mcp::clean(line, TAIL_BYTES as usize), LINE_CHARS);
+            format!("{why}; it printed last: {line}")
+        }
+        None => why,
+    }
+}
+
+/// The folder of a run that is over.
+fn remove(servers: &Servers, run: &str) {
+    if let Err(error) = servers.remove(run) {
+        tracing::warn!(run, %error, "the folder of a server stays");
+    }
+}

@@ -1,0 +1,139 @@
+//! From what a server answered to what the model gets. All of it is data: bounded, and without
+//! control characters.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::core::entry::{BlobRef, Image, Outcome};
+use crate::core::image;
+use crate::mcp::connection::{self, McpError};
+use crate::mcp::message;
+use crate::mcp::result::{self, CallResult, Called, Part};
+use crate::tools::{self, Ran};
+use crate::world::machine::interrupted;
+
+pub(super) const IN_DOUBT: &str = "it may or may not have happened; look before you repeat it";
+
+/// More images of one result are named and not shown.
+const IMAGES_MAX: usize = 8;
+
+/// The answer to a call, read from a journal.
+pub(super) fn of_line(line: &[u8], inline_max_bytes: usize) -> Ran {
+    match message::read_answer(line) {
+        None => garbled(),
+        Some(Err(error)) => failed(&connection::refused("tools/call", error)),
+        Some(Ok(answer)) => match result::read(&answer) {
+            Called::Done(result) => of_result(result, inline_max_bytes),
+            other => Ran::error(format!("the server gave no result: {other:?}")),
+        },
+    }
+}
+
+pub(super) fn garbled() -> Ran {
+    Ran::error(
+        "the server answered with what is no answer; the call may have happened all the same",
+    )
+}
+
+/// The server lives, and gave no result.
+pub(super) fn failed(error: &McpError) -> Ran {
+    match error {
+        McpError::Rpc { error, .. } => refused(error.code, &error.message),
+        McpError::Garbled(_) => garbled(),
+        McpError::Refused(why) => Ran::error(format!("not sent: {why}")),
+        McpError::Journal(_) => interrupted(format!("{error}; {IN_DOUBT}")),
+        error if error.is_in_doubt() => interrupted(format!("{error}; {IN_DOUBT}")),
+        error => Ran::error(error.to_string()),
+    }
+}
+
+/// The server did not take the call, or failed inside.
+pub(super) fn refused(code: i64, message: &str) -> Ran {
+    Ran::error(format!(
+        "the server answered with an error: {message} ({code})"
+    ))
+}
+
+/// Over `inline_max_bytes` the text is cut, and the whole is a blob.
+pub(super) fn of_result(result: CallResult, inline_max_bytes: usize) -> Ran {
+    let mut lines = Vec::new();
+    let mut images = Vec::new();
+    let mut blobs = Vec::new();
+    for part in result.parts {
+        match part {
+            Part::Text(text) => lines.push(text),
+            Part::Link { uri, name } => lines.push(format!("[link: {name} {uri}]")),
+            Part::Image { mime, data } => match shown(&data, images.len()) {
+                Ok((line, image, bytes)) => {
+                    lines.push(line);
+                    images.push(image);
+                    blobs.push(bytes);
+                }
+                Err(why) => lines.push(format!("[an image, {mime}, is not shown: it {why}]")),
+            },
+        }
+    }
+    let (mut output, whole) = tools::fit(lines.join("\n"), inline_max_bytes);
+    output.images = images;
+    blobs.extend(whole);
+    let outcome = match result.is_error {
+        true => Outcome::Error { output },
+        false => Outcome::Done { output },
+    };
+    Ran {
+        blobs,
+        ..Ran::of(outcome)
+    }
+}
+
+/// The line that names an image, the image, and its bytes.
+fn shown(data: &str, before: usize) -> Result<(String, Image, Vec<u8>), String> {
+    if before >= IMAGES_MAX {
+        return Err(format!("is behind the {IMAGES_MAX} that are"));
+    }
+    let bytes = STANDARD.decode(data.trim());
+    let bytes = bytes.map_err(|_| "is not written in base64".to_string())?;
+    let known = image::check(&bytes)?;
+    let line = format!(
+        "[image {}: {}, {} x {} px, {} bytes]",
+        before + 1,
+        known.media_type,
+        known.width,
+        known.height,
+        bytes.len()
+    );
+    let image = Image {
+        media_type: known.media_type.to_string(),
+        blob: BlobRef {
+            hash: blake3::hash(&bytes).to_hex().to_string(),
+            bytes: bytes.len() as u64,
+        },
+    };
+    Ok((line, image, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::mcp::refusal::Refusal;
+
+    #[test]
+    fn what_a_bridge_says_in_a_journal_is_no_answer_of_the_server() {
+        let told = |error: serde_json::Value| {
+            let line = json!({ "jsonrpc": "2.0", "id": "c", "error": error });
+            of_line(line.to_string().as_bytes(), 1_000).outcome
+        };
+        let broken = told(Refusal::in_doubt("the connection broke").to_error());
+        assert!(
+            matches!(&broken, Outcome::Interrupted { why, .. }
+                if why.contains("the connection broke") && why.contains("may or may not")),
+            "{broken:?}"
+        );
+        let refused = told(Refusal::not_done("there is no such host").to_error());
+        assert_eq!(refused, Outcome::error("not sent: there is no such host"));
+        let own = told(json!({ "code": -32602, "message": "no such tool" }));
+        assert!(matches!(own, Outcome::Error { .. }), "{own:?}");
+    }
+}

@@ -1,0 +1,111 @@
+//! How far a call came, from what the journal of its server says. A call may have rounds, when the
+//! server wants to know something first, and may be a task, when it takes long.
+
+use std::io;
+
+use crate::command::server::Fate;
+use crate::mcp::call::rounds_of;
+use crate::mcp::message;
+use crate::mcp::result::{self, Called};
+use crate::mcp::task::Task;
+
+/// The server wants a visit first (2025-11-25).
+const VISIT_REQUIRED: i64 = -32_042;
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Standing {
+    NotBegun,
+    Running,
+    /// The server waits for an answer to a question.
+    Asks,
+    /// The server works on it as a task.
+    Task(Task),
+    /// The last answer.
+    Answered(Vec<u8>),
+    /// It may or may not have happened.
+    Lost,
+}
+
+/// `fate` says what became of a request.
+///
+/// # Errors
+/// The journals cannot be read.
+pub(super) fn standing(id: &str, fate: impl Fn(&str) -> io::Result<Fate>) -> io::Result<Standing> {
+    let mut before = Standing::NotBegun;
+    for round in rounds_of(id) {
+        match fate(&round)? {
+            Fate::NotBegun => return Ok(before),
+            Fate::Running => return Ok(Standing::Running),
+            Fate::Lost => return Ok(Standing::Lost),
+            Fate::Answered(line) => match of_answer(line) {
+                Standing::Asks => before = Standing::Asks,
+                last => return Ok(last),
+            },
+        }
+    }
+    Ok(before)
+}
+
+fn of_answer(line: Vec<u8>) -> Standing {
+    match message::read_answer(&line) {
+        Some(Ok(answer)) if answer["resultType"] == "input_required" => Standing::Asks,
+        Some(Ok(answer)) => match result::read(&answer) {
+            Called::Task(task) => Standing::Task(task),
+            Called::Done(_) | Called::NotSupported(_) => Standing::Answered(line),
+        },
+        Some(Err(error)) if error.code == VISIT_REQUIRED => Standing::Asks,
+        Some(Err(_)) | None => Standing::Answered(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What the requests of these ids came to, in this order; those behind were not begun.
+    fn of(fates: &[(&str, Fate)]) -> Standing {
+        let fate = |id: &str| {
+            let known = fates.iter().find(|(known, _)| *known == id);
+            Ok(known.map_or(Fate::NotBegun, |(_, fate)| fate.clone()))
+        };
+        standing("c", fate).unwrap()
+    }
+
+    fn answered(result: serde_json::Value) -> Fate {
+        Fate::Answered(
+            json!({ "id": "c", "result": result })
+                .to_string()
+                .into_bytes(),
+        )
+    }
+
+    #[test]
+    fn the_last_round_counts() {
+        let asks = || answered(json!({ "resultType": "input_required", "inputRequests": {} }));
+        let done = || answered(json!({ "content": [] }));
+        let task = || answered(json!({ "resultType": "task", "taskId": "t" }));
+        assert_eq!(of(&[]), Standing::NotBegun);
+        assert_eq!(of(&[("c", Fate::Running)]), Standing::Running);
+        assert_eq!(of(&[("c", asks())]), Standing::Asks);
+        assert_eq!(of(&[("c", asks()), ("c:2", Fate::Lost)]), Standing::Lost);
+        assert_eq!(
+            of(&[("c", asks()), ("c:2", asks()), ("c:3", Fate::Running)]),
+            Standing::Running
+        );
+        assert!(matches!(of(&[("c", done())]), Standing::Answered(_)));
+        assert!(matches!(
+            of(&[("c", asks()), ("c:2", done())]),
+            Standing::Answered(_)
+        ));
+        assert!(matches!(of(&[("c", task())]), Standing::Task(task) if task.id == "t"));
+        let visit = json!({ "id": "c", "error": { "code": VISIT_REQUIRED, "message": "go" } });
+        let visit = Fate::Answered(visit.to_string().into_bytes());
+        assert_eq!(of(&[("c", visit)]), Standing::Asks);
+        assert!(matches!(
+            of(&[("c", Fate::Answered(b"x".to_vec()))]),
+            Standing::Answered(_)
+        ));
+    }
+}

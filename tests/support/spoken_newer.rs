@@ -1,0 +1,136 @@
+//! What the server of the tests does in the newer parts of the protocol: it wants to know something
+//! in the middle of a call, and answers a call with a task. A task is a file, so a server that is
+//! started again knows it too.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::spoken::{answer, append, refuse, say};
+
+/// False: it is none of these.
+pub fn act(method: &str, id: &Value, params: &Value) -> bool {
+    match method {
+        "tools/call" => return call(id, params),
+        "tasks/get" => get(id, params),
+        "tasks/update" => {
+            let answers = params["inputResponses"].to_string();
+            std::fs::write(format!("{}.answers", path(params)), answers).expect("keep the answers");
+            answer(id, &json!({ "resultType": "complete" }));
+        }
+        "tasks/cancel" => {
+            std::fs::write(format!("{}.cancelled", path(params)), "").expect("keep it");
+            answer(id, &json!({ "resultType": "complete" }));
+        }
+        "prompts/list" => answer(
+            id,
+            &json!({ "prompts": [{ "name": "review", "arguments": [{ "name": "file" }] }] }),
+        ),
+        "prompts/get" => {
+            let text = format!("Review {}", params["arguments"]["file"]);
+            let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
+            answer(id, &json!({ "messages": [message] }));
+        }
+        "resources/list" => answer(id, &json!({ "resources": [{ "uri": "a:b", "name": "b" }] })),
+        "resources/read" => {
+            answer(
+                id,
+                &json!({ "contents": [{ "uri": params["uri"], "text": "inside" }] }),
+            );
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn path(params: &Value) -> &str {
+    params["taskId"].as_str().expect("a task")
+}
+
+fn call(id: &Value, params: &Value) -> bool {
+    let arguments = &params["arguments"];
+    match params["name"].as_str().unwrap_or_default() {
+        "asks" => match &params["inputResponses"] {
+            Value::Null => answer(id, &input_required(&form("name"))),
+            answers => {
+                if arguments["file"].is_string() {
+                    append(arguments);
+                }
+                let told = json!([answers, params["requestState"]]);
+                answer(id, &text(&told.to_string()));
+            }
+        },
+        "asks_for_ever" => answer(id, &input_required(&form("name"))),
+        "asks_password" => match &params["inputResponses"] {
+            Value::Null => answer(id, &input_required(&form("password"))),
+            answers => answer(id, &text(&answers.to_string())),
+        },
+        "asks_old" => ask_old(id),
+        "task" => begin(id, arguments),
+        _ => return false,
+    }
+    true
+}
+
+fn text(text: &str) -> Value {
+    json!({ "resultType": "complete", "content": [{ "type": "text", "text": text }] })
+}
+
+fn form(field: &str) -> Value {
+    let schema = json!({ "type": "object", "properties": { field: { "type": "string" } } });
+    json!({ "mode": "form", "message": "who are you?", "requestedSchema": schema })
+}
+
+fn input_required(params: &Value) -> Value {
+    let request = json!({ "method": "elicitation/create", "params": params });
+    json!({ "resultType": "input_required", "inputRequests": { "who": request },
+        "requestState": "opaque" })
+}
+
+/// In the older way: a request of its own, whose answer it waits for.
+fn ask_old(id: &Value) {
+    say(
+        &json!({ "jsonrpc": "2.0", "id": 70, "method": "elicitation/create",
+        "params": form("name") })
+        .to_string(),
+    );
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("an answer");
+    let said: Value = serde_json::from_str(&line).expect("JSON");
+    answer(id, &text(&said["result"].to_string()));
+}
+
+/// The file has how often it is still to be asked about.
+fn begin(id: &Value, arguments: &Value) {
+    let state = arguments["state"].as_str().expect("a file for the task");
+    append(arguments);
+    let polls = arguments["polls"].as_u64().unwrap_or(2);
+    if arguments["lost"] != true {
+        std::fs::write(state, format!("{polls} {}", arguments["asks"] == true)).expect("keep it");
+    }
+    let task = json!({ "resultType": "task", "taskId": state, "status": "working",
+        "ttlMs": arguments["ttl"], "pollIntervalMs": 50 });
+    answer(id, &task);
+}
+
+fn get(id: &Value, params: &Value) {
+    let path = path(params);
+    let Ok(state) = std::fs::read_to_string(path) else {
+        return refuse(id, -32602, "Task not found");
+    };
+    let (polls, asks) = state.split_once(' ').expect("what was written");
+    let polls: u64 = polls.parse().expect("a number");
+    let mut task = json!({ "resultType": "complete", "taskId": path, "pollIntervalMs": 50 });
+    let answers = std::fs::read_to_string(format!("{path}.answers"));
+    if asks == "true" && answers.is_err() {
+        task["status"] = json!("input_required");
+        task["inputRequests"] = input_required(&form("name"))["inputRequests"].clone();
+    } else if polls > 0 || Path::new(&format!("{path}.stop")).exists() {
+        std::fs::write(path, format!("{} {asks}", polls.saturating_sub(1))).expect("keep it");
+        task["status"] = json!("working");
+    } else {
+        task["status"] = json!("completed");
+        task["result"] = text(&answers.unwrap_or_else(|_| "done".to_string()));
+    }
+    answer(id, &task);
+}
