@@ -18,6 +18,7 @@ pub mod ending;
 pub mod entry;
 pub mod exchange;
 pub mod fate;
+pub mod form;
 pub mod freed;
 pub mod freeing;
 mod front_matter;

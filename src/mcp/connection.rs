@@ -17,13 +17,14 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::elicit::{Elicit, ElicitAnswer};
+use super::elicit::Elicit;
 use super::era::{self, Era, HANDSHAKE, Known, STATELESS};
 pub use super::error::McpError;
 use super::form;
 use super::message::{self, Heard, METHOD_NOT_FOUND, RpcError};
 use super::refusal::{Refusal, Why};
 use crate::command::server::{Client, Fate, Unsent, describe};
+use crate::core::form::FormAnswer;
 
 /// A server that refuses a line because it ends is over by then.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
@@ -237,7 +238,7 @@ impl Connection {
             let open: Vec<_> = self.open().drain(..).collect();
             for line in open {
                 if let Heard::Request { id, .. } = message::read_other(&line) {
-                    self.reply(&id, Ok(form::answer(None, ElicitAnswer::Cancel)))
+                    self.reply(&id, Ok(form::answer(None, FormAnswer::Cancel)))
                         .await;
                 }
             }
@@ -313,7 +314,7 @@ impl Connection {
         let question = form::read(key, params);
         let answer = match &question {
             Some(question) => self.elicit.ask(question.clone()).await,
-            None => ElicitAnswer::Decline,
+            None => FormAnswer::Decline,
         };
         form::answer(question.as_ref(), answer)
     }

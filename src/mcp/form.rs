@@ -8,7 +8,8 @@ use reqwest::Url;
 use serde_json::{Map, Value, json};
 
 use super::clean;
-use super::elicit::{Choice, ElicitAnswer, Elicitation, Field, FieldKind, Wanted};
+use super::elicit::Elicitation;
+use crate::core::form::{Choice, Field, FieldKind, FormAnswer, Wanted, fits};
 use crate::net::address::is_loopback;
 
 const MESSAGE_MAX_BYTES: usize = 4096;
@@ -40,7 +41,9 @@ const SECRET: [&str; 14] = [
 /// asked, or cannot be understood.
 pub fn read(key: String, params: &Value) -> Option<Elicitation> {
     let wanted = match params["mode"].as_str().unwrap_or("form") {
-        "form" => Wanted::Form(fields(&params["requestedSchema"])?),
+        "form" => Wanted::Form {
+            fields: fields(&params["requestedSchema"])?,
+        },
         "url" => Wanted::Visit {
             url: address(params["url"].as_str()?)?,
         },
@@ -58,14 +61,14 @@ pub fn read(key: String, params: &Value) -> Option<Elicitation> {
 
 /// What the server gets. Only fields that were asked for are in it, and those that were left out
 /// have their defaults.
-pub fn answer(question: Option<&Elicitation>, answer: ElicitAnswer) -> Value {
+pub fn answer(question: Option<&Elicitation>, answer: FormAnswer) -> Value {
     let mut values = match answer {
-        ElicitAnswer::Decline => return json!({ "action": "decline" }),
-        ElicitAnswer::Cancel => return json!({ "action": "cancel" }),
-        ElicitAnswer::Accept(values) => values,
+        FormAnswer::Decline => return json!({ "action": "decline" }),
+        FormAnswer::Cancel => return json!({ "action": "cancel" }),
+        FormAnswer::Accept { values } => values,
     };
     let fields = match question.map(|question| &question.wanted) {
-        Some(Wanted::Form(fields)) => fields,
+        Some(Wanted::Form { fields }) => fields,
         Some(Wanted::Visit { .. }) => return json!({ "action": "accept" }),
         None => return json!({ "action": "decline" }),
     };
@@ -136,10 +139,12 @@ fn field(name: &str, schema: &Value, is_required: bool) -> Option<Field> {
 
 fn kind(schema: &Value) -> Option<FieldKind> {
     let kind = match schema["type"].as_str()? {
-        "string" if schema["enum"].is_array() => {
-            FieldKind::OneOf(named(&schema["enum"], &schema["enumNames"])?)
-        }
-        "string" if schema["oneOf"].is_array() => FieldKind::OneOf(titled(&schema["oneOf"])?),
+        "string" if schema["enum"].is_array() => FieldKind::OneOf {
+            choices: named(&schema["enum"], &schema["enumNames"])?,
+        },
+        "string" if schema["oneOf"].is_array() => FieldKind::OneOf {
+            choices: titled(&schema["oneOf"])?,
+        },
         "string" => FieldKind::Text {
             min_chars: schema["minLength"].as_u64(),
             max_chars: schema["maxLength"].as_u64(),
@@ -193,40 +198,6 @@ fn titled(choices: &Value) -> Option<Vec<Choice>> {
         .collect()
 }
 
-/// Whether a value is one that the field takes.
-pub fn fits(kind: &FieldKind, value: &Value) -> bool {
-    match kind {
-        FieldKind::Text {
-            min_chars,
-            max_chars,
-            ..
-        } => value.as_str().is_some_and(|text| {
-            let chars = text.chars().count() as u64;
-            min_chars.is_none_or(|min| chars >= min) && max_chars.is_none_or(|max| chars <= max)
-        }),
-        FieldKind::Number {
-            is_integer,
-            min,
-            max,
-        } => value.as_f64().is_some_and(|number| {
-            let is_right = !is_integer || number.fract() == 0.0;
-            is_right && min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max)
-        }),
-        FieldKind::YesNo => value.is_boolean(),
-        FieldKind::OneOf(choices) => is_one(choices, value),
-        FieldKind::SomeOf { choices, min, max } => value.as_array().is_some_and(|some| {
-            let count = some.len() as u64;
-            some.iter().all(|value| is_one(choices, value))
-                && min.is_none_or(|min| count >= min)
-                && max.is_none_or(|max| count <= max)
-        }),
-    }
-}
-
-fn is_one(choices: &[Choice], value: &Value) -> bool {
-    choices.iter().any(|choice| value == choice.value.as_str())
-}
-
 fn looks_secret(text: &str) -> bool {
     let plain: String = text
         .chars()
@@ -250,7 +221,7 @@ mod tests {
 
     fn accepted(question: &Elicitation, values: Value) -> Value {
         let values = values.as_object().unwrap().clone();
-        answer(Some(question), ElicitAnswer::Accept(values))
+        answer(Some(question), FormAnswer::Accept { values })
     }
 
     #[test]
@@ -324,7 +295,7 @@ mod tests {
         assert_eq!(form(Value::Object(many), json!([])), None);
         assert_eq!(read("k".into(), &json!({})), None);
         assert_eq!(
-            answer(None, ElicitAnswer::Accept(Map::new()))["action"],
+            answer(None, FormAnswer::Accept { values: Map::new() })["action"],
             "decline"
         );
     }

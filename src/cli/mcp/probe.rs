@@ -16,9 +16,10 @@ use super::trial::{clear, last_words, leave, noise};
 use crate::command::own_exe;
 use crate::command::server::{Attached, ServerEnv, ServerSpec, Servers, describe};
 use crate::config::mcp::bare_url;
+use crate::core::form::{FormAnswer, Wanted};
 use crate::core::text::one_line;
 use crate::mcp::connection::{Connection, McpError};
-use crate::mcp::elicit::{Declines, Elicit, ElicitAnswer, Elicitation, Wanted};
+use crate::mcp::elicit::{Declines, Elicit, Elicitation};
 use crate::mcp::era::Era;
 use crate::mcp::launch::{BRIDGE_ENV, BRIDGE_WORD, BridgeConfig};
 use crate::mcp::names::tool_name;
@@ -184,10 +185,10 @@ fn name_of(program: &str) -> String {
 struct AcceptsDefaults;
 
 impl Elicit for AcceptsDefaults {
-    fn ask(&self, question: Elicitation) -> BoxFuture<'_, ElicitAnswer> {
+    fn ask(&self, question: Elicitation) -> BoxFuture<'_, FormAnswer> {
         let answer = match question.wanted {
-            Wanted::Form(_) => ElicitAnswer::Accept(Map::new()),
-            Wanted::Visit { .. } => ElicitAnswer::Decline,
+            Wanted::Form { .. } => FormAnswer::Accept { values: Map::new() },
+            Wanted::Visit { .. } => FormAnswer::Decline,
         };
         Box::pin(std::future::ready(answer))
     }

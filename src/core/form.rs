@@ -1,0 +1,140 @@
+//! What a server asks a person for in the middle of a call, and what the person answers. The JSON
+//! of it is part of the log: it only grows.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A question of a server about a call of one of its tools. All text in it is bounded and has no
+/// control characters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ServerQuestion {
+    /// The name of the server in the config.
+    pub server: String,
+    /// The same for the same question, also when another process comes upon it.
+    pub key: String,
+    /// What the server says of it.
+    pub message: String,
+    pub wanted: Wanted,
+}
+
+/// What the answer is to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "wanted", rename_all = "snake_case")]
+pub enum Wanted {
+    Form {
+        fields: Vec<Field>,
+    },
+    /// To be opened by the person, who says whether it is to be. Never opened unasked.
+    Visit {
+        url: String,
+    },
+}
+
+/// A value that the form asks for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Field {
+    pub name: String,
+    /// What a person reads in place of the name; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_required: bool,
+    #[serde(flatten)]
+    pub kind: FieldKind,
+    /// Fits `kind`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum FieldKind {
+    Text {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        min_chars: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_chars: Option<u64>,
+        /// `email`, `uri`, `date`, `date-time`, or what else the server names.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        format: Option<String>,
+    },
+    Number {
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_integer: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        min: Option<f64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max: Option<f64>,
+    },
+    YesNo,
+    /// One of these.
+    OneOf {
+        choices: Vec<Choice>,
+    },
+    /// Some of these.
+    SomeOf {
+        choices: Vec<Choice>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        min: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max: Option<u64>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What the server gets.
+    pub value: String,
+    /// What a person reads.
+    pub label: String,
+}
+
+/// What a server gets for its question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum FormAnswer {
+    Accept {
+        /// The values by the names of the fields; empty for a visit.
+        #[serde(default)]
+        values: Map<String, Value>,
+    },
+    Decline,
+    /// No answer: the question was closed.
+    Cancel,
+}
+
+/// Whether a value is one that the field takes.
+pub fn fits(kind: &FieldKind, value: &Value) -> bool {
+    match kind {
+        FieldKind::Text {
+            min_chars,
+            max_chars,
+            ..
+        } => value.as_str().is_some_and(|text| {
+            let chars = text.chars().count() as u64;
+            min_chars.is_none_or(|min| chars >= min) && max_chars.is_none_or(|max| chars <= max)
+        }),
+        FieldKind::Number {
+            is_integer,
+            min,
+            max,
+        } => value.as_f64().is_some_and(|number| {
+            let is_right = !is_integer || number.fract() == 0.0;
+            is_right && min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max)
+        }),
+        FieldKind::YesNo => value.is_boolean(),
+        FieldKind::OneOf { choices } => is_one(choices, value),
+        FieldKind::SomeOf { choices, min, max } => value.as_array().is_some_and(|some| {
+            let count = some.len() as u64;
+            some.iter().all(|value| is_one(choices, value))
+                && min.is_none_or(|min| count >= min)
+                && max.is_none_or(|max| count <= max)
+        }),
+    }
+}
+
+fn is_one(choices: &[Choice], value: &Value) -> bool {
+    choices.iter().any(|choice| value == choice.value.as_str())
+}
