@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
+use rewake::core::form::FormAnswer;
 use rewake::mcp::call::task_in;
 use rewake::mcp::connection::{Connection, McpError};
-use rewake::mcp::elicit::{Declines, Elicit, ElicitAnswer, Elicitation};
+use rewake::mcp::elicit::{Declines, Elicit, Elicitation};
 use rewake::mcp::result::{CallResult, Part};
 
 use super::*;
@@ -25,7 +26,7 @@ struct Person {
 }
 
 impl Elicit for Person {
-    fn ask(&self, question: Elicitation) -> BoxFuture<'_, ElicitAnswer> {
+    fn ask(&self, question: Elicitation) -> BoxFuture<'_, FormAnswer> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         self.keys.lock().unwrap().push(question.key);
         Box::pin(async {
@@ -33,7 +34,9 @@ impl Elicit for Person {
                 std::future::pending::<()>().await;
             }
             let name = json!({ "name": "Ann" });
-            ElicitAnswer::Accept(name.as_object().unwrap().clone())
+            FormAnswer::Accept {
+                values: name.as_object().unwrap().clone(),
+            }
         })
     }
 }
