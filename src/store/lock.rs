@@ -10,6 +10,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use tempfile::NamedTempFile;
 use uuid::Uuid;
 
@@ -41,6 +43,9 @@ const MACHINE: &str = "machine=";
 const MAX_TEXT: u64 = 192;
 /// Longer than a look at a session's lock takes.
 const LOOK: Duration = Duration::from_millis(50);
+/// A process that was killed while it started another one leaves the lock to that until it has become
+/// another program, which takes long on a busy machine.
+const LEFT_TO_A_CHILD: Duration = Duration::from_secs(2);
 
 /// One process per session.
 #[derive(Debug)]
@@ -61,13 +66,18 @@ impl SessionLock {
         let folder = data_dir.join(SESSIONS);
         private_folder(&folder)?;
         let path = folder.join(format!("{id}.lock"));
-        let mut file = private_file(&path)?;
-        let end = Instant::now() + LOOK;
+        let file = private_file(&path)?;
+        let since = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => break,
-                Err(TryLockError::WouldBlock) if Instant::now() < end => sleep(PAUSE),
-                Err(TryLockError::WouldBlock) => return Err(held(session, &mut file)),
+                Err(TryLockError::WouldBlock) => {
+                    let waited = since.elapsed();
+                    if waited >= LOOK && (waited >= LEFT_TO_A_CHILD || !is_of_the_dead(&file)) {
+                        return Err(held(session, &file));
+                    }
+                    sleep(PAUSE);
+                }
                 Err(TryLockError::Error(e)) => return Err(io_error("lock the session", e)),
             }
         }
@@ -229,13 +239,20 @@ impl Drop for SessionLock {
     }
 }
 
-fn held(session: &str, file: &mut File) -> StoreError {
+fn held(session: &str, file: &File) -> StoreError {
     let signature = signature(file);
     StoreError::Held {
         session: session.to_string(),
         pid: signature.pid,
         since_ms: signature.since_ms,
     }
+}
+
+/// Whether the process that signed the lock is gone.
+fn is_of_the_dead(file: &File) -> bool {
+    let pid = signature(file).pid;
+    let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
 /// Whoever signed the lock did not leave, was seen lately, and was on another machine.
@@ -263,7 +280,8 @@ struct Signature {
     was_unrecorded: bool,
 }
 
-fn signature(file: &File) -> Signature {
+fn signature(mut file: &File) -> Signature {
+    let _ = file.rewind();
     let mut text = String::new();
     // The owner may be writing it right now; then nobody is named.
     let _ = file.take(MAX_TEXT).read_to_string(&mut text);

@@ -157,15 +157,7 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
         in_the_middle += usize::from(olds > 0 && news > 0);
         // A start does the rest, and another one nothing.
         let start = || home.run(["-p", "-r", &id, "--yolo"]);
-        let mut first = start();
-        // A child that was just forked has the dead one's lock until it is another program.
-        for _ in 0..20 {
-            if !first.stderr.contains("is in use by process") {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-            first = start();
-        }
+        let first = start();
         let done = files(&home.workspace());
         let second = start();
         let changed = files(&home.workspace()) != done;

@@ -1,8 +1,12 @@
 //! The head moves by compare-and-swap: of two who append to one session, one loses and
 //! knows it, and nothing is lost.
 
+use std::fs::File;
+use std::io::Write;
+use std::process::Command;
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use rewake::core::entry::Entry;
 use rewake::store::{SessionLock, Store, StoreError};
@@ -108,6 +112,40 @@ fn one_process_has_a_session() {
     SessionLock::take(dir.path(), &id).unwrap();
     let outside = SessionLock::take(dir.path(), "../../etc/passwd");
     assert!(matches!(outside, Err(StoreError::NotFound { .. })));
+}
+
+/// A process that is killed while it starts another one leaves its locks to that for a moment.
+#[test]
+fn the_lock_of_a_process_that_is_gone_is_waited_for() {
+    let (dir, mut store) = scratch();
+    let id = session(&mut store, HERE).session().to_string();
+    let path = dir.path().join("locks").join(format!("{id}.lock"));
+    let mut gone = Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let holds = |pid: u32| {
+        drop(SessionLock::take(dir.path(), &id).unwrap());
+        let mut held = File::options().write(true).open(&path).unwrap();
+        held.try_lock().unwrap();
+        held.write_all(format!("{pid} 1 a-file\n").as_bytes())
+            .unwrap();
+        held
+    };
+    let held = holds(gone.id());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            thread::sleep(Duration::from_millis(300));
+            drop(held);
+        });
+        SessionLock::take(dir.path(), &id).unwrap();
+    });
+    // One that lives is named at once.
+    let held = holds(std::process::id());
+    let refused = SessionLock::take(dir.path(), &id);
+    assert!(matches!(
+        refused,
+        Err(StoreError::Held { pid: Some(_), .. })
+    ));
+    drop(held);
 }
 
 #[test]
