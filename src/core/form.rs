@@ -4,6 +4,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::text;
+
+const LINE_CHARS: usize = 240;
+const CHOICES_CHARS: usize = 1000;
+
 /// A question of a server about a call of one of its tools. All text in it is bounded and has no
 /// control characters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,6 +108,106 @@ pub enum FormAnswer {
     Decline,
     /// No answer: the question was closed.
     Cancel,
+}
+
+/// A call asks a person no more than so often; what it asks beyond that is declined.
+pub const MAX_QUESTIONS: usize = 32;
+
+impl ServerQuestion {
+    /// What the server says of it, in a line.
+    pub fn line(&self) -> String {
+        let said = text::one_line(&self.message, LINE_CHARS);
+        match (said.is_empty(), &self.wanted) {
+            (false, _) => said,
+            (true, Wanted::Form { .. }) => "(a form without a word)".to_string(),
+            (true, Wanted::Visit { .. }) => "(a visit, without a word)".to_string(),
+        }
+    }
+}
+
+/// Whether an answer is one that the question takes. A field that is left out has its default.
+///
+/// # Errors
+/// What does not fit, for who answers.
+pub fn check(question: &ServerQuestion, answer: &FormAnswer) -> Result<(), String> {
+    let FormAnswer::Accept { values } = answer else {
+        return Ok(());
+    };
+    let fields = match &question.wanted {
+        Wanted::Form { fields } => &fields[..],
+        Wanted::Visit { .. } => &[],
+    };
+    let known = |name: &String| fields.iter().any(|field| field.name == *name);
+    if let Some(name) = values.keys().find(|name| !known(name)) {
+        let name = text::one_line(name, LINE_CHARS);
+        return Err(format!("the question has no field {name:?}"));
+    }
+    for field in fields {
+        match values.get(&field.name) {
+            Some(value) if fits(&field.kind, value) => {}
+            Some(_) => {
+                let takes = takes(&field.kind);
+                return Err(format!("the field {:?} takes {takes}", field.name));
+            }
+            None if field.is_required && field.default.is_none() => {
+                return Err(format!("the field {:?} is required", field.name));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a field takes, for a person.
+pub fn takes(kind: &FieldKind) -> String {
+    let between = |min: Option<String>, max: Option<String>| match (min, max) {
+        (Some(min), Some(max)) => format!(" from {min} to {max}"),
+        (Some(min), None) => format!(" from {min}"),
+        (None, Some(max)) => format!(" up to {max}"),
+        (None, None) => String::new(),
+    };
+    let of = |choices: &[Choice]| {
+        let values: Vec<String> = choices.iter().map(|c| format!("{:?}", c.value)).collect();
+        text::one_line(&values.join(", "), CHOICES_CHARS)
+    };
+    let count = |n: &Option<u64>| n.map(|n| n.to_string());
+    match kind {
+        FieldKind::Text {
+            min_chars: None,
+            max_chars: None,
+            format,
+        } => match format {
+            Some(format) => format!("text ({format})"),
+            None => "text".to_string(),
+        },
+        FieldKind::Text {
+            min_chars,
+            max_chars,
+            ..
+        } => format!(
+            "text{} characters",
+            between(count(min_chars), count(max_chars))
+        ),
+        FieldKind::Number {
+            is_integer,
+            min,
+            max,
+        } => {
+            let what = if *is_integer {
+                "a whole number"
+            } else {
+                "a number"
+            };
+            let bound = |n: &Option<f64>| n.map(|n| n.to_string());
+            format!("{what}{}", between(bound(min), bound(max)))
+        }
+        FieldKind::YesNo => "true or false".to_string(),
+        FieldKind::OneOf { choices } => format!("one of {}", of(choices)),
+        FieldKind::SomeOf { choices, min, max } => {
+            let many = between(count(min), count(max));
+            format!("a list{many} of {}", of(choices))
+        }
+    }
 }
 
 /// Whether a value is one that the field takes.

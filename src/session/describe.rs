@@ -17,6 +17,7 @@ use crate::core::entry::{
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
+use crate::core::form::FormAnswer;
 use crate::core::text::{count, large_count, one_line};
 use crate::core::to_person::to_person;
 use crate::core::tool::ToolCall;
@@ -185,6 +186,27 @@ impl Describer {
                 command,
                 ..
             } => said(text, images, command.as_ref()),
+            Entry::Asked {
+                call,
+                why,
+                form: Some(question),
+                ..
+            } => detail(format!("{} asked in call {call}: {why}", question.server)),
+            Entry::Answered {
+                call,
+                answer,
+                by,
+                origin,
+                ..
+            } => {
+                let what = match answer {
+                    FormAnswer::Accept { .. } => "was answered",
+                    FormAnswer::Decline => "was declined",
+                    FormAnswer::Cancel => "was closed without an answer",
+                };
+                let by = who(*by, origin.as_deref());
+                detail(format!("the question in call {call} {what} {by}"))
+            }
             Entry::Asked { call, why, .. } => detail(format!("asked about call {call}: {why}")),
             Entry::Replied {
                 blocks,

@@ -182,6 +182,7 @@ pub fn all_kinds() -> Vec<Entry> {
             rule: Some("Bash(make:*)".into()),
             access: None,
             at: Some("/w/a.rs".into()),
+            form: None,
         },
         Entry::Started {
             call: call(2),

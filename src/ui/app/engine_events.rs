@@ -59,6 +59,7 @@ impl App {
                 let call = self.call(NotifyOn::Approval, "asks");
                 return self.read_asked().into_iter().chain(call).collect();
             }
+            EngineEvent::ServerAsks(..) => {}
             EngineEvent::ChildAsks(asks) => {
                 self.child_asks = asks.map(|asks| *asks);
                 return self.show_child_question();
@@ -278,6 +279,7 @@ impl App {
             asked,
             why,
             access,
+            form: _,
         } = question;
         let why = format!("The task \"{}\" asks: {why}", one_line(&title, 60));
         let mut approval = Approval::new(self.asking, call.id, call, why, None);

@@ -77,7 +77,9 @@ impl Outbox {
     pub(super) fn send(&mut self, command: Command) {
         match command {
             _ if self.is_idle() => self.pass(command),
-            Command::Decide { .. } | Command::SetPermissionCheck(_) => self.pass(command),
+            Command::Decide { .. } | Command::Answer { .. } | Command::SetPermissionCheck(_) => {
+                self.pass(command)
+            }
             // It stops what goes on, and what was said before it and has not arrived.
             Command::Stop => {
                 self.pass(Command::Stop);

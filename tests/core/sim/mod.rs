@@ -282,7 +282,10 @@ fn one_process(
                     seen_by_user.acknowledged.push((of.clone(), record.clone()));
                 }
                 Event::Queued(_) => seen_by_user.queued += 1,
-                Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
+                Event::Delta(_)
+                | Event::Asked { .. }
+                | Event::ServerAsks { .. }
+                | Event::Context(_) => {}
                 Event::Requeued(_)
                 | Event::Kept(_)
                 | Event::InputKept(_)
