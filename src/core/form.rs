@@ -240,6 +240,35 @@ pub fn fits(kind: &FieldKind, value: &Value) -> bool {
     }
 }
 
+/// What a person typed for a field, as its value. A choice may be typed as it is shown; of a list
+/// it is one value. `None`: the field takes no such thing.
+pub fn read_value(kind: &FieldKind, text: &str) -> Option<Value> {
+    let chosen = |choices: &[Choice]| {
+        let by_value = choices.iter().find(|choice| choice.value == text);
+        let choice = by_value.or_else(|| choices.iter().find(|choice| choice.label == text))?;
+        Some(Value::from(choice.value.clone()))
+    };
+    let value = match kind {
+        FieldKind::Text { .. } => Value::from(text),
+        FieldKind::Number { .. } => {
+            let text = text.trim();
+            let whole = text.parse::<i64>().map(Value::from);
+            whole
+                .or_else(|_| text.parse::<f64>().map(Value::from))
+                .ok()?
+        }
+        FieldKind::YesNo => match text.trim().to_lowercase().as_str() {
+            "true" | "yes" | "y" => Value::from(true),
+            "false" | "no" | "n" => Value::from(false),
+            _ => return None,
+        },
+        FieldKind::OneOf { choices } => chosen(choices)?,
+        // How many there are is looked at when all are there.
+        FieldKind::SomeOf { choices, .. } => return Some(Value::Array(vec![chosen(choices)?])),
+    };
+    Some(value).filter(|value| fits(kind, value))
+}
+
 fn is_one(choices: &[Choice], value: &Value) -> bool {
     choices.iter().any(|choice| value == choice.value.as_str())
 }

@@ -16,7 +16,7 @@ use super::files::{Files, Keeping, Snapshot, Wish};
 use super::give_tasks::Tasks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
 use super::servers::{Learning, LiveServers, ServerAccess};
-use super::{BackgroundEnd, Images, Settled, Unready, World};
+use super::{BackgroundEnd, Images, ServerAsks, Settled, Unready, World};
 use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
@@ -480,6 +480,13 @@ impl World for Machine {
 
     fn servers_to_say(&self) -> Option<String> {
         self.servers.as_ref()?.take_trouble()
+    }
+
+    async fn server_asks(&self) -> ServerAsks {
+        match &self.servers {
+            Some(servers) => servers.asked().await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn leave(&self) {

@@ -12,6 +12,7 @@
 //! | `learn` | what servers say of their tools |
 //! | `call` | a call: made ready, made, settled |
 //! | `standing` | how far a call came |
+//! | `asks` | what servers ask a person in the middle of a call |
 //! | `result` | from what a server answered to what the model gets |
 //!
 //! Invariant: a session has at most one live server of a name, and no other session uses it.
@@ -19,6 +20,7 @@
 //! Invariant: a call that is dropped is not cancelled. What cancels is a person's stop, and the
 //! time limit.
 
+mod asks;
 mod call;
 mod health;
 mod learn;
