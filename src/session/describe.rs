@@ -17,7 +17,7 @@ use crate::core::entry::{
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
-use crate::core::form::FormAnswer;
+use crate::core::form::{FormAnswer, ServerQuestion, Wanted};
 use crate::core::text::{count, large_count, one_line};
 use crate::core::to_person::to_person;
 use crate::core::tool::ToolCall;
@@ -152,10 +152,18 @@ pub(crate) struct Describer {
     /// The last answer and the names of its calls: their results come before the next answer.
     reply: Seq,
     names: Vec<String>,
+    /// What a server asked last.
+    asked: Option<ServerQuestion>,
 }
 
 /// Of the name of a call so much is shown where nothing else is said.
 const NAME_CHARS: usize = 160;
+
+/// Of a question of a server and its answer.
+const SERVER_CHARS: usize = 40;
+const ASKED_CHARS: usize = 120;
+const VALUE_CHARS: usize = 80;
+const VALUES_CHARS: usize = 400;
 
 impl Default for Describer {
     fn default() -> Describer {
@@ -169,6 +177,7 @@ impl Describer {
             name_chars,
             reply: 0,
             names: Vec::new(),
+            asked: None,
         }
     }
 
@@ -191,21 +200,21 @@ impl Describer {
                 why,
                 form: Some(question),
                 ..
-            } => detail(format!("{} asked in call {call}: {why}", question.server)),
+            } => {
+                self.asked = Some((**question).clone());
+                detail(format!("{} asked in call {call}: {why}", question.server))
+            }
             Entry::Answered {
                 call,
+                key,
                 answer,
                 by,
                 origin,
                 ..
             } => {
-                let what = match answer {
-                    FormAnswer::Accept { .. } => "was answered",
-                    FormAnswer::Decline => "was declined",
-                    FormAnswer::Cancel => "was closed without an answer",
-                };
                 let by = who(*by, origin.as_deref());
-                detail(format!("the question in call {call} {what} {by}"))
+                let question = self.asked.take().filter(|asked| asked.key == *key);
+                event(Tone::Calm, answered(question.as_ref(), *call, answer, &by))
             }
             Entry::Asked { call, why, .. } => detail(format!("asked about call {call}: {why}")),
             Entry::Replied {
@@ -487,6 +496,56 @@ fn detail<'a>(title: String) -> Description<'a> {
         level: Level::Detail,
         ..event(Tone::Calm, title)
     }
+}
+
+/// `everything asked: Who are you? · answered by you: name "ann", age 7`
+fn answered(
+    question: Option<&ServerQuestion>,
+    call: CallId,
+    answer: &FormAnswer,
+    by: &str,
+) -> String {
+    let asked = match question {
+        Some(question) => {
+            let server = one_line(&question.server, SERVER_CHARS);
+            format!(
+                "{server} asked: {}",
+                one_line(&question.line(), ASKED_CHARS)
+            )
+        }
+        None => format!("the server of call {call} asked"),
+    };
+    let what = match answer {
+        FormAnswer::Accept { .. } => "answered",
+        FormAnswer::Decline => "declined",
+        FormAnswer::Cancel => "closed without an answer",
+    };
+    let values = match answer {
+        FormAnswer::Accept { values } => values
+            .iter()
+            .map(|(name, value)| {
+                let name = one_line(label(question, name), VALUE_CHARS);
+                format!("{name} {}", one_line(&value.to_string(), VALUE_CHARS))
+            })
+            .collect(),
+        FormAnswer::Decline | FormAnswer::Cancel => Vec::new(),
+    };
+    let values = match values.is_empty() {
+        true => String::new(),
+        false => format!(": {}", one_line(&values.join(", "), VALUES_CHARS)),
+    };
+    format!("{asked} · {what} {by}{values}")
+}
+
+/// What a person read in the place of the name of a field.
+fn label<'a>(question: Option<&'a ServerQuestion>, name: &'a str) -> &'a str {
+    let fields = match question.map(|question| &question.wanted) {
+        Some(Wanted::Form { fields }) => &fields[..],
+        _ => &[],
+    };
+    let field = fields.iter().find(|field| field.name == name);
+    let title = field.map(|field| field.title.trim());
+    title.filter(|title| !title.is_empty()).unwrap_or(name)
 }
 
 fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<Item = Part<'a>> {
