@@ -220,6 +220,7 @@ pub fn layers() -> Layers {
         "task",
         "mcp__far__poke",
         NEAR,
+        ASKS,
         AGAIN,
     ];
     let spec = |name: &&str| ToolSpec {
@@ -833,7 +834,8 @@ impl World for Fake {
                 name,
                 ..
             } = part
-                && ["bash", "write", "edit", "mcp__far__poke", NEAR, AGAIN].contains(&name.as_str())
+                && ["bash", "write", "edit", "mcp__far__poke", NEAR, AGAIN, ASKS]
+                    .contains(&name.as_str())
             {
                 assert!(text.contains("happened"), "{text}");
             }
