@@ -1,6 +1,8 @@
 //! A server asks a person in the middle of a call: the question and its answer survive a kill, and
 //! are given from another process. The server is the test binary itself.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 
 use crate::resume::scene::*;
@@ -23,6 +25,11 @@ fn calls(tool: &'static str, mode: &str, arguments: &Value, more: &str) -> Scene
         }
         _ => Says::text(FINAL_WORDS).into(),
     });
+    configure(&scene, tool, mode, more);
+    scene
+}
+
+fn configure(scene: &Scene, tool: &str, mode: &str, more: &str) {
     let home = scene.home.rewake_home();
     let program = home.join("server");
     std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &program).unwrap();
@@ -39,7 +46,6 @@ fn calls(tool: &'static str, mode: &str, arguments: &Value, more: &str) -> Scene
         json!(home.join("tools.json")),
     );
     scene.home.configure(&scene.server, Protocol::Chat, &table);
-    scene
 }
 
 fn effect() -> Value {
@@ -238,4 +244,44 @@ fn a_question_behind_a_call_asks_nobody() {
     let live = scene.live(&["-p", "do it", "--ask", "wait=5s"]);
     live.wait(LIMIT).expect(0);
     assert!(scene.entries("asked").is_empty());
+}
+
+/// The question of a sub-agent's server waits where a person finds it; a parent without a person
+/// declines it.
+#[test]
+fn a_question_in_a_sub_agent_is_answered() {
+    for (waits, result) in [(true, "ada"), (false, "decline")] {
+        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hears = Arc::clone(&heard);
+        let scene = Scene::new(move |seen| {
+            let is_child = seen.json.to_string().contains("You are a sub-agent");
+            let call = json!({ "tool": "mcp__far__asks_old", "arguments": effect() });
+            match (is_child, seen.turn) {
+                (false, 0) => Answer::call("task", json!({ "prompt": "ask it" })),
+                (true, 0) => Answer::call("mcp_find", json!({ "query": "" })),
+                (true, 1) => Answer::call("mcp_call", call),
+                (true, _) => {
+                    hears.lock().unwrap().push(seen.last_result().to_string());
+                    Says::text("asked").into()
+                }
+                (false, _) => Says::text(FINAL_WORDS).into(),
+            }
+        });
+        configure(&scene, "asks_old", "old", "");
+        let live = match waits {
+            true => scene.live(&["-p", "do it", "--ask", "wait"]),
+            false => scene.live(&["-p", "do it"]),
+        };
+        if waits {
+            scene.until(|| !scene.asks_now().is_empty());
+            let asked = scene.asks_now();
+            let child = asked[0]["session"].as_str().unwrap();
+            let answer = ["answer", child, "--value", "name=ada"];
+            scene.home.run(answer).expect(0);
+        }
+        let run = live.wait(LIMIT).expect(0);
+        assert_eq!(scene.effects(), 1, "{}", run.stderr);
+        let heard = heard.lock().unwrap().join("\n");
+        assert_has(&heard, &[result]);
+    }
 }
