@@ -1144,15 +1144,28 @@ fn any_pending() -> impl Strategy<Value = Pending> {
         (0..9u64, 0..9u64)
             .prop_map(|(first, last)| BackgroundSummary::Ready(Range { first, last })),
     ];
-    let flags = any::<[bool; 5]>();
+    let flags = any::<[bool; 6]>();
     let ended = prop::option::of("bg_[0-9]");
     let ends = (ended, prop::option::of(0..9u64));
     (flags, ends, summary, prop::option::of(0..9u64)).prop_map(
-        |([choice, waits_for_person, rendering, compaction, message], ends, summary, recalled)| {
+        |(
+            [
+                choice,
+                waits_for_person,
+                left_open,
+                rendering,
+                compaction,
+                message,
+            ],
+            ends,
+            summary,
+            recalled,
+        )| {
             let (ended, user_ended) = ends;
             Pending {
                 choice,
                 waits_for_person,
+                left_open,
                 rendering,
                 compaction,
                 ended,
