@@ -10,14 +10,17 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::short_id;
+
 use crate::core::ending::is_answer;
 use crate::core::entry::{
     About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
-use crate::core::form::{FormAnswer, ServerQuestion, Wanted};
+use crate::core::form::{Field, FormAnswer, ServerQuestion, Wanted};
 use crate::core::text::{count, large_count, one_line};
 use crate::core::to_person::to_person;
 use crate::core::tool::ToolCall;
@@ -521,13 +524,15 @@ fn answered(
         FormAnswer::Cancel => "closed without an answer",
     };
     let values = match answer {
-        FormAnswer::Accept { values } => values
-            .iter()
-            .map(|(name, value)| {
+        FormAnswer::Accept { values } => {
+            let mut values: Vec<(&String, &Value)> = values.iter().collect();
+            values.sort_by_key(|(name, _)| place(question, name));
+            let value = |(name, value): (&String, &Value)| {
                 let name = one_line(label(question, name), VALUE_CHARS);
                 format!("{name} {}", one_line(&value.to_string(), VALUE_CHARS))
-            })
-            .collect(),
+            };
+            values.into_iter().map(value).collect()
+        }
         FormAnswer::Decline | FormAnswer::Cancel => Vec::new(),
     };
     let values = match values.is_empty() {
@@ -537,13 +542,22 @@ fn answered(
     format!("{asked} · {what} {by}{values}")
 }
 
+fn fields(question: Option<&ServerQuestion>) -> &[Field] {
+    match question.map(|question| &question.wanted) {
+        Some(Wanted::Form { fields }) => fields,
+        _ => &[],
+    }
+}
+
+fn place(question: Option<&ServerQuestion>, name: &str) -> Option<usize> {
+    let mut fields = fields(question).iter();
+    fields.position(|field| field.name == name)
+}
+
 /// What a person read in the place of the name of a field.
 fn label<'a>(question: Option<&'a ServerQuestion>, name: &'a str) -> &'a str {
-    let fields = match question.map(|question| &question.wanted) {
-        Some(Wanted::Form { fields }) => &fields[..],
-        _ => &[],
-    };
-    let field = fields.iter().find(|field| field.name == name);
+    let mut fields = fields(question).iter();
+    let field = fields.find(|field| field.name == name);
     let title = field.map(|field| field.title.trim());
     title.filter(|title| !title.is_empty()).unwrap_or(name)
 }

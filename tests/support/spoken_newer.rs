@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::spoken::{answer, append, refuse, say};
+use super::spoken::{answer, append, pause, refuse, say};
 
 /// False: it is none of these.
 pub fn act(method: &str, id: &Value, params: &Value) -> bool {
@@ -56,6 +56,7 @@ fn call(id: &Value, params: &Value) -> bool {
                 if arguments["file"].is_string() {
                     append(arguments);
                 }
+                pause(arguments);
                 let told = json!([answers, params["requestState"]]);
                 answer(id, &text(&told.to_string()));
             }
@@ -102,6 +103,7 @@ fn ask_old(id: &Value, arguments: &Value) {
     if arguments["file"].is_string() {
         append(arguments);
     }
+    pause(arguments);
     answer(id, &text(&said["result"].to_string()));
 }
 

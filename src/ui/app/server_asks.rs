@@ -223,7 +223,9 @@ impl App {
         }
         if let Some(form) = self.close_form() {
             let server = one_line(&form.entry.question.server, 40);
-            self.hint = Some(format!("what {server} asked is settled: not by this form"));
+            self.hint = Some(format!(
+                "{server} waits no longer: its question was settled elsewhere"
+            ));
         }
         self.show_child_question()
     }

@@ -247,7 +247,12 @@ fn field_lines(
         about.push(Line::styled(format!("{before}…"), theme.dim));
     }
     lines.extend(about);
-    let kind = hint(field);
+    let is_wrong = entry
+        .error
+        .as_ref()
+        .is_some_and(|(wrong, _)| *wrong == place);
+    // What is wrong with it says what it takes.
+    let kind = if is_wrong { String::new() } else { hint(field) };
     if !kind.is_empty() {
         lines.extend(words(&kind, theme.dim, room, &before));
     }
