@@ -1,17 +1,13 @@
-//! `rewake answer`: what a server asks in the middle of a call gets its answer from another
-//! process.
+//! What is said to `rewake answer`: the answer to what a server asks in the middle of a call.
 
 use std::io::Read;
 
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::steer::{ORIGIN, said};
 use crate::core::entry::CallId;
 use crate::core::form::{self, Field, FormAnswer, ServerQuestion, Wanted};
-use crate::report::{Trouble, exit, note};
-use crate::session::AppContext;
-use crate::store::Store;
+use crate::report::{Trouble, exit};
 
 /// More is no form.
 const STDIN_MAX_BYTES: u64 = 1024 * 1024;
@@ -40,44 +36,46 @@ pub(crate) struct AnswerArgs {
     pub cancel: bool,
 }
 
-/// Answers the question of a session's server.
-pub(super) fn run(ctx: &AppContext, store: &mut Store, args: AnswerArgs) -> Result<u8, Trouble> {
-    let AnswerArgs {
-        id,
-        call,
-        value,
-        json,
-        accept,
-        decline,
-        cancel,
-    } = args;
-    if !(accept || decline || cancel || json || !value.is_empty()) {
-        return Err(Trouble::new(exit::USAGE, "there is no answer").with_hint(
-            "--value NAME=VALUE for each field, --accept, --decline or --cancel; rewake asks shows the fields",
-        ));
+impl AnswerArgs {
+    /// What was done, in a word.
+    pub(super) fn done(&self) -> &'static str {
+        match (self.decline, self.cancel) {
+            (true, _) => "declined",
+            (_, true) => "closed",
+            _ => "answered",
+        }
     }
-    let info = ctx.meant(store, &id)?;
-    let read = |question: &ServerQuestion| match (decline, cancel) {
-        (true, _) => Ok(FormAnswer::Decline),
-        (_, true) => Ok(FormAnswer::Cancel),
-        _ if json => stdin().map(|values| FormAnswer::Accept { values }),
-        _ => typed(question, &value).map(|values| FormAnswer::Accept { values }),
-    };
-    let (question, receipt) = ctx.answer_form_with(store, &info, call, read, ORIGIN)?;
-    let what = match (decline, cancel) {
-        (true, _) => "declined",
-        (_, true) => "closed",
-        _ => "answered",
-    };
-    note(&format!("{what}: {}", question.asked.why));
-    Ok(said(&info, receipt.sending))
+
+    /// That there is one.
+    pub(super) fn check(&self) -> Result<(), Trouble> {
+        let says = self.accept || self.decline || self.cancel || self.json;
+        match says || !self.value.is_empty() {
+            true => Ok(()),
+            false => Err(Trouble::new(exit::USAGE, "there is no answer").with_hint(
+                "--value NAME=VALUE for each field, --accept, --decline or --cancel; rewake asks shows the fields",
+            )),
+        }
+    }
+
+    /// The answer to a question.
+    ///
+    /// # Errors
+    /// What of it the question does not take.
+    pub(super) fn read(&self, question: &ServerQuestion) -> Result<FormAnswer, String> {
+        match (self.decline, self.cancel) {
+            (true, _) => Ok(FormAnswer::Decline),
+            (_, true) => Ok(FormAnswer::Cancel),
+            _ if self.json => stdin().map(|values| FormAnswer::Accept { values }),
+            _ => typed(question, &self.value).map(|values| FormAnswer::Accept { values }),
+        }
+    }
 }
 
 fn stdin() -> Result<Map<String, Value>, String> {
     let mut text = String::new();
-    let read = std::io::stdin().lock().take(STDIN_MAX_BYTES);
-    let mut read = read;
-    read.read_to_string(&mut text)
+    let mut stdin = std::io::stdin().lock().take(STDIN_MAX_BYTES);
+    stdin
+        .read_to_string(&mut text)
         .map_err(|e| format!("stdin cannot be read: {e}"))?;
     match serde_json::from_str(&text) {
         Ok(Value::Object(values)) => Ok(values),

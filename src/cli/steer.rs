@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use super::answer::AnswerArgs;
 use super::run::STDIN_MAX_BYTES;
 use super::steer_args::{SendArgs, SetArgs, Steer};
 use crate::core::entry::{By, CallId, Image, Verdict, Via};
@@ -19,7 +20,7 @@ use crate::store::{Message, SessionInfo, Store, StoreError, blob_ref};
 use crate::ui::call_in_words;
 
 /// Who signals of these subcommands come from, as entries say it.
-pub(super) const ORIGIN: &str = "cli";
+const ORIGIN: &str = "cli";
 
 /// How often it is looked for new questions.
 const LOOK: Duration = Duration::from_millis(200);
@@ -48,7 +49,7 @@ pub(super) fn run(ctx: &AppContext, steer: Steer) -> Result<u8, Trouble> {
         Steer::Go { id } => order(ctx, &mut store, &id, Order::GoOn),
         Steer::Set(args) => set(ctx, &mut store, &args),
         Steer::Answer { id, call, verdict } => answer(ctx, &mut store, &id, call, verdict),
-        Steer::AnswerServer(args) => super::answer::run(ctx, &mut store, args),
+        Steer::AnswerServer(args) => answer_server(ctx, &mut store, &args),
         Steer::Asks { .. } => Ok(exit::DONE),
     }
 }
@@ -171,8 +172,17 @@ fn answer(
     Ok(said(&info, receipt.sending))
 }
 
+fn answer_server(ctx: &AppContext, store: &mut Store, args: &AnswerArgs) -> Result<u8, Trouble> {
+    args.check()?;
+    let info = ctx.meant(store, &args.id)?;
+    let read = |question: &ServerQuestion| args.read(question);
+    let (question, receipt) = ctx.answer_form_with(store, &info, args.call, read, ORIGIN)?;
+    note(&format!("{}: {}", args.done(), question.asked.why));
+    Ok(said(&info, receipt.sending))
+}
+
 /// What a person is told of what was sent.
-pub(super) fn said(info: &SessionInfo, sending: Sending) -> u8 {
+fn said(info: &SessionInfo, sending: Sending) -> u8 {
     let id = short_id(&info.id);
     note(&match sending {
         Sending::Heard => format!("sent to {id}"),

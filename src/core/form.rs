@@ -272,3 +272,117 @@ pub fn read_value(kind: &FieldKind, text: &str) -> Option<Value> {
 fn is_one(choices: &[Choice], value: &Value) -> bool {
     choices.iter().any(|choice| value == choice.value.as_str())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn field(name: &str, is_required: bool, kind: FieldKind) -> Field {
+        Field {
+            name: name.into(),
+            title: String::new(),
+            description: String::new(),
+            is_required,
+            kind,
+            default: None,
+        }
+    }
+
+    fn kinds() -> Vec<Field> {
+        let choices = |values: [&str; 2]| {
+            let choice = |value: &str| Choice {
+                value: value.into(),
+                label: value.to_uppercase(),
+            };
+            values.map(choice).to_vec()
+        };
+        let text = FieldKind::Text {
+            min_chars: Some(2),
+            max_chars: Some(4),
+            format: None,
+        };
+        let number = FieldKind::Number {
+            is_integer: true,
+            min: Some(1.0),
+            max: None,
+        };
+        let one = FieldKind::OneOf {
+            choices: choices(["a", "b"]),
+        };
+        let some = FieldKind::SomeOf {
+            choices: choices(["x", "y"]),
+            min: Some(1),
+            max: None,
+        };
+        vec![
+            field("t", true, text),
+            field("n", false, number),
+            field("y", false, FieldKind::YesNo),
+            field("o", false, one),
+            field("s", false, some),
+        ]
+    }
+
+    fn question() -> ServerQuestion {
+        ServerQuestion {
+            server: "s".into(),
+            key: "k".into(),
+            message: String::new(),
+            wanted: Wanted::Form { fields: kinds() },
+        }
+    }
+
+    fn checked(values: Value) -> Result<(), String> {
+        let values = values.as_object().cloned().unwrap_or_default();
+        check(&question(), &FormAnswer::Accept { values })
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        assert_eq!(checked(json!({ "t": "abc" })), Ok(()));
+        let whole = json!({ "t": "abc", "n": 1, "y": false, "o": "b", "s": ["x", "y"] });
+        assert_eq!(checked(whole), Ok(()));
+        for (values, why) in [
+            (json!({}), "\"t\" is required"),
+            (
+                json!({ "t": "a" }),
+                "\"t\" takes text from 2 to 4 characters",
+            ),
+            (json!({ "t": "abc", "n": 0 }), "a whole number from 1"),
+            (json!({ "t": "abc", "n": 1.5 }), "a whole number"),
+            (json!({ "t": "abc", "y": "yes" }), "true or false"),
+            (json!({ "t": "abc", "o": "c" }), "one of \"a\", \"b\""),
+            (json!({ "t": "abc", "s": [] }), "a list from 1 of"),
+            (json!({ "t": "abc", "z\u{1b}": 1 }), "no field"),
+        ] {
+            let said = checked(values).unwrap_err();
+            assert!(said.contains(why), "{said}");
+            assert!(!said.contains('\u{1b}'), "{said:?}");
+        }
+        assert_eq!(check(&question(), &FormAnswer::Decline), Ok(()));
+        let visit = ServerQuestion {
+            wanted: Wanted::Visit { url: "u".into() },
+            ..question()
+        };
+        let values = json!({ "a": 1 }).as_object().cloned().unwrap_or_default();
+        assert!(check(&visit, &FormAnswer::Accept { values }).is_err());
+    }
+
+    #[test]
+    fn what_is_typed_becomes_a_value_or_nothing() {
+        let fields = kinds();
+        let read = |at: usize, text: &str| read_value(&fields[at].kind, text);
+        assert_eq!(read(0, "abc"), Some(json!("abc")));
+        assert_eq!(read(0, "abcde"), None);
+        assert_eq!(read(1, " 7 "), Some(json!(7)));
+        assert_eq!(read(1, "7.5"), None);
+        assert_eq!(read(1, "NaN"), None);
+        assert_eq!(read(2, "Yes"), Some(json!(true)));
+        assert_eq!(read(2, "maybe"), None);
+        assert_eq!(read(3, "B"), Some(json!("b")));
+        assert_eq!(read(3, "c"), None);
+        assert_eq!(read(4, "x"), Some(json!(["x"])));
+    }
+}

@@ -732,11 +732,12 @@ impl Fake {
                 return std::future::pending().await;
             };
             self.pass().await;
-            let mut outside = self.outside.borrow_mut();
-            let recorded = outside.answered.get(&(call, key.clone()));
-            assert_eq!(recorded, Some(&answer), "{call}, {key}: not in the log");
-            outside.servers.tell(run, request, answer);
-            drop(outside);
+            {
+                let mut outside = self.outside.borrow_mut();
+                let recorded = outside.answered.get(&(call, key.clone()));
+                assert_eq!(recorded, Some(&answer), "{call}, {key}: not in the log");
+                outside.servers.tell(run, request, answer);
+            }
             self.pass().await;
         }
     }

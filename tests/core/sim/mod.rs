@@ -305,9 +305,10 @@ fn one_process(
                         };
                         let key = question.key.clone();
                         let command = Command::Answer { call, key, answer };
-                        let commands = seen_by_user.commands.as_ref();
-                        // The process may be about to die.
-                        let _ = commands.map(|commands| commands.send(command));
+                        if let Some(commands) = &seen_by_user.commands {
+                            // The process may be about to die.
+                            let _ = commands.send(command);
+                        }
                     }
                 }
                 Event::Queued(_) => seen_by_user.queued += 1,
