@@ -441,7 +441,7 @@ impl Effects {
         match opened {
             Ok(()) => self.notify(Tone::Calm, "given to your browser"),
             Err(why) => {
-                let why = format!("cannot open it ({why}): c copies the address");
+                let why = format!("c copies the address: it was not opened, {why}");
                 self.notify(Tone::Calm, why);
             }
         }
