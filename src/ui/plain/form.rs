@@ -25,7 +25,7 @@ impl Printer {
             return;
         };
         let now = (form.number, form.entry.line_at);
-        let before = std::mem::replace(&mut self.form, Some(now));
+        let before = self.form.replace(now);
         if before == Some(now) {
             return;
         }

@@ -1,3 +1,5 @@
+//! Keys and lines, and what is sent because of them.
+
 use serde_json::json;
 
 use super::*;
