@@ -369,6 +369,14 @@ fn children_are_marked_below_their_parents_and_never_taken_up_instead() {
         !lines[0].contains("task:") && lines[1].contains("└ task:"),
         "{history}"
     );
+    let [parent, child] = [0, 1].map(|line: usize| {
+        let id = lines[line].split_whitespace().find(|word| word.len() == 13);
+        let id = id.unwrap_or_else(|| panic!("{history}"));
+        let json = scene.home.run(["show", id, "--json"]).expect(0).stdout;
+        serde_json::from_str::<Value>(&json).unwrap()
+    });
+    assert_eq!(parent["parent"], Value::Null);
+    assert_eq!(child["parent"], parent["id"]);
     scene.go();
     scene.go_on().expect(0);
     scene.is_whole();
