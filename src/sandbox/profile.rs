@@ -273,7 +273,8 @@ impl Profile {
         self.write.push(workspace.to_path_buf());
         if let Some(repository) = &request.repository {
             self.write.push(repository.git_dir.clone());
-            self.write.extend(existing(repository.shared()));
+            // Not only what a commit writes: git locks `packed-refs` here to remove any name.
+            self.write.push(repository.common_dir.clone());
         }
         let mut more = existing(request.more_write.iter().cloned());
         if request.access >= Access::Network {
@@ -329,7 +330,9 @@ impl Profile {
         git.extend(heads.filter_map(|head| Some(head.parent()?.to_path_buf())));
         protected.extend(found.protected);
         git.extend(request.repository.iter().flat_map(|repository| {
-            let mut own = modules_of(&repository.git_dir);
+            // In a linked worktree these lie outside of the workspace.
+            let mut own = modules_of(&repository.common_dir);
+            own.extend(modules_of(&repository.git_dir));
             own.extend([repository.git_dir.clone(), repository.common_dir.clone()]);
             own
         }));

@@ -15,19 +15,7 @@ pub struct Repository {
     pub common_dir: PathBuf,
 }
 
-/// Of a repository, what a commit in a linked worktree writes. All else is the main working tree's:
-/// its index and its HEAD, what it is in the middle of, other worktrees; settings and hooks least.
-const SHARED: [&str; 5] = ["objects", "refs", "logs", "reftable", "lfs"];
-
 impl Repository {
-    /// What commands may write to of the repository that all its worktrees share.
-    pub(super) fn shared(&self) -> Vec<PathBuf> {
-        match self.git_dir == self.common_dir {
-            true => vec![self.common_dir.clone()],
-            false => SHARED.map(|name| self.common_dir.join(name)).to_vec(),
-        }
-    }
-
     /// Reads `.git` of a folder, which may be a file that names the folder.
     pub fn of(workspace: &Path) -> Option<Repository> {
         let dot_git = workspace.join(".git");

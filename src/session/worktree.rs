@@ -241,7 +241,7 @@ impl AppContext {
     /// Makes what is missing of it, whatever a kill or a person left.
     fn make_sure(&self, mut note: WorktreeNote) -> Result<Found, NoWorktree> {
         let (env, data_dir) = (&self.env, &self.paths.data_dir);
-        if note.stage == WorktreeStage::Removed
+        if note.stage == WorktreeStage::Removing
             && let EndedWorktree::Kept(_) = self.end_worktree(&note, false)
         {
             note.stage = WorktreeStage::Made;

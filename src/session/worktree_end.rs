@@ -97,7 +97,10 @@ impl AppContext {
                 why,
             })
         };
-        let ended = self.remove_if_empty(note, &folder);
+        let ended = match note.stage {
+            WorktreeStage::Removed => Ok(None),
+            _ => self.remove_if_empty(note, &folder),
+        };
         match ended {
             Ok(None) => {
                 if forget {
@@ -183,14 +186,14 @@ impl AppContext {
         };
         let mut note = note.clone();
         if files > 0 || commits > 0 {
-            if note.stage == WorktreeStage::Removed {
+            if note.stage == WorktreeStage::Removing {
                 note.stage = WorktreeStage::Made;
                 note.write(data_dir).map_err(|e| e.to_string())?;
             }
             return Ok(Some((files, commits)));
         }
         note.commit = tip.clone().unwrap_or(note.commit);
-        note.stage = WorktreeStage::Removed;
+        note.stage = WorktreeStage::Removing;
         note.write(data_dir).map_err(|e| e.to_string())?;
         let gone = note.gone(data_dir);
         let failed = |e: std::io::Error| format!("it cannot be removed: {e}");
@@ -212,7 +215,10 @@ impl AppContext {
             && let Err(error) = fs::remove_dir_all(&gone)
         {
             tracing::warn!(%error, "what is left of a worktree stays");
+            return Ok(None);
         }
+        note.stage = WorktreeStage::Removed;
+        note.write(data_dir).map_err(|e| e.to_string())?;
         Ok(None)
     }
 
@@ -270,7 +276,7 @@ impl AppContext {
         for note in WorktreeNote::all(data_dir) {
             let is_left = is_left(data_dir, store, &note)?;
             let folder = note.folder(data_dir);
-            let is_away = note.stage == WorktreeStage::Removed && !folder.exists();
+            let is_away = note.stage == WorktreeStage::Removed;
             if (is_away && !is_left) || self.is_worked_in(store, &note, &folder)? {
                 continue;
             }
@@ -312,7 +318,7 @@ pub fn worktree_rows(data_dir: &Path, store: &Store) -> Result<Vec<WorktreeRow>,
     for note in WorktreeNote::all(data_dir) {
         let folder = note.folder(data_dir);
         let is_left = is_left(data_dir, store, &note)?;
-        if note.stage != WorktreeStage::Removed || folder.exists() {
+        if note.stage != WorktreeStage::Removed {
             rows.push(WorktreeRow {
                 folder,
                 branch: note.branch,

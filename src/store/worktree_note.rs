@@ -34,7 +34,9 @@ pub enum WorktreeStage {
     Begun,
     /// It is there, unless somebody took it away.
     Made,
-    /// All of it was committed and merged, so it is removed, and made again when it is needed.
+    /// All of it was committed and merged, so it is being removed.
+    Removing,
+    /// It is gone, with its branch. It is made again when it is needed.
     Removed,
 }
 
