@@ -119,7 +119,7 @@ impl AppContext {
             return Err(NoWorktree::new(
                 format!("there is a worktree {name} already: {}", folder.display()),
                 Some(format!(
-                    "rewake -w {name} -c goes on with its newest session; another name makes another one"
+                    "rewake -w {name} -c resumes its newest session; another name makes another one"
                 )),
             )
             .into());

@@ -718,9 +718,13 @@ fn a_worktree_commits_and_changes_nothing_else_of_its_repository() {
                        worktrees/ws/config.worktree objects/info/alternates; do \
                        mkdir -p $(dirname $f); echo x >> $f; done; \
                        git -C ../../ws config core.hooksPath h; git -C ../../ws config --worktree a.b c; \
-                       mv hooks h; mv ../../ws/.git x; true";
+                       echo x > ../../ws/.git; true";
         place.run(place.profile(Access::Workspace), reaches);
-        assert_eq!(common_files(&place.path("main/.git")), before, "{lacks}");
+        let after = common_files(&place.path("main/.git"));
+        let names = before.keys().chain(after.keys());
+        let other = names.filter(|name| before.get(*name) != after.get(*name));
+        let other: Vec<&PathBuf> = other.collect();
+        assert!(other.is_empty(), "{lacks}: {other:?}");
         let (ended, text) = place.run(place.profile(Access::Workspace), "git status --short");
         assert_eq!((ended.how, text.as_str()), (How::Exited(0), ""), "{lacks}");
     }
