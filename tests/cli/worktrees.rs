@@ -216,6 +216,9 @@ fn a_worktree_that_is_gone_is_made_again_while_its_branch_is_there() {
     assert_eq!(fs::read_to_string(folder.join("a")).unwrap(), "1\n");
 }
 
+/// What a kill leaves: of the repository, the note and the folder of a worktree.
+type Leaves = fn(&Path, &WorktreeNote, &Path);
+
 /// What a kill leaves at each step, made by hand. Started again it comes to the same end.
 #[test]
 fn whatever_a_kill_leaves_the_next_start_comes_to_the_same_end() {
@@ -223,7 +226,7 @@ fn whatever_a_kill_leaves_the_next_start_comes_to_the_same_end() {
     let root = repository(&home);
     let data = home.rewake_home();
     let commit = git(&root, &["rev-parse", "HEAD"]);
-    let lefts: [(&str, fn(&Path, &WorktreeNote, &Path)); 5] = [
+    let lefts: [(&str, Leaves); 5] = [
         ("noted", |_, _, _| {}),
         ("branch", |root, note, _| {
             git(root, &["branch", &note.branch]);
@@ -360,7 +363,7 @@ fn one_in_which_nothing_would_be_lost_is_removed_and_made_again_when_it_is_neede
 fn a_removal_that_was_cut_short_is_finished() {
     let home = scripted(&commands(&["true"]));
     let root = repository(&home);
-    let cuts: [(&str, fn(&Path, &WorktreeNote, &Path)); 4] = [
+    let cuts: [(&str, Leaves); 4] = [
         ("noted", |_, _, _| {}),
         ("renamed", |_, note, folder| {
             let data = folder.ancestors().nth(3).unwrap();
