@@ -34,6 +34,9 @@ pub struct Workspace {
     pub folder: String,
     /// The whole of what may be looked at without asking: the repository, or the folder.
     pub root: String,
+    /// The project's own folder, where the root is a worktree of it that rewake made in a folder of
+    /// its own: what is in the worktree is the project's, and not rewake's.
+    pub project: Option<String>,
     /// The user's home folder: what `~/` in rules stands for. `None` when it is not known.
     pub home: Option<String>,
     /// More folders that may be looked at, such as those of skills and command output.
@@ -179,6 +182,10 @@ impl Workspace {
                 .home
                 .as_deref()
                 .map_or_else(Vec::new, |home| named_and_real(home, resolve)),
+            projects: self
+                .project
+                .as_deref()
+                .map_or_else(Vec::new, |project| named_and_real(project, resolve)),
         }
     }
 }
@@ -424,9 +431,17 @@ impl<'a> Evaluation<'a> {
         let own = self.rewakes_own.iter();
         let own = own.flat_map(|path| named_and_real(path, &self.disk.resolve));
         let own: Vec<String> = own.map(|path| path::fold(&path)).collect();
+        let is_projects =
+            |spot: &&String| !self.bases.projects.is_empty() && self.is_in_worktree(spot);
         spots
             .iter()
+            .filter(|spot| !is_projects(spot))
             .any(|spot| is_below_any(&path::fold(spot), &own))
+    }
+
+    /// As it is written: where names differ by case alone, another spelling is asked about.
+    fn is_in_worktree(&self, spot: &str) -> bool {
+        is_below_any(spot, &self.bases.roots)
     }
 
     fn why_path(&self, writes: bool, path: &str, spots: &[String]) -> String {

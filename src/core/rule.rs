@@ -127,6 +127,9 @@ pub struct Bases {
     pub folders: Vec<String>,
     pub roots: Vec<String>,
     pub homes: Vec<String>,
+    /// The project's own folder, where the root is a worktree of it that rewake made: what a rule
+    /// refuses there it refuses at the same place here.
+    pub projects: Vec<String>,
 }
 
 /// Whether a command is what a rule that refuses speaks of.
@@ -600,6 +603,16 @@ impl PathPattern {
     }
 
     fn refuses(&self, path: &str, bases: &Bases) -> bool {
+        let of_root = |root: &String| path::below(path, root);
+        let below = bases.roots.iter().find_map(of_root);
+        let is_refused = |below: &str| {
+            let mut there = bases.projects.iter().map(|p| path::join(p, below));
+            there.any(|path| self.refuses_at(&path, bases))
+        };
+        self.refuses_at(path, bases) || below.is_some_and(is_refused)
+    }
+
+    fn refuses_at(&self, path: &str, bases: &Bases) -> bool {
         let pattern: Vec<String> = self.parts.iter().map(|p| path::fold(p)).collect();
         let pattern: Vec<&str> = pattern.iter().map(String::as_str).collect();
         let folded = path::fold(path);

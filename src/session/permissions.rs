@@ -34,6 +34,7 @@ pub(super) fn permission_check(
     let workspace = Workspace {
         folder: text(folder),
         root: text(&ctx.here.root),
+        project: ctx.project().map(|project| text(&project)),
         home: ctx.env.home().map(text),
         readable: skills_of_user(ctx),
         rewakes_own: rewakes_own(ctx),

@@ -50,6 +50,9 @@ mod task_limits;
 mod tools;
 mod traced;
 mod unasked;
+mod worktree_kills;
+mod worktree_tasks;
+mod worktrees;
 
 use std::process::Command;
 use std::time::Duration;
