@@ -89,7 +89,9 @@ fn command(server: &str, prompt: &Prompt) -> Arc<Custom> {
 
 /// A line in which nothing is hidden.
 pub fn seen(text: &str) -> String {
-    one_line(&visible(text), HELP_CHARS)
+    let shown = visible(text);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    one_line(&words.join(" "), HELP_CHARS)
 }
 
 #[cfg(test)]

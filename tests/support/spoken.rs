@@ -149,10 +149,14 @@ fn act(method: &str, id: &Value, params: &Value) {
 fn speak_mcp(method: &str, id: &Value, params: &Value) {
     let mode = std::env::var(ASKED).unwrap_or_default();
     let info = json!({ "name": "spoken", "version": "1" });
-    let capabilities = json!({ "tools": { "listChanged": true } });
+    let mut capabilities = json!({ "tools": { "listChanged": true } });
+    if mode == "offers" {
+        capabilities["prompts"] = json!({});
+        capabilities["resources"] = json!({});
+    }
     match (method, mode.as_str()) {
         (_, "silent") => {}
-        ("initialize", "old" | "circle" | "tools") => answer(
+        ("initialize", "old" | "circle" | "tools" | "offers") => answer(
             id,
             &json!({ "protocolVersion": params["protocolVersion"], "capabilities": capabilities,
                 "serverInfo": info }),

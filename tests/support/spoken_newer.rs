@@ -24,14 +24,51 @@ pub fn act(method: &str, id: &Value, params: &Value) -> bool {
         }
         "prompts/list" => answer(
             id,
-            &json!({ "prompts": [{ "name": "review", "arguments": [{ "name": "file" }] }] }),
+            &json!({ "prompts": [
+                { "name": "review", "arguments": [{ "name": "file" }] },
+                { "name": "weather", "description": "Asks for\u{1b}[31m the weather",
+                    "arguments": [{ "name": "city", "required": true }, { "name": "when" }] },
+                { "name": "stall" },
+            ] }),
         ),
+        "prompts/get" if params["name"] == "stall" => {}
+        "prompts/get" if params["name"] == "weather" => {
+            let arguments = &params["arguments"];
+            let text = format!(
+                "Weather in {}, {}?\u{7}",
+                arguments["city"], arguments["when"]
+            );
+            let content = json!({ "type": "text", "text": text });
+            answer(
+                id,
+                &json!({ "messages": [{ "role": "user", "content": content },
+                { "role": "assistant", "content": { "type": "text", "text": "Sunny." } }] }),
+            );
+        }
         "prompts/get" => {
             let text = format!("Review {}", params["arguments"]["file"]);
             let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
             answer(id, &json!({ "messages": [message] }));
         }
-        "resources/list" => answer(id, &json!({ "resources": [{ "uri": "a:b", "name": "b" }] })),
+        "resources/list" => answer(
+            id,
+            &json!({ "resources": [{ "uri": "a:b", "name": "b" },
+                { "uri": "demo://notes", "name": "what we noted", "description": "All notes" }] }),
+        ),
+        "resources/read" if params["uri"] == "a:gone" => refuse(id, -32002, "Resource not found"),
+        "resources/read" if params["uri"] == "a:bytes" => answer(
+            id,
+            &json!({ "contents": [{ "uri": "a:bytes", "blob": "AAAA",
+                "mimeType": "application/zip" }] }),
+        ),
+        "resources/read" if params["uri"] == "a:picture" => {
+            let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+            answer(
+                id,
+                &json!({ "contents": [{ "uri": "a:picture", "blob": png,
+                    "mimeType": "image/png" }] }),
+            );
+        }
         "resources/read" => {
             answer(
                 id,

@@ -149,8 +149,13 @@ fn command_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Sugg
         };
         let servers = around.offered.beginning(word);
         let servers = servers.map(|name| Suggestion::Server('/', name.to_string()));
-        let found = found.into_iter().map(Suggestion::Command);
-        (0, found.chain(servers).collect())
+        let servers: Vec<Suggestion> = servers.collect();
+        // The name of a server is nearer than a command that only resembles the word.
+        let is_command = found.iter().any(|listed| listed.name().starts_with(word));
+        let at = if is_command { found.len() } else { 0 };
+        let mut found: Vec<Suggestion> = found.into_iter().map(Suggestion::Command).collect();
+        found.splice(at..at, servers);
+        (0, found)
     })
 }
 
