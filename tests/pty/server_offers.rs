@@ -64,7 +64,6 @@ fn words_that_wait_for_a_server_are_kept_when_the_agent_is_killed() {
     let mut terminal = Terminal::start(&home, &["hello"]);
     terminal.sees("First answer.");
     terminal.types("/far:stall");
-    terminal.sees("asking the MCP server far");
     terminal.sees("  /far:stall");
     terminal.types(ENTER);
     terminal.sees("asking the MCP server far");

@@ -170,6 +170,8 @@ fn prompts_and_resources_of_a_server_are_completed() {
     ));
     stage.sees("hint: try again");
     assert_eq!(stage.app.composer.text(), "see @every:gone");
+    stage.app.composer.set_text("");
+    stage.keys("/every:");
     stage.send(Msg::Offered(
         "every".into(),
         Err(("it is\u{1b}[2J down".into(), None)),
