@@ -98,6 +98,13 @@ fn what_cannot_be_had_is_said_by_name_and_nothing_is_sent() {
                 "hint: /far:stall",
             ],
         ),
+        (
+            "/far:die",
+            [
+                "/far:die was not sent: the server far",
+                "exited with code 7",
+            ],
+        ),
         ("see @far:a:gone", ["@far:a:gone: ", "hint: @far: lists"]),
     ] {
         refused(says(&home, prompt), 2, &words);
@@ -167,4 +174,14 @@ fn a_server_that_does_not_answer_is_waited_for_no_longer_than_a_start() {
         2,
         &["did not answer prompts/get within 2 s"],
     );
+}
+
+#[test]
+fn what_a_server_gives_without_end_is_cut_and_says_so() {
+    let home = home("offers");
+    says(&home, "/far:flood").expect(0);
+    let said = said(&home);
+    let text = said[0]["text"].as_str().unwrap();
+    assert!(text.len() < 300_000, "{}", text.len());
+    assert!(text.ends_with("[cut here: it has 1000000 bytes]"));
 }

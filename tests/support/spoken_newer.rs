@@ -28,9 +28,15 @@ pub fn act(method: &str, id: &Value, params: &Value) -> bool {
                 { "name": "review", "arguments": [{ "name": "file" }] },
                 { "name": "weather", "description": "Asks for\u{1b}[31m the weather",
                     "arguments": [{ "name": "city", "required": true }, { "name": "when" }] },
-                { "name": "stall" },
-            ] }),
+                { "name": "stall" }, { "name": "die" }, { "name": "flood" }, { "name": "die" },
+            ], "nextCursor": "round" }),
         ),
+        "prompts/get" if params["name"] == "die" => std::process::exit(7),
+        "prompts/get" if params["name"] == "flood" => {
+            let content = json!({ "type": "text", "text": "x".repeat(1_000_000) });
+            let message = json!({ "role": "user", "content": content });
+            answer(id, &json!({ "messages": [message] }));
+        }
         "prompts/get" if params["name"] == "stall" => {}
         "prompts/get" if params["name"] == "weather" => {
             let arguments = &params["arguments"];
@@ -53,7 +59,8 @@ pub fn act(method: &str, id: &Value, params: &Value) -> bool {
         "resources/list" => answer(
             id,
             &json!({ "resources": [{ "uri": "a:b", "name": "b" },
-                { "uri": "demo://notes", "name": "what we noted", "description": "All notes" }] }),
+                { "uri": "demo://notes", "name": "what we noted", "description": "All notes" }],
+                "nextCursor": "round" }),
         ),
         "resources/read" if params["uri"] == "a:gone" => refuse(id, -32002, "Resource not found"),
         "resources/read" if params["uri"] == "a:bytes" => answer(
@@ -142,6 +149,9 @@ fn begin(id: &Value, arguments: &Value) {
     let state = arguments["state"].as_str().expect("a file for the task");
     append(arguments);
     let polls = arguments["polls"].as_u64().unwrap_or(2);
+    if arguments["ttl"] == 0 {
+        std::fs::write(format!("{state}.no-time"), "").expect("keep it");
+    }
     if arguments["lost"] != true {
         std::fs::write(state, format!("{polls} {}", arguments["asks"] == true)).expect("keep it");
     }
@@ -158,6 +168,9 @@ fn get(id: &Value, params: &Value) {
     let (polls, asks) = state.split_once(' ').expect("what was written");
     let polls: u64 = polls.parse().expect("a number");
     let mut task = json!({ "resultType": "complete", "taskId": path, "pollIntervalMs": 50 });
+    if Path::new(&format!("{path}.no-time")).exists() {
+        task["ttlMs"] = json!(0);
+    }
     let answers = std::fs::read_to_string(format!("{path}.answers"));
     if asks == "true" && answers.is_err() {
         task["status"] = json!("input_required");
