@@ -170,7 +170,8 @@ fn prompts_and_resources_of_a_server_are_completed() {
     ));
     stage.sees("hint: try again");
     assert_eq!(stage.app.composer.text(), "see @every:gone");
-    stage.app.composer.set_text("");
+    let mut stage = Stage::opened(80, 24);
+    stage.send(servers());
     stage.keys("/every:");
     stage.send(Msg::Offered(
         "every".into(),

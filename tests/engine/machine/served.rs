@@ -491,7 +491,10 @@ async fn a_server_that_lies_repeats_itself_or_talks_nonsense_harms_its_own_call_
         machine.discard(&guard).await;
     }
     for (tool, words) in [
-        ("garble", "what is no answer; the call may have happened"),
+        (
+            "garble",
+            "its result is no object; the call may have happened",
+        ),
         ("long", "which is too long"),
     ] {
         let tool = call(&format!("mcp__far__{tool}"), json!({}));
