@@ -61,7 +61,7 @@ pub struct ServedTool {
     pub only_looks: bool,
     /// Its server says that it may destroy something.
     pub is_destructive: bool,
-    /// How its description changed since a rule allowed it.
+    /// Its description changed since it was allowed: how, as far as that is known.
     pub changed: Option<String>,
 }
 
@@ -544,15 +544,11 @@ impl<'a> Evaluation<'a> {
             why.push_str(" that may destroy something, by the server's own word");
         }
         // It was allowed, as it was described then.
-        if self
-            .rules
-            .allow
-            .iter()
-            .any(|rule| rule.covers_foreign(name))
-        {
-            let changed = self.served.and_then(|tool| tool.changed.as_deref());
+        let changed = self.served.and_then(|tool| tool.changed.as_deref());
+        let mut allow = self.rules.allow.iter();
+        if changed.is_some() || allow.any(|rule| rule.covers_foreign(name)) {
             why.push_str("; its description changed since it was allowed");
-            if let Some(changed) = changed {
+            if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
                 why.push_str(": ");
                 why.push_str(changed);
             }

@@ -209,6 +209,15 @@ impl Rule {
             }
     }
 
+    /// How the hash of the description begins that the rule allows this tool of a server with.
+    /// `None`: it allows any, or speaks of another tool.
+    pub fn spec_of(&self, name: &str) -> Option<&str> {
+        match &self.scope {
+            Scope::Spec(spec) if self.covers_foreign(name) => Some(spec),
+            _ => None,
+        }
+    }
+
     /// Allows: a tool that looks back as far as this.
     pub fn allows_look_back(&self, tool: LookBack, reach: Reach) -> bool {
         self.tool == Tool::LookBack(tool)

@@ -41,6 +41,7 @@ mod served;
 mod server_list;
 mod server_rows;
 mod server_schema;
+mod server_words;
 mod servers;
 mod skills;
 mod steer;
@@ -76,6 +77,7 @@ pub use rewind_preview::{
     rewind_diff,
 };
 pub use server_rows::ServerRow;
+pub use server_words::{AskServer, ExpandedWords};
 pub use steer::{
     HERE, MAX_MESSAGE_BYTES, Order, Question, Receipt, Refusal, Sending, SteerError, denial,
     read_image,

@@ -524,6 +524,32 @@ fn a_task_whose_session_was_purged_is_not_there_any_more() {
     );
 }
 
+/// Both are killed, and the session of the task is deleted before its parent resumes: the call ends
+/// with what is known, and nothing is done once more.
+#[test]
+fn a_task_whose_session_is_deleted_in_the_middle_of_it_is_told() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
+    let mut first = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    assert!(first.kill());
+    first.wait(LIMIT);
+    assert!(scene.kill_child(true));
+    scene.go();
+    let child = scene.children()[0].id.clone();
+    scene.until("the child is dead", || {
+        scene
+            .home
+            .run(["purge", &child, "--yes"])
+            .code()
+            .is_some_and(|code| code == 0)
+    });
+    scene.go_on().expect(0);
+    let result = scene.result();
+    assert!(result.contains("may or may not have happened"), "{result}");
+    assert_eq!(scene.effects(), 1);
+    assert!(scene.runs_of_children().is_empty(), "a run folder is left");
+}
+
 #[test]
 fn many_tasks_leave_room_for_sessions_in_the_history() {
     let scene = Scene::new(move |seen| match (is_child(seen), seen.results.len()) {
