@@ -9,6 +9,7 @@ const $ = (id) => document.getElementById(id);
 const PAGE = 200;          // entries that are shown at first
 const MAX_OUT = 20000;     // characters of an output that are shown
 const QUIET = 500;         // a button that just came is not pressed by chance
+const MAX_VALUES = 1000;   // characters of the values of an answer that are shown
 const COMPARED = 3000;     // so long a question waits for the difference to its file
 
 let token = '';
@@ -232,7 +233,7 @@ function drawList(asks) {
     a.dataset.key = 'ask ' + q.session + q.call;
     const row = el('div', 'row');
     row.append(el('span', '', q.title || 'untitled'), el('span', '', ago(q.at_ms)));
-    a.append(row, el('div', 'dim', q.tool + ' ' + (q.subject || '')));
+    a.append(row, el('div', 'dim', q.form ? q.form.server + ' asks: ' + q.why : q.tool + ' ' + (q.subject || '')));
     const li = el('li');
     li.append(a);
     return li;
@@ -330,7 +331,7 @@ async function session(id) {
       if (name === 'entry') {
         mine.last = Number(place);
         draw(mine, data, $('log'));
-        if (/^entry\.(asked|decided|started|finished|stopped|paused|lifted|chose|named|titled|failed|replied|woke)$/.test(data.type)) soonAbout(mine);
+        if (/^entry\.(asked|answered|decided|started|finished|stopped|paused|lifted|chose|named|titled|failed|replied|woke)$/.test(data.type)) soonAbout(mine);
       } else if (name === 'stream') {
         if (data.begins) $('streamed').textContent = '';
         put($('streamed'), data.text);
@@ -488,6 +489,12 @@ function draw(mine, e, into) {
     addImages(mine, li, out.output && out.output.images);
   } else if (kind === 'decided') {
     if (e.verdict.verdict === 'deny') add(note('denied: ' + e.verdict.reason));
+  } else if (kind === 'asked') {
+    if (e.form) add(note(e.form.server + ' asked: ' + e.why));
+  } else if (kind === 'answered') {
+    const values = e.answer.values ? Object.entries(e.answer.values).map(([name, value]) => name + ' ' + JSON.stringify(value)).join(', ') : '';
+    const what = { accept: 'answered', decline: 'declined', cancel: 'closed without an answer' }[e.answer.answer];
+    add(note(what + (values ? ': ' + values.slice(0, MAX_VALUES) : '')));
   } else if (kind === 'stopped') add(note('stopped'));
   else if (kind === 'paused') add(note('paused'));
   else if (kind === 'lifted') add(note('goes on'));
@@ -602,12 +609,124 @@ async function compare(mine, q, pre, isLate) {
   asked.append(el('summary', '', q.tool === 'write' ? 'The whole new file' : 'The edits as they are asked'), pre);
 }
 
+// ---- what a server asks in the middle of a call
+
+function field(q, f, place, typed) {
+  const id = 'field-' + q.call + '-' + q.asked + '-' + place;
+  const box = el('div', 'field');
+  const label = el('label', '', (f.title || f.name) + (f.is_required ? ' (required)' : ''));
+  label.htmlFor = id;
+  box.append(label);
+  if (f.description) box.append(el('p', 'dim', f.description));
+  const choice = (value, text) => { const one = el('option', '', text); one.value = value; return one; };
+  let input, read;
+  if (f.kind === 'some_of') {
+    input = el('div');
+    input.id = id;
+    const ticks = f.choices.map((c, n) => {
+      const tick = el('input');
+      tick.type = 'checkbox';
+      tick.id = id + '-' + n;
+      tick.checked = typed.has(tick.id) ? typed.get(tick.id) : (f.default || []).includes(c.value);
+      const name = el('label', 'tick');
+      name.append(tick, el('span', '', c.label));
+      input.append(name);
+      return tick;
+    });
+    const begun = () => JSON.stringify(f.choices.filter((c) => (f.default || []).includes(c.value)).map((c) => c.value));
+    read = () => {
+      const some = f.choices.filter((c, n) => ticks[n].checked).map((c) => c.value);
+      return some.length || f.is_required || JSON.stringify(some) !== begun() ? some : undefined;
+    };
+  } else if (f.kind === 'one_of' || f.kind === 'yes_no') {
+    input = el('select');
+    const choices = f.kind === 'yes_no' ? [['true', 'yes'], ['false', 'no']] : f.choices.map((c, n) => [String(n), c.label]);
+    input.append(choice('', '—'), ...choices.map(([value, text]) => choice(value, text)));
+    const at = f.kind === 'yes_no' ? (f.default === undefined ? '' : String(f.default))
+      : f.choices.findIndex((c) => c.value === f.default) < 0 ? '' : String(f.choices.findIndex((c) => c.value === f.default));
+    input.value = typed.get(id) ?? at;
+    read = () => (input.value === '' ? undefined : f.kind === 'yes_no' ? input.value === 'true' : f.choices[Number(input.value)].value);
+  } else {
+    input = el('input');
+    if (f.kind === 'number') input.inputMode = 'decimal';
+    else if (f.format === 'email') input.type = 'email';
+    input.value = typed.get(id) ?? (f.default === undefined ? '' : String(f.default));
+    read = () => {
+      const text = input.value;
+      if (f.kind === 'number') {
+        if (!text.trim()) return undefined;
+        return Number.isFinite(Number(text)) ? Number(text) : text;
+      }
+      return text === '' && (f.is_required || f.default === undefined) ? undefined : text;
+    };
+  }
+  input.id = id;
+  box.append(input);
+  return { box, name: f.name, read };
+}
+
+function formOf(mine, q, typed) {
+  const box = el('div', 'question');
+  box.dataset.call = q.call;
+  box.append(el('h3', '', 'The server ' + q.form.server + ' asks you'), el('p', 'words', q.form.message));
+  const wanted = q.form.wanted;
+  const form = el('form');
+  form.noValidate = true;
+  let fields = [];
+  if (wanted.wanted === 'form') {
+    fields = wanted.fields.map((f, place) => field(q, f, place, typed));
+    form.append(...fields.map((one) => one.box));
+  } else {
+    let url = null;
+    try { url = new URL(wanted.url); } catch { /* shown as it is */ }
+    box.append(el('p', 'dim', 'It asks you to open this address:'), put(el('pre', 'whole'), url ? url.href : wanted.url, true));
+    if (url && /^https?:$/.test(url.protocol)) {
+      box.append(el('p', '', 'It leads to ' + url.host));
+      const link = el('a', '', 'Open it in a new tab');
+      link.href = url.href;
+      link.target = '_blank';
+      link.rel = 'noopener noreferrer';
+      box.append(link);
+    }
+  }
+  const answers = el('div', 'answers');
+  const yes = el('button', 'yes', wanted.wanted === 'form' ? 'Send' : 'Done, go on');
+  const no = el('button', '', 'Decline');
+  no.type = 'button';
+  yes.disabled = no.disabled = true;
+  setTimeout(() => { yes.disabled = no.disabled = false; }, QUIET);
+  const answer = async (what) => {
+    yes.disabled = no.disabled = true;
+    const values = {};
+    for (const one of fields) {
+      const value = one.read();
+      if (value !== undefined) Object.defineProperty(values, one.name, { value, enumerable: true });
+    }
+    try {
+      await post(of(mine.id, '/answers'), { call: q.call, answer: what, start: true, ...(what === 'accept' ? { values } : {}) });
+      $('why').textContent = '';
+      box.append(el('p', 'dim', what === 'accept' ? 'answered' : 'declined'));
+    } catch (e) {
+      $('why').textContent = 'Not answered: ' + e;
+      yes.disabled = no.disabled = false;
+    }
+    soonAbout(mine);
+  };
+  form.addEventListener('submit', (e) => { e.preventDefault(); if (!yes.disabled) answer('accept'); });
+  no.addEventListener('click', () => answer('decline'));
+  answers.append(yes, no);
+  form.append(answers);
+  box.append(form);
+  return box;
+}
+
 function drawQuestions(mine, questions) {
   const key = questions.map((q) => q.call + ' ' + q.asked).join();
   if (key === mine.asked) return;
   mine.asked = key;
-  const typed = new Map([...$('questions').querySelectorAll('input')].map((input) => [input.id, input.value]));
+  const typed = new Map([...$('questions').querySelectorAll('input, select')].map((input) => [input.id, input.type === 'checkbox' ? input.checked : input.value]));
   $('questions').replaceChildren(...questions.map((q) => {
+    if (q.form) return formOf(mine, q, typed);
     const box = el('div', 'question');
     box.dataset.call = q.call;
     const name = 'why-' + q.call;
@@ -700,7 +819,7 @@ for (const [name, body] of [['stop', {}], ['pause', {}], ['go', { start: true }]
 }
 
 document.addEventListener('keydown', (e) => {
-  const writes = /^(INPUT|TEXTAREA)$/.test(document.activeElement ? document.activeElement.tagName : '');
+  const writes = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement ? document.activeElement.tagName : '');
   if (e.key === 'Escape' && view) { location.hash = ''; return; }
   if (e.key === '/' && !writes) {
     e.preventDefault();

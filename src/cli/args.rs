@@ -13,6 +13,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use super::answer::AnswerArgs;
 use super::diff::Range;
 use super::doctor::Asked;
 use super::fork::ForkArgs;
@@ -313,6 +314,8 @@ enum Command {
         #[arg(value_name = "CALL|WHY", num_args = 0..=2)]
         rest: Vec<String>,
     },
+    /// Answer what a server asks in the middle of a call
+    Answer(AnswerArgs),
     /// List the commands and servers that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
     Ps {
         #[command(subcommand)]
@@ -705,6 +708,7 @@ impl Cli {
                 call,
                 verdict: Verdict::Allow,
             }),
+            Command::Answer(args) => Invocation::Steer(Steer::AnswerServer(args)),
             Command::Deny { id, rest } => Invocation::Steer(denied(id, rest)?),
             Command::Ps { action: None } => Invocation::Ps,
             Command::Ps {
@@ -780,6 +784,7 @@ impl Command {
             Command::Asks { .. } => "asks",
             Command::Allow { .. } => "allow",
             Command::Deny { .. } => "deny",
+            Command::Answer(_) => "answer",
             Command::Ps { .. } => "ps",
             Command::Mcp { .. } => "mcp",
             Command::Models { .. } => "models",
@@ -942,7 +947,9 @@ fn prompts_bound(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 }
 
 /// Subcommands that are words of a prompt, too, where no session is named behind them.
-const STEERING: [&str; 7] = ["send", "stop", "pause", "go", "set", "allow", "deny"];
+const STEERING: [&str; 8] = [
+    "send", "stop", "pause", "go", "set", "allow", "deny", "answer",
+];
 
 fn is_hyphenated_text(arg: &OsString) -> bool {
     match arg.as_encoded_bytes() {

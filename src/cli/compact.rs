@@ -47,6 +47,7 @@ impl Compaction {
             | Event::InputKept(_)
             | Event::RewindPlanned(..)
             | Event::Files(_)
+            | Event::ServerAsks { .. }
             | Event::Asked { .. } => {}
         }
     }

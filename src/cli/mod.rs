@@ -3,6 +3,7 @@
 //! One file for each subcommand. What they print and their exit codes go through
 //! [`crate::report`]; the rooms below that return values and errors.
 
+mod answer;
 pub(crate) mod args;
 mod bridge;
 mod child;

@@ -1,12 +1,14 @@
-//! `rewake send`, `stop`, `pause`, `go`, `set`, `asks`, `allow`, `deny`: a session is steered from
+//! `rewake send`, `stop`, `pause`, `go`, `set`, `asks`, `allow`, `deny`, `answer`: a session is steered from
 //! another process, whether somebody works in it or not.
 
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use super::answer::AnswerArgs;
 use super::run::STDIN_MAX_BYTES;
 use super::steer_args::{SendArgs, SetArgs, Steer};
 use crate::core::entry::{By, CallId, Image, Verdict, Via};
+use crate::core::form::{ServerQuestion, Wanted, takes};
 use crate::core::visible::visible;
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{Trouble, exit, note};
@@ -47,6 +49,7 @@ pub(super) fn run(ctx: &AppContext, steer: Steer) -> Result<u8, Trouble> {
         Steer::Go { id } => order(ctx, &mut store, &id, Order::GoOn),
         Steer::Set(args) => set(ctx, &mut store, &args),
         Steer::Answer { id, call, verdict } => answer(ctx, &mut store, &id, call, verdict),
+        Steer::AnswerServer(args) => answer_server(ctx, &mut store, &args),
         Steer::Asks { .. } => Ok(exit::DONE),
     }
 }
@@ -170,6 +173,15 @@ fn answer(
     Ok(said(&info, receipt.sending))
 }
 
+fn answer_server(ctx: &AppContext, store: &mut Store, args: &AnswerArgs) -> Result<u8, Trouble> {
+    args.check()?;
+    let info = ctx.meant(store, &args.id)?;
+    let read = |question: &ServerQuestion| args.read(question);
+    let (question, receipt) = ctx.answer_form_with(store, &info, args.call, read, ORIGIN)?;
+    note(&format!("{}: {}", args.done(), question.asked.why));
+    Ok(said(&info, receipt.sending))
+}
+
 /// What a person is told of what was sent.
 fn said(info: &SessionInfo, sending: Sending) -> u8 {
     let id = short_id(&info.id);
@@ -237,6 +249,7 @@ fn in_words(question: &Question) -> String {
         session,
         call,
         asked,
+        form,
         is_live,
     } = question;
     let id = short_id(&session.id);
@@ -256,6 +269,14 @@ fn in_words(question: &Question) -> String {
             .into_iter()
             .map(|line| format!("  {line}")),
     );
+    if let Some(form) = form {
+        lines.extend(form_in_words(form));
+        lines.push(format!(
+            "  rewake answer {id} {call} --value NAME=VALUE … (or --accept)  ·  --decline  ·  --cancel",
+            call = call.id
+        ));
+        return visible(&lines.join("\n")).into_owned();
+    }
     lines.push(format!("  why it asks: {}", asked.why));
     if let Some(access) = asked.access {
         lines.push(format!("  access {access}: {}", access.reach().0));
@@ -268,4 +289,28 @@ fn in_words(question: &Question) -> String {
         call = call.id
     ));
     visible(&lines.join("\n")).into_owned()
+}
+
+/// What a server asks: its words, and each field with what it takes.
+fn form_in_words(question: &ServerQuestion) -> Vec<String> {
+    let mut lines = vec![format!("  the server {} asks:", question.server)];
+    let said = question.message.lines();
+    lines.extend(said.map(|line| format!("  │ {line}")));
+    match &question.wanted {
+        Wanted::Visit { url } => lines.push(format!("  whether this address is visited: {url}")),
+        Wanted::Form { fields } => lines.extend(fields.iter().map(|field| {
+            let required = if field.is_required { ", required" } else { "" };
+            let default = field.default.as_ref();
+            let default = default.map_or(String::new(), |value| format!(", else {value}"));
+            let words = [field.title.as_str(), field.description.as_str()];
+            let words: Vec<&str> = words.into_iter().filter(|w| !w.is_empty()).collect();
+            let words = match words.is_empty() {
+                true => String::new(),
+                false => format!(" · {}", words.join(": ").replace('\n', " ")),
+            };
+            let takes = takes(&field.kind);
+            format!("  {}: {takes}{required}{default}{words}", field.name)
+        })),
+    }
+    lines
 }

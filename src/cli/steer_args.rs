@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::answer::AnswerArgs;
 use crate::core::choice::Effort;
 use crate::core::entry::{CallId, Mode, Verdict};
 use crate::core::signal::Signal;
@@ -31,6 +32,7 @@ pub(crate) enum Steer {
         call: Option<CallId>,
         verdict: Verdict,
     },
+    AnswerServer(AnswerArgs),
 }
 
 #[derive(Debug, Clone, PartialEq, Args)]

@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::access::Access;
+use super::form::{FormAnswer, ServerQuestion};
 
 pub use assignment::Assignment;
 pub use call::{By, CallId, ChildRun, Fact, Guard, Memory, MemoryKind, Outcome, Output, Verdict};
@@ -120,6 +121,25 @@ pub enum Entry {
         /// Of a call that is about a path: where that leads.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<String>,
+        /// A server asks, in the middle of the call. `None`: whether the call may run is asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<Box<ServerQuestion>>,
+    },
+    /// What a server gets for its question. It is recorded before it is sent: the same question
+    /// of the same call is not asked a second time.
+    Answered {
+        /// The call in which it was asked.
+        call: CallId,
+        /// The place of its `Asked`.
+        asked: Seq,
+        /// As that of the question.
+        key: String,
+        answer: FormAnswer,
+        /// `Start`: nobody was there.
+        by: By,
+        /// Which signal it came with. `None`: it was given where the session runs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
     },
     /// A person's or a hook's verdict. One that follows from a rule is derived, not stored.
     Decided {
@@ -538,6 +558,7 @@ impl Entry {
         let origin = match &mut self {
             Entry::Said { origin, .. }
             | Entry::Decided { origin, .. }
+            | Entry::Answered { origin, .. }
             | Entry::Stopped { origin, .. }
             | Entry::Paused { origin }
             | Entry::Lifted { origin }
@@ -569,6 +590,7 @@ impl Entry {
             Entry::Said { .. } => "said",
             Entry::Replied { .. } => "replied",
             Entry::Asked { .. } => "asked",
+            Entry::Answered { .. } => "answered",
             Entry::Decided { .. } => "decided",
             Entry::Started { .. } => "started",
             Entry::Finished { .. } => "finished",

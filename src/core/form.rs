@@ -4,6 +4,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::text;
+
+const LINE_CHARS: usize = 240;
+const CHOICES_CHARS: usize = 1000;
+
 /// A question of a server about a call of one of its tools. All text in it is bounded and has no
 /// control characters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,6 +110,106 @@ pub enum FormAnswer {
     Cancel,
 }
 
+/// A call asks a person no more than so often; what it asks beyond that is declined.
+pub const MAX_QUESTIONS: usize = 32;
+
+impl ServerQuestion {
+    /// What the server says of it, in a line.
+    pub fn line(&self) -> String {
+        let said = text::one_line(&self.message, LINE_CHARS);
+        match (said.is_empty(), &self.wanted) {
+            (false, _) => said,
+            (true, Wanted::Form { .. }) => "(a form without a word)".to_string(),
+            (true, Wanted::Visit { .. }) => "(a visit, without a word)".to_string(),
+        }
+    }
+}
+
+/// Whether an answer is one that the question takes. A field that is left out has its default.
+///
+/// # Errors
+/// What does not fit, for who answers.
+pub fn check(question: &ServerQuestion, answer: &FormAnswer) -> Result<(), String> {
+    let FormAnswer::Accept { values } = answer else {
+        return Ok(());
+    };
+    let fields = match &question.wanted {
+        Wanted::Form { fields } => &fields[..],
+        Wanted::Visit { .. } => &[],
+    };
+    let known = |name: &String| fields.iter().any(|field| field.name == *name);
+    if let Some(name) = values.keys().find(|name| !known(name)) {
+        let name = text::one_line(name, LINE_CHARS);
+        return Err(format!("the question has no field {name:?}"));
+    }
+    for field in fields {
+        match values.get(&field.name) {
+            Some(value) if fits(&field.kind, value) => {}
+            Some(_) => {
+                let takes = takes(&field.kind);
+                return Err(format!("the field {:?} takes {takes}", field.name));
+            }
+            None if field.is_required && field.default.is_none() => {
+                return Err(format!("the field {:?} is required", field.name));
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// What a field takes, for a person.
+pub fn takes(kind: &FieldKind) -> String {
+    let between = |min: Option<String>, max: Option<String>| match (min, max) {
+        (Some(min), Some(max)) => format!(" from {min} to {max}"),
+        (Some(min), None) => format!(" from {min}"),
+        (None, Some(max)) => format!(" up to {max}"),
+        (None, None) => String::new(),
+    };
+    let of = |choices: &[Choice]| {
+        let values: Vec<String> = choices.iter().map(|c| format!("{:?}", c.value)).collect();
+        text::one_line(&values.join(", "), CHOICES_CHARS)
+    };
+    let count = |n: &Option<u64>| n.map(|n| n.to_string());
+    match kind {
+        FieldKind::Text {
+            min_chars: None,
+            max_chars: None,
+            format,
+        } => match format {
+            Some(format) => format!("text ({format})"),
+            None => "text".to_string(),
+        },
+        FieldKind::Text {
+            min_chars,
+            max_chars,
+            ..
+        } => format!(
+            "text{} characters",
+            between(count(min_chars), count(max_chars))
+        ),
+        FieldKind::Number {
+            is_integer,
+            min,
+            max,
+        } => {
+            let what = if *is_integer {
+                "a whole number"
+            } else {
+                "a number"
+            };
+            let bound = |n: &Option<f64>| n.map(|n| n.to_string());
+            format!("{what}{}", between(bound(min), bound(max)))
+        }
+        FieldKind::YesNo => "true or false".to_string(),
+        FieldKind::OneOf { choices } => format!("one of {}", of(choices)),
+        FieldKind::SomeOf { choices, min, max } => {
+            let many = between(count(min), count(max));
+            format!("a list{many} of {}", of(choices))
+        }
+    }
+}
+
 /// Whether a value is one that the field takes.
 pub fn fits(kind: &FieldKind, value: &Value) -> bool {
     match kind {
@@ -135,6 +240,149 @@ pub fn fits(kind: &FieldKind, value: &Value) -> bool {
     }
 }
 
+/// What a person typed for a field, as its value. A choice may be typed as it is shown; of a list
+/// it is one value. `None`: the field takes no such thing.
+pub fn read_value(kind: &FieldKind, text: &str) -> Option<Value> {
+    let chosen = |choices: &[Choice]| {
+        let by_value = choices.iter().find(|choice| choice.value == text);
+        let choice = by_value.or_else(|| choices.iter().find(|choice| choice.label == text))?;
+        Some(Value::from(choice.value.clone()))
+    };
+    let value = match kind {
+        FieldKind::Text { .. } => Value::from(text),
+        FieldKind::Number { .. } => {
+            let text = text.trim();
+            let whole = text.parse::<i64>().map(Value::from);
+            whole
+                .or_else(|_| text.parse::<f64>().map(Value::from))
+                .ok()?
+        }
+        FieldKind::YesNo => match text.trim().to_lowercase().as_str() {
+            "true" | "yes" | "y" => Value::from(true),
+            "false" | "no" | "n" => Value::from(false),
+            _ => return None,
+        },
+        FieldKind::OneOf { choices } => chosen(choices)?,
+        // How many there are is looked at when all are there.
+        FieldKind::SomeOf { choices, .. } => return Some(Value::Array(vec![chosen(choices)?])),
+    };
+    Some(value).filter(|value| fits(kind, value))
+}
+
 fn is_one(choices: &[Choice], value: &Value) -> bool {
     choices.iter().any(|choice| value == choice.value.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn field(name: &str, is_required: bool, kind: FieldKind) -> Field {
+        Field {
+            name: name.into(),
+            title: String::new(),
+            description: String::new(),
+            is_required,
+            kind,
+            default: None,
+        }
+    }
+
+    fn kinds() -> Vec<Field> {
+        let choices = |values: [&str; 2]| {
+            let choice = |value: &str| Choice {
+                value: value.into(),
+                label: value.to_uppercase(),
+            };
+            values.map(choice).to_vec()
+        };
+        let text = FieldKind::Text {
+            min_chars: Some(2),
+            max_chars: Some(4),
+            format: None,
+        };
+        let number = FieldKind::Number {
+            is_integer: true,
+            min: Some(1.0),
+            max: None,
+        };
+        let one = FieldKind::OneOf {
+            choices: choices(["a", "b"]),
+        };
+        let some = FieldKind::SomeOf {
+            choices: choices(["x", "y"]),
+            min: Some(1),
+            max: None,
+        };
+        vec![
+            field("t", true, text),
+            field("n", false, number),
+            field("y", false, FieldKind::YesNo),
+            field("o", false, one),
+            field("s", false, some),
+        ]
+    }
+
+    fn question() -> ServerQuestion {
+        ServerQuestion {
+            server: "s".into(),
+            key: "k".into(),
+            message: String::new(),
+            wanted: Wanted::Form { fields: kinds() },
+        }
+    }
+
+    fn checked(values: Value) -> Result<(), String> {
+        let values = values.as_object().cloned().unwrap_or_default();
+        check(&question(), &FormAnswer::Accept { values })
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        assert_eq!(checked(json!({ "t": "abc" })), Ok(()));
+        let whole = json!({ "t": "abc", "n": 1, "y": false, "o": "b", "s": ["x", "y"] });
+        assert_eq!(checked(whole), Ok(()));
+        for (values, why) in [
+            (json!({}), "\"t\" is required"),
+            (
+                json!({ "t": "a" }),
+                "\"t\" takes text from 2 to 4 characters",
+            ),
+            (json!({ "t": "abc", "n": 0 }), "a whole number from 1"),
+            (json!({ "t": "abc", "n": 1.5 }), "a whole number"),
+            (json!({ "t": "abc", "y": "yes" }), "true or false"),
+            (json!({ "t": "abc", "o": "c" }), "one of \"a\", \"b\""),
+            (json!({ "t": "abc", "s": [] }), "a list from 1 of"),
+            (json!({ "t": "abc", "z\u{1b}": 1 }), "no field"),
+        ] {
+            let said = checked(values).unwrap_err();
+            assert!(said.contains(why), "{said}");
+            assert!(!said.contains('\u{1b}'), "{said:?}");
+        }
+        assert_eq!(check(&question(), &FormAnswer::Decline), Ok(()));
+        let visit = ServerQuestion {
+            wanted: Wanted::Visit { url: "u".into() },
+            ..question()
+        };
+        let values = json!({ "a": 1 }).as_object().cloned().unwrap_or_default();
+        assert!(check(&visit, &FormAnswer::Accept { values }).is_err());
+    }
+
+    #[test]
+    fn what_is_typed_becomes_a_value_or_nothing() {
+        let fields = kinds();
+        let read = |at: usize, text: &str| read_value(&fields[at].kind, text);
+        assert_eq!(read(0, "abc"), Some(json!("abc")));
+        assert_eq!(read(0, "abcde"), None);
+        assert_eq!(read(1, " 7 "), Some(json!(7)));
+        assert_eq!(read(1, "7.5"), None);
+        assert_eq!(read(1, "NaN"), None);
+        assert_eq!(read(2, "Yes"), Some(json!(true)));
+        assert_eq!(read(2, "maybe"), None);
+        assert_eq!(read(3, "B"), Some(json!("b")));
+        assert_eq!(read(3, "c"), None);
+        assert_eq!(read(4, "x"), Some(json!(["x"])));
+    }
 }

@@ -32,6 +32,8 @@ pub struct Pending {
     pub choice: bool,
     /// What is owed waits until a person says something or asks to go on.
     pub waits_for_person: bool,
+    /// A server asks, an earlier start showed it to a person, and this one has none.
+    pub left_open: bool,
     /// This version has another system prompt or other tools than the log.
     pub rendering: bool,
     /// A person asked for a compaction.
@@ -153,6 +155,9 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
             Step::TakeMessage
         }
         (_, Some(Why::CrashLoop)) => Step::Wait(Why::CrashLoop),
+        (Some(open), _) if pending.left_open && open.guard.is_some() && !state.is_stopped() => {
+            Step::Wait(Why::Asked)
+        }
         (Some(open), _) => next_of_call(state, policy, open),
         (None, None) if state.unchecked().is_some() => {
             Step::CheckAnswer(state.unchecked().unwrap_or_default())
@@ -165,7 +170,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
 
 /// What was begun ends, and is recorded. The rest waits.
 fn next_in_pause(state: &State, pending: &Pending) -> Step {
-    if let Some(begun) = state.first_begun() {
+    if let Some(begun) = state.first_begun().filter(|_| !pending.left_open) {
         return Step::Settle(begun.call.id);
     }
     match pending.user_ended {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::choice::Effort;
 use super::entry::{CallId, Choice, Entry, Mode, Seq, Verdict};
+use super::form::{self, FormAnswer};
 use super::state::State;
 
 /// What is wanted of a session. The JSON of it is a format of the store: it only grows.
@@ -36,6 +37,13 @@ pub enum Signal {
         /// form, has another place.
         asked: Seq,
         verdict: Verdict,
+    },
+    /// A person's answer to what a server asks in the middle of a call.
+    Answer {
+        call: CallId,
+        /// As that of `Decide`.
+        asked: Seq,
+        answer: FormAnswer,
     },
     /// From the next step on.
     Choose {
@@ -71,7 +79,7 @@ pub enum Signal {
 
 /// Kinds of the entries that signals become.
 pub const BECOME: &[&str] = &[
-    "stopped", "paused", "lifted", "decided", "chose", "named", "closed", "woke",
+    "stopped", "paused", "lifted", "decided", "answered", "chose", "named", "closed", "woke",
 ];
 
 impl Signal {
@@ -88,6 +96,7 @@ impl Signal {
                 true
             }
             (Signal::Decide { call, .. }, Entry::Decided { call: decided, .. }) => call == decided,
+            (Signal::Answer { asked, .. }, Entry::Answered { asked: of, .. }) => asked == of,
             (Signal::Choose { .. }, Entry::Chose(choice)) => {
                 choice.limits.is_none() && choice.origin.is_some()
             }
@@ -108,6 +117,11 @@ pub fn late(state: &State, signal: &Signal) -> Option<String> {
             is_old.then(|| "the session was taken up again since it was sent".to_string())
         }
         Signal::Decide { call, asked, .. } => late_verdict(state, *call, *asked),
+        Signal::Answer {
+            call,
+            asked,
+            answer,
+        } => late_answer(state, *call, *asked, answer),
         Signal::GoOn
         | Signal::Choose { .. }
         | Signal::Name { .. }
@@ -134,5 +148,21 @@ fn late_verdict(state: &State, call: CallId, asked: Seq) -> Option<String> {
         _ => Some(format!(
             "another question is asked about call {call} by now"
         )),
+    }
+}
+
+fn late_answer(state: &State, call: CallId, asked: Seq, answer: &FormAnswer) -> Option<String> {
+    let Some(open) = state.call(call) else {
+        return Some(format!("call {call} is over"));
+    };
+    if open.finished {
+        return Some(format!("call {call} has its result"));
+    }
+    match &open.server_question {
+        Some(open) if open.seq == asked && open.answer.is_some() => {
+            Some("the question is answered already".to_string())
+        }
+        Some(open) if open.seq == asked => form::check(&open.question, answer).err(),
+        _ => Some(format!("another question is asked in call {call} by now")),
     }
 }

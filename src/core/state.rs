@@ -19,6 +19,7 @@ use super::entry::{
     StopReason, SummaryBy, Unfit, Usage, Verdict,
 };
 use super::exchange;
+use super::form::{FormAnswer, ServerQuestion};
 use super::freed::Freed;
 use super::ledger::Ledger;
 use super::limits::{Count, Counts};
@@ -215,6 +216,22 @@ pub struct OpenCall {
     pub finished: bool,
     /// That result says that it was refused or failed.
     pub failed: bool,
+    /// What its server asked last, in the middle of it.
+    pub server_question: Option<OpenQuestion>,
+    /// What its server was answered so far, oldest first.
+    pub answers: Vec<(ServerQuestion, FormAnswer)>,
+}
+
+/// A question of a server, as `Entry::Asked` has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenQuestion {
+    /// The place of its entry: which question an answer is about.
+    pub seq: Seq,
+    /// When it was asked: UTC, milliseconds since 1970.
+    pub at_ms: i64,
+    pub question: ServerQuestion,
+    /// The answer that was recorded. Whether the server has it is in the journal of its run.
+    pub answer: Option<FormAnswer>,
 }
 
 /// A question about a call, as `Entry::Asked` has it.
@@ -384,6 +401,21 @@ impl State {
         let open = self.calls.iter().filter(is_open);
         open.filter_map(|c| Some((c, c.asked.as_ref()?)))
             .filter(|_| !self.is_stopped())
+    }
+
+    /// The question of a server that waits for a person, with its call.
+    pub fn server_question(&self) -> Option<(&OpenCall, &OpenQuestion)> {
+        let asks = |open: &&OpenCall| !open.finished && open.guard.is_some();
+        let asked = self.calls.iter().filter(asks);
+        asked
+            .filter_map(|open| Some((open, open.server_question.as_ref()?)))
+            .find(|(_, asked)| asked.answer.is_none())
+            .filter(|_| !self.is_stopped())
+    }
+
+    /// A person is asked: about a call, or by a server.
+    pub fn asks(&self) -> bool {
+        self.questions().next().is_some() || self.server_question().is_some()
     }
 
     /// The first call that was begun and has no result.
@@ -635,6 +667,14 @@ impl State {
                 unfit,
                 told,
             } => self.may_check(*answer, unfit.is_some(), told.is_some()),
+            Entry::Asked {
+                call,
+                form: Some(question),
+                ..
+            } => self.may_be_asked_by_server(*call, question),
+            Entry::Answered {
+                call, asked, key, ..
+            } => self.may_answer(*call, *asked, key),
             Entry::Asked { call, .. } | Entry::Decided { call, .. } => {
                 let open = self.open_call(*call)?;
                 if open.guard.is_some() {
@@ -715,6 +755,28 @@ impl State {
                 structured::MAX_REPAIRS
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// A server asks only in a call that it works on.
+    fn may_be_asked_by_server(&self, id: CallId, question: &ServerQuestion) -> Result<(), String> {
+        match &self.open_call(id)?.guard {
+            Some(Guard::Served { server, .. }) if *server == question.server => Ok(()),
+            _ => Err(format!(
+                "the server {} does not work on call {id}",
+                question.server
+            )),
+        }
+    }
+
+    fn may_answer(&self, id: CallId, asked: Seq, key: &str) -> Result<(), String> {
+        let Some(open) = &self.open_call(id)?.server_question else {
+            return Err(format!("no server asked anything in call {id}"));
+        };
+        match (open.seq == asked && open.question.key == key, &open.answer) {
+            (false, _) => Err(format!("another question is asked in call {id} by now")),
+            (true, Some(_)) => Err(format!("question {asked} is answered already")),
+            (true, None) => Ok(()),
         }
     }
 
@@ -888,6 +950,7 @@ impl State {
                 rule,
                 access,
                 at,
+                form: None,
             } => {
                 let asked = Asked {
                     seq: record.seq,
@@ -902,6 +965,28 @@ impl State {
                     open.decided = None;
                     open.asked = Some(asked);
                 });
+            }
+            Entry::Asked {
+                call,
+                form: Some(question),
+                ..
+            } => {
+                let asked = OpenQuestion {
+                    seq: record.seq,
+                    at_ms: record.at_ms,
+                    question: (**question).clone(),
+                    answer: None,
+                };
+                self.on_call(*call, |open| open.server_question = Some(asked));
+            }
+            Entry::Answered { call, answer, .. } => {
+                self.on_call(*call, |open| {
+                    if let Some(asked) = &mut open.server_question {
+                        asked.answer = Some(answer.clone());
+                        open.answers.push((asked.question.clone(), answer.clone()));
+                    }
+                });
+                self.progress();
             }
             Entry::Decided {
                 call,
@@ -1471,6 +1556,8 @@ fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe
                 guard: None,
                 finished: false,
                 failed: false,
+                server_question: None,
+                answers: Vec::new(),
             });
         }
     }
@@ -1481,6 +1568,13 @@ impl OpenCall {
     /// Beyond the number of calls that are run of one answer.
     pub fn is_surplus(&self) -> bool {
         self.call.id.index >= MAX_CALLS
+    }
+
+    /// What a server was answered to the same question.
+    pub fn answer_to(&self, question: &ServerQuestion) -> Option<&FormAnswer> {
+        let mut answers = self.answers.iter().rev();
+        let same = answers.find(|(asked, _)| asked == question);
+        same.map(|(_, answer)| answer)
     }
 
     /// Whether it is to change a file.

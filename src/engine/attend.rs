@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -90,10 +91,12 @@ impl<W: World> Engine<W> {
         let mut step = pin!(step);
         let mut streaming = true;
         let mut tidy_at = Some(Instant::now() + SILENCE);
+        let world = Rc::clone(&self.world);
         loop {
             let (due, report) = (self.draft.due, self.report_files);
             let held_due = self.held_due();
             let look_due = self.signals_look.due;
+            let (may_ask, ask_due) = (self.asking.is_free(), self.asking.due());
             tokio::select! {
                 biased;
                 Some(command) = self.commands.recv(), if stoppable == Stoppable::Yes => {
@@ -103,6 +106,16 @@ impl<W: World> Engine<W> {
                 }
                 () = sleep_until(look_due), if stoppable == Stoppable::Yes => {
                     if self.look_for_signals().await? == Heard::DropsStep {
+                        return Ok(None);
+                    }
+                }
+                asked = world.server_asks(), if may_ask && stoppable == Stoppable::Yes => {
+                    if self.ask_for_server(asked).await? {
+                        return Ok(None);
+                    }
+                }
+                () = sleep_until(ask_due.unwrap_or_else(Instant::now)), if ask_due.is_some() => {
+                    if self.ask_for_server_again().await? {
                         return Ok(None);
                     }
                 }
@@ -254,6 +267,7 @@ impl<W: World> Engine<W> {
             rule,
             access,
             at,
+            form: None,
         })
     }
 

@@ -3,6 +3,7 @@
 
 use super::{Engine, EngineError, Event};
 use crate::core::entry::{CallId, Seq, Verdict};
+use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::core::tool::ToolCall;
@@ -29,6 +30,9 @@ pub struct ChildQuestion {
     pub why: String,
     /// How far the command would reach. `None`: the call runs no command.
     pub access: Option<crate::core::access::Access>,
+    /// What a server of it asks in the middle of the call. `None`: whether the call may run is
+    /// asked.
+    pub form: Option<Box<ServerQuestion>>,
 }
 
 impl<W: World> Engine<W> {
@@ -58,8 +62,20 @@ impl<W: World> Engine<W> {
                 let verdict = Verdict::Deny {
                     reason: NOBODY.to_string(),
                 };
-                let (session, call, at) = (&question.session, question.call.id, question.asked);
-                if let Err(error) = self.answer_child(session, call, at, verdict) {
+                let (session, call, asked) = (&question.session, question.call.id, question.asked);
+                let answer = match question.form {
+                    None => Signal::Decide {
+                        call,
+                        asked,
+                        verdict,
+                    },
+                    Some(_) => Signal::Answer {
+                        call,
+                        asked,
+                        answer: FormAnswer::Decline,
+                    },
+                };
+                if let Err(error) = self.tell_child(session, answer) {
                     tracing::warn!(%error, "a question of a task was not answered");
                     return;
                 }
@@ -82,8 +98,12 @@ impl<W: World> Engine<W> {
             asked,
             verdict,
         };
+        self.tell_child(session, decide)
+    }
+
+    pub(super) fn tell_child(&mut self, session: &str, what: Signal) -> Result<(), EngineError> {
         let at_ms = self.world.now_ms();
-        self.store.signal(session, ORIGIN, at_ms, |_| decide)?;
+        self.store.signal(session, ORIGIN, at_ms, |_| what)?;
         Ok(())
     }
 }
@@ -113,10 +133,25 @@ pub fn child_question(store: &Store, of: &State) -> Result<Option<ChildQuestion>
         let waiting = store.signals(&info.id)?;
         let is_answered = |call: CallId, asked: Seq| {
             waiting.iter().any(|sent| {
-                matches!(&sent.signal, Ok(Signal::Decide { call: c, asked: a, .. })
-                    if (*c, *a) == (call, asked))
+                matches!(&sent.signal, Ok(
+                    Signal::Decide { call: c, asked: a, .. } | Signal::Answer { call: c, asked: a, .. }
+                ) if (*c, *a) == (call, asked))
             })
         };
+        let of_server = state.server_question();
+        if let Some((open, asked)) =
+            of_server.filter(|(open, asked)| !is_answered(open.call.id, asked.seq))
+        {
+            return Ok(Some(ChildQuestion {
+                title: info.title.clone().unwrap_or_default(),
+                session: info.id,
+                call: open.call.clone(),
+                asked: asked.seq,
+                why: asked.question.line(),
+                access: None,
+                form: Some(Box::new(asked.question.clone())),
+            }));
+        }
         let mut open = state.questions();
         let first = open.find(|(open, asked)| !is_answered(open.call.id, asked.seq));
         if let Some((open, asked)) = first {
@@ -127,6 +162,7 @@ pub fn child_question(store: &Store, of: &State) -> Result<Option<ChildQuestion>
                 asked: asked.seq,
                 why: asked.why.clone(),
                 access: asked.access,
+                form: None,
             }));
         }
     }

@@ -10,6 +10,7 @@ use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::fate::{Fate, fate};
 use crate::core::next::{Why, rest_but_pause};
+use crate::core::signal::Signal;
 use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};
 use crate::world::World;
 
@@ -81,6 +82,20 @@ impl<W: World> Engine<W> {
                 verdict,
                 rule,
             } => self.decide(call, verdict, rule).await?,
+            Command::Answer { call, key, answer } => self.answer_server(call, &key, answer).await?,
+            Command::AnswerChild {
+                session,
+                call,
+                asked,
+                answer,
+            } => {
+                let answer = Signal::Answer {
+                    call,
+                    asked,
+                    answer,
+                };
+                self.tell_child(&session, answer)?;
+            }
             Command::DecideChild {
                 session,
                 call,

@@ -18,6 +18,7 @@ mod idle;
 mod outside;
 mod recall;
 mod rewind;
+mod server_asks;
 mod signals;
 mod steps;
 mod structured;
@@ -41,6 +42,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use crate::core::access::Access;
 use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Verdict};
 use crate::core::entry::{Choice, RunLimits};
+use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::next::{Step, Why, next, rest};
 use crate::core::policy::Rule;
 use crate::core::prompt::KeptMessages;
@@ -67,6 +69,20 @@ pub enum Command {
         verdict: Verdict,
         /// Allowed with it for the rest of this session.
         rule: Option<String>,
+    },
+    /// A person's answer to what a server asks in the middle of a call.
+    Answer {
+        call: CallId,
+        /// As that of the question.
+        key: String,
+        answer: FormAnswer,
+    },
+    /// The same to a server of a sub-agent: its session, and the place of the question.
+    AnswerChild {
+        session: String,
+        call: CallId,
+        asked: Seq,
+        answer: FormAnswer,
     },
     /// A person's verdict on a call of a sub-agent: its session, and the place of the question.
     DecideChild {
@@ -153,6 +169,12 @@ pub enum Event<'a> {
         access: Option<Access>,
         place: usize,
         of: usize,
+    },
+    /// A server asks a person in the middle of this call, or still asks after a restart. It is
+    /// recorded.
+    ServerAsks {
+        call: CallId,
+        question: &'a ServerQuestion,
     },
     /// A sub-agent asks a person, or asks something else now. `None`: none asks any more.
     ChildAsks(Option<&'a ChildQuestion>),
@@ -284,6 +306,7 @@ pub struct Engine<W> {
     inbox_is_held: bool,
     /// Nothing is done before a person says something or asks to go on.
     waits_for_person: bool,
+    asking: server_asks::Asking,
     /// Asked for by a person, and done when no call is open.
     compaction_wished: bool,
     /// When it is said how far the look at the files is that an effect waits for.
@@ -338,6 +361,7 @@ impl<W: World> Engine<W> {
             left: None,
             inbox_is_held: false,
             waits_for_person: false,
+            asking: server_asks::Asking::default(),
             compaction_wished: false,
             report_files: None,
             rewind_wished: None,
@@ -508,7 +532,7 @@ impl<W: World> Engine<W> {
             clear: write.clear,
             tree: write.tree,
             unfinished: self.state.unfinished(),
-            asks: Some(self.state.questions().next().is_some()),
+            asks: Some(self.state.asks()),
         };
         let mut busy = 0;
         let appended = loop {

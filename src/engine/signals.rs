@@ -191,6 +191,21 @@ impl<W: World> Engine<W> {
                 verdict,
                 rule: None,
             },
+            Signal::Answer {
+                call,
+                asked: _,
+                answer,
+            } => Command::Answer {
+                call,
+                // It was looked at that this is the question.
+                key: self
+                    .state
+                    .call(call)
+                    .and_then(|open| open.server_question.as_ref())
+                    .map(|asked| asked.question.key.clone())
+                    .unwrap_or_default(),
+                answer,
+            },
             Signal::Choose {
                 model,
                 mode,

@@ -13,6 +13,7 @@ impl<W: World> Engine<W> {
         Ok(Pending {
             choice: self.settings.chosen.is_some(),
             waits_for_person: self.waits_for_person,
+            left_open: self.asking.is_left_open,
             rendering: self.settings.renewed.is_some(),
             compaction: self.compaction_wished,
             ended: self.ended_in_background(),

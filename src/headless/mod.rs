@@ -358,15 +358,30 @@ fn run_result(
 
 /// Nobody answered in the time that was given for it.
 fn waited_enough(state: &State, id: &str) -> RunResult {
-    match state.questions().next() {
-        Some(_) => question_is_open(state, id),
-        None => RunResult::of(exit::RESUMABLE, Some("nobody lifted the pause in time")),
+    match state.asks() {
+        true => question_is_open(state, id),
+        false => RunResult::of(exit::RESUMABLE, Some("nobody lifted the pause in time")),
     }
 }
 
 /// The question stays open: it is answered before the next start, or in it.
 fn question_is_open(state: &State, id: &str) -> RunResult {
     let short = short_id(id);
+    if let Some((open, asked)) = state.server_question() {
+        let (server, line) = (&asked.question.server, asked.question.line());
+        return RunResult {
+            hint: Some(format!(
+                "rewake asks shows it; rewake answer {short} {} answers it",
+                open.call.id
+            )),
+            ..RunResult::of(
+                exit::RESUMABLE,
+                Some(&format!(
+                    "a question waits for an answer: {server} asks: {line}"
+                )),
+            )
+        };
+    }
     let asked = state.questions().next();
     let asked = asked.map_or(String::new(), |(open, asked)| {
         format!(": {}: {}", open.call.in_one_line(100), asked.why)

@@ -8,10 +8,12 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::{RunResult, fitting, is_denied};
-use crate::core::entry::Choice;
-use crate::core::entry::{About, Block, CallId, Entry, Fact, Outcome, Record, StopReason, Usage};
+use crate::core::entry::{
+    About, Block, By, CallId, Choice, Entry, Fact, Outcome, Record, StopReason, Usage,
+};
+use crate::core::form::ServerQuestion;
 use crate::core::outside::with_more;
-use crate::core::state::State;
+use crate::core::state::{OpenQuestion, State};
 use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::{count, one_line};
 use crate::core::tool::ToolCall;
@@ -92,6 +94,13 @@ impl Printer {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
             Event::Asked { call, why, .. } => self.asked(state, *call, why),
+            Event::ServerAsks { call, question } => self.server_asks(*call, question),
+            Event::ChildAsks(Some(asks)) if asks.form.is_some() => note(&format!(
+                "a task asks: {}: {}; rewake answer {} answers it",
+                asks.call.in_one_line(100),
+                asks.why,
+                short_id(&asks.session),
+            )),
             Event::ChildAsks(Some(asks)) => note(&format!(
                 "a task asks about {}: {}; rewake allow {} or rewake deny {} answers it",
                 asks.call.in_one_line(100),
@@ -124,6 +133,14 @@ impl Printer {
         note(&format!("asks: {what}: {why}"));
         note(&format!(
             "rewake allow {short} {call}, or rewake deny {short} {call} \"why\""
+        ));
+    }
+
+    fn server_asks(&self, call: CallId, question: &ServerQuestion) {
+        let short = short_id(&self.session);
+        note(&format!("{} asks: {}", question.server, question.line()));
+        note(&format!(
+            "rewake asks shows it; rewake answer {short} {call} answers it"
         ));
     }
 
@@ -172,6 +189,20 @@ impl Printer {
                 note(&format!(
                     "· the answer does not match its JSON Schema, so the model is told ({repairs} of {MAX_REPAIRS}): {unfit}"
                 ));
+            }
+            Entry::Answered {
+                call,
+                by: By::Start,
+                ..
+            } => {
+                let open = state.call(*call).and_then(|o| o.server_question.as_ref());
+                if let Some(OpenQuestion { question, .. }) = open {
+                    note(&format!(
+                        "{} asks: {}; declined, since nobody is here: --ask wait waits for an answer",
+                        question.server,
+                        question.line()
+                    ));
+                }
             }
             Entry::Noted {
                 about: Some(About::FilesChanged { paths, more }),

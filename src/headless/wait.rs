@@ -91,7 +91,7 @@ impl Waiting {
 
     pub(super) fn event(&self, event: &Event<'_>) {
         match event {
-            Event::Asked { .. } => self.waits(true),
+            Event::Asked { .. } | Event::ServerAsks { .. } => self.waits(true),
             Event::Recorded(record) => match &record.entry {
                 Entry::Paused { .. } => self.was_paused.set(true),
                 // Not what a person has anything to do with.

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::elicit::Elicit;
+use super::elicit::{Elicit, Elicitation};
 use super::era::{self, Era, HANDSHAKE, Known, STATELESS};
 pub use super::error::McpError;
 use super::form;
@@ -36,6 +36,9 @@ const DISCOVER_ID: &str = "rewake_discover";
 const INITIALIZE_ID: &str = "rewake_initialize";
 const INITIALIZED: &str = "notifications/initialized";
 const ELICIT: &str = "elicitation/create";
+
+/// So many questions for a person are asked at the same time; what is beyond is declined.
+const AT_ONCE_MAX: usize = 16;
 
 /// So many questions wait to be asked again.
 const OPEN_MAX: usize = 64;
@@ -226,7 +229,7 @@ impl Connection {
                 fate = self.client.answer(id) => break fate?,
                 Some(()) = questions.next(), if !questions.is_empty() => {}
                 Some(line) = self.heard() => {
-                    if let Some(question) = self.hear(line).await {
+                    if let Some(question) = self.hear(line, questions.len() < AT_ONCE_MAX).await {
                         questions.push(question);
                     }
                 }
@@ -280,7 +283,7 @@ impl Connection {
     }
 
     /// `Some`: a question for a person, to be waited for beside all else.
-    async fn hear(&self, line: Vec<u8>) -> Option<BoxFuture<'_, ()>> {
+    async fn hear(&self, line: Vec<u8>, may_ask: bool) -> Option<BoxFuture<'_, ()>> {
         match message::read_other(&line) {
             Heard::Noise => drop(self.noise.fetch_add(1, Ordering::Relaxed)),
             Heard::Notification { method, .. } => {
@@ -289,6 +292,10 @@ impl Connection {
                 }
             }
             Heard::Request { id, .. } if self.answered.contains(&id.to_string()) => {}
+            Heard::Request { id, method, .. } if method == ELICIT && !may_ask => {
+                self.reply(&id, Ok(form::answer(None, FormAnswer::Decline)))
+                    .await;
+            }
             Heard::Request { id, method, params } if method == ELICIT => {
                 let mut asked = Asked {
                     connection: self,
@@ -313,10 +320,22 @@ impl Connection {
     async fn question(&self, key: String, params: &Value) -> Value {
         let question = form::read(key, params);
         let answer = match &question {
-            Some(question) => self.elicit.ask(question.clone()).await,
+            Some(question) => self.ask_person(question.clone()).await,
             None => FormAnswer::Decline,
         };
         form::answer(question.as_ref(), answer)
+    }
+
+    /// A server is not ended while a person thinks, whether this process lives or not.
+    async fn ask_person(&self, question: Elicitation) -> FormAnswer {
+        let mut asking = self.elicit.ask(question);
+        if let Some(answer) = (&mut asking).now_or_never() {
+            return answer;
+        }
+        if let Err(error) = self.client.keep_for_person() {
+            tracing::warn!(%error, "a server may be ended while it waits for an answer");
+        }
+        asking.await
     }
 
     /// What a server wants to know in the middle of a request; `None`: it is not told such things.

@@ -32,6 +32,7 @@ fn handler(route: &Route) -> MethodRouter<Shared> {
         ("POST", "/sessions/{id}/fork") => post(starting::fork),
         ("POST", "/sessions/{id}/messages") => post(steering::send),
         ("POST", "/sessions/{id}/verdicts") => post(steering::answer),
+        ("POST", "/sessions/{id}/answers") => post(steering::answer_server),
         ("POST", "/sessions/{id}/stop") => post(steering::stop),
         ("POST", "/sessions/{id}/pause") => post(steering::pause),
         ("POST", "/sessions/{id}/go") => post(steering::go_on),

@@ -8,12 +8,14 @@ use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::answer::{Named, json};
 use super::problem::Problem;
 use super::{Scope, Shared, body};
 use crate::core::choice::Effort;
 use crate::core::entry::{CallId, Image, Mode, Verdict, Via};
+use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
 use crate::session::{Order, Receipt, Sending, denial};
@@ -159,10 +161,7 @@ pub(super) async fn answer(
     request: Request,
 ) -> Result<Response, Problem> {
     let answer: Answer = body::json(request).await?;
-    let call = answer.call.as_deref().map(str::parse::<CallId>);
-    let call = call.transpose().map_err(|why| {
-        Problem::bad(why).hint("GET /questions says which call each question is about")
-    })?;
+    let call = named_call(answer.call.as_deref())?;
     let verdict = match answer.verdict {
         Said::Allow if answer.reason.is_some() => {
             return Err(Problem::bad("what is allowed has no reason").hint("leave the reason out"));
@@ -179,6 +178,62 @@ pub(super) async fn answer(
         })
         .await?;
     accepted(&app, session, &[receipt], answer.start).await
+}
+
+/// What a server gets for its question in the middle of a call.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerAnswer {
+    answer: Answered,
+    values: Option<Map<String, Value>>,
+    call: Option<String>,
+    #[serde(default)]
+    start: bool,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Answered {
+    Accept,
+    Decline,
+    Cancel,
+}
+
+pub(super) async fn answer_server(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let sent: ServerAnswer = body::json(request).await?;
+    let call = named_call(sent.call.as_deref())?;
+    let answer = match (sent.answer, sent.values) {
+        (Answered::Accept, values) => FormAnswer::Accept {
+            values: values.unwrap_or_default(),
+        },
+        (_, Some(_)) => {
+            return Err(
+                Problem::bad("only what is accepted has values").hint("leave the values out")
+            );
+        }
+        (Answered::Decline, None) => FormAnswer::Decline,
+        (Answered::Cancel, None) => FormAnswer::Cancel,
+    };
+    let (session, receipt) = app
+        .stores
+        .write(move |ctx, store| {
+            let info = store.find(&id)?;
+            let (_, receipt) = ctx.answer_form(store, &info, call, answer, ORIGIN)?;
+            Ok((info.id, receipt))
+        })
+        .await?;
+    accepted(&app, session, &[receipt], sent.start).await
+}
+
+fn named_call(call: Option<&str>) -> Result<Option<CallId>, Problem> {
+    let call = call.map(str::parse::<CallId>).transpose();
+    call.map_err(|why| {
+        Problem::bad(why).hint("GET /questions says which call each question is about")
+    })
 }
 
 pub(super) async fn stop(

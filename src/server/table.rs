@@ -44,6 +44,7 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/sessions/{id}/fork", CONTROL),
     route("POST", "/sessions/{id}/messages", CONTROL),
     route("POST", "/sessions/{id}/verdicts", CONTROL),
+    route("POST", "/sessions/{id}/answers", CONTROL),
     route("POST", "/sessions/{id}/stop", CONTROL),
     route("POST", "/sessions/{id}/pause", CONTROL),
     route("POST", "/sessions/{id}/go", CONTROL),

@@ -10,13 +10,17 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::short_id;
+
 use crate::core::ending::is_answer;
 use crate::core::entry::{
     About, Block, By, CallId, Entry, Fact, Guard, Image, Outcome, Record, Refusal, SaveReason, Seq,
     SummaryBy, Unfit, Usage, UsedCommand, Verdict,
 };
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
+use crate::core::form::{Field, FormAnswer, ServerQuestion, Wanted};
 use crate::core::text::{count, large_count, one_line};
 use crate::core::to_person::to_person;
 use crate::core::tool::ToolCall;
@@ -151,10 +155,18 @@ pub(crate) struct Describer {
     /// The last answer and the names of its calls: their results come before the next answer.
     reply: Seq,
     names: Vec<String>,
+    /// What a server asked last.
+    asked: Option<ServerQuestion>,
 }
 
 /// Of the name of a call so much is shown where nothing else is said.
 const NAME_CHARS: usize = 160;
+
+/// Of a question of a server and its answer.
+const SERVER_CHARS: usize = 40;
+const ASKED_CHARS: usize = 120;
+const VALUE_CHARS: usize = 80;
+const VALUES_CHARS: usize = 400;
 
 impl Default for Describer {
     fn default() -> Describer {
@@ -168,6 +180,7 @@ impl Describer {
             name_chars,
             reply: 0,
             names: Vec::new(),
+            asked: None,
         }
     }
 
@@ -185,6 +198,27 @@ impl Describer {
                 command,
                 ..
             } => said(text, images, command.as_ref()),
+            Entry::Asked {
+                call,
+                why,
+                form: Some(question),
+                ..
+            } => {
+                self.asked = Some((**question).clone());
+                detail(format!("{} asked in call {call}: {why}", question.server))
+            }
+            Entry::Answered {
+                call,
+                key,
+                answer,
+                by,
+                origin,
+                ..
+            } => {
+                let by = who(*by, origin.as_deref());
+                let question = self.asked.take().filter(|asked| asked.key == *key);
+                event(Tone::Calm, answered(question.as_ref(), *call, answer, &by))
+            }
             Entry::Asked { call, why, .. } => detail(format!("asked about call {call}: {why}")),
             Entry::Replied {
                 blocks,
@@ -465,6 +499,67 @@ fn detail<'a>(title: String) -> Description<'a> {
         level: Level::Detail,
         ..event(Tone::Calm, title)
     }
+}
+
+/// `everything asked: Who are you? · answered by you: name "ann", age 7`
+fn answered(
+    question: Option<&ServerQuestion>,
+    call: CallId,
+    answer: &FormAnswer,
+    by: &str,
+) -> String {
+    let asked = match question {
+        Some(question) => {
+            let server = one_line(&question.server, SERVER_CHARS);
+            format!(
+                "{server} asked: {}",
+                one_line(&question.line(), ASKED_CHARS)
+            )
+        }
+        None => format!("the server of call {call} asked"),
+    };
+    let what = match answer {
+        FormAnswer::Accept { .. } => "answered",
+        FormAnswer::Decline => "declined",
+        FormAnswer::Cancel => "closed without an answer",
+    };
+    let values = match answer {
+        FormAnswer::Accept { values } => {
+            let mut values: Vec<(&String, &Value)> = values.iter().collect();
+            values.sort_by_key(|(name, _)| place(question, name));
+            let value = |(name, value): (&String, &Value)| {
+                let name = one_line(label(question, name), VALUE_CHARS);
+                format!("{name} {}", one_line(&value.to_string(), VALUE_CHARS))
+            };
+            values.into_iter().map(value).collect()
+        }
+        FormAnswer::Decline | FormAnswer::Cancel => Vec::new(),
+    };
+    let values = match values.is_empty() {
+        true => String::new(),
+        false => format!(": {}", one_line(&values.join(", "), VALUES_CHARS)),
+    };
+    format!("{asked} · {what} {by}{values}")
+}
+
+fn fields(question: Option<&ServerQuestion>) -> &[Field] {
+    match question.map(|question| &question.wanted) {
+        Some(Wanted::Form { fields }) => fields,
+        _ => &[],
+    }
+}
+
+fn place(question: Option<&ServerQuestion>, name: &str) -> Option<usize> {
+    let mut fields = fields(question).iter();
+    fields.position(|field| field.name == name)
+}
+
+/// What a person read in the place of the name of a field.
+fn label<'a>(question: Option<&'a ServerQuestion>, name: &'a str) -> &'a str {
+    let mut fields = fields(question).iter();
+    let field = fields.find(|field| field.name == name);
+    let title = field.map(|field| field.title.trim());
+    title.filter(|title| !title.is_empty()).unwrap_or(name)
 }
 
 fn words<'a>(text: impl Into<Cow<'a, str>>) -> impl Iterator<Item = Part<'a>> {

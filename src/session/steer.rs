@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 use super::{AppContext, SessionError, now_ms};
 use crate::command;
 use crate::core::entry::{CallId, Entry, Verdict, Via};
+use crate::core::form::{self, FormAnswer, ServerQuestion};
 use crate::core::image;
 use crate::core::signal::Signal;
-use crate::core::state::{Asked, OpenCall, State};
+use crate::core::state::{Asked, OpenCall, OpenQuestion, State};
 use crate::core::tool::ToolCall;
 use crate::model::Models;
 use crate::store::{Batch, Message, SessionInfo, SessionLock, Store, StoreError, database};
@@ -108,6 +109,8 @@ pub struct Question {
     pub session: SessionInfo,
     pub call: ToolCall,
     pub asked: Asked,
+    /// What a server asks in the middle of the call. `None`: whether it may run is asked.
+    pub form: Option<ServerQuestion>,
     /// A process works in the session: it goes on as soon as it is answered.
     pub is_live: bool,
 }
@@ -130,6 +133,7 @@ impl Question {
             "rule": self.asked.rule,
             "access": self.asked.access,
             "leads_to": self.asked.at,
+            "form": self.form,
             "live": self.is_live,
         })
     }
@@ -387,9 +391,27 @@ impl AppContext {
             session: info.clone(),
             call: open.call.clone(),
             asked: asked.clone(),
+            form: None,
             is_live,
         };
-        state.questions().map(question).collect()
+        let of_server = |(open, asked): (&OpenCall, &OpenQuestion)| Question {
+            session: info.clone(),
+            call: open.call.clone(),
+            asked: Asked {
+                seq: asked.seq,
+                at_ms: asked.at_ms,
+                why: asked.question.line(),
+                rule: None,
+                access: None,
+                at: None,
+            },
+            form: Some(asked.question.clone()),
+            is_live,
+        };
+        let asked = state.questions().map(question);
+        asked
+            .chain(state.server_question().map(of_server))
+            .collect()
     }
 
     /// The question of a session about this call, or the only one.
@@ -449,6 +471,17 @@ impl AppContext {
     ) -> Result<(Question, Receipt), SteerError> {
         self.may_steer()?;
         let found = self.question(store, info, call)?;
+        if let Some(form) = &found.form {
+            let (short, call) = (super::short_id(&info.id), found.call.id);
+            return Err(refused(
+                Refusal::NotNow,
+                format!(
+                    "call {call} was allowed: its server {} asks for something",
+                    form.server
+                ),
+                format!("rewake asks shows what; rewake answer {short} {call} answers it"),
+            ));
+        }
         let signal = Signal::Decide {
             call: found.call.id,
             asked: found.asked.seq,
@@ -457,6 +490,69 @@ impl AppContext {
         let id = store.signal(&info.id, origin, now_ms(), |_| signal)?;
         let receipt = Receipt {
             id: Some(id.number()),
+            sending: self.sending_to(&info.id),
+        };
+        Ok((found, receipt))
+    }
+}
+
+impl AppContext {
+    /// Answers what a server asks in a call of a session: in this one, or in the only one.
+    ///
+    /// # Errors
+    /// As [`AppContext::answer`], and the answer does not fit what is asked.
+    pub fn answer_form(
+        &self,
+        store: &mut Store,
+        info: &SessionInfo,
+        call: Option<CallId>,
+        answer: FormAnswer,
+        origin: &str,
+    ) -> Result<(Question, Receipt), SteerError> {
+        self.answer_form_with(store, info, call, |_| Ok(answer), origin)
+    }
+
+    /// The same with an answer that follows from the question.
+    ///
+    /// # Errors
+    /// As [`AppContext::answer_form`], and what `read` says.
+    pub fn answer_form_with(
+        &self,
+        store: &mut Store,
+        info: &SessionInfo,
+        call: Option<CallId>,
+        read: impl FnOnce(&ServerQuestion) -> Result<FormAnswer, String>,
+        origin: &str,
+    ) -> Result<(Question, Receipt), SteerError> {
+        self.may_steer()?;
+        let found = self.question(store, info, call)?;
+        let (short, id) = (super::short_id(&info.id), found.call.id);
+        let Some(form) = &found.form else {
+            return Err(refused(
+                Refusal::NotNow,
+                format!("call {id} waits to be allowed; no server asks anything in it"),
+                format!("rewake allow {short} {id} or rewake deny {short} {id} answers it"),
+            ));
+        };
+        let fitting = read(form).and_then(|answer| {
+            form::check(form, &answer)?;
+            Ok(answer)
+        });
+        let answer = fitting.map_err(|why| {
+            refused(
+                Refusal::Nonsense,
+                format!("the answer does not fit what {} asks: {why}", form.server),
+                "rewake asks shows each field and what it takes",
+            )
+        })?;
+        let signal = Signal::Answer {
+            call: id,
+            asked: found.asked.seq,
+            answer,
+        };
+        let sent = store.signal(&info.id, origin, now_ms(), |_| signal)?;
+        let receipt = Receipt {
+            id: Some(sent.number()),
             sending: self.sending_to(&info.id),
         };
         Ok((found, receipt))

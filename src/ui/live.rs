@@ -23,6 +23,7 @@ use super::rewind::RewindShown;
 use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Seq, Usage};
+use crate::core::form::ServerQuestion;
 use crate::core::next::Why;
 use crate::core::state::{Halt, State, UserCommand};
 use crate::engine::{
@@ -79,6 +80,8 @@ pub enum EngineEvent {
         /// Which of how many questions of one answer it is, from 1.
         place: (usize, usize),
     },
+    /// A server asks in the middle of this call.
+    ServerAsks(CallId, Box<ServerQuestion>),
     /// A sub-agent asks, or asks something else now. `None`: none asks any more.
     ChildAsks(Option<Box<ChildQuestion>>),
     /// A shell command of the user was not begun, and why.
@@ -489,6 +492,9 @@ fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEve
             access,
             place: (place, of),
         },
+        Event::ServerAsks { call, question } => {
+            EngineEvent::ServerAsks(call, Box::new(question.clone()))
+        }
         Event::ChildAsks(asks) => EngineEvent::ChildAsks(asks.cloned().map(Box::new)),
         Event::CommandNotRun { command, why } => {
             EngineEvent::CommandNotRun(command.to_string(), why.to_string())

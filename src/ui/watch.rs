@@ -144,6 +144,8 @@ struct Follower {
     streamed: String,
     /// The question that the screen shows: the place of its entry.
     asked: Option<Seq>,
+    /// What a server asks: the place of its entry.
+    server_asked: Option<Seq>,
     /// That of a sub-agent: its session, and the place there.
     child_asked: Option<(String, Seq)>,
 }
@@ -162,6 +164,7 @@ impl Follower {
             state: State::new(tools::describe),
             streamed: String::new(),
             asked: None,
+            server_asked: None,
             child_asked: None,
         };
         let mut recent = Vec::new();
@@ -216,6 +219,7 @@ impl Follower {
             self.streamed.clear();
         }
         self.ask(on_event);
+        self.ask_for_server(on_event);
         self.ask_for_child(on_event);
         let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();
         if let Some(more) = stream
@@ -251,6 +255,19 @@ impl Follower {
         });
     }
 
+    /// What a server asks in a call, each time it is another question.
+    fn ask_for_server(&mut self, on_event: &OnEngineEvent) {
+        let asks = self.state.server_question();
+        let seq = asks.map(|(_, asked)| asked.seq);
+        if std::mem::replace(&mut self.server_asked, seq) == seq {
+            return;
+        }
+        if let Some((open, asked)) = asks {
+            let question = Box::new(asked.question.clone());
+            on_event(EngineEvent::ServerAsks(open.call.id, question));
+        }
+    }
+
     /// The first question of its sub-agents, each time it is another one, and that there is none any
     /// more.
     fn ask_for_child(&mut self, on_event: &OnEngineEvent) {
@@ -283,6 +300,21 @@ impl Follower {
             Command::Decide { call, verdict, .. } => {
                 let verdict = verdict.clone();
                 ctx.answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
+                return Ok(());
+            }
+            Command::Answer { call, answer, .. } => {
+                let answer = answer.clone();
+                ctx.answer_form(&mut self.store, &info, Some(*call), answer, ORIGIN)?;
+                return Ok(());
+            }
+            Command::AnswerChild {
+                session,
+                call,
+                answer,
+                ..
+            } => {
+                let (child, answer) = (self.store.find(session)?, answer.clone());
+                ctx.answer_form(&mut self.store, &child, Some(*call), answer, ORIGIN)?;
                 return Ok(());
             }
             Command::DecideChild {

@@ -16,7 +16,7 @@ use super::files::{Files, Keeping, Snapshot, Wish};
 use super::give_tasks::Tasks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
 use super::servers::{Learning, LiveServers, NotOffered, ServerAccess, ServerRequest};
-use super::{BackgroundEnd, Images, Settled, Unready, World};
+use super::{BackgroundEnd, Images, ServerAsks, Settled, Unready, World};
 use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
 use crate::core::entry::{BlobRef, CallId, Fact, Failure, Guard, Outcome, Output};
@@ -486,6 +486,13 @@ impl World for Machine {
         match &self.servers {
             Some(servers) => servers.offer(request),
             None => (request.reply)(Err(NotOffered::nobody())),
+        }
+    }
+
+    async fn server_asks(&self) -> ServerAsks {
+        match &self.servers {
+            Some(servers) => servers.asked().await,
+            None => std::future::pending().await,
         }
     }
 

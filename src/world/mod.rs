@@ -18,9 +18,11 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 use crate::core::access::Access;
 use crate::core::entry::{Failure, Guard, Outcome};
+use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::request::Request;
 use crate::core::state::{Background, State, UserCommand};
 use crate::core::tool::ToolCall;
@@ -36,6 +38,14 @@ pub use servers::{NotOffered, Offered, ServerReply, ServerRequest, ServerWords, 
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
+
+/// A server asks a person in the middle of a call.
+#[derive(Debug)]
+pub struct ServerAsks {
+    pub question: ServerQuestion,
+    /// Closed: who asked is gone. Dropped: nobody answers yet.
+    pub reply: oneshot::Sender<FormAnswer>,
+}
 
 /// What a begun call turned out to be.
 #[derive(Debug)]
@@ -201,6 +211,11 @@ pub trait World: 'static {
     /// the one who asked.
     fn ask_server(&self, request: ServerRequest) {
         (request.reply)(Err(NotOffered::nobody()));
+    }
+
+    /// The next question of a server for a person. Dropped, none is lost.
+    fn server_asks(&self) -> impl Future<Output = ServerAsks> {
+        std::future::pending()
     }
 
     /// The session is left, and nothing is owed: what was kept for its next process is given up.

@@ -39,6 +39,7 @@ mod results;
 mod resume;
 mod rewind;
 mod served;
+mod server_asks;
 mod server_offers;
 mod server_tools;
 mod sessions;

@@ -18,6 +18,7 @@ use rewake::core::entry::{Choice, FallbackModel};
 use rewake::core::exchange::Range;
 use rewake::core::fate::place_of_question;
 use rewake::core::fate::{Fate, fate};
+use rewake::core::form::{Field, FieldKind, FormAnswer, ServerQuestion, Wanted};
 use rewake::core::freeing;
 use rewake::core::next::{
     BackgroundSummary, MAX_NONSENSE, MAX_RESTARTS, Pending, Step, Why, next, recall_point,
@@ -27,6 +28,7 @@ use rewake::core::policy::Decision;
 use rewake::core::prompt::{KeptMessages, messages, messages_again};
 use rewake::core::request::{Message, Part, Role};
 use rewake::core::settings::Policy;
+use rewake::core::signal::{Signal, late};
 use rewake::core::state::State;
 use rewake::core::tool::MAX_CALLS;
 use rewake::session::context::windows;
@@ -390,6 +392,123 @@ fn what_is_next() {
             vec![Entry::Forked { from, folder: None }],
         ),
         Step::CallModel,
+    );
+}
+
+fn asked_by(server: &str, key: &str) -> Entry {
+    let number = Field {
+        name: "n".into(),
+        title: String::new(),
+        description: String::new(),
+        is_required: true,
+        kind: FieldKind::YesNo,
+        default: None,
+    };
+    let question = ServerQuestion {
+        server: server.into(),
+        key: key.into(),
+        message: "who?".into(),
+        wanted: Wanted::Form {
+            fields: vec![number],
+        },
+    };
+    Entry::Asked {
+        call: id(2, 0),
+        why: question.line(),
+        rule: None,
+        access: None,
+        at: None,
+        form: Some(Box::new(question)),
+    }
+}
+
+fn answered(asked: Seq, key: &str, answer: FormAnswer) -> Entry {
+    Entry::Answered {
+        call: id(2, 0),
+        asked,
+        key: key.into(),
+        answer,
+        by: By::Person,
+        origin: None,
+    }
+}
+
+#[test]
+fn a_question_of_a_server_is_open_until_it_is_answered_once() {
+    let decline = || FormAnswer::Decline;
+    let served = Guard::Served {
+        server: "far".into(),
+        run: "r".into(),
+        boot: "b".into(),
+        request: "q".into(),
+        repeatable: false,
+    };
+    let turn = vec![said("go"), replied(vec![poke()])];
+    let before = state(turn.clone());
+    assert!(before.check(&asked_by("far", "a")).is_err(), "not begun");
+    let begun = [turn, vec![started(id(2, 0), served)]].concat();
+    let s = state(begun.clone());
+    assert!(s.check(&asked_by("near", "a")).is_err(), "another server");
+    assert!(s.check(&answered(4, "a", decline())).is_err(), "not asked");
+    let asked = [begun, vec![asked_by("far", "a")]].concat();
+    let s = state(asked.clone());
+    let (open, question) = s.server_question().expect("it is open");
+    assert_eq!((open.call.id, question.seq), (id(2, 0), 4));
+    assert!(s.asks() && s.questions().next().is_none());
+    assert!(
+        s.check(&answered(4, "b", decline())).is_err(),
+        "another key"
+    );
+    assert!(
+        s.check(&answered(3, "a", decline())).is_err(),
+        "another place"
+    );
+    let send = |s: &State, asked, answer| {
+        let call = id(2, 0);
+        late(
+            s,
+            &Signal::Answer {
+                call,
+                asked,
+                answer,
+            },
+        )
+    };
+    assert_eq!(send(&s, 4, decline()), None);
+    let unfit = FormAnswer::Accept {
+        values: Default::default(),
+    };
+    assert!(send(&s, 4, unfit).is_some_and(|why| why.contains("required")));
+    assert!(send(&s, 3, decline()).is_some_and(|why| why.contains("another question")));
+    // Only who has no person, and found it open, leaves it.
+    assert_eq!(what_next(&s, &policy(false)), Step::Settle(id(2, 0)));
+    let left_open = Pending {
+        left_open: true,
+        ..nothing_else(&s)
+    };
+    assert_eq!(next(&s, &policy(false), &left_open), Step::Wait(Why::Asked));
+    let paused = state([asked.clone(), vec![Entry::Paused { origin: None }]].concat());
+    assert_eq!(
+        next(&paused, &policy(false), &left_open),
+        Step::Wait(Why::Paused)
+    );
+    let stopped_in_it = state([asked.clone(), vec![stopped()]].concat());
+    assert!(!stopped_in_it.asks());
+    let step = next(&stopped_in_it, &policy(false), &left_open);
+    assert_eq!(step, Step::Settle(id(2, 0)));
+    let answered = [asked, vec![answered(4, "a", decline())]].concat();
+    let s = state(answered.clone());
+    assert!(!s.asks());
+    let open = s.call(id(2, 0)).expect("the call");
+    let question = &open.server_question.as_ref().expect("it").question;
+    assert_eq!(open.answer_to(question), Some(&decline()));
+    assert!(send(&s, 4, decline()).is_some_and(|why| why.contains("answered already")));
+    // The next round is another question.
+    let s = state([answered, vec![asked_by("far", "b")]].concat());
+    let (open, question) = s.server_question().expect("it is open");
+    assert_eq!(
+        (question.seq, open.answer_to(&question.question)),
+        (6, None)
     );
 }
 
@@ -1144,15 +1263,28 @@ fn any_pending() -> impl Strategy<Value = Pending> {
         (0..9u64, 0..9u64)
             .prop_map(|(first, last)| BackgroundSummary::Ready(Range { first, last })),
     ];
-    let flags = any::<[bool; 5]>();
+    let flags = any::<[bool; 6]>();
     let ended = prop::option::of("bg_[0-9]");
     let ends = (ended, prop::option::of(0..9u64));
     (flags, ends, summary, prop::option::of(0..9u64)).prop_map(
-        |([choice, waits_for_person, rendering, compaction, message], ends, summary, recalled)| {
+        |(
+            [
+                choice,
+                waits_for_person,
+                left_open,
+                rendering,
+                compaction,
+                message,
+            ],
+            ends,
+            summary,
+            recalled,
+        )| {
             let (ended, user_ended) = ends;
             Pending {
                 choice,
                 waits_for_person,
+                left_open,
                 rendering,
                 compaction,
                 ended,

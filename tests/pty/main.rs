@@ -25,6 +25,7 @@ mod hour;
 mod keys;
 mod plain;
 mod rewind;
+mod server_asks;
 mod server_offers;
 mod settings;
 mod starts;

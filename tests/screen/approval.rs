@@ -697,6 +697,7 @@ fn child_asks(stage: &mut Stage) -> CallId {
         asked: 9,
         why: WHY.into(),
         access: Some(Access::Full),
+        form: None,
     };
     stage.engine_event(EngineEvent::ChildAsks(Some(Box::new(question))));
     id

@@ -14,6 +14,7 @@ mod approval;
 mod changes;
 mod composer;
 mod conversation;
+mod forms;
 mod keyboard;
 mod log;
 mod looks;

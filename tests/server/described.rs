@@ -103,6 +103,7 @@ fn every_status_that_is_described_is_given() {
             "{}",
             r#"{"text":"x"}"#,
             r#"{"verdict":"allow"}"#,
+            r#"{"answer":"decline"}"#,
             r#"{"title":"x"}"#,
         ] {
             if method != "GET" {
@@ -157,6 +158,8 @@ fn every_status_that_is_described_is_given() {
     // In `routes`, where something is asked.
     let verdict = "/sessions/{id}/verdicts".to_string();
     given.insert(("POST".to_string(), verdict, 202));
+    let answers = "/sessions/{id}/answers".to_string();
+    given.insert(("POST".to_string(), answers, 202));
     let change = "/sessions/{id}/calls/{call}/change".to_string();
     given.insert(("GET".to_string(), change, 200));
     let mut described = BTreeSet::new();

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::client::{LIMIT, Serve};
 use crate::support::Live;
-use crate::{done_session, scripted, step, writes};
+use crate::support::mcp_server::{Gives, McpServer, without_handshake};
+use crate::{SCRIPTED, done_session, scripted, step, writes};
 
 #[test]
 fn the_subcommands_print_what_the_routes_give() {
@@ -442,4 +443,84 @@ fn what_is_the_same_for_all_needs_no_token() {
         .iter()
         .sum();
     assert!(page < 60_000, "the page has {page} bytes");
+}
+
+/// A server that wants a name before it does anything.
+fn asks_for_a_name() -> McpServer {
+    McpServer::start(|asked| {
+        without_handshake(asked).unwrap_or_else(|| {
+            let answers = &asked.message()["params"]["inputResponses"];
+            let schema = json!({ "type": "object", "required": ["name"],
+                "properties": { "name": { "type": "string", "minLength": 2 } } });
+            let form = json!({ "mode": "form", "message": "who?", "requestedSchema": schema });
+            let request = json!({ "method": "elicitation/create", "params": form });
+            let text = json!([{ "type": "text", "text": answers.to_string() }]);
+            Gives::json(&asked.result(match answers.is_null() {
+                true => json!({ "resultType": "input_required", "requestState": "s",
+                    "inputRequests": { "who": request } }),
+                false => json!({ "resultType": "complete", "content": text }),
+            }))
+        })
+    })
+}
+
+#[test]
+fn what_a_server_asks_in_a_call_is_answered() {
+    let far = asks_for_a_name();
+    let call = json!({ "tool": "mcp__far__do", "arguments": {} });
+    let home = scripted(&[
+        step("", &[("mcp_find", json!({ "query": "" }))]),
+        step("", &[("mcp_call", call)]),
+        step("done", &[]),
+    ]);
+    home.write_config(&format!(
+        "{SCRIPTED}[permissions]\nallow = [\"mcp__far\"]\n[mcp_servers.far]\nurl = \"{}\"\n",
+        far.url()
+    ));
+    let server = Serve::start(&home, &[]);
+    let begin = json!({"prompt": "ask it", "folder": home.workspace()});
+    let made = server.post("/sessions", &begin).expect(201).json();
+    let id = made["session"].as_str().unwrap();
+    let asked = server.until("/questions", |asked| asked[0]["form"]["server"] == "far");
+    assert_eq!(asked[0]["form"]["message"], "who?");
+    let field = &asked[0]["form"]["wanted"]["fields"][0];
+    assert_eq!(
+        (&field["name"], &field["kind"]),
+        (&json!("name"), &json!("text"))
+    );
+    let path = format!("/sessions/{id}/answers");
+    for (body, why) in [
+        (json!({"answer": "accept"}), "\"name\" is required"),
+        (
+            json!({"answer": "accept", "values": {"name": "x"}}),
+            "from 2 characters",
+        ),
+        (
+            json!({"answer": "accept", "values": {"age": 7}}),
+            "no field",
+        ),
+        (
+            json!({"answer": "decline", "values": {}}),
+            "only what is accepted",
+        ),
+    ] {
+        server.post(&path, &body).refused(400, why);
+    }
+    let verdicts = format!("/sessions/{id}/verdicts");
+    let verdict = json!({"verdict": "allow"});
+    server
+        .post(&verdicts, &verdict)
+        .refused(409, "far asks for something");
+    let answer = json!({"answer": "accept", "call": asked[0]["call"], "values": {"name": "ada"}});
+    let accepted = server.post(&path, &answer).expect(202).json();
+    assert_eq!(accepted["became"], "heard");
+    server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
+    let told = far.posted("tools/call");
+    assert_eq!(
+        told[1].message()["params"]["inputResponses"]["who"]["content"]["name"],
+        "ada"
+    );
+    server
+        .post(&path, &answer)
+        .refused(409, "does not ask about call");
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use rewake::core::entry::{By, CallId, Choice, Entry, RunLimits, StopReason, Usage, Verdict, Via};
+use rewake::core::form::FormAnswer;
 use rewake::core::signal::Signal;
 use rewake::store::{
     Batch, Head, MAX_SIGNALS, Message, Sent, SignalId, Store, StoreError, is_purged,
@@ -207,7 +208,21 @@ fn an_entry_that_only_the_database_has_tells_what_was_obeyed() {
         asked: 3,
         verdict: Verdict::Allow,
     };
+    let answered = Entry::Answered {
+        call,
+        asked: 3,
+        key: "server/7".into(),
+        answer: FormAnswer::Decline,
+        by: By::Person,
+        origin: origin.clone(),
+    };
+    let answer = Signal::Answer {
+        call,
+        asked: 3,
+        answer: FormAnswer::Decline,
+    };
     let table = [
+        (answer, answered),
         (name("x"), Entry::Named { title: "x".into() }),
         (
             Signal::GoOn,

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rewake::core::entry::Choice;
 use rewake::core::entry::*;
+use rewake::core::form::{
+    Choice as FormChoice, Field, FieldKind, FormAnswer, ServerQuestion, Wanted,
+};
 use rewake::store::{
     Batch, Head, Message, NewFork, NewSession, Scope, Sought, Store, StoreError, blob_ref, new_id,
 };
@@ -123,6 +126,53 @@ pub fn said_texts(records: &[Record]) -> Vec<&str> {
 
 pub const BLOB: &[u8] = b"line\nline\nline\nline\nline\nline\nline\nline\nline\nline\nline\nline\n";
 
+/// With every kind of field.
+pub fn server_question() -> ServerQuestion {
+    let choices = || {
+        vec![FormChoice {
+            value: "a".into(),
+            label: "A".into(),
+        }]
+    };
+    let field = |name: &str, kind| Field {
+        name: name.into(),
+        title: "T".into(),
+        description: String::new(),
+        is_required: true,
+        kind,
+        default: None,
+    };
+    let text = FieldKind::Text {
+        min_chars: Some(1),
+        max_chars: None,
+        format: Some("email".into()),
+    };
+    let number = FieldKind::Number {
+        is_integer: true,
+        min: Some(0.5),
+        max: None,
+    };
+    let some = FieldKind::SomeOf {
+        choices: choices(),
+        min: Some(1),
+        max: None,
+    };
+    let one = FieldKind::OneOf { choices: choices() };
+    let fields = vec![
+        field("t", text),
+        field("n", number),
+        field("y", FieldKind::YesNo),
+        field("o", one),
+        field("s", some),
+    ];
+    ServerQuestion {
+        server: "far".into(),
+        key: "server/7".into(),
+        message: "who are you?".into(),
+        wanted: Wanted::Form { fields },
+    }
+}
+
 /// Every kind of entry but `Opened` and `Forked`, which the store itself places.
 pub fn all_kinds() -> Vec<Entry> {
     let call = |index| CallId { reply: 2, index };
@@ -182,6 +232,25 @@ pub fn all_kinds() -> Vec<Entry> {
             rule: Some("Bash(make:*)".into()),
             access: None,
             at: Some("/w/a.rs".into()),
+            form: None,
+        },
+        Entry::Asked {
+            call: call(2),
+            why: "who are you?".into(),
+            rule: None,
+            access: None,
+            at: None,
+            form: Some(Box::new(server_question())),
+        },
+        Entry::Answered {
+            call: call(2),
+            asked: 5,
+            key: "server/7".into(),
+            answer: FormAnswer::Accept {
+                values: Default::default(),
+            },
+            by: By::Person,
+            origin: Some("cli".into()),
         },
         Entry::Started {
             call: call(2),

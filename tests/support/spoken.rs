@@ -74,7 +74,7 @@ pub fn answer(id: &Value, result: &Value) {
     say(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string());
 }
 
-fn pause(params: &Value) {
+pub fn pause(params: &Value) {
     std::thread::sleep(Duration::from_millis(params["ms"].as_u64().unwrap_or(0)));
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::spoken::{answer, append, refuse, say};
+use super::spoken::{answer, append, pause, refuse, say};
 
 /// False: it is none of these.
 pub fn act(method: &str, id: &Value, params: &Value) -> bool {
@@ -100,6 +100,7 @@ fn call(id: &Value, params: &Value) -> bool {
                 if arguments["file"].is_string() {
                     append(arguments);
                 }
+                pause(arguments);
                 let told = json!([answers, params["requestState"]]);
                 answer(id, &text(&told.to_string()));
             }
@@ -109,7 +110,9 @@ fn call(id: &Value, params: &Value) -> bool {
             Value::Null => answer(id, &input_required(&form("password"))),
             answers => answer(id, &text(&answers.to_string())),
         },
-        "asks_old" => ask_old(id),
+        "asks_old" => ask_old(id, arguments),
+        "asks_many" => ask_many(id, arguments),
+        "asks_late" => ask_late(id),
         "task" => begin(id, arguments),
         _ => return false,
     }
@@ -132,7 +135,7 @@ fn input_required(params: &Value) -> Value {
 }
 
 /// In the older way: a request of its own, whose answer it waits for.
-fn ask_old(id: &Value) {
+fn ask_old(id: &Value, arguments: &Value) {
     say(
         &json!({ "jsonrpc": "2.0", "id": 70, "method": "elicitation/create",
         "params": form("name") })
@@ -141,7 +144,39 @@ fn ask_old(id: &Value) {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("an answer");
     let said: Value = serde_json::from_str(&line).expect("JSON");
+    if arguments["file"].is_string() {
+        append(arguments);
+    }
+    pause(arguments);
     answer(id, &text(&said["result"].to_string()));
+}
+
+/// So many questions at once. The result says what became of them.
+fn ask_many(id: &Value, arguments: &Value) {
+    let count = arguments["count"].as_u64().unwrap_or(0);
+    for n in 0..count {
+        let asked = json!({ "jsonrpc": "2.0", "id": 100 + n, "method": "elicitation/create",
+            "params": form("name") });
+        say(&asked.to_string());
+    }
+    let mut actions = Vec::new();
+    for _ in 0..count {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).expect("an answer");
+        let said: Value = serde_json::from_str(&line).expect("JSON");
+        actions.push(said["result"]["action"].as_str().unwrap_or("").to_string());
+    }
+    let of = |name: &str| actions.iter().filter(|action| *action == name).count();
+    let told = format!("{} accepted, {} declined", of("accept"), of("decline"));
+    answer(id, &text(&told));
+}
+
+/// It asks when the call is over.
+fn ask_late(id: &Value) {
+    answer(id, &text("done"));
+    let asked = json!({ "jsonrpc": "2.0", "id": 300, "method": "elicitation/create",
+        "params": form("name") });
+    say(&asked.to_string());
 }
 
 /// The file has how often it is still to be asked about.

@@ -1,7 +1,6 @@
 //! `rewake mcp login` and `logout`: being somebody at a server over HTTP.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
 
 use clap::Args;
 use reqwest::Url;
@@ -16,6 +15,7 @@ use crate::mcp::oauth::discover::canonical;
 use crate::mcp::oauth::login::{self as oauth, Person, Wanted};
 use crate::mcp::oauth::store::{Login, Logins};
 use crate::mcp::oauth::web::LoginError;
+use crate::net::browser;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 
@@ -194,15 +194,5 @@ pub(super) fn runtime() -> Result<Runtime, Trouble> {
 
 /// Where there is a browser. The address is printed in any case.
 fn open_in_browser(url: &Url) {
-    let program = if cfg!(target_os = "macos") {
-        "open"
-    } else {
-        "xdg-open"
-    };
-    let _ = Command::new(program)
-        .arg(url.as_str())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
+    let _ = browser::open(url);
 }

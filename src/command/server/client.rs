@@ -32,6 +32,8 @@ use crate::command::status::Slot;
 /// What an agent keeps for the next one.
 pub(super) const KNOWN: &str = "known";
 pub(super) const KNOWN_NEW: &str = "known.new";
+/// Is there while the server waits for a person.
+pub(super) const ASKS: &str = "asks";
 const KNOWN_MAX_BYTES: usize = 1024 * 1024;
 
 /// So many messages that are no answers wait to be read; the oldest go.
@@ -299,6 +301,8 @@ impl Client {
     /// All that was said so far will not be asked for again: what it takes on the disk may be given
     /// back. Only to be called when no call is open.
     pub fn forget(&self) {
+        // One that stays keeps the server longer than it need be.
+        let _ = std::fs::remove_file(self.folder.join(ASKS));
         let message = {
             let mut state = self.shared.state();
             let (input, output) = (state.input, state.output);
@@ -309,6 +313,15 @@ impl Client {
             bytes: wire::encode(&message),
             written: None,
         });
+    }
+
+    /// The server waits for a person: without an agent it is kept longer, until what it was asked
+    /// is forgotten.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep_for_person(&self) -> io::Result<()> {
+        std::fs::File::create(self.folder.join(ASKS)).map(drop)
     }
 
     /// The server is not needed any more: it is ended now. Without this it lingers.

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::child::{self, Answers, Errors, ServerInput};
+use super::client::ASKS;
 use super::connection::{Connection, Said};
 use super::end::ServerEnd;
 use super::journal::{self, Journal};
@@ -63,6 +64,9 @@ const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
 /// A call that is never answered keeps a server for no longer than this without an agent.
 const ALONE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// The same of one that waits for a person.
+const PERSON_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How long what is left in the pipes is read when the server is over.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -139,6 +143,8 @@ struct Held {
 }
 
 struct Keeper {
+    /// Is there while the server waits for a person.
+    asks: PathBuf,
     linger: Duration,
     signals: Signals,
     listener: UnixListener,
@@ -185,6 +191,7 @@ impl Keeper {
         let into = ServerInput::new(child.stdin.take()).map_err(failed)?;
         let now = Instant::now();
         Ok(Keeper {
+            asks: folder.path().join(ASKS),
             linger: Duration::from_millis(spec.linger_ms),
             signals,
             listener,
@@ -264,7 +271,8 @@ impl Keeper {
         let passed = |since: Option<Instant>, limit| {
             since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
         };
-        passed(self.idle_since, self.linger) || passed(self.alone_since, ALONE_MAX)
+        let is_due = passed(self.idle_since, self.linger) || passed(self.alone_since, ALONE_MAX);
+        is_due && (passed(self.alone_since, PERSON_MAX) || !self.asks.exists())
     }
 
     fn begin_to_end(&mut self, now: Instant) {
@@ -314,7 +322,8 @@ impl Keeper {
         let idle = self
             .idle_since
             .and_then(|since| since.checked_add(self.linger))
-            .filter(|_| self.ending.is_none());
+            // One that has passed does not end a server that waits for a person.
+            .filter(|due| self.ending.is_none() && *due > now);
         let drained = self.over_since.map(|since| since + DRAIN);
         let retry = self.held.as_ref().map(|held| held.retry_at);
         let due = [ending, hello, idle, drained, retry, self.printed.tail_due()];

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use uuid::Uuid;
 
-use super::client::{Client, KNOWN, KNOWN_NEW, lost};
+use super::client::{ASKS, Client, KNOWN, KNOWN_NEW, lost};
 use super::end::ServerEnd;
 use super::journal;
 use super::keeper;
@@ -267,7 +267,7 @@ impl Servers {
             .ok()
             .and_then(|prepared| prepared.socket);
         let mut files = journal::files(folder.path());
-        files.extend([socket::SOCKET, KNOWN, KNOWN_NEW].map(str::to_string));
+        files.extend([socket::SOCKET, KNOWN, KNOWN_NEW, ASKS].map(str::to_string));
         let removed = folder
             .remove_with(&files)
             .map_err(|e| with_context("cannot remove the run folder", folder.path(), e))?;

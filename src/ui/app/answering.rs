@@ -29,7 +29,10 @@ impl App {
     /// What a key would answer, by its number.
     pub(super) fn asking(&self) -> Option<Asking> {
         match &self.overlay {
-            Overlay::None => self.asked.as_ref().map(|asked| asked.number),
+            Overlay::None => match &self.asked {
+                Some(asked) => Some(asked.number),
+                None => self.form_in_front().map(|form| form.number),
+            },
             Overlay::Card(_)
             | Overlay::FirstRun(_)
             | Overlay::Trust(_)
@@ -67,6 +70,12 @@ impl App {
             && let Some(asked) = &mut self.asked
         {
             asked.drawn();
+        }
+        if matches!(self.overlay, Overlay::None)
+            && self.form_in_front().is_some()
+            && let Some(form) = &mut self.form
+        {
+            form.entry.page.drawn();
         }
         if matches!(self.overlay, Overlay::Trust(_) | Overlay::Confirm { .. }) {
             self.page.drawn();

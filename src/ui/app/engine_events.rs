@@ -62,6 +62,7 @@ impl App {
                 let call = self.call(NotifyOn::Approval, "asks");
                 return self.read_asked().into_iter().chain(call).collect();
             }
+            EngineEvent::ServerAsks(call, question) => return self.server_asks(call, *question),
             EngineEvent::ChildAsks(asks) => {
                 self.child_asks = asks.map(|asks| *asks);
                 return self.show_child_question();
@@ -84,6 +85,7 @@ impl App {
                 let call = self.call_at_rest(why);
                 self.phase = Phase::Resting(why);
                 self.close_question();
+                self.close_own_form();
                 self.explain_rest(why);
                 return call.into_iter().collect();
             }
@@ -99,6 +101,7 @@ impl App {
             EngineEvent::Ended(trouble) => {
                 self.phase = Phase::Ended;
                 self.close_question();
+                self.form = None;
                 if let Some((message, hint)) = trouble {
                     let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
                     self.transcript
@@ -115,6 +118,7 @@ impl App {
             self.transcript.add_notice(Tone::Warn, warning.clone());
         }
         self.asked = None;
+        self.form = None;
         self.editing = None;
         self.cost_usd = opening.cost_usd;
         self.id = Some(opening.id);
@@ -215,9 +219,14 @@ impl App {
             Entry::Decided { call, .. } | Entry::Finished { call, .. } => self.answered(*call),
             _ => {}
         }
+        let mut intents = match &record.entry {
+            Entry::Answered { call, .. } | Entry::Finished { call, .. } => self.form_settled(*call),
+            _ => Vec::new(),
+        };
         self.transcript.fold(record);
         self.now = now;
-        self.user_commands_recorded(record)
+        intents.extend(self.user_commands_recorded(record));
+        intents
     }
 
     /// What came so far is on the disk.
@@ -252,7 +261,8 @@ impl App {
         self.transcript.asked(id);
         let call = self.transcript.call(id)?.call.clone();
         self.close_question();
-        self.asked_ms = Some(self.now_ms);
+        self.leave_form();
+        self.asked_ms.get_or_insert(self.now_ms);
         self.asking += 1;
         let mut asked = Approval::new(self.asking, id, call, why, rule);
         asked.say_why(self.now.mode);
@@ -269,10 +279,12 @@ impl App {
             }
             self.close_question();
         }
-        let Some(question) = self.child_asks.clone() else {
-            return Vec::new();
+        let Some(question) = self.child_asks.clone().filter(|asks| asks.form.is_none()) else {
+            return self.show_child_form();
         };
-        self.asked_ms = Some(self.now_ms);
+        let closed = self.show_child_form();
+        self.leave_form();
+        self.asked_ms.get_or_insert(self.now_ms);
         self.asking += 1;
         let ChildQuestion {
             session,
@@ -281,6 +293,7 @@ impl App {
             asked,
             why,
             access,
+            form: _,
         } = question;
         let why = format!("The task \"{}\" asks: {why}", one_line(&title, 60));
         let mut approval = Approval::new(self.asking, call.id, call, why, None);
@@ -288,7 +301,11 @@ impl App {
         approval.access = access;
         self.asked = Some(approval);
         let call = self.call(NotifyOn::Approval, "asks");
-        self.read_asked().into_iter().chain(call).collect()
+        closed
+            .into_iter()
+            .chain(self.read_asked())
+            .chain(call)
+            .collect()
     }
 
     /// What an edit replaces is shown with the lines around it.

@@ -46,6 +46,7 @@ fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
 enum Front {
     Conversation,
     Question,
+    Form,
     Over,
 }
 
@@ -53,6 +54,7 @@ impl App {
     fn front(&self) -> Front {
         match (&self.overlay, &self.asked) {
             (Overlay::None, Some(_)) => Front::Question,
+            (Overlay::None, None) if self.form_in_front().is_some() => Front::Form,
             (Overlay::None, None) => Front::Conversation,
             _ => Front::Over,
         }
@@ -68,6 +70,8 @@ impl App {
         match self.front() {
             Front::Question if is_accepted || gives_reason => self.asked_key(key, at),
             Front::Question => self.key_ahead(key, at),
+            Front::Form if self.is_for_form(key, is_accepted) => self.form_key(key, at),
+            Front::Form => self.key_ahead(key, at),
             Front::Over if self.is_for_box(key, is_accepted) => self.key_under(key, at),
             Front::Over if is_accepted || self.is_rewind() => self.over_key(key, at),
             Front::Over if self.asking().is_some() => self.key_under(key, at),
@@ -186,7 +190,7 @@ impl App {
     }
 
     /// A key for the box, whatever is asked.
-    fn words_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+    pub(super) fn words_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
         self.aside = false;
         self.box_key(key, at)
@@ -194,6 +198,10 @@ impl App {
 
     fn box_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let was_typed = !self.composer.is_empty();
+        let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
+        if is_enter && !was_typed && self.editing.is_none() && self.form_back(at) {
+            return Vec::new();
+        }
         let did = self.in_box(|composer, around| composer.key(key, at, around));
         if was_typed {
             self.quit_asked_ms = None;
@@ -203,6 +211,10 @@ impl App {
 
     /// What is pasted is never an answer.
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Intent> {
+        let is_accepted = self.quiet.accepts(self.asking(), at);
+        if self.paste_into_form(text, is_accepted) {
+            return Vec::new();
+        }
         self.quiet.typed(at);
         self.last_here.at = None;
         match &mut self.overlay {
@@ -567,7 +579,7 @@ impl App {
     }
 
     /// A key that the question does not take.
-    fn question_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+    pub(super) fn question_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Esc if self.phase == Phase::Watching => self.interrupt(),
@@ -630,13 +642,20 @@ impl App {
         intents.into_iter().chain(next).collect()
     }
 
-    /// A question that is settled. A reason that was being typed is not lost: it goes into the box.
-    pub(super) fn close_question(&mut self) {
+    /// Nobody is waited for any more.
+    pub(super) fn clock_goes_on(&mut self) {
         if let Some(at) = self.asked_ms.take()
             && let Phase::Working { since_ms } = &mut self.phase
         {
             // The clock stood still.
             *since_ms += self.now_ms - at;
+        }
+    }
+
+    /// A question that is settled. A reason that was being typed is not lost: it goes into the box.
+    pub(super) fn close_question(&mut self) {
+        if self.form.is_none() {
+            self.clock_goes_on();
         }
         let reason = self.asked.take().and_then(|asked| asked.reason);
         if let Some(reason) = reason.filter(|r| !r.trim().is_empty()) {

@@ -46,6 +46,13 @@ impl App {
             Overlay::Trust(_) | Overlay::Confirm { .. } => self.yes_or_no(line.trim()),
             Overlay::Picker(_) => self.pick_line(line.trim()),
             Overlay::None if self.asked.is_some() => self.answer_line(line, at),
+            Overlay::None if is_accepted && self.form_in_front().is_some() => {
+                self.form_line(line, at)
+            }
+            Overlay::None if line.trim().is_empty() && self.form_aside().is_some() => {
+                self.form_back(at);
+                Vec::new()
+            }
             _ => self.words_line(line, at),
         }
     }
@@ -90,7 +97,7 @@ impl App {
     }
 
     /// Words and commands, as from the box.
-    fn words_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
+    pub(super) fn words_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
         let text = format!("{}{line}", std::mem::take(&mut self.waiting_words));
         let did = self.in_box(|composer, around| composer.submit_line(&text, around));
@@ -298,7 +305,8 @@ impl App {
     /// Nothing goes on by itself: no line that is not there would be waited for.
     pub fn waits_for_person(&self) -> bool {
         let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
-        let works = matches!(self.phase, Phase::Working { .. }) && self.asked.is_none();
+        let asks = self.asked.is_some() || self.form.is_some();
+        let works = matches!(self.phase, Phase::Working { .. }) && !asks;
         let has_held = !(self.held_lines.is_empty() && self.offer_lines.is_empty());
         let held = has_held && matches!(self.overlay, Overlay::None);
         !opens && !works && !held && self.user_commands.is_empty()

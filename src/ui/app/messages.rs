@@ -153,6 +153,8 @@ pub enum Intent {
     KeepAside(String, String),
     /// Put into the clipboard.
     Copy(String),
+    /// An address that the person wants to see is given to a browser.
+    OpenInBrowser(String),
     /// An image is taken out of the clipboard.
     PasteImage,
     /// Looks into the logs of these offers.

@@ -20,6 +20,7 @@ mod queued;
 mod quiet;
 mod rewind;
 mod search;
+mod server_asks;
 mod status;
 mod user_commands;
 
@@ -152,6 +153,8 @@ pub struct App {
     pub transcript: Transcript,
     /// The call that a person is asked about now.
     pub asked: Option<Approval>,
+    /// What a server asks in the middle of a call now.
+    pub form: Option<ServerForm>,
     /// What a sub-agent asks now.
     pub(super) child_asks: Option<ChildQuestion>,
     /// Since when a person is waited for: UTC, milliseconds since 1970.
@@ -265,6 +268,7 @@ impl App {
             cost_usd: Some(0.0),
             transcript: Transcript::default(),
             asked: None,
+            form: None,
             child_asks: None,
             asked_ms: None,
             is_ascii: false,
@@ -471,7 +475,7 @@ impl App {
     /// Something on the screen changes by itself.
     pub fn moves(&self) -> bool {
         // While it waits for a person, nothing does.
-        let is_asked = self.asked.is_some() && !self.quiet.waits();
+        let is_asked = (self.asked.is_some() || self.form.is_some()) && !self.quiet.waits();
         (self.is_busy() && !is_asked)
             || self.typed_ms.is_some()
             || self.searches()
@@ -599,6 +603,7 @@ pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
 pub use messages::{Intent, Msg};
 pub use quiet::{Asking, Quiet};
+pub use server_asks::ServerForm;
 pub use status::{Kept, Phase};
 pub use user_commands::UserCommand;
 

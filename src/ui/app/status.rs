@@ -55,9 +55,10 @@ impl App {
     pub fn title(&self) -> String {
         let title = self.now.title.as_deref().unwrap_or("new session");
         let title = crate::core::marks::title_line(title, 60);
-        let state = match (&self.asked, self.phase) {
-            (Some(_), _) => "asks: ",
-            (None, Phase::Working { .. }) => "works: ",
+        let asks = self.asked.is_some() || self.form.is_some();
+        let state = match (asks, self.phase) {
+            (true, _) => "asks: ",
+            (false, Phase::Working { .. }) => "works: ",
             _ => "",
         };
         let title = clean_line(&title);

@@ -37,6 +37,7 @@ use super::{OnEngineEvent, Wake, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
+use crate::net::browser;
 use crate::session::{AppContext, Which};
 use changes::Acting;
 use outbox::Outbox;
@@ -192,6 +193,7 @@ impl Effects {
             }
             Intent::Copy(text) => self.copy(&text, screen),
             Intent::Dismiss(id) => self.dismiss(id),
+            Intent::OpenInBrowser(url) => self.open_in_browser(&url),
             Intent::PasteImage => self.paste_image(),
             Intent::Details(offers) => self.details(offers),
             Intent::LookAgain(sessions) => self.look_again(sessions),
@@ -428,6 +430,21 @@ impl Effects {
         match screen.copy(text) {
             Ok(()) => self.notify(Tone::Calm, "copied"),
             Err(e) => self.notify(Tone::Bad, format!("cannot copy: {e}")),
+        }
+    }
+
+    /// A person asked for it by a key.
+    fn open_in_browser(&self, url: &str) {
+        let opened = match reqwest::Url::parse(url) {
+            Ok(url) => browser::open(&url).map_err(|error| error.to_string()),
+            Err(why) => Err(why.to_string()),
+        };
+        match opened {
+            Ok(()) => self.notify(Tone::Calm, "given to your browser"),
+            Err(why) => {
+                let why = format!("cannot open it ({why}): c copies the address");
+                self.notify(Tone::Calm, why);
+            }
         }
     }
 

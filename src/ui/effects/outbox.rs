@@ -85,7 +85,10 @@ impl Outbox {
     pub(super) fn send(&mut self, command: Command) {
         match command {
             _ if self.is_idle() => self.pass(command),
-            Command::Decide { .. } | Command::SetPermissionCheck(_) | Command::AskServer(_) => {
+            Command::Decide { .. }
+            | Command::Answer { .. }
+            | Command::SetPermissionCheck(_)
+            | Command::AskServer(_) => {
                 self.pass(command);
             }
             // It stops what goes on, and what was said before it and has not arrived.

@@ -3,17 +3,21 @@
 mod approval;
 mod card;
 mod first_run;
+mod form_entry;
 mod key_entry;
 mod picker;
 mod review;
 mod rule_place;
+mod text_field;
 mod viewer;
 
 pub use approval::{Answer, Approval, Choice, Extent, Laid, Layout, Page};
 pub use card::{Card, Chosen};
 pub use first_run::{FirstRun, Provider, Row, Setup};
+pub use form_entry::{Filled, Filling, FormEntry};
 pub use key_entry::{KeyEntry, Typed};
 pub use picker::{For, Picked, Picker, PickerItem};
 pub use review::{Review, Reviewed};
 pub use rule_place::RulePlace;
+pub use text_field::TextField;
 pub use viewer::{Section, Viewer};

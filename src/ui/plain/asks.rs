@@ -79,6 +79,9 @@ impl Printer {
         }
         self.offer_details(&app.overlay);
         let is_under = !matches!(app.overlay, Overlay::None);
+        if !is_under {
+            self.form(app);
+        }
         let Some(asked) = app.asked.as_mut().filter(|_| !is_under) else {
             if app.asked.is_none() {
                 self.asked = None;

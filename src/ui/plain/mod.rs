@@ -8,6 +8,7 @@
 
 mod asks;
 mod blocks;
+mod form;
 mod reader;
 
 pub(crate) use asks::call_in_words;
@@ -51,6 +52,8 @@ pub(crate) struct Printer {
     retry_until_ms: Option<i64>,
     /// What asks, as it was printed.
     asked: Option<u64>,
+    /// The form that was printed, and the field of it that was asked for.
+    form: Option<(u64, usize)>,
     overlay: Option<String>,
     /// The offered sessions of which the details were printed.
     details: Vec<String>,
@@ -292,7 +295,8 @@ impl Printer {
 
     fn progress(&mut self, app: &App) {
         let is_due = self.progress_at.is_none_or(|at| at.elapsed() >= PROGRESS);
-        let is_working = matches!(app.phase, Phase::Working { .. }) && app.asked.is_none();
+        let is_working =
+            matches!(app.phase, Phase::Working { .. }) && app.asked.is_none() && app.form.is_none();
         if !is_working || !matches!(app.overlay, Overlay::None) {
             self.progress_at = None;
             return;

@@ -61,7 +61,9 @@ impl Turn {
         let since = (record.at_ms - since_ms).max(0);
         match &record.entry {
             // The question was open from the entry before on.
-            Entry::Decided { by: By::Person, .. } => self.away_ms += since,
+            Entry::Decided { by: By::Person, .. } | Entry::Answered { by: By::Person, .. } => {
+                self.away_ms += since
+            }
             Entry::Resumed { .. } => {
                 self.away_ms += since;
                 self.absence = (since_ms, record.at_ms);

@@ -127,7 +127,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
     super::put(frame, area, &shown);
 }
 
-fn set_in(mut line: Line<'static>, before: Span<'static>) -> Line<'static> {
+pub(super) fn set_in(mut line: Line<'static>, before: Span<'static>) -> Line<'static> {
     line.spans.insert(0, before);
     line
 }
@@ -563,7 +563,7 @@ fn short_keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
 }
 
 /// The first of these that has room, else the last one cut.
-fn fitting(words: &[&str], room: usize) -> String {
+pub(super) fn fitting(words: &[&str], room: usize) -> String {
     let fits = words.iter().find(|words| width(words) <= room);
     match (fits, words.last()) {
         (Some(words), _) => words.to_string(),

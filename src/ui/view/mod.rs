@@ -8,6 +8,7 @@ mod ask;
 mod card;
 mod context;
 mod first_run;
+mod form;
 mod key_entry;
 mod over;
 mod review;
@@ -25,7 +26,7 @@ use super::app::{App, Overlay, Phase, Readiness, UserCommand};
 use super::text::{clean_line, clip, width};
 use super::transcript::spinner;
 use crate::core::next::Why;
-use crate::core::text::{in_one_line, large_count};
+use crate::core::text::{in_one_line, large_count, one_line};
 use crate::core::visible::figure;
 use crate::core::visible::{visible, without_cosmetics};
 use crate::engine::FilesWork;
@@ -112,14 +113,16 @@ fn dim(frame: &mut Frame<'_>, area: Rect, app: &App) {
 
 fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let going_on = going_on(app, area.width);
-    let is_asked = app.asked.is_some();
+    let has_form = app.form_in_front().is_some();
+    let is_asked = app.asked.is_some() || has_form;
     let box_rows = box_rows(app, area);
     // Of a small screen a question needs every row.
     let seen_rows = u16::from(!is_asked || area.height >= SMALL_ROWS);
     let left = area.height.saturating_sub(1 + seen_rows + box_rows);
-    let ask_rows = match is_asked {
-        true => ask::height(app, area, left),
-        false => 0,
+    let ask_rows = match (has_form, is_asked) {
+        (true, _) => form::height(app, area, left),
+        (false, true) => ask::height(app, area, left),
+        (false, false) => 0,
     };
     // A change stands directly below its own line of the conversation.
     let is_bare = going_on
@@ -146,8 +149,10 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         dim(frame, above, app);
         dim(frame, between, app);
     }
-    if is_asked {
-        ask::draw(frame, asked, app, left);
+    match (has_form, is_asked) {
+        (true, _) => form::draw(frame, asked, app),
+        (false, true) => ask::draw(frame, asked, app, left),
+        (false, false) => {}
     }
     match box_rows {
         0 => {}
@@ -199,16 +204,17 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
 
 /// Below a question the box is there only while words stand in it.
 fn box_rows(app: &mut App, area: Rect) -> u16 {
-    match (&app.asked, app.readiness()) {
-        (None, _) => {
+    let is_asked = app.asked.is_some() || app.form_in_front().is_some();
+    match (is_asked, app.readiness()) {
+        (false, _) => {
             let room = (area.height / BOX_PART).max(3);
             app.composer.height(within_margin(area).width, room)
         }
-        (Some(_), Readiness::Behind) if area.height < 2 * SMALL_ROWS => 1,
-        (Some(_), Readiness::Behind) => app
+        (true, Readiness::Behind) if area.height < 2 * SMALL_ROWS => 1,
+        (true, Readiness::Behind) => app
             .composer
             .height(within_margin(area).width, BOX_BELOW_QUESTION),
-        (Some(_), _) => 0,
+        (true, _) => 0,
     }
 }
 
@@ -378,11 +384,13 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         return Line::styled(clip(&text, columns), theme.error);
     }
     let hint = app.hint.clone().unwrap_or_default();
+    let asks = app.asked.is_some() || app.form.is_some();
     let (text, style) = match app.phase {
         Phase::Starting => ("looking for unfinished work …".to_string(), theme.dim),
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
         Phase::Working { .. } if app.files_work.is_some() => (files_work(app), theme.text),
-        Phase::Working { since_ms } if app.asked.is_none() => {
+        _ if app.form_aside().is_some() && app.asked.is_none() => (aside(app), theme.warn),
+        Phase::Working { since_ms } if !asks => {
             let age = clock((app.now_ms - since_ms).max(0));
             (format!("working {age}{} · Esc stops", pace(app)), theme.dim)
         }
@@ -413,8 +421,8 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         (false, true) => text,
         (false, false) => format!("{text} · {hint}"),
     };
-    let glyph = match (app.phase, &app.asked) {
-        (Phase::Working { since_ms }, None) => spinner((app.now_ms - since_ms).max(0)),
+    let glyph = match (app.phase, asks) {
+        (Phase::Working { since_ms }, false) => spinner((app.now_ms - since_ms).max(0)),
         _ => " ",
     };
     let right = match app.transcript.scroll {
@@ -439,10 +447,29 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     ])
 }
 
+/// `everything asks: Who are you? · Enter answers · Esc stops`
+fn aside(app: &App) -> String {
+    let Some(form) = app.form_aside() else {
+        return String::new();
+    };
+    let question = &form.entry.question;
+    let (server, line) = (
+        one_line(&question.server, 40),
+        one_line(&question.line(), 60),
+    );
+    let stops = match (app.phase, app.composer.is_empty()) {
+        (_, false) => " once the box is empty",
+        (Phase::Working { .. }, true) => " · Esc stops",
+        _ => "",
+    };
+    format!("{server} waits for you · Enter answers{stops} · {line}")
+}
+
 /// `plan 3 of 3 · Fix the rounding`, while it works; `/plan` shows it at any time.
 fn plan_step(app: &App, columns: usize) -> String {
     // A change that is asked about stands directly below its own line.
-    if !matches!(app.phase, Phase::Working { .. }) || app.asked.is_some() {
+    let asks = app.asked.is_some() || app.form.is_some();
+    if !matches!(app.phase, Phase::Working { .. }) || asks {
         return String::new();
     }
     let Some(plan) = &app.now.plan else {

@@ -161,17 +161,17 @@ impl Machine {
 
     /// Makes the call, or waits for one that was made under the same id.
     async fn wait_for(&self, live: &Live, order: &ServedCall, begun: Begun<'_>) -> Waited {
-        let tool = self
-            .servers
-            .as_ref()
-            .and_then(|s| (s.access.find)(&order.name).ok());
+        let Ok(servers) = self.live() else {
+            return Waited::Over;
+        };
+        let tool = (servers.access.find)(&order.name).ok();
         let limit = tool.as_ref().and_then(|tool| tool.limit);
         let name = tool.map(|tool| tool.name).unwrap_or_default();
         let (request, repeatable) = (begun.request, begun.repeatable);
         let calling = live
             .connection
             .call(request, &name, &order.arguments, repeatable);
-        match within(limit, calling).await {
+        match servers.asks.within(limit, calling).await {
             Some(called) => self.waited(live, called).await,
             None => Waited::Ended(too_late(live, request, limit).await.into()),
         }
@@ -310,7 +310,8 @@ impl Machine {
         let limit = (servers.access.find)(&order.name)
             .ok()
             .and_then(|tool| tool.limit);
-        match within(limit, live.connection.follow(task)).await {
+        let following = live.connection.follow(task);
+        match servers.asks.within(limit, following).await {
             Some(Ok(result)) => result::of_result(result, self.ctx.inline_max_bytes),
             Some(Err(error)) => failed(&error),
             None => interrupted(format!("{}; {IN_DOUBT}", no_result(limit))),
@@ -330,13 +331,6 @@ impl Machine {
         if let (Some(servers), Some(begun)) = (&self.servers, Begun::of(guard)) {
             servers.discard(begun.server, begun.run);
         }
-    }
-}
-
-async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
-    match limit {
-        None => Some(work.await),
-        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
     }
 }
 

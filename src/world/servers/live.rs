@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 
+use super::asks::Asks;
 use super::health::Health;
 use super::{Launch, Learning, ServerAccess};
 use crate::command::How;
@@ -18,8 +19,9 @@ use crate::command::server::{Attached, Past, ServerSpec, Servers, describe};
 use crate::core::entry::CallId;
 use crate::core::text::one_line;
 use crate::mcp::connection::Connection;
-use crate::mcp::elicit::{Declines, Elicit};
+use crate::mcp::elicit::Elicit;
 use crate::tools::Ran;
+use crate::world::ServerAsks;
 
 /// A shorter pause before a start is waited out; a longer one is told at once.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -73,7 +75,7 @@ pub(crate) struct LiveServers {
     pub(super) access: ServerAccess,
     session: String,
     root: PathBuf,
-    elicit: Arc<dyn Elicit>,
+    pub(super) asks: Asks,
     pub(super) learning: Learning,
     slots: RefCell<BTreeMap<String, Slot>>,
     /// The call whose server could not be started a moment ago, and why: one start is enough.
@@ -91,7 +93,7 @@ impl LiveServers {
             access,
             session,
             root,
-            elicit: Arc::new(Declines),
+            asks: Asks::new(),
             learning,
             slots: RefCell::default(),
             not_reached: RefCell::default(),
@@ -221,7 +223,7 @@ impl LiveServers {
             launch: (self.access.launch)(server)?,
             session: self.session.clone(),
             root: self.root.clone(),
-            elicit: Arc::clone(&self.elicit),
+            elicit: self.asks.of(server),
             kept: kept.map(str::to_string),
         };
         let (learning, name) = (self.learning.clone(), server.to_string());
@@ -267,7 +269,7 @@ impl LiveServers {
                 }
             }
         };
-        let elicit = Arc::clone(&self.elicit);
+        let elicit = self.asks.of(server);
         // What it is was learnt before its first call.
         let begun = Connection::begin(client, &self.root, BUSY_WITHIN, elicit).await;
         let connection = begun.map_err(|e| io::Error::other(e.to_string()))?;
@@ -316,6 +318,11 @@ impl LiveServers {
                 remove(&self.access.servers, &live.run);
             }
         }
+    }
+
+    /// The next question of a server for a person. Dropped, none is lost.
+    pub(crate) async fn asked(&self) -> ServerAsks {
+        self.asks.next().await
     }
 
     /// What a person is to know of a server; each once.

@@ -13,6 +13,7 @@
 //! | `offers` | what servers have for people: prompts and resources |
 //! | `call` | a call: made ready, made, settled |
 //! | `standing` | how far a call came |
+//! | `asks` | what servers ask a person in the middle of a call |
 //! | `result` | from what a server answered to what the model gets |
 //!
 //! Invariant: a session has at most one live server of a name, and no other session uses it.
@@ -20,6 +21,7 @@
 //! Invariant: a call that is dropped is not cancelled. What cancels is a person's stop, and the
 //! time limit.
 
+mod asks;
 mod call;
 mod health;
 mod learn;

@@ -2,12 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use rewake::core::access::Access;
 use rewake::core::entry::*;
+use rewake::core::form::FormAnswer;
 use rewake::core::request::{Part, Request};
 use rewake::core::state::{Background, UserCommand};
 use rewake::core::tool::ToolCall;
@@ -17,12 +19,12 @@ use rewake::model::{Delta, Reply};
 use rewake::store::{Cause, Message, NewTree};
 use rewake::tools::{self, Ran, Work};
 use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Snapshot, Unready, Wish, World};
-use rewake::world::{RestoreEnd, RestoreOrder};
-use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedSender;
+use rewake::world::{RestoreEnd, RestoreOrder, ServerAsks};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
 
 use super::person::Person;
-use super::served::{AGAIN, Fate, NEAR, Servers};
+use super::served::{AGAIN, ASKS, Fate, NEAR, Servers, question};
 
 pub const MODEL: &str = "test/model";
 
@@ -99,6 +101,15 @@ impl Script {
                 call(NEAR, "{}"),
             ],
             vec![call(AGAIN, "{}"), call(NEAR, "{}")],
+            vec![Block::text("done")],
+        ])
+    }
+
+    /// Calls of a server that asks a person, beside others.
+    pub fn asked_by_server() -> Script {
+        Script(vec![
+            vec![call(ASKS, "{}"), call("bash", r#"{"command":"one"}"#)],
+            vec![call(NEAR, "{}"), call(ASKS, "{}")],
             vec![Block::text("done")],
         ])
     }
@@ -209,6 +220,7 @@ pub fn layers() -> Layers {
         "task",
         "mcp__far__poke",
         NEAR,
+        ASKS,
         AGAIN,
     ];
     let spec = |name: &&str| ToolSpec {
@@ -327,6 +339,11 @@ pub struct Outside {
     pub asked: Vec<String>,
     /// Answers in the log.
     pub replies: usize,
+    /// Somebody answers what servers ask, each time something else.
+    pub has_person: bool,
+    pub said_to_servers: u64,
+    /// What servers may be told: it is in the log.
+    pub answered: BTreeMap<(CallId, String), FormAnswer>,
     /// How often the user changed a file of their own.
     edits: u32,
     /// The name of the tree that the files were as, at the begin of each effect.
@@ -374,6 +391,9 @@ impl Outside {
             has_schema: false,
             asked: Vec::new(),
             replies: 0,
+            has_person: false,
+            said_to_servers: 0,
+            answered: BTreeMap::new(),
             edits: 0,
             files_at: BTreeMap::new(),
             restored: BTreeSet::new(),
@@ -556,6 +576,8 @@ pub struct Fake {
     outside: Rc<RefCell<Outside>>,
     /// Calls that this process made ready.
     ready: RefCell<BTreeSet<CallId>>,
+    asks: UnboundedSender<ServerAsks>,
+    asked: RefCell<UnboundedReceiver<ServerAsks>>,
 }
 
 fn ran(outcome: Outcome, fact: Option<Fact>) -> Ran {
@@ -577,9 +599,12 @@ fn content(branch: u32, call: &ToolCall) -> String {
 
 impl Fake {
     pub fn new(outside: Rc<RefCell<Outside>>) -> Fake {
+        let (asks, asked) = unbounded_channel();
         Fake {
             outside,
             ready: RefCell::default(),
+            asks,
+            asked: RefCell::new(asked),
         }
     }
 
@@ -690,6 +715,33 @@ impl Fake {
         acted.into_iter().for_each(|call| outside.effect(call));
     }
 
+    /// What a server wants to know first, until it knows it. It may be told what is in the log,
+    /// and nothing else.
+    async fn server_asks_of(&self, call: CallId, run: &str, request: &str) {
+        loop {
+            let Some(key) = self.outside.borrow().servers.asks(run, request) else {
+                return;
+            };
+            let (reply, answered) = oneshot::channel();
+            let asked = ServerAsks {
+                question: question(&key),
+                reply,
+            };
+            self.asks.send(asked).expect("the engine is there");
+            let Ok(answer) = answered.await else {
+                return std::future::pending().await;
+            };
+            self.pass().await;
+            {
+                let mut outside = self.outside.borrow_mut();
+                let recorded = outside.answered.get(&(call, key.clone()));
+                assert_eq!(recorded, Some(&answer), "{call}, {key}: not in the log");
+                outside.servers.tell(run, request, answer);
+            }
+            self.pass().await;
+        }
+    }
+
     async fn settle_served(&self, call: &ToolCall, guard: &Guard, stop: bool) -> Settled {
         let Guard::Served {
             run,
@@ -708,6 +760,7 @@ impl Fake {
         let fate = || self.outside.borrow().servers.fate(run, request);
         if fate() == Fate::Running && !stop {
             self.pass().await;
+            self.server_asks_of(call.id, run, request).await;
             self.servers_work();
         }
         match fate() {
@@ -782,7 +835,8 @@ impl World for Fake {
                 name,
                 ..
             } = part
-                && ["bash", "write", "edit", "mcp__far__poke", NEAR, AGAIN].contains(&name.as_str())
+                && ["bash", "write", "edit", "mcp__far__poke", NEAR, AGAIN, ASKS]
+                    .contains(&name.as_str())
             {
                 assert!(text.contains("happened"), "{text}");
             }
@@ -889,6 +943,11 @@ impl World for Fake {
         }
     }
 
+    async fn server_asks(&self) -> ServerAsks {
+        let asked = poll_fn(|cx| self.asked.borrow_mut().poll_recv(cx)).await;
+        asked.expect("this is the sender")
+    }
+
     async fn snapshot(&self, wish: Wish) -> Snapshot {
         self.pass().await;
         let tree = self.outside.borrow().tree();
@@ -967,9 +1026,12 @@ impl World for Fake {
             }
             Guard::Served { run, request, .. } => {
                 self.pass().await;
-                let give = |outside: &mut Outside| outside.servers.give(run, request, call.id);
+                let give = |outside: &mut Outside| {
+                    outside.servers.give(run, request, call.id, &call.name);
+                };
                 give(&mut self.outside.borrow_mut());
                 self.pass().await;
+                self.server_asks_of(call.id, run, request).await;
                 self.servers_work();
                 self.pass().await;
                 let fate = self.outside.borrow().servers.fate(run, request);

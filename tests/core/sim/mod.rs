@@ -29,12 +29,13 @@ use rewake::config::Config;
 use rewake::core::budget::Budget;
 use rewake::core::entry::Choice;
 use rewake::core::entry::*;
+use rewake::core::form::FormAnswer;
 use rewake::core::next::Why;
 use rewake::core::permission::Permission;
 use rewake::core::policy::{Decision, Judgement};
 use rewake::core::settings::Policy;
 use rewake::core::state::State;
-use rewake::engine::{Engine, Event, Log, OnEvent, Rest};
+use rewake::engine::{Command, Engine, Event, Log, OnEvent, Rest};
 use rewake::session::context::windows;
 use rewake::store::{Batch, NewFork, Store, new_id};
 use stage::{begin, fresh_store, settings};
@@ -70,6 +71,9 @@ struct Case {
     tasks: bool,
     /// Tools of servers are called.
     served: bool,
+    /// Servers ask a person in the middle of a call; and whether there is none.
+    server_asks: bool,
+    without_person: bool,
     /// Servers die at these boundaries.
     servers_die: Vec<u64>,
     /// The same, in the background.
@@ -122,6 +126,8 @@ fn run(case: &Case) -> Ran {
     let dir = fresh_store();
     let script = if case.random_script {
         Script::random(case.seed)
+    } else if case.server_asks {
+        Script::asked_by_server()
     } else if case.served {
         Script::served()
     } else if case.tasks {
@@ -138,6 +144,7 @@ fn run(case: &Case) -> Ran {
     let outside = Rc::new(RefCell::new(Outside::new(script, case.crashes.clone())));
     outside.borrow_mut().servers.dies_at = case.servers_die.clone();
     outside.borrow_mut().late_keeper = case.late_keeper;
+    outside.borrow_mut().has_person = case.server_asks && !case.without_person;
     outside.borrow_mut().stop_at = case.stop_at;
     outside.borrow_mut().say_at = case.say_at;
     outside.borrow_mut().window = case.window.unwrap_or(1_000_000);
@@ -272,6 +279,7 @@ fn one_process(
             .iter()
             .filter(|r| r.entry.kind() == "replied")
             .count();
+        outside.borrow_mut().answered = records.iter().filter_map(answered).collect();
         let seen_by_user = Rc::clone(outside);
         let of = session.to_string();
         let on_event: OnEvent = Box::new(move |_, event| {
@@ -280,6 +288,28 @@ fn one_process(
                 Event::Recorded(record) => {
                     seen_by_user.replies += usize::from(record.entry.kind() == "replied");
                     seen_by_user.acknowledged.push((of.clone(), record.clone()));
+                    seen_by_user.answered.extend(answered(record));
+                }
+                Event::ServerAsks { call, question } => {
+                    let is_told = |outside: &Outside| {
+                        let key = (call, question.key.clone());
+                        outside.answered.contains_key(&key)
+                    };
+                    assert!(!is_told(&seen_by_user), "{call} is asked a second time");
+                    // Whoever answers twice answers once.
+                    for _ in 0..2 {
+                        seen_by_user.said_to_servers += 1;
+                        let said = serde_json::json!({ "n": seen_by_user.said_to_servers });
+                        let answer = FormAnswer::Accept {
+                            values: said.as_object().cloned().unwrap_or_default(),
+                        };
+                        let key = question.key.clone();
+                        let command = Command::Answer { call, key, answer };
+                        if let Some(commands) = &seen_by_user.commands {
+                            // The process may be about to die.
+                            let _ = commands.send(command);
+                        }
+                    }
                 }
                 Event::Queued(_) => seen_by_user.queued += 1,
                 Event::Delta(_) | Event::Asked { .. } | Event::Context(_) => {}
@@ -296,6 +326,7 @@ fn one_process(
             }
         });
         let mut settings = settings(policy(outside.borrow().window));
+        settings.policy.interactive = outside.borrow().has_person;
         if outside.borrow().overloaded {
             settings.fallbacks = vec![fake::FALLBACK.to_string()];
         }
@@ -469,6 +500,93 @@ fn every_boundary_of_a_call_of_a_server() {
                 servers_die: (at % 3 == 0).then_some(at + 2).into_iter().collect(),
                 ..first.clone()
             });
+        }
+    }
+}
+
+/// What a server is told, as the log has it.
+fn answered(record: &Record) -> Option<((CallId, String), FormAnswer)> {
+    match &record.entry {
+        Entry::Answered {
+            call, key, answer, ..
+        } => Some(((*call, key.clone()), answer.clone())),
+        _ => None,
+    }
+}
+
+/// Each question is asked once and answered once, whoever died between.
+fn check_questions(case: &Case, records: &[Record]) {
+    let mut open = BTreeSet::new();
+    let mut known = BTreeSet::new();
+    for record in records {
+        match &record.entry {
+            Entry::Asked {
+                call,
+                form: Some(question),
+                ..
+            } => {
+                let key = (*call, question.key.clone());
+                assert!(
+                    known.insert(key.clone()),
+                    "{key:?} was asked twice: {case:?}"
+                );
+                open.insert(key);
+            }
+            Entry::Answered {
+                call,
+                key,
+                answer,
+                by,
+                ..
+            } => {
+                assert!(open.remove(&(*call, key.clone())), "{case:?}");
+                let is_declined = (answer, by) == (&FormAnswer::Decline, &By::Start);
+                assert_eq!(is_declined, case.without_person, "{answer:?}");
+            }
+            _ => {}
+        }
+    }
+    let is_whole = case.stop_at.is_none() && case.servers_die.is_empty() && !case.power_cut;
+    if is_whole {
+        assert_eq!((known.len(), open.len()), (4, 0), "{case:?}");
+    }
+}
+
+/// A server asks a person: the agent, the server, or one behind the other dies at every boundary,
+/// or the user stops there. What was answered is what the server gets, and is not asked again.
+#[test]
+fn every_boundary_of_a_question_of_a_server() {
+    for without_person in [false, true] {
+        let first = Case {
+            server_asks: true,
+            without_person,
+            ..Case::default()
+        };
+        let whole = run(&first);
+        check_questions(&first, &whole.records);
+        let check = |case: Case| check_questions(&case, &run(&case).records);
+        for at in 1..=whole.boundaries {
+            for power_cut in [false, true] {
+                for again in [1, 3] {
+                    check(Case {
+                        crashes: vec![at, at + again],
+                        power_cut,
+                        ..first.clone()
+                    });
+                }
+            }
+            check(Case {
+                servers_die: vec![at],
+                crashes: vec![at + 1],
+                ..first.clone()
+            });
+            for crash in [None, Some(1), Some(3)] {
+                check(Case {
+                    stop_at: Some(at),
+                    crashes: crash.map(|after| at + after).into_iter().collect(),
+                    ..first.clone()
+                });
+            }
         }
     }
 }
@@ -916,6 +1034,8 @@ fn random(seeds: std::ops::Range<u64>) {
             effects_first: false,
             tasks: false,
             served: false,
+            server_asks: false,
+            without_person: false,
             servers_die: (0..rng.below(3)).map(|_| 1 + rng.below(120)).collect(),
             background_tasks: false,
             fits_at: None,

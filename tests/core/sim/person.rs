@@ -414,6 +414,7 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             | Event::JournalFails(_)
             | Event::Notice(_)
             | Event::ChildAsks(_)
+            | Event::ServerAsks { .. }
             | Event::Kept(Ok(())) => {}
             Event::CommandNotRun { .. } => panic!("a command was refused"),
         }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use rewake::core::entry::{CallId, Guard};
+use rewake::core::form::{Field, FieldKind, FormAnswer, ServerQuestion, Wanted};
 
 /// A tool whose calls may happen once.
 pub const NEAR: &str = "mcp__near__poke";
@@ -11,13 +12,50 @@ pub const NEAR: &str = "mcp__near__poke";
 /// A tool whose calls may be repeated, by the user's word.
 pub const AGAIN: &str = "mcp__near__again";
 
+/// A tool whose calls ask a person so many questions before they do anything.
+pub const ASKS: &str = "mcp__near__asks";
+const QUESTIONS: usize = 2;
+
+/// The question that a server asks in this call, the same whenever it is asked.
+pub fn question(key: &str) -> ServerQuestion {
+    let number = Field {
+        name: "n".into(),
+        title: String::new(),
+        description: String::new(),
+        is_required: true,
+        kind: FieldKind::Number {
+            is_integer: true,
+            min: None,
+            max: None,
+        },
+        default: None,
+    };
+    ServerQuestion {
+        server: "near".into(),
+        key: key.into(),
+        message: "how many?".into(),
+        wanted: Wanted::Form {
+            fields: vec![number],
+        },
+    }
+}
+
 /// A request in the journal of a server.
 #[derive(Debug)]
 struct Given {
     call: CallId,
+    /// What it was told, and how many questions it asks.
+    answers: Vec<FormAnswer>,
+    asks: usize,
     /// Its effect happened.
     is_done: bool,
     is_answered: bool,
+}
+
+impl Given {
+    fn has_all(&self) -> bool {
+        self.answers.len() >= self.asks
+    }
 }
 
 #[derive(Debug)]
@@ -83,15 +121,32 @@ impl Servers {
     }
 
     /// The keeper takes the request. A dead one takes nothing.
-    pub fn give(&mut self, run: &str, request: &str, call: CallId) {
+    pub fn give(&mut self, run: &str, request: &str, call: CallId, name: &str) {
         let server = self.all.get_mut(run).expect("a server");
         if server.is_alive {
             let given = Given {
                 call,
+                answers: Vec::new(),
+                asks: if name == ASKS { QUESTIONS } else { 0 },
                 is_done: false,
                 is_answered: false,
             };
             server.given.entry(request.to_string()).or_insert(given);
+        }
+    }
+
+    /// The question that a call waits with at a server that lives.
+    pub fn asks(&self, run: &str, request: &str) -> Option<String> {
+        let server = self.all.get(run).filter(|server| server.is_alive)?;
+        let given = server.given.get(request)?;
+        (!given.has_all()).then(|| format!("server/{}", given.answers.len() + 1))
+    }
+
+    /// A dead one hears nothing.
+    pub fn tell(&mut self, run: &str, request: &str, answer: FormAnswer) {
+        let server = self.all.get_mut(run).filter(|server| server.is_alive);
+        if let Some(given) = server.and_then(|server| server.given.get_mut(request)) {
+            given.answers.push(answer);
         }
     }
 
@@ -116,7 +171,11 @@ impl Servers {
     fn act(&mut self, answers: bool) -> Vec<CallId> {
         let mut acted = Vec::new();
         for server in self.all.values_mut().filter(|server| server.is_alive) {
-            for given in server.given.values_mut().filter(|given| !given.is_answered) {
+            for given in server
+                .given
+                .values_mut()
+                .filter(|g| !g.is_answered && g.has_all())
+            {
                 if !std::mem::replace(&mut given.is_done, true) {
                     acted.push(given.call);
                 }

@@ -1,0 +1,121 @@
+//! What is said to `rewake answer`: the answer to what a server asks in the middle of a call.
+
+use std::io::Read;
+
+use clap::Args;
+use serde_json::{Map, Value};
+
+use crate::core::entry::CallId;
+use crate::core::form::{self, Field, FormAnswer, ServerQuestion, Wanted};
+use crate::report::{Trouble, exit};
+
+/// More is no form.
+const STDIN_MAX_BYTES: u64 = 1024 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct AnswerArgs {
+    /// The id of a session, or the beginning of it; @here: the newest one of this folder
+    pub id: String,
+    /// As `rewake asks` shows it; needed when several things are asked
+    #[arg(value_name = "CALL")]
+    pub call: Option<CallId>,
+    /// The value of a field (repeatable; once more for each value of a list)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub value: Vec<String>,
+    /// Read the values from stdin, as a JSON object by the names of the fields
+    #[arg(long, conflicts_with = "value")]
+    pub json: bool,
+    /// Accept: what has no value gets its default; of an address: it may be visited
+    #[arg(long, conflicts_with_all = ["decline", "cancel"])]
+    pub accept: bool,
+    /// Say no
+    #[arg(long, conflicts_with_all = ["value", "json", "cancel"])]
+    pub decline: bool,
+    /// Close the question without an answer
+    #[arg(long, conflicts_with_all = ["value", "json"])]
+    pub cancel: bool,
+}
+
+impl AnswerArgs {
+    /// What was done, in a word.
+    pub(super) fn done(&self) -> &'static str {
+        match (self.decline, self.cancel) {
+            (true, _) => "declined",
+            (_, true) => "closed",
+            _ => "answered",
+        }
+    }
+
+    /// That there is one.
+    pub(super) fn check(&self) -> Result<(), Trouble> {
+        let says = self.accept || self.decline || self.cancel || self.json;
+        match says || !self.value.is_empty() {
+            true => Ok(()),
+            false => Err(Trouble::new(exit::USAGE, "there is no answer").with_hint(
+                "--value NAME=VALUE for each field, --accept, --decline or --cancel; rewake asks shows the fields",
+            )),
+        }
+    }
+
+    /// The answer to a question.
+    ///
+    /// # Errors
+    /// What of it the question does not take.
+    pub(super) fn read(&self, question: &ServerQuestion) -> Result<FormAnswer, String> {
+        match (self.decline, self.cancel) {
+            (true, _) => Ok(FormAnswer::Decline),
+            (_, true) => Ok(FormAnswer::Cancel),
+            _ if self.json => stdin().map(|values| FormAnswer::Accept { values }),
+            _ => typed(question, &self.value).map(|values| FormAnswer::Accept { values }),
+        }
+    }
+}
+
+fn stdin() -> Result<Map<String, Value>, String> {
+    let mut text = String::new();
+    let mut stdin = std::io::stdin().lock().take(STDIN_MAX_BYTES);
+    stdin
+        .read_to_string(&mut text)
+        .map_err(|e| format!("stdin cannot be read: {e}"))?;
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(values)) => Ok(values),
+        Ok(_) => Err("stdin has no JSON object".to_string()),
+        Err(e) => Err(format!("stdin has no JSON: {e}")),
+    }
+}
+
+/// What was typed, as the fields take it.
+fn typed(question: &ServerQuestion, typed: &[String]) -> Result<Map<String, Value>, String> {
+    let fields = match &question.wanted {
+        Wanted::Form { fields } => &fields[..],
+        Wanted::Visit { .. } => &[],
+    };
+    let mut values = Map::new();
+    for pair in typed {
+        let (name, text) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("{pair:?} is no NAME=VALUE"))?;
+        let field = fields
+            .iter()
+            .find(|field| field.name == name)
+            .ok_or_else(|| format!("the question has no field {name:?}"))?;
+        add(&mut values, field, text)?;
+    }
+    Ok(values)
+}
+
+fn add(values: &mut Map<String, Value>, field: &Field, text: &str) -> Result<(), String> {
+    let value = form::read_value(&field.kind, text).ok_or_else(|| {
+        format!(
+            "the field {:?} takes {}",
+            field.name,
+            form::takes(&field.kind)
+        )
+    })?;
+    match (values.get_mut(&field.name), value) {
+        (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+        (Some(_), _) => return Err(format!("the field {:?} has two values", field.name)),
+        (None, value) => drop(values.insert(field.name.clone(), value)),
+    }
+    Ok(())
+}

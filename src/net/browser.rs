@@ -1,0 +1,48 @@
+//! An address that is given to the browser of the person who sits here.
+//!
+//! Invariant: only addresses of the web are, and each is one argument: no shell reads it.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use reqwest::Url;
+
+const OPENER: &str = if cfg!(target_os = "macos") {
+    "open"
+} else {
+    "xdg-open"
+};
+
+/// Gives it to the browser, and does not wait for that.
+///
+/// # Errors
+/// It is no address of the web, or there is no program that opens addresses.
+pub fn open(url: &Url) -> io::Result<()> {
+    if !matches!(url.scheme(), "http" | "https") {
+        let why = format!("{}: is no address of the web", url.scheme());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let mut child = Command::new(OPENER)
+        .arg(url.as_str())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot run {OPENER}: {error}")))?;
+    // Nobody else waits for it.
+    std::thread::spawn(move || drop(child.wait()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_of_the_web_is_not_opened() {
+        for address in ["file:///etc/passwd", "javascript:alert(1)", "ssh://host"] {
+            let error = open(&Url::parse(address).unwrap()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{address}");
+        }
+    }
+}

@@ -1,0 +1,596 @@
+//! What a server asks a person for: its fields, what stands in them, and what is sent.
+//!
+//! Invariant: nothing is sent before the end of the form was on the screen, nor a value that a field
+//! does not take. An address is opened only by the key for it.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use reqwest::Url;
+use serde_json::{Map, Value};
+
+use super::text_field::TextField;
+use super::{Extent, Page};
+use crate::core::form::{
+    Choice, Field, FieldKind, FormAnswer, ServerQuestion, Wanted, check, fits, takes,
+};
+use crate::core::text::one_line;
+
+/// What is said of what is wrong.
+const ERROR_CHARS: usize = 400;
+
+/// A question of a server, and where its answer stands.
+#[derive(Debug)]
+pub struct FormEntry {
+    pub question: ServerQuestion,
+    /// One for each field.
+    pub values: Vec<Filling>,
+    /// The field that has the keys.
+    pub at: usize,
+    /// What is wrong with a field: its place, and in words.
+    pub error: Option<(usize, String)>,
+    /// How much of it is on the screen, and was.
+    pub page: Page,
+    /// The field that has the keys is to be in sight.
+    pub follows: bool,
+    /// Where lines are typed: the field that the next one is for; behind the last, whether to send.
+    pub line_at: usize,
+}
+
+/// What stands in a field.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Filling {
+    /// Also a number.
+    Text(TextField),
+    YesNo(Option<bool>),
+    OneOf(Option<usize>),
+    SomeOf {
+        chosen: Vec<bool>,
+        /// The choice that the keys are on.
+        at: usize,
+        is_touched: bool,
+    },
+}
+
+/// What a key or a line came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Filled {
+    /// It stays open.
+    Open,
+    Send(FormAnswer),
+    /// It is put aside; the question stays open.
+    Later,
+    /// It was to be sent before its end was seen.
+    Unread,
+    /// The address is to be opened.
+    Visit(String),
+    Copy(String),
+    /// The beginning of words: for the box.
+    Typed,
+    /// Not for here.
+    Pass,
+}
+
+impl Filling {
+    fn new(field: &Field) -> Filling {
+        let default = field.default.as_ref();
+        match &field.kind {
+            FieldKind::Text { .. } => Filling::Text(TextField::new(
+                default.and_then(Value::as_str).unwrap_or(""),
+            )),
+            FieldKind::Number { .. } => {
+                let number = default.filter(|v| v.is_number()).map(Value::to_string);
+                Filling::Text(TextField::new(&number.unwrap_or_default()))
+            }
+            FieldKind::YesNo => Filling::YesNo(default.and_then(Value::as_bool)),
+            FieldKind::OneOf { choices } => {
+                let is_it = |choice: &Choice| default.is_some_and(|v| *v == choice.value.as_str());
+                Filling::OneOf(choices.iter().position(is_it))
+            }
+            FieldKind::SomeOf { choices, .. } => {
+                let some = default.and_then(Value::as_array);
+                let is_in = |choice: &Choice| {
+                    some.is_some_and(|some| some.iter().any(|v| *v == choice.value.as_str()))
+                };
+                Filling::SomeOf {
+                    chosen: choices.iter().map(is_in).collect(),
+                    at: 0,
+                    is_touched: false,
+                }
+            }
+        }
+    }
+}
+
+impl FormEntry {
+    /// A form as the server fills it in before.
+    pub fn new(question: ServerQuestion) -> FormEntry {
+        let values = fields(&question).iter().map(Filling::new).collect();
+        FormEntry {
+            values,
+            question,
+            at: 0,
+            error: None,
+            page: Page::default(),
+            follows: false,
+            line_at: 0,
+        }
+    }
+
+    pub fn fields(&self) -> &[Field] {
+        fields(&self.question)
+    }
+
+    /// The address that is to be opened. `None`: it is a form.
+    pub fn url(&self) -> Option<&str> {
+        match &self.question.wanted {
+            Wanted::Visit { url } => Some(url),
+            Wanted::Form { .. } => None,
+        }
+    }
+
+    /// The address, if it is one that a browser may be given.
+    pub fn address(&self) -> Option<Url> {
+        let url = Url::parse(self.url()?).ok()?;
+        let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+        is_web.then_some(url)
+    }
+
+    /// How much of it was drawn: `lines` in all, `rows` of the screen for them.
+    pub fn drawn_with(&mut self, rows: usize, lines: usize) {
+        self.page.extent = Extent { rows, lines };
+        self.page.top = self.page.top.min(lines.saturating_sub(rows));
+    }
+
+    /// Takes a key.
+    pub fn key(&mut self, key: &KeyEvent) -> Filled {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let is_plain = key.modifiers.is_empty();
+        match key.code {
+            KeyCode::Esc => return Filled::Later,
+            KeyCode::Char('d') if ctrl => return Filled::Send(FormAnswer::Decline),
+            KeyCode::Enter if is_plain => return self.send(),
+            KeyCode::PageUp | KeyCode::PageDown => {
+                self.follows = false;
+                self.page.scrolled(key);
+                return Filled::Open;
+            }
+            KeyCode::Tab => self.step(true),
+            KeyCode::BackTab => self.step(false),
+            KeyCode::Up | KeyCode::Down if is_plain => self.walk(key),
+            _ if self.url().is_some() => return self.visit_key(key),
+            _ => return self.field_key(key),
+        }
+        Filled::Open
+    }
+
+    fn visit_key(&mut self, key: &KeyEvent) -> Filled {
+        if key
+            .modifiers
+            .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
+        {
+            return Filled::Pass;
+        }
+        match key.code {
+            KeyCode::Char('o') => match self.address() {
+                _ if !self.is_read() => Filled::Unread,
+                Some(url) => Filled::Visit(url.to_string()),
+                None => Filled::Open,
+            },
+            KeyCode::Char('c') => Filled::Copy(self.url().unwrap_or_default().to_string()),
+            KeyCode::Char('y') => self.send(),
+            KeyCode::Char('n') => Filled::Send(FormAnswer::Decline),
+            KeyCode::Char(_) => Filled::Typed,
+            _ => Filled::Pass,
+        }
+    }
+
+    fn field_key(&mut self, key: &KeyEvent) -> Filled {
+        let FormEntry {
+            question,
+            values,
+            at,
+            ..
+        } = self;
+        let (Some(field), Some(value)) = (fields(question).get(*at), values.get_mut(*at)) else {
+            return match key.code {
+                KeyCode::Char(_) if key.modifiers.is_empty() => Filled::Typed,
+                _ => Filled::Pass,
+            };
+        };
+        let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
+        let is_held = key.modifiers.intersects(held);
+        let is_taken = match (value, &field.kind) {
+            (Filling::Text(text), _) => text.key(key),
+            _ if is_held => false,
+            (Filling::YesNo(is), _) => yes_no_key(is, key),
+            (Filling::OneOf(one), FieldKind::OneOf { choices }) => {
+                one_of_key(one, choices, field.is_required, key)
+            }
+            (
+                Filling::SomeOf {
+                    chosen,
+                    at,
+                    is_touched,
+                },
+                _,
+            ) => match key.code {
+                KeyCode::Char(' ') => {
+                    if let Some(is) = chosen.get_mut(*at) {
+                        *is = !*is;
+                        *is_touched = true;
+                    }
+                    true
+                }
+                KeyCode::Left => {
+                    *at = at.saturating_sub(1);
+                    true
+                }
+                KeyCode::Right => {
+                    *at = (*at + 1).min(chosen.len().saturating_sub(1));
+                    true
+                }
+                _ => false,
+            },
+            (Filling::OneOf(_), _) => false,
+        };
+        if !is_taken {
+            return match key.code {
+                // It types nothing here, and nothing elsewhere.
+                KeyCode::Char(_) if !is_held => Filled::Open,
+                _ => Filled::Pass,
+            };
+        }
+        self.follows = true;
+        let at = self.at;
+        self.error.take_if(|(wrong, _)| *wrong == at);
+        Filled::Open
+    }
+
+    /// To the next field or the one before.
+    fn step(&mut self, forward: bool) {
+        let count = self.values.len();
+        if count == 0 {
+            return;
+        }
+        self.follows = true;
+        self.at = match forward {
+            true => (self.at + 1) % count,
+            false => (self.at + count - 1) % count,
+        };
+    }
+
+    /// A line up or down: in a list of choices, to the next field, and past the ends the form scrolls.
+    fn walk(&mut self, key: &KeyEvent) {
+        let down = key.code == KeyCode::Down;
+        let last = self.values.len().saturating_sub(1);
+        if let Some(Filling::SomeOf { chosen, at, .. }) = self.values.get_mut(self.at) {
+            let is_inside = if down {
+                *at + 1 < chosen.len()
+            } else {
+                *at > 0
+            };
+            if is_inside {
+                *at = if down { *at + 1 } else { *at - 1 };
+                self.follows = true;
+                return;
+            }
+        }
+        let is_end = if down { self.at >= last } else { self.at == 0 };
+        if is_end {
+            self.follows = false;
+            self.page.scrolled(key);
+            return;
+        }
+        self.step(down);
+        if let Some(Filling::SomeOf { chosen, at, .. }) = self.values.get_mut(self.at) {
+            *at = if down {
+                0
+            } else {
+                chosen.len().saturating_sub(1)
+            };
+        }
+    }
+
+    /// What was pasted, into the field that has the keys; false when none takes text.
+    pub fn paste(&mut self, text: &str) -> bool {
+        match self.values.get_mut(self.at) {
+            Some(Filling::Text(field)) => {
+                field.insert(text);
+                self.follows = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub fn is_read(&self) -> bool {
+        self.page.end_seen
+    }
+
+    /// What would be sent, if it is whole; else the first field that is not fit says why.
+    fn send(&mut self) -> Filled {
+        if !self.is_read() {
+            return Filled::Unread;
+        }
+        match self.answer() {
+            Ok(answer) => Filled::Send(answer),
+            Err((place, why)) => {
+                self.at = place;
+                self.line_at = place;
+                self.error = Some((place, one_line(&why, ERROR_CHARS)));
+                self.follows = true;
+                Filled::Open
+            }
+        }
+    }
+
+    fn answer(&self) -> Result<FormAnswer, (usize, String)> {
+        let mut values = Map::new();
+        for (place, field) in self.fields().iter().enumerate() {
+            if let Some(value) = self.value(place).map_err(|why| (place, why))? {
+                values.insert(field.name.clone(), value);
+            }
+        }
+        let answer = FormAnswer::Accept { values };
+        check(&self.question, &answer).map_err(|why| (self.at, why))?;
+        Ok(answer)
+    }
+
+    /// What a field would send. `None`: it is left out.
+    fn value(&self, place: usize) -> Result<Option<Value>, String> {
+        let (Some(field), Some(value)) = (self.fields().get(place), self.values.get(place)) else {
+            return Ok(None);
+        };
+        let takes_it = || format!("it takes {}", takes(&field.kind));
+        let value = match (value, &field.kind) {
+            (Filling::Text(text), FieldKind::Number { .. }) => match text.text().trim() {
+                "" => None,
+                typed => Some(number(typed).ok_or_else(takes_it)?),
+            },
+            (Filling::Text(text), _) if text.text().is_empty() => {
+                // What stood there was taken out: that is not the same as left out.
+                let had = field.default.is_some() && !field.is_required;
+                had.then(|| Value::from(""))
+            }
+            (Filling::Text(text), _) => Some(Value::from(text.text())),
+            (Filling::YesNo(is), _) => is.map(Value::from),
+            (Filling::OneOf(one), FieldKind::OneOf { choices }) => one
+                .and_then(|one| choices.get(one))
+                .map(|choice| Value::from(choice.value.as_str())),
+            (
+                Filling::SomeOf {
+                    chosen, is_touched, ..
+                },
+                FieldKind::SomeOf { choices, .. },
+            ) => {
+                let some = choices.iter().zip(chosen).filter(|(_, is)| **is);
+                let some: Vec<Value> = some.map(|(c, _)| Value::from(c.value.as_str())).collect();
+                let is_given = *is_touched || field.is_required || !some.is_empty();
+                is_given.then_some(Value::Array(some))
+            }
+            _ => None,
+        };
+        match value {
+            None if field.is_required => Err(format!("this is required: {}", takes(&field.kind))),
+            Some(value) if !fits(&field.kind, &value) => Err(takes_it()),
+            Some(value) => match (&field.kind, value.as_str()) {
+                (
+                    FieldKind::Text {
+                        format: Some(format),
+                        ..
+                    },
+                    Some(text),
+                ) if !has_format(format, text) => Err(format!("it takes {}", example(format))),
+                _ => Ok(Some(value)),
+            },
+            None => Ok(None),
+        }
+    }
+
+    /// What stands in a field, for a person; empty when nothing does.
+    pub fn shown(&self, place: usize) -> String {
+        match (
+            self.values.get(place),
+            self.fields().get(place).map(|f| &f.kind),
+        ) {
+            (Some(Filling::Text(text)), _) => text.text().to_string(),
+            (Some(Filling::YesNo(Some(is))), _) => if *is { "yes" } else { "no" }.to_string(),
+            (Some(Filling::OneOf(Some(one))), Some(FieldKind::OneOf { choices })) => {
+                choices.get(*one).map_or(String::new(), |c| c.label.clone())
+            }
+            (Some(Filling::SomeOf { chosen, .. }), Some(FieldKind::SomeOf { choices, .. })) => {
+                let some = choices.iter().zip(chosen).filter(|(_, is)| **is);
+                let some: Vec<&str> = some.map(|(choice, _)| choice.label.as_str()).collect();
+                some.join(", ")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// A line that was typed where nothing is drawn: for one field after the other, then a yes. What
+    /// is wrong with it is said in `error`.
+    pub fn line(&mut self, line: &str) -> Filled {
+        self.error = None;
+        let word = line.trim();
+        if self.url().is_some() {
+            return match word {
+                "y" | "yes" => self.send(),
+                "n" | "no" => Filled::Send(FormAnswer::Decline),
+                "o" => self
+                    .address()
+                    .map_or(Filled::Open, |url| Filled::Visit(url.to_string())),
+                _ => self.wrong("answer y or n; o opens the address"),
+            };
+        }
+        if self.line_at >= self.values.len() {
+            return match word {
+                "y" | "yes" => self.send(),
+                "n" | "no" => {
+                    self.line_at = 0;
+                    Filled::Open
+                }
+                _ => self.wrong("answer y to send it, or n to begin again"),
+            };
+        }
+        self.at = self.line_at;
+        if !word.is_empty() && !self.set(line) {
+            let kind = &self.fields()[self.at].kind;
+            let why = format!("it takes {}", takes(kind));
+            return self.wrong(&why);
+        }
+        match self.value(self.at) {
+            Ok(_) => {
+                self.line_at += 1;
+                Filled::Open
+            }
+            Err(why) => self.wrong(&why),
+        }
+    }
+
+    /// The field before is asked for again.
+    pub fn line_back(&mut self) {
+        self.error = None;
+        self.line_at = self.line_at.saturating_sub(1);
+    }
+
+    fn wrong(&mut self, why: &str) -> Filled {
+        self.error = Some((self.at, one_line(why, ERROR_CHARS)));
+        Filled::Open
+    }
+
+    /// Fills the field in with a line; false when it names no choice.
+    fn set(&mut self, line: &str) -> bool {
+        let FormEntry {
+            question,
+            values,
+            at,
+            ..
+        } = self;
+        let (Some(field), Some(value)) = (fields(question).get(*at), values.get_mut(*at)) else {
+            return false;
+        };
+        let word = line.trim();
+        match (value, &field.kind) {
+            (Filling::Text(text), _) => *text = TextField::new(line),
+            (Filling::YesNo(is), _) => match word.to_lowercase().as_str() {
+                "y" | "yes" | "true" => *is = Some(true),
+                "n" | "no" | "false" => *is = Some(false),
+                _ => return false,
+            },
+            (Filling::OneOf(one), FieldKind::OneOf { choices }) => match choice(choices, word) {
+                Some(place) => *one = Some(place),
+                None => return false,
+            },
+            (
+                Filling::SomeOf {
+                    chosen, is_touched, ..
+                },
+                FieldKind::SomeOf { choices, .. },
+            ) => {
+                let mut some = vec![false; chosen.len()];
+                if word != "none" {
+                    for part in word.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+                        match choice(choices, part).and_then(|place| some.get_mut(place)) {
+                            Some(is) => *is = true,
+                            None => return false,
+                        }
+                    }
+                }
+                (*chosen, *is_touched) = (some, true);
+            }
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn fields(question: &ServerQuestion) -> &[Field] {
+    match &question.wanted {
+        Wanted::Form { fields } => fields,
+        Wanted::Visit { .. } => &[],
+    }
+}
+
+fn yes_no_key(is: &mut Option<bool>, key: &KeyEvent) -> bool {
+    match key.code {
+        KeyCode::Char(' ') | KeyCode::Left | KeyCode::Right => *is = Some(*is != Some(true)),
+        KeyCode::Char('y') => *is = Some(true),
+        KeyCode::Char('n') => *is = Some(false),
+        _ => return false,
+    }
+    true
+}
+
+/// A letter goes to the next choice that begins with it.
+fn one_of_key(
+    one: &mut Option<usize>,
+    choices: &[Choice],
+    is_required: bool,
+    key: &KeyEvent,
+) -> bool {
+    let count = choices.len();
+    if count == 0 {
+        return false;
+    }
+    *one = match (key.code, *one) {
+        (KeyCode::Right | KeyCode::Char(' '), None) => Some(0),
+        (KeyCode::Right | KeyCode::Char(' '), Some(place)) if place + 1 < count => Some(place + 1),
+        (KeyCode::Left, None) => Some(count - 1),
+        (KeyCode::Left, Some(place)) if place > 0 => Some(place - 1),
+        // Where nothing may be chosen, that is one of the places.
+        (KeyCode::Right | KeyCode::Char(' ') | KeyCode::Left, Some(_)) if !is_required => None,
+        (KeyCode::Right | KeyCode::Char(' '), Some(_)) => Some(0),
+        (KeyCode::Left, Some(_)) => Some(count - 1),
+        (KeyCode::Char(c), now) => {
+            let begins = |place: &usize| {
+                let first = choices[*place].label.chars().next();
+                first.is_some_and(|first| first.to_lowercase().eq(c.to_lowercase()))
+            };
+            let from = now.map_or(0, |place| place + 1);
+            (from..count).chain(0..from.min(count)).find(begins).or(now)
+        }
+        _ => return false,
+    };
+    true
+}
+
+/// By its number from 1, its value, or its label.
+fn choice(choices: &[Choice], word: &str) -> Option<usize> {
+    let named = |c: &Choice| c.value == word || c.label.eq_ignore_ascii_case(word);
+    choices.iter().position(named).or_else(|| {
+        let place = word.parse::<usize>().ok()?.checked_sub(1)?;
+        (place < choices.len()).then_some(place)
+    })
+}
+
+fn number(typed: &str) -> Option<Value> {
+    if let Ok(whole) = typed.parse::<i64>() {
+        return Some(Value::from(whole));
+    }
+    let number = typed.parse::<f64>().ok().filter(|n| n.is_finite())?;
+    Some(Value::from(number))
+}
+
+/// Whether a text is what the format says, as far as a person would see it; the server looks closer.
+fn has_format(format: &str, text: &str) -> bool {
+    match format {
+        "email" => text.split_once('@').is_some_and(|(user, host)| {
+            !user.is_empty() && !host.is_empty() && !text.contains(char::is_whitespace)
+        }),
+        "uri" => Url::parse(text).is_ok(),
+        "date" => text.parse::<jiff::civil::Date>().is_ok() && text.len() == "2026-01-31".len(),
+        "date-time" => text.parse::<jiff::Timestamp>().is_ok(),
+        _ => true,
+    }
+}
+
+fn example(format: &str) -> &'static str {
+    match format {
+        "email" => "an e-mail address, such as ann@example.com",
+        "uri" => "an address, such as https://example.com",
+        "date" => "a date, such as 2026-01-31",
+        _ => "a date and time, such as 2026-01-31T08:00:00Z",
+    }
+}
+
+#[cfg(test)]
+mod tests;

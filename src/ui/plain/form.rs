@@ -1,0 +1,138 @@
+//! What a server asks, in words: who asks and for what, then one field after the other.
+
+use super::Printer;
+use crate::core::form::{Choice, FieldKind, takes};
+use crate::core::text::{count, one_line};
+use crate::core::visible::{command, visible};
+use crate::ui::app::{App, ServerForm};
+use crate::ui::overlay::{Extent, FormEntry};
+
+/// Of the message of a server.
+const MAX_MESSAGE_LINES: usize = 200;
+/// Of a name, a description or a value.
+const MAX_CHARS: usize = 1_000;
+/// Of the choices of a field.
+const MAX_CHOICES: usize = 500;
+
+impl Printer {
+    /// Prints the form when it is another one, and the field that the next line is for.
+    pub(super) fn form(&mut self, app: &mut App) {
+        if app.form_in_front().is_none() {
+            self.form = None;
+            return;
+        }
+        let Some(form) = &mut app.form else {
+            return;
+        };
+        let now = (form.number, form.entry.line_at);
+        let before = std::mem::replace(&mut self.form, Some(now));
+        if before == Some(now) {
+            return;
+        }
+        let mut lines = Vec::new();
+        if before.map(|(number, _)| number) != Some(form.number) {
+            lines.extend(heading(form));
+        }
+        lines.push(match form.entry.url() {
+            Some(_) => {
+                "Answer with a line: y when it is done; o opens the address in your browser; n \
+                        declines; /later puts it aside"
+                    .to_string()
+            }
+            None => field(&form.entry),
+        });
+        // All of it is printed.
+        form.entry.page.extent = Extent { rows: 1, lines: 1 };
+        self.line(&lines.join("\n"));
+    }
+}
+
+fn heading(form: &ServerForm) -> Vec<String> {
+    let entry = &form.entry;
+    let server = shown(&entry.question.server);
+    let task = form
+        .task
+        .as_ref()
+        .map(|task| format!(" in the task \"{}\"", shown(task)));
+    let fields = match entry.fields().len() {
+        0 => String::new(),
+        some => format!(", {}", count(some as u64, "field")),
+    };
+    let mut lines = vec![format!(
+        "Question: the server {server} asks you{}{fields}:",
+        task.unwrap_or_default()
+    )];
+    let message = command(&entry.question.message);
+    let message = message.lines().take(MAX_MESSAGE_LINES);
+    lines.extend(message.map(|line| format!("  {line}")));
+    match (entry.url(), entry.address()) {
+        (Some(_), Some(url)) => {
+            lines.push(format!("  It asks you to open this address: {url}"));
+            lines.push(format!(
+                "  It leads to {}",
+                url.host_str().unwrap_or_default()
+            ));
+        }
+        (Some(url), None) => lines.push(format!(
+            "  It asks you to open this, which is no address for a browser: {}",
+            visible(url)
+        )),
+        (None, _) => lines.push(
+            "Answer each field with a line; an empty line leaves it as it is. /back goes back, \
+             /decline declines all of it, /later puts it aside, Ctrl+C stops the turn."
+                .to_string(),
+        ),
+    }
+    lines
+}
+
+fn shown(text: &str) -> String {
+    visible(&one_line(text, MAX_CHARS)).into_owned()
+}
+
+/// The field that the next line is for; behind the last, all that would be sent.
+fn field(entry: &FormEntry) -> String {
+    let fields = entry.fields();
+    let name = |place: usize| match fields.get(place) {
+        Some(field) if field.title.trim().is_empty() => shown(&field.name),
+        Some(field) => shown(&field.title),
+        None => String::new(),
+    };
+    let Some(field) = fields.get(entry.line_at) else {
+        let mut lines: Vec<String> = (0..fields.len())
+            .map(|place| format!("  {}: {}", name(place), shown(&entry.shown(place))))
+            .collect();
+        let again = match fields.is_empty() {
+            true => "/decline declines it",
+            false => "n begins again; /decline declines it",
+        };
+        lines.push(format!(
+            "Send this? Answer with a line: y sends it; {again}"
+        ));
+        return lines.join("\n");
+    };
+    let needed = if field.is_required { "required; " } else { "" };
+    let mut line = format!(
+        "Field {} of {}: {} ({needed}{})",
+        entry.line_at + 1,
+        fields.len(),
+        name(entry.line_at),
+        shown(&takes(&field.kind))
+    );
+    if !field.description.is_empty() {
+        line.push_str(&format!("\n  {}", shown(&field.description)));
+    }
+    if let FieldKind::OneOf { choices } | FieldKind::SomeOf { choices, .. } = &field.kind {
+        let choice =
+            |(n, choice): (usize, &Choice)| format!("\n  {}. {}", n + 1, shown(&choice.label));
+        line.extend(choices.iter().enumerate().take(MAX_CHOICES).map(choice));
+        if matches!(field.kind, FieldKind::SomeOf { .. }) {
+            line.push_str("\n  Some of them with commas between, or none");
+        }
+    }
+    let now = shown(&entry.shown(entry.line_at));
+    if !now.is_empty() {
+        line.push_str(&format!("\n  now: {now}"));
+    }
+    line
+}

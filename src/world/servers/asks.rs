@@ -1,0 +1,203 @@
+//! What servers ask a person, on its way to the engine, which records and shows it.
+//!
+//! Invariant: a question that is dropped unanswered is answered by nobody. The server asks it again
+//! of who takes the call up.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
+
+use crate::core::form::{FormAnswer, ServerQuestion};
+use crate::mcp::elicit::{Elicit, Elicitation};
+use crate::world::ServerAsks;
+
+/// A longer key, which a server has made up, stands in the log as its hash.
+const KEY_MAX_BYTES: usize = 200;
+
+/// The questions of all servers of a session.
+pub(super) struct Asks {
+    sender: UnboundedSender<ServerAsks>,
+    receiver: RefCell<UnboundedReceiver<ServerAsks>>,
+    /// How many wait for an answer.
+    open: Arc<watch::Sender<usize>>,
+}
+
+impl Asks {
+    pub(super) fn new() -> Asks {
+        let (sender, receiver) = unbounded_channel();
+        Asks {
+            sender,
+            receiver: RefCell::new(receiver),
+            open: Arc::new(watch::Sender::new(0)),
+        }
+    }
+
+    /// Who asks for this server.
+    pub(super) fn of(&self, server: &str) -> Arc<dyn Elicit> {
+        Arc::new(OfServer {
+            server: server.to_string(),
+            sender: self.sender.clone(),
+            open: Arc::clone(&self.open),
+        })
+    }
+
+    /// The next question. May be dropped: none is lost.
+    pub(super) async fn next(&self) -> ServerAsks {
+        let asked = poll_fn(|cx| self.receiver.borrow_mut().poll_recv(cx)).await;
+        match asked {
+            Some(asked) => asked,
+            // One sender is here.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for some work, and no longer than the limit. The time in which a person is asked does
+    /// not count.
+    pub(super) async fn within<T>(
+        &self,
+        limit: Option<Duration>,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let Some(mut left) = limit else {
+            return Some(work.await);
+        };
+        let mut work = std::pin::pin!(work);
+        let mut open = self.open.subscribe();
+        // The other end is here.
+        let mut until = async |asks: bool| drop(open.wait_for(|n| (*n > 0) == asks).await);
+        loop {
+            let since = Instant::now();
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                () = until(true) => left = left.saturating_sub(since.elapsed()),
+                () = tokio::time::sleep(left) => return None,
+            }
+            tokio::select! {
+                biased;
+                done = &mut work => return Some(done),
+                () = until(false) => {}
+            }
+        }
+    }
+}
+
+struct OfServer {
+    server: String,
+    sender: UnboundedSender<ServerAsks>,
+    open: Arc<watch::Sender<usize>>,
+}
+
+impl Elicit for OfServer {
+    fn ask(&self, question: Elicitation) -> BoxFuture<'_, FormAnswer> {
+        let question = ServerQuestion {
+            server: self.server.clone(),
+            key: bounded(question.key),
+            message: question.message,
+            wanted: question.wanted,
+        };
+        Box::pin(async move {
+            let _open = Open::new(&self.open);
+            let (reply, answered) = oneshot::channel();
+            let _ = self.sender.send(ServerAsks { question, reply });
+            match answered.await {
+                Ok(answer) => answer,
+                // Nobody answers any more in this process.
+                Err(_) => std::future::pending().await,
+            }
+        })
+    }
+}
+
+struct Open<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Open<'a> {
+    fn new(count: &'a watch::Sender<usize>) -> Open<'a> {
+        count.send_modify(|n| *n += 1);
+        Open(count)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|n| *n -= 1);
+    }
+}
+
+fn bounded(key: String) -> String {
+    match key.len() <= KEY_MAX_BYTES && !key.chars().any(char::is_control) {
+        true => key,
+        false => format!("blake3:{}", blake3::hash(key.as_bytes()).to_hex()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::form::Wanted;
+
+    fn elicitation(key: &str) -> Elicitation {
+        Elicitation {
+            key: key.to_string(),
+            message: "m".to_string(),
+            wanted: Wanted::Form { fields: Vec::new() },
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_limit_of_a_call_does_not_run_while_a_person_is_asked() {
+        let asks = Asks::new();
+        let server = asks.of("s");
+        let limit = Duration::from_secs(1);
+        let person = async {
+            let asked = asks.next().await;
+            tokio::time::sleep(limit * 2).await;
+            asked.reply.send(FormAnswer::Decline).unwrap();
+        };
+        let call = server.ask(elicitation("a"));
+        let (called, ()) = tokio::join!(asks.within(Some(limit), call), person);
+        assert_eq!(called, Some(FormAnswer::Decline));
+        // It runs on behind the answer.
+        let slow = async {
+            server.ask(elicitation("b")).await;
+            std::future::pending::<()>().await;
+        };
+        let person = async {
+            asks.next().await.reply.send(FormAnswer::Cancel).unwrap();
+        };
+        let (called, ()) = tokio::join!(asks.within(Some(limit), slow), person);
+        assert_eq!(called, None);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_nobody_takes_up_is_not_answered() {
+        let asks = Asks::new();
+        let server = asks.of("s");
+        let mut asking = server.ask(elicitation("a"));
+        let asked = tokio::select! {
+            _ = &mut asking => panic!("it was answered"),
+            asked = asks.next() => asked,
+        };
+        assert_eq!(asked.question.server, "s");
+        drop(asked);
+        let late = tokio::time::timeout(Duration::from_millis(20), &mut asking).await;
+        assert!(late.is_err(), "{late:?}");
+        drop(asking);
+        assert_eq!(*asks.open.borrow(), 0);
+    }
+
+    #[test]
+    fn a_key_that_a_server_made_up_is_bounded() {
+        assert_eq!(bounded("server/7".into()), "server/7");
+        for bad in ["a\u{1b}b".to_string(), "x".repeat(1000)] {
+            let key = bounded(bad);
+            assert!(key.starts_with("blake3:") && key.len() < 100, "{key}");
+        }
+    }
+}

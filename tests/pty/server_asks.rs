@@ -1,0 +1,151 @@
+//! A server asks in the middle of a call: a form on the screen that outlives kills.
+
+use serde_json::json;
+
+use crate::support::{ENTER, Home, Terminal, spoken};
+use crate::{scripted, step};
+
+const SERVER: &str = "server_asks::as_a_server";
+
+/// In the way of 2025-11-25, and in that of 2026-07-28.
+const WAYS: [(&str, &str); 2] = [("asks_old", "old"), ("asks", "new")];
+
+/// The server itself: see [`spoken`].
+#[test]
+fn as_a_server() {
+    spoken::serve_if_asked();
+}
+
+/// A model that calls this tool of a server once. The call is over so many milliseconds after it
+/// got its answer.
+fn calls(tool: &str, mode: &str, ms: u64) -> Home {
+    let home = scripted(&[]);
+    let arguments = json!({ "file": home.path("effects"), "text": "one", "ms": ms });
+    let call = json!({ "tool": format!("mcp__far__{tool}"), "arguments": arguments });
+    let steps = [
+        step("", &[("mcp_find", json!({ "query": "" }))]),
+        step("I will ask it.", &[("mcp_call", call)]),
+        step("It is over.", &[]),
+    ];
+    let place = home.rewake_home();
+    std::fs::write(place.join("script.toml"), steps.concat()).unwrap();
+    let tools =
+        json!([{ "name": tool, "description": "Asks", "inputSchema": { "type": "object" } }]);
+    std::fs::write(place.join("tools.json"), tools.to_string()).unwrap();
+    let program = place.join("server");
+    std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &program).unwrap();
+    home.write_config(&format!(
+        "model = \"s/play\"\nsandbox.enabled = false\n[permissions]\nallow = [\"mcp__far\"]\n\
+         [providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n\
+         [mcp_servers.far]\ncommand = {}\nargs = {}\n\
+         [mcp_servers.far.env]\n{} = \"{mode}\"\n{} = {}\n",
+        json!(program),
+        json!(spoken::arguments(SERVER)),
+        spoken::ASKED,
+        spoken::TOOLS,
+        json!(place.join("tools.json")),
+    ));
+    home
+}
+
+fn fill_in(terminal: &mut Terminal) {
+    terminal.answers("Enter sends", "ada");
+    terminal.sees("ada");
+    terminal.types(ENTER);
+}
+
+fn was_done_once(home: &Home) {
+    assert_eq!(home.read("effects"), "one\n");
+}
+
+fn resumed(home: &Home) -> Terminal {
+    let mut terminal = Terminal::start(home, &[]);
+    terminal.sees("unfinished work here");
+    terminal.answers("Enter resume", ENTER);
+    terminal
+}
+
+#[test]
+fn a_form_that_was_open_at_a_kill_is_shown_again_and_its_answer_gives_the_real_result() {
+    for (tool, mode) in WAYS {
+        let home = calls(tool, mode, 0);
+        let mut terminal = Terminal::start(&home, &["do it"]);
+        terminal.sees("The server far asks you");
+        terminal.sees("who are you?");
+        terminal.answers("Enter sends", "half");
+        terminal.sees("half");
+        terminal.kill();
+
+        let mut terminal = resumed(&home);
+        terminal.sees("The server far asks you");
+        fill_in(&mut terminal);
+        terminal.sees("answered by you: name \"ada\"");
+        terminal.sees("It is over.");
+        terminal.sees("accept");
+        was_done_once(&home);
+    }
+}
+
+#[test]
+fn a_kill_between_the_answer_and_the_result_asks_nobody_again() {
+    for (tool, mode) in WAYS {
+        let home = calls(tool, mode, 3_000);
+        let mut terminal = Terminal::start(&home, &["do it"]);
+        terminal.sees("The server far asks you");
+        fill_in(&mut terminal);
+        terminal.sees("answered by you: name \"ada\"");
+        assert!(!terminal.screen().contains("It is over."));
+        terminal.kill();
+
+        let terminal = resumed(&home);
+        terminal.waits("it is not over", |screen| {
+            assert!(!screen.contains("asks you"), "{screen}");
+            screen.contains("It is over.")
+        });
+        was_done_once(&home);
+    }
+}
+
+#[test]
+fn who_looks_on_fills_the_form_in_and_it_closes_where_it_was_asked() {
+    let home = calls("asks_old", "old", 0);
+    let first = Terminal::start(&home, &["do it"]);
+    first.sees("The server far asks you");
+    let mut second = Terminal::start(&home, &[]);
+    second.sees("open in process");
+    second.answers("Enter watch it", ENTER);
+    second.sees("The server far asks you");
+    fill_in(&mut second);
+    first.sees("It is over.");
+    assert!(!first.screen().contains("asks you"));
+    second.sees("It is over.");
+    second.sees("answered by you (screen): name \"ada\"");
+    was_done_once(&home);
+}
+
+/// An answer counts when the question stood there for a moment: it is given until it does.
+fn line(terminal: &mut Terminal, line: &str, then: &str) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !terminal.screen().contains(then) {
+        let screen = terminal.screen();
+        assert!(std::time::Instant::now() < end, "{then:?}:\n{screen}");
+        terminal.types(&format!("{line}\r"));
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+    }
+}
+
+#[test]
+fn in_plain_lines_it_is_asked_field_by_field() {
+    let home = calls("asks", "new", 0);
+    let mut terminal = Terminal::start(&home, &["--plain", "do it"]);
+    terminal.sees("Question: the server far asks you, 1 field:");
+    terminal.sees("who are you?");
+    terminal.sees("Field 1 of 1: name (text)");
+    line(&mut terminal, "/later", "put aside");
+    terminal.types("\r");
+    line(&mut terminal, "ada", "Send this?");
+    terminal.sees("  name: ada");
+    line(&mut terminal, "y", "It is over.");
+    was_done_once(&home);
+    assert!(!terminal.raw().contains('\x1b'));
+}
