@@ -222,10 +222,8 @@ impl App {
             return Vec::new();
         }
         if let Some(form) = self.close_form() {
-            let server = one_line(&form.entry.question.server, 40);
-            self.hint = Some(format!(
-                "{server} waits no longer: its question was settled elsewhere"
-            ));
+            let server = one_line(&form.entry.question.server, 20);
+            self.hint = Some(format!("what {server} asked was settled elsewhere"));
         }
         self.show_child_question()
     }

@@ -379,7 +379,10 @@ impl FormEntry {
                         ..
                     },
                     Some(text),
-                ) if !has_format(format, text) => Err(format!("it takes {}", example(format))),
+                ) if !has_format(format, text) => Err(format!(
+                    "it takes {}",
+                    format_example(format).unwrap_or(format)
+                )),
                 _ => Ok(Some(value)),
             },
             None => Ok(None),
@@ -583,13 +586,15 @@ fn has_format(format: &str, text: &str) -> bool {
     }
 }
 
-fn example(format: &str) -> &'static str {
-    match format {
+/// What a format takes, with an example. `None`: it is not known here.
+pub fn format_example(format: &str) -> Option<&'static str> {
+    Some(match format {
         "email" => "an e-mail address, such as ann@example.com",
         "uri" => "an address, such as https://example.com",
         "date" => "a date, such as 2026-01-31",
-        _ => "a date and time, such as 2026-01-31T08:00:00Z",
-    }
+        "date-time" => "a date and time, such as 2026-01-31T08:00:00Z",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

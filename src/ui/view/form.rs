@@ -18,7 +18,7 @@ use crate::core::form::{Field, FieldKind, takes};
 use crate::core::text::{count, one_line};
 use crate::core::visible::figure;
 use crate::ui::app::{App, Readiness, ServerForm};
-use crate::ui::overlay::{Filling, FormEntry, TextField};
+use crate::ui::overlay::{Filling, FormEntry, TextField, format_example};
 use crate::ui::text::{Break, clean, clean_line, clip, clip_start, width, wrap};
 use crate::ui::theme::Theme;
 
@@ -237,6 +237,10 @@ fn field_lines(
             lines.push(Line::styled(clip(&text, room), style));
         }
     }
+    let whole = label(field);
+    if width(&whole) > name_room {
+        lines.extend(words(&whole, theme.text, room, &before));
+    }
     let about = clean_line(&field.description);
     let mut about = match about.trim() {
         "" => Vec::new(),
@@ -275,6 +279,14 @@ fn hint(field: &Field) -> String {
             (Some(min), None) => format!("{min} or more of these"),
             (None, Some(max)) => format!("up to {max} of these"),
             (None, None) => String::new(),
+        },
+        FieldKind::Text {
+            format: Some(format),
+            min_chars: None,
+            max_chars: None,
+        } => match format_example(format) {
+            Some(example) => example.to_string(),
+            None => one_line(&clean_line(format), SHOWN_CHARS),
         },
         kind => one_line(&clean_line(&takes(kind)), SHOWN_CHARS),
     };
