@@ -40,7 +40,8 @@
 //! all else a [`core::signal::Signal`]. The engine looks for them between two steps, beside a step
 //! and while it waits, and turns each into the entry that it becomes, in the transaction that
 //! deletes its row. A question is recorded (`Asked`) before a person is asked, so any process can
-//! show it and answer it. `rewake serve` does the same for clients over HTTP: it is a window on the store,
+//! show it and answer it; so is what a server asks in the middle of a call, and its answer is recorded
+//! (`Answered`) before the server gets it. `rewake serve` does the same for clients over HTTP: it is a window on the store,
 //! and has no engine.
 //!
 //! # One key press

@@ -246,6 +246,7 @@ function drawList(asks) {
     row.append(el('span', '', s.name || s.title || 'untitled'), el('span', 'state-' + s.state, s.state + ' · ' + ago(s.updated_ms)));
     a.append(row);
     if (s.asks) a.append(el('div', 'badge', 'waits for an answer'));
+    if (s.parent) a.append(el('div', 'dim', 'sub-agent'));
     if (s.found) a.append(el('div', 'dim', s.found.snippet));
     const step = s.plan && s.plan.steps.find((one) => one.state === 'current');
     if (step) a.append(el('div', 'dim', step.text));

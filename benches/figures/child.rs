@@ -57,6 +57,13 @@ pub fn peak_bytes(pid: u32) -> u64 {
     number(&status, "VmHWM:").unwrap_or(0) * 1024
 }
 
+/// What a process that lives has for itself alone: without the pages of the program and of libraries,
+/// which all that run the same share. 0 where the system does not say.
+pub fn own_bytes(pid: u32) -> u64 {
+    let memory = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    number(&memory, "Anonymous:").unwrap_or(0) * 1024
+}
+
 /// It stays a zombie, so that what it cost can still be read.
 fn has_ended(child: &Child) -> bool {
     let pid = Pid::from_child(child);

@@ -105,9 +105,14 @@ fn busy() -> String {
 /// A home whose model has a window that is never full: compaction is another subject,
 /// and the server that checks nothing would count their summaries as turns.
 fn wide_home(server: &support::Server, protocol: support::Protocol) -> support::Home {
+    home_with(server, protocol, "")
+}
+
+/// With more in its config.
+fn home_with(server: &support::Server, protocol: support::Protocol, more: &str) -> support::Home {
     let home = support::Home::new();
     let window = "[context]\nstrategy = \"manual\"\n\
                   [models.\"local/test-model\"]\ncontext_window = 100000000\n";
-    home.configure(server, protocol, window);
+    home.configure(server, protocol, &format!("{window}{more}"));
     home
 }

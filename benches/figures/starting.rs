@@ -34,7 +34,12 @@ pub fn rows() -> Vec<Row> {
             .beside(&floor_text)
             .ratio(ratio(version, floor.median()))
             .target("5 ms", version <= Duration::from_millis(5)),
-        first_request(&floor_text),
+        first_request("exec to the first request", &floor_text, ""),
+        first_request(
+            "the same with 5 MCP servers that never answer",
+            &floor_text,
+            &silent_servers(5),
+        ),
         after_a_kill(),
     ]
 }
@@ -47,9 +52,14 @@ fn both(times: &Times) -> String {
     )
 }
 
-fn first_request(beside: &str) -> Row {
+fn silent_servers(count: u32) -> String {
+    let one = |n| format!("[mcp_servers.silent{n}]\ncommand = \"sleep\"\nargs = [\"60\"]\n");
+    (0..count).map(one).collect()
+}
+
+fn first_request(what: &'static str, beside: &str, config: &str) -> Row {
     let (server, asked) = instants(|_| Answer::text("done"));
-    let home = super::wide_home(&server, Protocol::Anthropic);
+    let home = super::home_with(&server, Protocol::Anthropic, config);
     let mut times = Times::default();
     for round in 0..=STARTS {
         let since = Instant::now();
@@ -62,7 +72,7 @@ fn first_request(beside: &str) -> Row {
             times.push(at - since);
         }
     }
-    Row::new("exec to the first request", both(&times))
+    Row::new(what, both(&times))
         .beside(beside)
         .target("25 ms", times.median() <= Duration::from_millis(25))
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rewake::command::{RunState, Runs};
 use serde_json::json;
 
-use crate::child::peak_bytes;
+use crate::child::{own_bytes, peak_bytes};
 use crate::sample::Times;
 use crate::starting::instants;
 use crate::support::{Answer, Home, Live, Protocol, Seen};
@@ -61,13 +61,18 @@ fn memory() -> Row {
         asked.recv_timeout(LIMIT).expect("a request");
     }
     let group = at_work(&home).expect("a sub-agent");
-    let (peak, of_parent) = (peak_bytes(group), peak_bytes(live.id()));
+    let (peak, own) = (peak_bytes(group), own_bytes(group));
+    let of_parent = peak_bytes(live.id());
     live.kill();
     live.wait(LIMIT);
     let _ = rustix::process::Pid::from_raw(group.cast_signed())
         .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
     Row::new("memory of a sub-agent", mb(peak))
-        .beside(format!("peak, {CALLS} calls; its parent {}", mb(of_parent)))
+        .beside(format!(
+            "peak, {CALLS} calls; {} of it its own; its parent {}",
+            mb(own),
+            mb(of_parent)
+        ))
         .target("25 MB", peak <= MEMORY)
 }
 

@@ -100,6 +100,19 @@ struct RunArgs {
     #[arg(long, requires = "session")]
     fork_session: bool,
 
+    /// Work in a new git worktree of this name, on the branch rewake/NAME; with -c in one that is there
+    ///
+    /// It lies in the data folder and begins at the last commit here. The config and the rules of
+    /// this folder hold in it. `rewake gc` removes it when nothing in it would be lost.
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        conflicts_with = "resume",
+        allow_hyphen_values = true
+    )]
+    worktree: Option<String>,
+
     /// Offer the sessions too that were dismissed
     #[arg(long, conflicts_with_all = ["print", "session"])]
     all: bool,
@@ -531,6 +544,8 @@ pub(crate) struct Run {
     /// `None`: the terminal.
     pub headless: Option<OutputFormat>,
     pub session: Session,
+    /// The name of the worktree that it works in.
+    pub worktree: Option<String>,
     /// What was dismissed is offered too.
     pub all: bool,
     /// Not on the terminal's other screen.
@@ -812,6 +827,7 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
         (run.print.is_some(), "--print"),
         (run.continue_, "--continue"),
         (run.resume.is_some(), "--resume"),
+        (run.worktree.is_some(), "--worktree"),
         (run.json_schema.is_some(), "--json-schema"),
         (run.ask.is_some(), "--ask"),
         (run.model.is_some(), "--model"),
@@ -892,6 +908,7 @@ fn run(prompt: Option<String>, args: RunArgs) -> Result<Run, clap::Error> {
         prompt,
         headless,
         session,
+        worktree: args.worktree,
         all: args.all,
         no_alt_screen: args.no_alt_screen,
         no_mouse: args.no_mouse,
@@ -976,6 +993,7 @@ mod tests {
             prompt: prompt.map(str::to_string),
             headless,
             session,
+            worktree: None,
             all: false,
             no_alt_screen: false,
             no_mouse: false,

@@ -41,6 +41,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, Trouble> {
     let task = Task {
         prompt: None,
         command: None,
+        named: None,
         format: Format::Text,
         by,
         schema: None,

@@ -18,7 +18,7 @@ use crate::config::{
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
-use crate::session::{self, Grade, Lost, journal_place, short_id, told_of};
+use crate::session::{self, Grade, Lost, journal_place, short_id, told_of, worktree_rows};
 use crate::store::{
     SessionFilter, SessionLock, Store, StoreError, database, is_purged, refuse_shared,
 };
@@ -406,6 +406,7 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
         Err(error) => damaged(report, "store", error, loaded, paths),
     }
     sessions(report, &store, loaded, paths);
+    worktrees(report, &store, paths);
     if let Some(loaded) = loaded {
         journal::journal(report, &store, loaded, paths);
     }
@@ -504,6 +505,35 @@ fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: 
             format!(
                 "{}, all readable; {unfinished} unfinished",
                 count(sessions.len() as u64, "session")
+            ),
+        );
+    }
+}
+
+/// Those that rewake made and that nobody would find otherwise.
+fn worktrees(report: &mut Report, store: &Store, paths: &Paths) {
+    let rows = match worktree_rows(&paths.data_dir, store) {
+        Ok(rows) => rows,
+        Err(error) => {
+            report.wrong("worktree", error.to_string(), error.hint().as_deref());
+            return;
+        }
+    };
+    let left = rows.iter().filter(|row| row.is_left).count();
+    if !rows.is_empty() {
+        report.ok(
+            "worktree",
+            format!("{}, {left} without a session", rows.len()),
+        );
+    }
+    for row in rows.iter().filter(|row| row.is_left) {
+        let folder = row.folder.display();
+        report.note(
+            "worktree",
+            format!(
+                "{folder}, branch {}: no session works in it; rewake gc --yes removes it if nothing \
+                 would be lost",
+                row.branch
             ),
         );
     }

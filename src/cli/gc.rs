@@ -2,7 +2,7 @@
 
 use crate::core::text::{count, size_text};
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, now_ms};
+use crate::session::{AppContext, EndedWorktree, now_ms, worktree_rows};
 use crate::store::{Keep, Tidied, database};
 
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -30,9 +30,17 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
     let store = ctx.open_store()?;
     sizes(ctx, &store)?;
     let left = ctx.servers_left(&store).len() as u64;
+    let worktrees = worktree_rows(data_dir, &store)?;
+    if !worktrees.is_empty() {
+        let left = worktrees.iter().filter(|row| row.is_left).count() as u64;
+        line(&format!(
+            "worktrees  {}, {left} of them without a session; one in which nothing would be lost is removed",
+            worktrees.len()
+        ));
+    }
     let found = store.tidy_files(data_dir, keep(true))?;
     if !wanted.yes {
-        if found.bytes == 0 && found.sessions == 0 && left == 0 {
+        if found.bytes == 0 && found.sessions == 0 && left == 0 && worktrees.is_empty() {
             line("to remove  nothing");
             return Ok(exit::DONE);
         }
@@ -50,6 +58,14 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
     let left = ctx.remove_servers_left(&store);
     if left > 0 {
         line(&format!("removed    {}", folders(left)));
+    }
+    for ended in ctx.end_worktrees(&store)? {
+        match ended {
+            EndedWorktree::Removed => {
+                line("removed    1 worktree, in which nothing was to be kept")
+            }
+            EndedWorktree::Kept(kept) => note(&format!("a worktree stays: {kept}")),
+        }
     }
     let removed = store.tidy_files(data_dir, keep(false))?;
     line(&format!("removed    {}", words(&removed)));

@@ -46,7 +46,7 @@ use crate::config::{self, Env, Paths};
 use crate::report::{Trouble, exit, note, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
-use crate::workspace::here;
+use crate::workspace::{Here, here};
 use args::{Cli, Invocation};
 
 /// Runs what the arguments ask for, and gives the exit code.
@@ -150,8 +150,8 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
         created => created?,
     }
     match invocation {
-        Invocation::Trust => return trust::trust(&paths, &here),
-        Invocation::Untrust => return trust::untrust(&paths, &here),
+        Invocation::Trust => return trust::trust(&paths, &project_of(&paths, &here)?),
+        Invocation::Untrust => return trust::untrust(&paths, &project_of(&paths, &here)?),
         _ => {}
     }
     let loaded = config::load(&env, &paths, &here.root, &settings)?;
@@ -175,6 +175,14 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     work(&ctx, invocation)
 }
 
+/// The project that a worktree of rewake's is of: what is trusted there holds in it.
+fn project_of(paths: &Paths, here_now: &Here) -> Result<Here, Trouble> {
+    match config::project_root(paths, &here_now.root)? {
+        root if root == here_now.root => Ok(here_now.clone()),
+        root => Ok(here(&root)?),
+    }
+}
+
 /// What only reads the store.
 fn only_looks(invocation: &Invocation) -> bool {
     matches!(
@@ -190,7 +198,14 @@ fn only_looks(invocation: &Invocation) -> bool {
 /// What needs the store.
 fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
     match invocation {
-        Invocation::Run(run) => run::run(ctx, run),
+        Invocation::Run(run) => match &run.worktree {
+            Some(name) => {
+                let resumes = matches!(run.session, args::Session::Newest { .. });
+                let its = ctx.in_worktree(name, resumes)?;
+                run::run(&its, run)
+            }
+            None => run::run(ctx, run),
+        },
         Invocation::History { query, page } => history::run(ctx, &query, page),
         Invocation::Show { id, json } => show::run(ctx, &id, json),
         Invocation::Fork(wanted) => fork::run(ctx, &wanted),

@@ -3,7 +3,7 @@
 use super::confirm::{can_ask, is_yes};
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, short_id};
+use crate::session::{AppContext, EndedWorktree, short_id};
 
 pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> {
     let store = super::open_store(ctx)?;
@@ -35,7 +35,7 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
             return Ok(exit::DONE);
         }
     }
-    let removed = ctx.purge(store, &info.id)?;
+    let (removed, worktrees) = ctx.purge(store, &info.id)?;
     line(&format!(
         "removed    {short} \"{title}\", {}, {}{}",
         count(removed.entries, "entry"),
@@ -47,6 +47,14 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
             "{} stay: forks use them",
             count(removed.kept, "entry")
         ));
+    }
+    for ended in &worktrees {
+        match ended {
+            EndedWorktree::Removed => {
+                line("removed    its worktree, in which nothing was to be kept")
+            }
+            EndedWorktree::Kept(kept) => note(&format!("its worktree stays: {kept}")),
+        }
     }
     for copy in &removed.copies {
         note(&format!(

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use super::args::{OutputFormat, Run, Session as Asked};
 use super::json_schema;
 use crate::core::entry::{By, UsedCommand};
-use crate::headless::{self, Format, Task};
+use crate::headless::{self, Format, Named, Task};
 use crate::report::{Trouble, exit, note};
 use crate::session::{AppContext, CommandLine, NotSaid, Which, ago, is_prompt, short_id};
 use crate::store::{SessionLock, StoreError};
@@ -31,7 +31,13 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         true => piped()?,
         false => None,
     };
-    let (prompt, command) = said(ctx, run.prompt)?;
+    let (named, prompt, command) = match named(ctx, run.prompt.as_deref(), &piped) {
+        Some(named) => (Some(named), run.prompt, None),
+        None => {
+            let (prompt, command) = said(ctx, run.prompt)?;
+            (None, prompt, command)
+        }
+    };
     let prompt = join(prompt, piped);
     let (which, by) = match run.session {
         Asked::New => (Which::New, By::Start),
@@ -59,6 +65,7 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     let task = Task {
         prompt,
         command,
+        named,
         format,
         by,
         schema,
@@ -100,6 +107,28 @@ fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         ui::Closed::Code(code) => Ok(code),
         ui::Closed::Demo => super::demo::run(),
     }
+}
+
+/// What a prompt names of servers (MCP), if it does. What is piped in names nothing.
+fn named(ctx: &AppContext, prompt: Option<&str>, piped: &Option<String>) -> Option<Named> {
+    let prompt = prompt?;
+    let typed = Some(prompt)
+        .filter(|prompt| commands::is_command(prompt))
+        .and_then(CommandLine::parse);
+    if let Some(typed) = typed {
+        let is_one = ctx.is_server_prompt(&typed, commands::is_own);
+        return is_one.then(|| Named {
+            ctx: ctx.clone(),
+            prompt: Some((typed, piped.clone())),
+            resources: Vec::new(),
+        });
+    }
+    let resources = ctx.mentioned_resources(prompt);
+    (!resources.is_empty()).then(|| Named {
+        ctx: ctx.clone(),
+        prompt: None,
+        resources,
+    })
 }
 
 /// What a prompt says: itself, or the text of the custom command that it names.

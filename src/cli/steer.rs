@@ -99,6 +99,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
     let task = Task {
         prompt: None,
         command: None,
+        named: None,
         format: Format::Text,
         by: By::Person,
         schema: None,

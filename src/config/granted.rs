@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::layer::{Layer, read_layer};
+use super::worktree::project_root;
 use super::{ConfigError, Paths};
 
 /// Below the data folder.
@@ -15,6 +16,8 @@ const NAME_DIGITS: usize = 32;
 /// Where the rules for this project are kept.
 pub(crate) fn file(paths: &Paths, root: &Path) -> PathBuf {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
+    // Without its project nothing is loaded at all.
+    let root = project_root(paths, &root).unwrap_or(root);
     let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     let name = format!("{}.toml", &hash[..NAME_DIGITS]);
     paths.data_dir.join(FOLDER).join(name)

@@ -16,6 +16,7 @@ use super::origin::dotted;
 use super::project::{Project, project_file};
 use super::provider::named_in;
 use super::schema::ChosenByProject;
+use super::worktree::project_root;
 use super::{
     Config, ConfigError, Env, Origin, Origins, Paths, ProviderEntry, Setting, Warning, granted,
     project, trust,
@@ -122,6 +123,8 @@ pub fn load(
     root: &Path,
     flags: &[Setting],
 ) -> Result<Loaded, ConfigError> {
+    // What a worktree's own copy of the config says is not read.
+    let root = &project_root(paths, root)?;
     let mut warnings = Vec::new();
     let mut files = BTreeMap::new();
     let mut project = Project::default();

@@ -37,6 +37,7 @@ mod schema;
 mod setting;
 pub(crate) mod trust;
 mod trusted;
+mod worktree;
 pub(crate) mod write;
 
 pub use builtin::{EffortField, Protocol, Quirks};
@@ -61,6 +62,7 @@ pub use schema::{
     ProviderEntry, RetryConfig, SandboxConfig, SandboxUse, ShellConfig, StoreConfig, UiConfig,
 };
 pub use setting::Setting;
+pub use worktree::{project_note, project_root, worktree_at, worktrees_folder, worktrees_of};
 
 #[cfg(test)]
 mod example;

@@ -15,6 +15,7 @@ use super::mcp::{self, ServerTrusted};
 use super::paths::create_private_dir;
 use super::project::{Content, project_file};
 use super::trusted::{Record, TrustedContent};
+use super::worktree::project_root;
 use super::{ConfigError, Paths};
 
 pub(super) const FILE: &str = "trusted.toml";
@@ -51,7 +52,8 @@ pub(super) fn record(
 ) -> Result<(Record, Digest), ConfigError> {
     let read = read_text(&file(paths), MAX_FILE_BYTES);
     let digest = Digest::of(&read);
-    let record = canonical(root).and_then(|name| Ok(parse(&file(paths), read)?.record(&name)));
+    let record =
+        canonical(paths, root).and_then(|name| Ok(parse(&file(paths), read)?.record(&name)));
     match record {
         Err(_) if !is_needed => Ok((Record::None, digest)),
         record => Ok((record?, digest)),
@@ -92,7 +94,7 @@ pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<boo
             content.keys.len()
         )));
     }
-    let name = canonical(root)?;
+    let name = canonical(paths, root)?;
     let hashes = content.keys.iter();
     let mut servers: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     for ((source, name), given) in &content.servers {
@@ -137,7 +139,7 @@ pub(crate) fn has_new_servers(
 
 /// The person was asked, and does not trust it now.
 pub(crate) fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-    let name = canonical(root)?;
+    let name = canonical(paths, root)?;
     change(paths, |trusted| {
         let is_new = trusted.declined.insert(name, now()).is_none();
         (is_new, is_new)
@@ -146,7 +148,7 @@ pub(crate) fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
 
 /// Whether a person was asked about the folder and did not trust it.
 pub(crate) fn was_declined(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-    let name = canonical(root)?;
+    let name = canonical(paths, root)?;
     Ok(read(&file(paths))?.declined.contains_key(&name))
 }
 
@@ -159,7 +161,7 @@ pub(crate) fn trusted_commands(
     paths: &Paths,
     root: &Path,
 ) -> Result<BTreeMap<String, String>, ConfigError> {
-    let name = canonical(root)?;
+    let name = canonical(paths, root)?;
     Ok(read(&file(paths))?
         .commands
         .remove(&name)
@@ -174,7 +176,7 @@ pub(crate) fn trust_commands(
     commands: BTreeMap<String, String>,
     only: bool,
 ) -> Result<bool, ConfigError> {
-    let name = canonical(root)?;
+    let name = canonical(paths, root)?;
     change(paths, |trusted| {
         let before = trusted.commands.get(&name).cloned().unwrap_or_default();
         let mut now = if only {
@@ -197,7 +199,7 @@ pub(crate) fn trust_commands(
 
 /// False when it was not trusted. A folder that is gone can be named by its old path.
 pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
-    let name = match canonical(root) {
+    let name = match canonical(paths, root) {
         Ok(name) => name,
         Err(_) => root.to_string_lossy().into_owned(),
     };
@@ -214,10 +216,12 @@ pub(crate) fn file(paths: &Paths) -> PathBuf {
     paths.config_dir.join(FILE)
 }
 
-fn canonical(root: &Path) -> Result<String, ConfigError> {
+/// A worktree that rewake made has no trust of its own: that of its project is meant.
+fn canonical(paths: &Paths, root: &Path) -> Result<String, ConfigError> {
     let path = root.canonicalize().map_err(|e| {
         ConfigError::new(format!("cannot look at the folder {}: {e}", root.display()))
     })?;
+    let path = project_root(paths, &path)?;
     match path.to_str() {
         Some(path) => Ok(path.to_string()),
         None => Err(ConfigError::new(format!(

@@ -15,6 +15,7 @@ use super::file::{Digest, ReadError, lock, read_text};
 use super::layer::MAX_FILE_BYTES;
 use super::paths::create_private_dir;
 use super::project::project_file;
+use super::worktree::project_root;
 use super::{ConfigError, Paths, granted};
 
 pub(crate) use servers::{add_servers, remove_server};
@@ -66,6 +67,7 @@ impl Target {
     /// # Errors
     /// It is a link that leads out of the workspace: another file would be changed.
     pub(crate) fn of_workspace(paths: &Paths, root: &Path) -> Result<Target, ConfigError> {
+        let root = &project_root(paths, root)?;
         let file = project_file(root);
         let cannot =
             |why: String| ConfigError::new(format!("cannot change {}: {why}", file.display()));

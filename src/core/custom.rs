@@ -48,6 +48,45 @@ pub struct Mention {
     pub is_path: bool,
 }
 
+/// A resource of a server that a text mentions: `@server:uri`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerMention {
+    /// As the config names it, if it is one: `@john:doe` looks the same.
+    pub server: String,
+    pub uri: String,
+}
+
+/// What may be mentions of resources, each once, in their order.
+pub fn server_mentions(text: &str) -> Vec<ServerMention> {
+    let mut found = Vec::new();
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        let may_mention = before.is_none_or(|c: char| c.is_whitespace() || "([{".contains(c));
+        before = Some(c);
+        let written = match c {
+            '@' if may_mention => mention(&text[at..]),
+            _ => None,
+        };
+        let Some((server, uri)) = written.and_then(|found| found.path.split_once(':')) else {
+            continue;
+        };
+        let mention = ServerMention {
+            server: server.to_string(),
+            uri: uri.to_string(),
+        };
+        if is_server_name(server) && !uri.is_empty() && !found.contains(&mention) {
+            found.push(mention);
+        }
+    }
+    found
+}
+
+/// As a server may be named in the config.
+fn is_server_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !name.is_empty() && name.chars().all(fits)
+}
+
 /// What a name may have between its colons.
 ///
 /// # Errors
@@ -230,7 +269,7 @@ fn mention(text: &str) -> Option<Found<'_>> {
 }
 
 /// The arguments one by one: quotes hold blanks together.
-fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -276,6 +315,19 @@ pub fn put_below(text: &mut String, path: &str, contents: &str) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_mention_of_a_resource_names_a_server_and_an_address() {
+        let found = |text: &str| -> Vec<String> {
+            let found = server_mentions(text).into_iter();
+            found.map(|m| format!("{} {}", m.server, m.uri)).collect()
+        };
+        assert_eq!(
+            found("see @every:demo://a/1, (@every:b) and @\"a-b:x y\", @every:b again."),
+            ["every demo://a/1", "every b", "a-b x y"]
+        );
+        assert_eq!(found("me@home:x @every: @src/a:1 @:x @a.b:c"), [""; 0]);
+    }
 
     fn expanded(body: &str, arguments: &str) -> String {
         expand(body, arguments).unwrap().text

@@ -42,6 +42,9 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     };
     match &open.decided {
         Some(Verdict::Allow) => {
+            if let Some(question) = described_anew(state, policy, open) {
+                return question;
+            }
             return Fate::Run {
                 access: allowed_access(open, &described.permission),
             };
@@ -63,6 +66,27 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     }
 }
 
+/// The question about a tool of a server that a person allowed, when it is described in another way
+/// by now: they allowed what they were shown.
+fn described_anew(state: &State, policy: &Policy, open: &OpenCall) -> Option<Fate> {
+    let permission @ Permission::Foreign { name } = &open.described()?.permission else {
+        return None;
+    };
+    let asked = Rule::parse(open.asked.as_ref()?.rule.as_deref()?).ok()?;
+    asked.spec_of(name)?;
+    match (policy.permission_check)(permission, state).decision {
+        Decision::Ask {
+            why,
+            rule: Some(rule),
+        } if rule != asked => Some(Fate::Ask {
+            why,
+            rule: Some(rule),
+            access: None,
+        }),
+        _ => None,
+    }
+}
+
 /// What a person allowed, a person has allowed, whatever the mode is by now. Who was asked by an
 /// older version allowed a command without a sandbox.
 fn allowed_access(open: &OpenCall, permission: &Permission) -> Option<Access> {
@@ -76,7 +100,13 @@ fn allowed_access(open: &OpenCall, permission: &Permission) -> Option<Access> {
 /// it was recorded. `Err` is told to the model: mode, rules or the system have changed since.
 pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<(), String> {
     if open.decided == Some(Verdict::Allow) {
-        return Ok(());
+        return match described_anew(state, policy, open) {
+            None => Ok(()),
+            Some(_) => Err(
+                "not run: its description changed since it was allowed; call it again and it is decided anew"
+                    .to_string(),
+            ),
+        };
     }
     let described = open.described().map(|d| &d.permission);
     let (line, background) = match described {

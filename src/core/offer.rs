@@ -253,6 +253,7 @@ mod tests {
             folders: vec!["/home/u/w".into()],
             roots: vec!["/home/u/w".into()],
             homes: vec!["/home/u".into()],
+            ..Bases::default()
         };
         for (path_use, path, narrow, want) in [
             (

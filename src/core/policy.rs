@@ -34,6 +34,9 @@ pub struct Workspace {
     pub folder: String,
     /// The whole of what may be looked at without asking: the repository, or the folder.
     pub root: String,
+    /// The project's own folder, where the root is a worktree of it that rewake made in a folder of
+    /// its own: what is in the worktree is the project's, and not rewake's.
+    pub project: Option<String>,
     /// The user's home folder: what `~/` in rules stands for. `None` when it is not known.
     pub home: Option<String>,
     /// More folders that may be looked at, such as those of skills and command output.
@@ -58,7 +61,7 @@ pub struct ServedTool {
     pub only_looks: bool,
     /// Its server says that it may destroy something.
     pub is_destructive: bool,
-    /// How its description changed since a rule allowed it.
+    /// Its description changed since it was allowed: how, as far as that is known.
     pub changed: Option<String>,
 }
 
@@ -179,6 +182,10 @@ impl Workspace {
                 .home
                 .as_deref()
                 .map_or_else(Vec::new, |home| named_and_real(home, resolve)),
+            projects: self
+                .project
+                .as_deref()
+                .map_or_else(Vec::new, |project| named_and_real(project, resolve)),
         }
     }
 }
@@ -424,9 +431,17 @@ impl<'a> Evaluation<'a> {
         let own = self.rewakes_own.iter();
         let own = own.flat_map(|path| named_and_real(path, &self.disk.resolve));
         let own: Vec<String> = own.map(|path| path::fold(&path)).collect();
+        let is_projects =
+            |spot: &&String| !self.bases.projects.is_empty() && self.is_in_worktree(spot);
         spots
             .iter()
+            .filter(|spot| !is_projects(spot))
             .any(|spot| is_below_any(&path::fold(spot), &own))
+    }
+
+    /// As it is written: where names differ by case alone, another spelling is asked about.
+    fn is_in_worktree(&self, spot: &str) -> bool {
+        is_below_any(spot, &self.bases.roots)
     }
 
     fn why_path(&self, writes: bool, path: &str, spots: &[String]) -> String {
@@ -529,15 +544,11 @@ impl<'a> Evaluation<'a> {
             why.push_str(" that may destroy something, by the server's own word");
         }
         // It was allowed, as it was described then.
-        if self
-            .rules
-            .allow
-            .iter()
-            .any(|rule| rule.covers_foreign(name))
-        {
-            let changed = self.served.and_then(|tool| tool.changed.as_deref());
+        let changed = self.served.and_then(|tool| tool.changed.as_deref());
+        let mut allow = self.rules.allow.iter();
+        if changed.is_some() || allow.any(|rule| rule.covers_foreign(name)) {
             why.push_str("; its description changed since it was allowed");
-            if let Some(changed) = changed {
+            if let Some(changed) = changed.filter(|changed| !changed.is_empty()) {
                 why.push_str(": ");
                 why.push_str(changed);
             }

@@ -127,6 +127,9 @@ pub struct Bases {
     pub folders: Vec<String>,
     pub roots: Vec<String>,
     pub homes: Vec<String>,
+    /// The project's own folder, where the root is a worktree of it that rewake made: what a rule
+    /// refuses there it refuses at the same place here.
+    pub projects: Vec<String>,
 }
 
 /// Whether a command is what a rule that refuses speaks of.
@@ -204,6 +207,15 @@ impl Rule {
                 Scope::Spec(spec) => hash.is_some_and(|hash| hash.starts_with(spec.as_str())),
                 Scope::All | Scope::Command(_) | Scope::Path(_) | Scope::Reach(_) => true,
             }
+    }
+
+    /// How the hash of the description begins that the rule allows this tool of a server with.
+    /// `None`: it allows any, or speaks of another tool.
+    pub fn spec_of(&self, name: &str) -> Option<&str> {
+        match &self.scope {
+            Scope::Spec(spec) if self.covers_foreign(name) => Some(spec),
+            _ => None,
+        }
     }
 
     /// Allows: a tool that looks back as far as this.
@@ -600,6 +612,16 @@ impl PathPattern {
     }
 
     fn refuses(&self, path: &str, bases: &Bases) -> bool {
+        let of_root = |root: &String| path::below(path, root);
+        let below = bases.roots.iter().find_map(of_root);
+        let is_refused = |below: &str| {
+            let mut there = bases.projects.iter().map(|p| path::join(p, below));
+            there.any(|path| self.refuses_at(&path, bases))
+        };
+        self.refuses_at(path, bases) || below.is_some_and(is_refused)
+    }
+
+    fn refuses_at(&self, path: &str, bases: &Bases) -> bool {
         let pattern: Vec<String> = self.parts.iter().map(|p| path::fold(p)).collect();
         let pattern: Vec<&str> = pattern.iter().map(String::as_str).collect();
         let folded = path::fold(path);

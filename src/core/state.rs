@@ -680,7 +680,11 @@ impl State {
                 if open.guard.is_some() {
                     return Err(format!("call {call} was begun before it was decided"));
                 }
+                let is_asked_again = matches!(entry, Entry::Asked { .. })
+                    && open.decided == Some(Verdict::Allow)
+                    && open.call.class() == Some(Class::Served);
                 match open.decided {
+                    Some(_) if is_asked_again => Ok(()),
                     Some(_) => Err(format!("call {call} is decided already")),
                     None => Ok(()),
                 }
@@ -956,7 +960,11 @@ impl State {
                     access: *access,
                     at: at.clone(),
                 };
-                self.on_call(*call, |open| open.asked = Some(asked));
+                self.on_call(*call, |open| {
+                    // What was allowed is another by now.
+                    open.decided = None;
+                    open.asked = Some(asked);
+                });
             }
             Entry::Asked {
                 call,

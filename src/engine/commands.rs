@@ -130,6 +130,7 @@ impl<W: World> Engine<W> {
             Command::Compact => self.compaction_wished = true,
             Command::WaitForFiles => self.world.wait_for_files(),
             Command::Rewind(order) => self.rewind_wished = Some(order),
+            Command::AskServer(request) => self.world.ask_server(request),
             Command::SetPermissionCheck(check) => self.settings.policy.permission_check = check,
         }
         Ok(false)
@@ -320,9 +321,11 @@ impl<W: World> Engine<W> {
     }
 
     /// Words that were said elsewhere than in the input box. They are durable when it returns.
-    pub fn say(&mut self, message: &Message) -> Result<(), EngineError> {
+    /// `blobs` are the bytes of their images.
+    pub fn say(&mut self, message: &Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
         let at_ms = self.world.now_ms();
-        self.store.queue(self.head.session(), message, &[], at_ms)?;
+        self.store
+            .queue(self.head.session(), message, blobs, at_ms)?;
         Ok(())
     }
 
@@ -355,13 +358,14 @@ impl<W: World> Engine<W> {
 
     /// It waits in the inbox, so it is not lost while a step is in progress.
     fn note(&mut self, text: String) -> Result<(), EngineError> {
-        self.say(&Message {
+        let note = Message {
             text,
             images: Vec::new(),
             via: Via::Note,
             command: None,
             origin: None,
-        })
+        };
+        self.say(&note, &[])
     }
 
     /// That it is not kept is told, and is no reason to stop working: it is tried again.

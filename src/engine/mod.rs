@@ -53,7 +53,7 @@ use crate::store::{
     self, Batch, Head, InboxId, LeftDraft, Message, NewTree, Queued, Store, StoreError,
 };
 use crate::tools;
-use crate::world::{Boundary, World};
+use crate::world::{Boundary, ServerRequest, World};
 
 /// What a person or a signal wants of a running engine.
 #[derive(Clone)]
@@ -139,6 +139,9 @@ pub enum Command {
     Rewind(Box<RewindOrder>),
     /// An effect that waits for a look at the files waits until its end.
     WaitForFiles,
+    /// A server is asked for what it has for people. What came of it goes to who asked; one whose
+    /// engine ends meanwhile hears nothing.
+    AskServer(ServerRequest),
     /// The rules changed.
     SetPermissionCheck(PermissionCheck),
     /// Leave, with all that runs going on.
@@ -412,6 +415,11 @@ impl<W: World> Engine<W> {
     /// asks for nothing may not want it to act at once.
     pub fn wait_for_person(&mut self) {
         self.waits_for_person = true;
+    }
+
+    /// As [`Command::AskServer`].
+    pub fn ask_server(&self, request: ServerRequest) {
+        self.world.ask_server(request);
     }
 
     /// The process leaves. What lives for the next one of this session is given up when nothing is

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use crate::core::custom::ServerMention;
 use crate::core::entry::{
     By, Entry, Failure, FailureClass, Outcome, SaveReason, StopReason, UsedCommand, Via,
 };
@@ -21,7 +22,9 @@ use crate::core::state::{Halt, State};
 use crate::core::structured::Standing;
 use crate::engine::{Command, Engine, EngineError, Event, Rest};
 use crate::report::{self, Trouble, exit, note, note_background};
-use crate::session::{Driver, ResumeReport, Session, drive, short_id};
+use crate::session::{
+    AppContext, CommandLine, Driver, ExpandedWords, NotSaid, ResumeReport, Session, drive, short_id,
+};
 use crate::store::Message;
 use crate::world::machine::Machine;
 
@@ -37,6 +40,8 @@ pub struct Task {
     pub prompt: Option<String>,
     /// The custom command that stands for the prompt.
     pub command: Option<UsedCommand>,
+    /// What the prompt names of servers is asked of them before it is said.
+    pub named: Option<Named>,
     pub format: Format,
     /// The user named this session: a crash loop is lifted.
     pub by: By,
@@ -44,6 +49,15 @@ pub struct Task {
     pub schema: Option<Value>,
     /// What becomes of what would ask a person.
     pub ask: Ask,
+}
+
+/// What a prompt names of servers (MCP).
+pub struct Named {
+    pub ctx: AppContext,
+    /// The prompt of a server that it is, and what was piped in behind it.
+    pub prompt: Option<(CommandLine, Option<String>)>,
+    /// The resources that it mentions.
+    pub resources: Vec<ServerMention>,
 }
 
 /// Works until the model ends its turn, and gives the exit code.
@@ -90,14 +104,26 @@ impl Run {
             return self.refused(driver.engine.state(), &error);
         }
         // First of all: who is told of the session may count on its having the words.
-        let said = self.task.prompt.as_ref().map(|prompt| {
-            driver.engine.say(&Message {
-                text: prompt.clone(),
-                images: Vec::new(),
+        let words = match self.words(&driver.engine).await {
+            Ok(words) => words,
+            Err((why, hint)) => {
+                let result = RunResult {
+                    hint,
+                    is_error: true,
+                    ..RunResult::of(exit::USAGE, Some(&why))
+                };
+                return self.finish(&mut driver.engine, result).await;
+            }
+        };
+        let said = words.map(|words| {
+            let message = Message {
+                text: words.text,
+                images: words.images,
                 via: Via::Prompt,
-                command: self.task.command.clone(),
+                command: words.command,
                 origin: None,
-            })
+            };
+            driver.engine.say(&message, &words.blobs)
         });
         let is_resumed = self.found.is_some();
         self.printer
@@ -139,6 +165,45 @@ impl Run {
             Err(error) => return self.refused(engine.state(), &error),
         };
         self.finish(engine, result).await
+    }
+
+    /// What is said first. Servers that the prompt names are asked for it.
+    async fn words(
+        &self,
+        engine: &Engine<Machine>,
+    ) -> Result<Option<ExpandedWords>, (String, Option<String>)> {
+        let Some(prompt) = &self.task.prompt else {
+            return Ok(None);
+        };
+        let Some(named) = &self.task.named else {
+            return Ok(Some(ExpandedWords {
+                text: prompt.clone(),
+                command: self.task.command.clone(),
+                ..ExpandedWords::default()
+            }));
+        };
+        let ask = |request| engine.ask_server(request);
+        let words = match &named.prompt {
+            Some((typed, _)) => named.ctx.expand_prompt(typed, &ask).await,
+            None => {
+                let put_in = named.ctx.put_in_resources(prompt, &named.resources, &ask);
+                put_in.await
+            }
+        };
+        let piped = named.prompt.as_ref().and_then(|(_, piped)| piped.as_ref());
+        match words.map(|words| match piped {
+            Some(piped) => ExpandedWords {
+                text: format!("{}\n\n{piped}", words.text),
+                ..words
+            },
+            None => words,
+        }) {
+            Ok(words) => Ok(Some(words)),
+            Err(NotSaid::Failed(why, hint)) => Err((why, hint)),
+            Err(NotSaid::Untrusted(untrusted)) => {
+                Err((format!("{} is not trusted", untrusted.path), None))
+            }
+        }
     }
 
     /// Works, and waits where a person elsewhere is waited for.

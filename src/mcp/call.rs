@@ -92,8 +92,10 @@ impl Connection {
         let mut task = task.clone();
         let mut told = self.told(&task.id)?;
         let mut failures = 0;
+        let mut is_first = true;
         loop {
-            let pause = task.pause() * (failures + 1);
+            let pause = task.pause(is_first) * (failures + 1);
+            is_first = false;
             tokio::time::sleep(pause).await;
             let got = match self.look("tasks/get", json!({ "taskId": task.id })).await {
                 Ok(got) => got,

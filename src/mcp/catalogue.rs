@@ -1,8 +1,8 @@
 //! What is known of the tools of a session's servers: in memory, and in the store for the next
 //! session. A session begins with it and waits for no server.
 //!
-//! Invariant: a tool's full name depends on its server's name and its own alone, so it does not
-//! change because another server came. Of two with one name the first counts.
+//! Invariant: a tool's full name depends on what the config and its server's list say, and not on which
+//! server answers first. Where two names meet, the second ends with a hash.
 //!
 //! Invariant: what is known is known of one definition. A server whose definition changed is not
 //! known until it was asked again.
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::connection::{Connection, McpError};
 use super::era::Known;
-use super::names::{server_part, tool_name};
+use super::names::{server_part, tool_name, tool_name_apart};
 use super::tools::{Listing, ServerTool};
 use crate::config::mcp::{FoundServer, FoundServers};
 use crate::core::text::nearest;
@@ -24,6 +24,10 @@ use crate::store::{Catalogued, Store, StoreError};
 
 /// Of a server so much is kept; tools behind that are left out.
 const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// So many former descriptions of tools are kept, and so much of them.
+const FORMER_MAX: usize = 64;
+const FORMER_MAX_BYTES: usize = 256 * 1024;
 
 /// Names that are told in place of one that there is not.
 const NEAR_NAMES: usize = 3;
@@ -55,6 +59,10 @@ pub struct CatalogueServer {
     pub calls_itself: String,
     pub instructions: String,
     pub tools: Vec<CatalogueTool>,
+    /// Tools as they were described before they changed or went, the newest first.
+    pub former: Vec<CatalogueTool>,
+    /// Full names of tools that end with a hash because another tool has the usual name.
+    pub renamed: BTreeSet<String>,
     /// Full names of tools that the config switches off.
     pub switched_off: BTreeSet<String>,
     /// When it said so: UTC, milliseconds since 1970. `None`: it is not known yet.
@@ -90,7 +98,16 @@ impl Catalogue {
             let said = store.catalogued(&server.name, &server.hash)?;
             // What another version kept, and cannot be read, is asked for again.
             let said = said.and_then(|said| Some((said.at_ms, Said::read(&said.body)?)));
-            catalogue.put(server, said);
+            // Under another definition its tools may have been others.
+            let before = store.catalogued_before(&server.name, &server.hash)?;
+            let before = before.and_then(|before| Said::read(&before.body));
+            catalogue.put(server, None);
+            if let (Some(before), Some(place)) = (before, catalogue.servers.last_mut()) {
+                place.former = former(server, before.tools.into_iter().chain(before.former));
+            }
+            if said.is_some() {
+                catalogue.put(server, said);
+            }
         }
         Ok(catalogue)
     }
@@ -169,40 +186,72 @@ impl Catalogue {
             .flat_map(|s| &s.tools)
             .map(|tool| tool.full_name.clone())
             .collect();
-        let server = known(found, said, taken);
-        match self.servers.iter_mut().find(|s| s.name == found.name) {
+        // Names depend on the config alone, not on which server answers first.
+        let mut before = self.servers.iter().take_while(|s| s.name != found.name);
+        let part = server_part(&found.name);
+        let meets = before.any(|server| server.short_name() == part);
+        let place = self.servers.iter_mut().find(|s| s.name == found.name);
+        let said = said.map(|(at_ms, mut said)| {
+            if let Some(place) = &place {
+                let before = |tools: &[CatalogueTool]| tools.iter().map(SaidTool::of).collect();
+                said.remember(before(&place.tools), before(&place.former));
+            }
+            (at_ms, said)
+        });
+        let server = known(found, said, taken, meets);
+        match place {
             Some(place) => *place = server,
             None => self.servers.push(server),
         }
     }
 }
 
+/// `meets`: a server before it stands for the same in the names of tools.
 fn known(
     found: &FoundServer,
     said: Option<(i64, Said)>,
     mut taken: BTreeSet<String>,
+    meets: bool,
 ) -> CatalogueServer {
     let at_ms = said.as_ref().map(|(at_ms, _)| *at_ms);
     let said = said.map(|(_, said)| said).unwrap_or_default();
     let mut switched_off = BTreeSet::new();
+    let mut renamed = BTreeSet::new();
     let mut tools = Vec::new();
     for tool in said.tools {
         let full_name = tool_name(&found.name, &tool.name);
         if !found.server.offers(&tool.name) {
             switched_off.insert(full_name);
-        } else if taken.insert(full_name.clone()) {
+        } else if !meets && taken.insert(full_name.clone()) {
             tools.push(tool.named(full_name));
+        } else {
+            let apart = tool_name_apart(&found.name, &tool.name);
+            if taken.insert(apart.clone()) {
+                renamed.insert(apart.clone());
+                tools.push(tool.named(apart));
+            }
         }
     }
+    let former = former(found, said.former.into_iter());
     CatalogueServer {
         name: found.name.clone(),
         config_hash: found.hash.clone(),
         calls_itself: said.name,
         instructions: said.instructions,
         tools,
+        former,
+        renamed,
         switched_off,
         at_ms,
     }
+}
+
+fn former(found: &FoundServer, tools: impl Iterator<Item = SaidTool>) -> Vec<CatalogueTool> {
+    let named = tools.map(|tool| {
+        let full_name = tool_name(&found.name, &tool.name);
+        tool.named(full_name)
+    });
+    named.take(FORMER_MAX).collect()
 }
 
 /// What a server said of itself, as it is kept.
@@ -213,6 +262,9 @@ struct Said {
     instructions: String,
     #[serde(default)]
     tools: Vec<SaidTool>,
+    /// What tools were before, so that it can be said how they changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    former: Vec<SaidTool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -244,6 +296,22 @@ impl Said {
             name: known.name.clone(),
             instructions: known.instructions.clone(),
             tools: tools.collect(),
+            former: Vec::new(),
+        }
+    }
+
+    /// Of what it said before, what is another now.
+    fn remember(&mut self, tools: Vec<SaidTool>, former: Vec<SaidTool>) {
+        let mut left = FORMER_MAX_BYTES;
+        let own = std::mem::take(&mut self.former);
+        for tool in tools.into_iter().chain(own).chain(former) {
+            let bytes = tool.description.len() + tool.schema.to_string().len();
+            let is_kept = self.tools.contains(&tool) || self.former.contains(&tool);
+            if is_kept || self.former.len() >= FORMER_MAX || bytes > left {
+                continue;
+            }
+            left -= bytes;
+            self.former.push(tool);
         }
     }
 
@@ -259,6 +327,15 @@ impl Said {
 }
 
 impl SaidTool {
+    fn of(tool: &CatalogueTool) -> SaidTool {
+        SaidTool {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            schema: tool.schema.clone(),
+            annotations: tool.annotations.clone(),
+        }
+    }
+
     fn named(self, full_name: String) -> CatalogueTool {
         let SaidTool {
             name,
@@ -306,7 +383,12 @@ pub fn keep(
     listing: &Listing,
     now_ms: i64,
 ) -> Result<(), StoreError> {
-    let body = serde_json::to_string(&Said::of(known, listing)).unwrap_or_default();
+    let mut said = Said::of(known, listing);
+    let before = store.catalogued(server, config_hash)?;
+    if let Some(before) = before.and_then(|before| Said::read(&before.body)) {
+        said.remember(before.tools, before.former);
+    }
+    let body = serde_json::to_string(&said).unwrap_or_default();
     let said = Catalogued {
         at_ms: now_ms,
         body,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::connection::{Connection, McpError, new_id};
-use super::offers::{self, Prompt, PromptMessage, Resource};
+use super::offers::{self, Offers, Prompt, PromptMessage, Resource};
 use super::result::Part;
 use super::tools::Listing;
 
@@ -31,6 +31,21 @@ impl Connection {
             }
         };
         within(limit, "tools/list", all).await.map(|()| listing)
+    }
+
+    /// All that the server says it has for people. Each list has this limit.
+    ///
+    /// # Errors
+    /// The server does not answer within the limit, or with an error.
+    pub async fn offers(&self, limit: Duration) -> Result<Offers, McpError> {
+        let mut offers = Offers::default();
+        if self.known().has_prompts {
+            offers.prompts = self.prompts(limit).await?;
+        }
+        if self.known().has_resources {
+            offers.resources = self.resources(limit).await?;
+        }
+        Ok(offers)
     }
 
     /// What the server has for people to begin with, within bounds.

@@ -22,6 +22,7 @@
 //! | [`result`] | what a call gave |
 //! | [`offers`] | prompts and resources |
 //! | [`catalogue`] | what is known of the tools of all servers of a session |
+//! | [`changed`] | how the description of a tool changed |
 //! | [`find`] | tools that fit words |
 //! | [`names`] | the name that the model has for a tool |
 //!
@@ -32,6 +33,7 @@
 pub mod bridge;
 pub mod call;
 pub mod catalogue;
+pub mod changed;
 pub mod connection;
 pub mod elicit;
 pub mod era;

@@ -3,6 +3,8 @@
 //! Providers take letters, digits, `_` and `-`, at most 64. A name that had to be changed ends with
 //! a hash of what it was, so that two tools never get one name.
 
+use std::collections::BTreeSet;
+
 const MAX: usize = 64;
 const HASH_CHARS: usize = 8;
 
@@ -18,6 +20,23 @@ pub fn tool_name(server: &str, tool: &str) -> String {
         name.push_str(&hash(&format!("{server}\0{tool}")));
     }
     name
+}
+
+/// The name of a tool whose usual one another tool has already.
+pub fn tool_name_apart(server: &str, tool: &str) -> String {
+    let mut name = format!("mcp__{}__{}", server_part(server), plain(tool));
+    name.truncate(MAX - HASH_CHARS - 1);
+    name.push('_');
+    name.push_str(&hash(&format!("{server}\0{tool}\0apart")));
+    name
+}
+
+/// Tools of one server whose usual names earlier ones have, with the names that they get.
+pub fn apart<'a>(server: &str, tools: impl Iterator<Item = &'a str>) -> Vec<(&'a str, String)> {
+    let mut taken = BTreeSet::new();
+    let met = tools.filter(|tool| !taken.insert(tool_name(server, tool)));
+    met.map(|tool| (tool, tool_name_apart(server, tool)))
+        .collect()
 }
 
 /// What stands for the server in the names of its tools.
@@ -52,8 +71,6 @@ fn hash(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -84,6 +101,24 @@ mod tests {
         ];
         let names: BTreeSet<String> = pairs.iter().map(|(s, t)| tool_name(s, t)).collect();
         assert_eq!(names.len(), pairs.len(), "{names:?}");
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_another_that_fits_too() {
+        let long = "x".repeat(80);
+        for tool in ["a.b", "a", long.as_str()] {
+            let apart = tool_name_apart("s", tool);
+            assert_ne!(apart, tool_name("s", tool));
+            assert_eq!(apart, tool_name_apart("s", tool));
+            let named = tool_name("s", tool);
+            let literal = named.strip_prefix("mcp__s__").unwrap();
+            let met = super::apart("s", [tool, literal].into_iter());
+            assert_eq!(met, [(literal, tool_name_apart("s", literal))]);
+            assert!(
+                apart.len() <= MAX && apart.starts_with("mcp__s__"),
+                "{apart}"
+            );
+        }
     }
 
     proptest! {

@@ -1,6 +1,8 @@
 //! What a server has for people besides tools: prompts, and resources. Bounded, as all that a server
 //! says.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::clean;
@@ -17,12 +19,61 @@ const DESCRIPTION_MAX_BYTES: usize = 2048;
 /// Of a prompt or a resource, no more text is taken.
 const TEXT_MAX_BYTES: usize = 8 * 1024 * 1024;
 
+/// All that a server has for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Offers {
+    pub prompts: Vec<Prompt>,
+    pub resources: Vec<Resource>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     /// As the server has it.
     pub name: String,
     pub description: String,
     pub arguments: Vec<PromptArgument>,
+}
+
+impl Prompt {
+    /// Its arguments as a person is told them: `<city> [state]`.
+    pub fn usage(&self) -> String {
+        let named = self.arguments.iter().map(|argument| {
+            let name = &argument.name;
+            match argument.is_required {
+                true => format!("<{name}>"),
+                false => format!("[{name}]"),
+            }
+        });
+        named.collect::<Vec<String>>().join(" ")
+    }
+
+    /// The words behind its name as its arguments, in their order. The last one takes the rest.
+    ///
+    /// # Errors
+    /// What is missing, or too much.
+    pub fn fill(&self, words: &[String]) -> Result<BTreeMap<String, String>, String> {
+        let missing = self.arguments.iter().skip(words.len());
+        let missing: Vec<&str> = missing
+            .filter(|argument| argument.is_required)
+            .map(|argument| argument.name.as_str())
+            .collect();
+        if !missing.is_empty() {
+            return Err(format!("it needs {}", missing.join(" and ")));
+        }
+        if self.arguments.is_empty() && !words.is_empty() {
+            return Err("it takes no arguments".to_string());
+        }
+        let last = self.arguments.len().saturating_sub(1);
+        let filled = self.arguments.iter().zip(words).enumerate();
+        let filled = filled.map(|(at, (argument, word))| {
+            let value = match at == last {
+                true => words[at..].join(" "),
+                false => word.clone(),
+            };
+            (argument.name.clone(), value)
+        });
+        Ok(filled.collect())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,6 +211,42 @@ mod tests {
             .collect();
         prompts(&json!({ "prompts": many }), &mut taken);
         assert_eq!(taken.len(), OFFERS_MAX);
+    }
+
+    #[test]
+    fn words_become_arguments_in_their_order() {
+        let argument = |name: &str, is_required| PromptArgument {
+            name: name.into(),
+            description: String::new(),
+            is_required,
+        };
+        let mut prompt = Prompt {
+            name: "weather".into(),
+            description: String::new(),
+            arguments: vec![argument("city", true), argument("state", false)],
+        };
+        assert_eq!(prompt.usage(), "<city> [state]");
+        let words = |text: &str| -> Vec<String> { text.split(' ').map(String::from).collect() };
+        let filled = |prompt: &Prompt, words: &[String]| {
+            prompt
+                .fill(words)
+                .map(|filled| serde_json::to_string(&filled).unwrap())
+        };
+        assert_eq!(
+            filled(&prompt, &words("Paris")).unwrap(),
+            r#"{"city":"Paris"}"#
+        );
+        assert_eq!(
+            filled(&prompt, &words("Paris a b")).unwrap(),
+            r#"{"city":"Paris","state":"a b"}"#
+        );
+        assert_eq!(filled(&prompt, &[]).unwrap_err(), "it needs city");
+        prompt.arguments.clear();
+        assert_eq!(filled(&prompt, &[]).unwrap(), "{}");
+        assert_eq!(
+            filled(&prompt, &words("x")).unwrap_err(),
+            "it takes no arguments"
+        );
     }
 
     #[test]

@@ -44,6 +44,11 @@ pub enum Called {
 }
 
 pub fn read(result: &Value) -> Called {
+    if !result.is_object() {
+        return Called::NotSupported(
+            "its result is no object; the call may have happened all the same",
+        );
+    }
     match result["resultType"].as_str() {
         Some("input_required") => return Called::NotSupported("it asks for input"),
         Some("task") => {
@@ -147,8 +152,11 @@ mod tests {
 
     #[test]
     fn nothing_is_made_up_of_an_empty_answer() {
-        for empty in [json!({}), json!(null), json!([]), json!({ "content": "x" })] {
+        for empty in [json!({}), json!({ "content": "x" })] {
             assert_eq!(done(&empty), CallResult::default());
+        }
+        for none in [json!(null), json!([]), json!("x")] {
+            assert!(matches!(read(&none), Called::NotSupported(_)), "{none}");
         }
         let asks = json!({ "resultType": "input_required", "inputRequests": {} });
         assert!(matches!(read(&asks), Called::NotSupported(_)));

@@ -60,10 +60,12 @@ impl Task {
         })
     }
 
-    /// How long to wait before it is asked about. One that is kept no time is asked about at once.
-    pub fn pause(&self) -> Duration {
+    /// How long to wait before it is asked about. One that is kept no time is asked about at once,
+    /// but not all the time.
+    pub fn pause(&self, is_first: bool) -> Duration {
         match self.ttl_ms {
-            Some(0) => Duration::ZERO,
+            Some(0) if is_first => Duration::ZERO,
+            Some(0) => POLL_MIN,
             _ => Duration::from_millis(self.poll_ms),
         }
     }
@@ -110,13 +112,16 @@ mod tests {
         let read = |poll: Value, ttl: Value| {
             Task::read(&json!({ "taskId": "t", "pollIntervalMs": poll, "ttlMs": ttl }))
                 .unwrap()
-                .pause()
+                .pause(true)
         };
         assert_eq!(read(json!(2000), json!(null)), Duration::from_secs(2));
         assert_eq!(read(json!(0), json!(9)), POLL_MIN);
         assert_eq!(read(json!(9_999_999), json!(9)), POLL_MAX);
         assert_eq!(read(json!(null), json!(9)), POLL);
         assert_eq!(read(json!(2000), json!(0)), Duration::ZERO);
+        let kept_no_time = json!({ "taskId": "t", "pollIntervalMs": 0, "ttlMs": 0 });
+        let kept_no_time = Task::read(&kept_no_time).unwrap();
+        assert_eq!(kept_no_time.pause(false), POLL_MIN);
         for none in [
             json!({}),
             json!({ "taskId": "" }),

@@ -122,6 +122,7 @@ impl From<SessionError> for Trouble {
             SessionError::Config(error) => error.into(),
             SessionError::NothingHere(_)
             | SessionError::Folder { .. }
+            | SessionError::Worktree(_)
             | SessionError::BelowAgent => {
                 let hint = error.hint();
                 Trouble {

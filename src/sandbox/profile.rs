@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::kernel::Kernel;
-use super::protected::Remembered;
+use super::protected::{Remembered, modules_of};
 use super::repository::Repository;
 use super::{environment, places};
 use crate::core::access::Access;
@@ -273,6 +273,7 @@ impl Profile {
         self.write.push(workspace.to_path_buf());
         if let Some(repository) = &request.repository {
             self.write.push(repository.git_dir.clone());
+            // Not only what a commit writes: git locks `packed-refs` here to remove any name.
             self.write.push(repository.common_dir.clone());
         }
         let mut more = existing(request.more_write.iter().cloned());
@@ -328,12 +329,13 @@ impl Profile {
         });
         git.extend(heads.filter_map(|head| Some(head.parent()?.to_path_buf())));
         protected.extend(found.protected);
-        git.extend(
-            request
-                .repository
-                .iter()
-                .flat_map(|repository| [repository.git_dir.clone(), repository.common_dir.clone()]),
-        );
+        git.extend(request.repository.iter().flat_map(|repository| {
+            // In a linked worktree these lie outside of the workspace.
+            let mut own = modules_of(&repository.common_dir);
+            own.extend(modules_of(&repository.git_dir));
+            own.extend([repository.git_dir.clone(), repository.common_dir.clone()]);
+            own
+        }));
         // Also where there is none yet: a command may make one.
         git.push(workspace.join(".git"));
         for folder in git {

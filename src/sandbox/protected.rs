@@ -81,6 +81,7 @@ fn bases(workspace: &Path, home: Option<&Path>) -> Bases {
         folders: vec![text(workspace)],
         roots: vec![text(workspace)],
         homes: home.map(text).into_iter().collect(),
+        ..Bases::default()
     }
 }
 

@@ -127,6 +127,7 @@ impl From<SessionError> for Problem {
             SessionError::Config(_) => StatusCode::BAD_REQUEST,
             SessionError::NothingHere(_) | SessionError::Lost { .. } => StatusCode::NOT_FOUND,
             SessionError::Folder { .. }
+            | SessionError::Worktree(_)
             | SessionError::Illegal { .. }
             | SessionError::Running { .. } => StatusCode::CONFLICT,
             SessionError::BelowAgent => StatusCode::FORBIDDEN,

@@ -1,10 +1,13 @@
-//! A worktree of the user's repository for a fork with files of its own: the one case in which
-//! something below `.git` is written, by the user's own git and only when it is asked for.
+//! What git is asked about worktrees, and the two cases in which something below `.git` is written by
+//! rewake: a worktree for a fork with files of its own, and one for a session (`-w`, `task`). It is
+//! the user's own git, with hooks and fsmonitor off.
 //!
-//! No file is checked out, so no filter of the repository runs, and hooks are off. The index is that
-//! of the commit, so `git status` in the new folder tells what differs from it.
+//! For a fork no file is checked out, so no filter of the repository runs. The index is that of the
+//! commit, so `git status` in the new folder tells what differs from it. For a session git checks the
+//! files out as it always does.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -60,6 +63,154 @@ pub(super) fn list(env: &Env, repository: &Path) -> Result<Vec<PathBuf>, String>
         .collect())
 }
 
+/// A worktree as git lists it.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub folder: PathBuf,
+    /// Without `refs/heads/`. `None`: no branch is checked out.
+    pub branch: Option<String>,
+    /// Why it is locked.
+    pub locked: Option<String>,
+}
+
+/// All worktrees that the repository knows, also those that are away.
+///
+/// # Errors
+/// What git says.
+pub(super) fn listed(env: &Env, repository: &Path) -> Result<Vec<Listed>, String> {
+    let text = run_for(
+        git(env, repository)?.args(["worktree", "list", "--porcelain", "-z"]),
+        MAX_LISTED,
+    )?;
+    let mut found: Vec<Listed> = Vec::new();
+    for line in text.split(|byte| *byte == 0) {
+        if let Some(folder) = line.strip_prefix(b"worktree ") {
+            found.push(Listed {
+                folder: PathBuf::from(OsStr::from_bytes(folder)),
+                ..Listed::default()
+            });
+        }
+        let line = String::from_utf8_lossy(line);
+        if let Some(last) = found.last_mut() {
+            let branch = line.strip_prefix("branch refs/heads/");
+            last.branch = branch.map(str::to_string).or(last.branch.take());
+            if let Some(why) = line.strip_prefix("locked") {
+                last.locked = Some(why.trim().to_string());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Makes a worktree with its files. `begin`: its branch is made first, at this commit. `lock` is held
+/// until git has ended, also when this process dies before.
+///
+/// # Errors
+/// What git says.
+pub(super) fn add_branch(
+    env: &Env,
+    repository: &Path,
+    folder: &Path,
+    branch: &str,
+    begin: Option<&str>,
+    lock: &File,
+) -> Result<(), String> {
+    let mut command = git(env, repository)?;
+    command.args(["worktree", "add", "--quiet", "--no-guess-remote"]);
+    match begin {
+        Some(commit) => command
+            .args(["--no-track", "-b", branch, "--"])
+            .arg(folder)
+            .arg(commit),
+        None => command.arg("--").arg(folder).arg(branch),
+    };
+    run_holding(&mut command, MAX_SAID, Some(lock)).map(drop)
+}
+
+/// The whole hash of the commit that a name stands for. `None`: there is none.
+pub(super) fn commit_of(env: &Env, repository: &Path, name: &str) -> Option<String> {
+    let name = format!("{name}^{{commit}}");
+    let args = [
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        &name,
+    ];
+    let hash = run(git(env, repository).ok()?.args(args)).ok()?;
+    Some(hash.trim().to_string()).filter(|hash| !hash.is_empty())
+}
+
+/// The commit of a branch.
+pub(super) fn tip(env: &Env, repository: &Path, branch: &str) -> Option<String> {
+    commit_of(env, repository, &format!("refs/heads/{branch}"))
+}
+
+/// The branch that is checked out.
+pub(super) fn branch_of(env: &Env, folder: &Path) -> Option<String> {
+    let args = ["symbolic-ref", "--quiet", "--short", "HEAD"];
+    let branch = run(git(env, folder).ok()?.args(args)).ok()?;
+    Some(branch.trim().to_string()).filter(|branch| !branch.is_empty())
+}
+
+/// The repository has no files of its own.
+pub(super) fn is_bare(env: &Env, folder: &Path) -> bool {
+    let Ok(mut command) = git(env, folder) else {
+        return false;
+    };
+    run(command.args(["rev-parse", "--is-bare-repository"])).is_ok_and(|said| said.trim() == "true")
+}
+
+/// How many commits lead to one and not to any of the others.
+///
+/// # Errors
+/// What git says.
+pub(super) fn commits(
+    env: &Env,
+    repository: &Path,
+    of: &str,
+    without: &[String],
+) -> Result<u64, String> {
+    let mut command = git(env, repository)?;
+    command.args(["rev-list", "--count", of]);
+    let count = run(command.args(without.iter().map(|name| format!("^{name}"))))?;
+    count
+        .trim()
+        .parse()
+        .map_err(|_| "git gives no number".to_string())
+}
+
+/// How many files of a worktree differ from its commit, or are new to git. What is ignored does not
+/// count. `git` is taken from outside of `repository`.
+///
+/// # Errors
+/// What git says.
+pub(super) fn changed(env: &Env, repository: &Path, folder: &Path) -> Result<u64, String> {
+    let mut command = git(env, repository)?;
+    command.arg("-C").arg(folder);
+    command.args(["status", "--porcelain=v1", "-z", "--no-renames"]);
+    command.args(["--untracked-files=all", "--ignore-submodules=none"]);
+    let text = run_for(&mut command, MAX_LISTED)?;
+    let lines = text
+        .split(|byte| *byte == 0)
+        .filter(|line| !line.is_empty());
+    Ok(lines.count() as u64)
+}
+
+/// Removes a branch if it is still at this commit.
+///
+/// # Errors
+/// What git says.
+pub(super) fn remove_branch(
+    env: &Env,
+    repository: &Path,
+    branch: &str,
+    at: &str,
+) -> Result<(), String> {
+    let name = format!("refs/heads/{branch}");
+    run(git(env, repository)?.args(["update-ref", "-d", &name, at])).map(drop)
+}
+
 /// Takes it back, whatever it holds.
 ///
 /// # Errors
@@ -85,6 +236,15 @@ fn run(command: &mut Command) -> Result<String, String> {
 
 /// So many bytes of what it prints.
 fn run_for(command: &mut Command, at_most: u64) -> Result<Vec<u8>, String> {
+    run_holding(command, at_most, None)
+}
+
+/// The same. The file is its input: who locked it holds the lock until git has ended.
+fn run_holding(
+    command: &mut Command,
+    at_most: u64,
+    lock: Option<&File>,
+) -> Result<Vec<u8>, String> {
     let failed = |e: std::io::Error| format!("git cannot be run: {e}");
     let [mut out, mut said] =
         [tempfile::tempfile(), tempfile::tempfile()].map(|f| f.map_err(failed));
@@ -92,8 +252,12 @@ fn run_for(command: &mut Command, at_most: u64) -> Result<Vec<u8>, String> {
         out.as_mut().map_err(|e| e.clone())?,
         said.as_mut().map_err(|e| e.clone())?,
     );
+    let input = match lock {
+        Some(lock) => Stdio::from(lock.try_clone().map_err(failed)?),
+        None => Stdio::null(),
+    };
     let mut child = command
-        .stdin(Stdio::null())
+        .stdin(input)
         .stdout(out.try_clone().map_err(failed)?)
         .stderr(said.try_clone().map_err(failed)?)
         .spawn()

@@ -254,9 +254,16 @@ const ROLE: &str = "You are a sub-agent: another agent gave you the task, and is
 
 /// What requests of a sub-agent begin with besides.
 fn of_task(assignment: &Assignment) -> String {
+    let mut role = ROLE.to_string();
+    if let Some(branch) = &assignment.branch {
+        role.push_str(&format!(
+            " Your folder is a git worktree of your own, on branch {branch}: commit there what is \
+             to be kept."
+        ));
+    }
     match assignment.instructions.as_str() {
-        "" => ROLE.to_string(),
-        more => format!("{ROLE}\n\n<agent>\n{more}\n</agent>"),
+        "" => role,
+        more => format!("{role}\n\n<agent>\n{more}\n</agent>"),
     }
 }
 

@@ -41,12 +41,15 @@ mod served;
 mod server_list;
 mod server_rows;
 mod server_schema;
+mod server_words;
 mod servers;
 mod skills;
 mod steer;
 mod takeover;
 mod tasks;
 mod tmp;
+mod worktree;
+mod worktree_end;
 
 pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
@@ -74,11 +77,14 @@ pub use rewind_preview::{
     rewind_diff,
 };
 pub use server_rows::ServerRow;
+pub use server_words::{AskServer, ExpandedWords};
 pub use steer::{
     HERE, MAX_MESSAGE_BYTES, Order, Question, Receipt, Refusal, Sending, SteerError, denial,
     read_image,
 };
 pub use tasks::handed_down;
+pub use worktree::NoWorktree;
+pub use worktree_end::{EndedWorktree, KeptWorktree, WorktreeRow, worktree_rows};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -170,6 +176,9 @@ pub enum SessionError {
         why: Box<SessionError>,
         hint: String,
     },
+    /// It works in a worktree that rewake made and that cannot be had.
+    #[error(transparent)]
+    Worktree(#[from] NoWorktree),
     /// Commands are run by a keeper, which is this program.
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
@@ -206,6 +215,7 @@ impl SessionError {
                     .into(),
             ),
             SessionError::Lost { hint, .. } => Some(hint.clone()),
+            SessionError::Worktree(error) => error.hint().map(str::to_string),
             SessionError::Running { run, .. } => Some(format!("rewake ps stop {run}")),
             SessionError::BelowAgent => Some("type it in a terminal of your own".into()),
             SessionError::OwnExe(_) | SessionError::Runtime(_) => None,
@@ -345,6 +355,14 @@ impl AppContext {
     /// The root that counts as here, as sessions are recorded with it.
     pub fn workspace(&self) -> String {
         self.here.root.to_string_lossy().into_owned()
+    }
+
+    /// The root of the project, where the workspace is a worktree of it that rewake made.
+    fn project(&self) -> Option<PathBuf> {
+        let root = &self.here.root;
+        // Where it cannot be told, nothing was loaded.
+        let project = config::project_root(&self.paths, root).ok()?;
+        (project != *root).then_some(project)
     }
 
     /// Opens the store of this start's data folder, and makes it if it is missing.

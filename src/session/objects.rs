@@ -46,6 +46,8 @@ pub struct ListedSession {
     pub unfinished: bool,
     pub entries: u64,
     pub forked_from: Option<ForkPoint>,
+    /// The session that gave this sub-agent its task.
+    pub parent: Option<String>,
     pub created_ms: i64,
     pub updated_ms: i64,
     pub version: Option<String>,
@@ -263,6 +265,7 @@ impl AppContext {
             unfinished: info.unfinished,
             entries: info.entries,
             forked_from: info.forked_from,
+            parent: info.parent,
             created_ms: info.created_ms,
             updated_ms: info.updated_ms,
             version: info.version,

@@ -291,9 +291,11 @@ impl AppContext {
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
+        let was_away = self.worktree_there(Path::new(&info.folder))?;
         let its = self.of(&info)?;
         let taking = parting.map_or(Taking::Up, Taking::Copy);
         let mut session = its.reopen(store, info, taking, now_ms, interactive)?;
+        session.warnings.extend(was_away);
         // What is wrong with the config here was told already.
         let warnings = its.loaded.warnings.iter().map(|w| &w.text);
         let known = |text: &&String| self.loaded.warnings.iter().any(|w| w.text == **text);

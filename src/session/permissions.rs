@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{AppContext, said, sandbox, served};
 use crate::command::Runs;
 use crate::config::{ConfigError, PermissionsConfig};
+use crate::core::entry::Verdict;
 use crate::core::permission::Permission;
 use crate::core::policy::{Disk, Rule, Rules, Workspace, judge};
 use crate::core::rule::grants::lacking_notice;
@@ -34,6 +35,7 @@ pub(super) fn permission_check(
     let workspace = Workspace {
         folder: text(folder),
         root: text(&ctx.here.root),
+        project: ctx.project().map(|project| text(&project)),
         home: ctx.env.home().map(text),
         readable: skills_of_user(ctx),
         rewakes_own: rewakes_own(ctx),
@@ -78,7 +80,16 @@ fn check_by(
     Arc::new(move |permission, state| {
         let mut workspace = workspace.clone();
         if let Permission::Foreign { name } = permission {
-            workspace.served = served::judged(&catalogue, name);
+            // What was allowed once is meant too, until the call is made.
+            let allowed = state.calls.iter();
+            let allowed = allowed.filter(|open| open.decided == Some(Verdict::Allow));
+            let once = allowed.filter_map(|open| {
+                let rule = open.asked.as_ref()?.rule.as_deref()?;
+                Rule::parse(rule).ok()
+            });
+            let once: Vec<Rule> = once.collect();
+            let always = rules.rules.allow.iter().chain(&state.session_rules);
+            workspace.served = served::judged(&catalogue, name, always.chain(&once));
         }
         workspace.readable.extend(readable(&runs, state));
         if state.session_rules.is_empty() {

@@ -1,26 +1,36 @@
 //! Purging a session: what of it lies outside of the store goes too, and so do the sessions of its
 //! sub-agents. Refused while one of their commands runs, for its result would have nowhere to go.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::worktree_end::EndedWorktree;
 use super::{AppContext, SessionError, short_id};
 use crate::command::RunState;
-use crate::store::{Removed, SessionLock, Store, StoreError};
+use crate::config::worktree_at;
+use crate::store::{Removed, SessionLock, Store, StoreError, WorktreeNote};
 
 impl AppContext {
     /// Removes a session for good, with those of its sub-agents, their journals, run folders, servers
-    /// and temporary files.
+    /// and temporary files, and the worktrees that no other session works in. What became of those.
     ///
     /// # Errors
     /// `Held` while a process works in one of them, `InUse` while another process has the store
     /// open, [`SessionError::Running`] while a command of one runs. Nothing was removed then.
-    pub fn purge(&self, store: Store, session: &str) -> Result<Removed, SessionError> {
+    pub fn purge(
+        &self,
+        store: Store,
+        session: &str,
+    ) -> Result<(Removed, Vec<EndedWorktree>), SessionError> {
         let data_dir = &self.paths.data_dir;
         let _locks = lock_with_children(&store, data_dir, session)?;
-        let children = store.children(session)?.into_iter().map(|info| info.id);
-        let all: Vec<String> = children.chain([session.to_string()]).collect();
+        let mut sessions = store.children(session)?;
+        sessions.push(store.find(session)?);
+        let folders = sessions.iter().map(|info| PathBuf::from(&info.folder));
+        let folders: Vec<PathBuf> = folders.collect();
+        let all: Vec<String> = sessions.into_iter().map(|info| info.id).collect();
         let runs = self.runs()?;
         let own: Vec<_> = runs.list().into_iter().collect();
         let own = own
@@ -50,7 +60,28 @@ impl AppContext {
                 _ => {}
             }
         }
-        Ok(removed)
+        Ok((removed, self.end_worktrees_of(&folders)))
+    }
+
+    /// What is left when this does not come to its end, `rewake gc` finds.
+    fn end_worktrees_of(&self, folders: &[PathBuf]) -> Vec<EndedWorktree> {
+        let data_dir = &self.paths.data_dir;
+        let worktrees = folders.iter().filter_map(|f| worktree_at(data_dir, f));
+        let worktrees: BTreeSet<PathBuf> = worktrees.collect();
+        if worktrees.is_empty() {
+            return Vec::new();
+        }
+        let Ok(store) = self.open_store() else {
+            return Vec::new();
+        };
+        let notes = worktrees
+            .iter()
+            .filter_map(|worktree| WorktreeNote::of_folder(data_dir, worktree));
+        let left = notes.filter(|note| {
+            let folder = note.folder(data_dir);
+            matches!(store.count_in(&folder.to_string_lossy()), Ok(0))
+        });
+        left.map(|note| self.end_worktree(&note, true)).collect()
     }
 }
 

@@ -25,6 +25,7 @@ impl AppContext {
             folders: vec![folder.to_string()],
             roots: vec![self.workspace()],
             homes: home.into_iter().chain(real).map(text).collect(),
+            ..Bases::default()
         };
         Rewind {
             back,

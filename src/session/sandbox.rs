@@ -75,7 +75,9 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
     }
     let (config, paths) = (ctx.config(), &ctx.paths);
     let workspace = ctx.here.root.clone();
-    let project = blake3::hash(workspace.as_os_str().as_encoded_bytes()).to_hex();
+    // Worktrees of a project have its caches.
+    let project = ctx.project().unwrap_or_else(|| workspace.clone());
+    let project = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
     // A temporary folder inside a workspace that holds rewake's own folders would be hidden
     // with them.
     let tmp = match real(&paths.data_dir).starts_with(real(&workspace)) {

@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::{AppContext, SessionError};
 use crate::command::own_exe;
 use crate::config::mcp::{FoundServers, ServerTrust, find};
-use crate::core::policy::ServedTool;
+use crate::core::policy::{Rule, ServedTool};
 use crate::core::settings::ServedCheck;
 use crate::mcp::catalogue::SessionCatalogue;
+use crate::mcp::changed::changed as changed_text;
 use crate::mcp::launch::{LaunchPlace, launch};
 use crate::store::Store;
 use crate::world::confine::Confine;
@@ -98,17 +99,32 @@ fn find_tool(catalogue: SessionCatalogue) -> FindTool {
     })
 }
 
-/// What the rules are told of a tool of a server, as it is described now.
-pub(super) fn judged(catalogue: &SessionCatalogue, full_name: &str) -> Option<ServedTool> {
+/// What the rules are told of a tool of a server, as it is described now. `allowed` are rules that
+/// a person gave.
+pub(super) fn judged<'a>(
+    catalogue: &SessionCatalogue,
+    full_name: &str,
+    allowed: impl Iterator<Item = &'a Rule>,
+) -> Option<ServedTool> {
     let now = catalogue.now();
     let (server, tool) = now.lookup(full_name)?;
     let says = |hint: &str| tool.annotations[hint] == true;
     let found = catalogue.found(&server.name)?;
+    let specs = allowed.filter_map(|rule| rule.spec_of(full_name));
+    // Of several the last one was given last.
+    let changed = specs.last().filter(|spec| !tool.hash.starts_with(spec));
+    let changed = changed.map(|spec| {
+        let former = server.former.iter().chain(&server.tools);
+        let was = former.filter(|was| was.name == tool.name && was.hash.starts_with(spec));
+        was.map(|was| changed_text(was, tool))
+            .next()
+            .unwrap_or_default()
+    });
     Some(ServedTool {
         hash: tool.hash.clone(),
         only_looks: found.server.trust == ServerTrust::Annotations && says("readOnlyHint"),
         is_destructive: says("destructiveHint"),
-        changed: None,
+        changed,
     })
 }
 

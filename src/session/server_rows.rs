@@ -3,7 +3,7 @@
 
 use super::{AppContext, clock, now_ms};
 use crate::command::server::{ServerInfo, Servers};
-use crate::config::mcp::{FoundServer, FoundServers, ServerState, server_states};
+use crate::config::mcp::{FoundServer, ServerState, server_states};
 use crate::core::budget::BYTES_PER_TOKEN;
 use crate::core::text::{count, large_count, one_line};
 use crate::core::visible::figure;
@@ -13,6 +13,9 @@ use crate::mcp::clean;
 /// Of what a server printed on stderr, the last line is shown; it is looked for in so much.
 const PRINTED_BYTES: u64 = 4096;
 const LINE_CHARS: usize = 200;
+
+/// As many tools that have another name are named.
+const RENAMED_MAX: usize = 8;
 
 /// One server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +38,14 @@ impl AppContext {
                 .rev()
                 .find(|info| info.spec.name == name && Some(info.spec.session.as_str()) == session)
         };
+        let known = self.known_servers();
         let states = server_states(&self.env, &self.loaded);
         let rows = states.into_iter().map(|(defined, state)| {
             let name = one_line(&defined.name, 40);
             match state {
                 ServerState::Usable(found) => {
-                    self.usable(name, &found, own(&found.name), servers.as_ref())
+                    let run = own(&found.name);
+                    ServerRow::usable(name, &found, &known, run, servers.as_ref())
                 }
                 other => ServerRow {
                     name,
@@ -52,25 +57,31 @@ impl AppContext {
         rows.collect()
     }
 
+    /// All of them: the name of a tool may depend on a server before its own.
+    fn known_servers(&self) -> Catalogue {
+        let store = self.open_store().ok();
+        let found = self.found_servers();
+        let known = store.and_then(|store| Catalogue::load(&store, &found).ok());
+        known.unwrap_or_default()
+    }
+}
+
+impl ServerRow {
     fn usable(
-        &self,
         name: String,
         found: &FoundServer,
+        known: &Catalogue,
         run: Option<&ServerInfo>,
         servers: Option<&Servers>,
     ) -> ServerRow {
-        let one = FoundServers {
-            servers: vec![found.clone()],
-            notes: Vec::new(),
-        };
-        let store = self.open_store().ok();
-        let known = store.and_then(|store| Catalogue::load(&store, &one).ok());
-        let known = known.as_ref().and_then(|known| known.servers.first());
+        let mut all = known.servers.iter();
+        let known = all.find(|server| server.name == found.name);
         let mut state = match known.filter(|server| server.is_known()) {
             Some(server) => tools(server),
             None => "its tools are not known yet".to_string(),
         };
         let mut more = vec![format!("from {} ({})", found.source, found.origin)];
+        more.extend(known.into_iter().flat_map(renamed));
         if let Some(run) = run {
             state.push_str(&match run.is_kept {
                 true => format!(" · runs for {}", clock(now_ms() - run.since_ms)),
@@ -99,6 +110,19 @@ fn tools(server: &CatalogueServer) -> String {
         large_count(server.tools.len() as u64, "tool"),
         large_count(tokens, "token"),
     )
+}
+
+/// Tools that have not the name that a person expects.
+fn renamed(server: &CatalogueServer) -> Vec<String> {
+    let tools = server.tools.iter();
+    let renamed = tools.filter(|tool| server.renamed.contains(&tool.full_name));
+    let line = |name: &str, full_name: &str| {
+        format!("the tool {name} is {full_name} for the model: another tool has its usual name")
+    };
+    renamed
+        .take(RENAMED_MAX)
+        .map(|tool| line(&tool.name, &tool.full_name))
+        .collect()
 }
 
 fn not_used(state: &ServerState) -> String {

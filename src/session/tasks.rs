@@ -4,20 +4,24 @@
 //! who it belongs to stands in its second entry. It may do no more than its parent may.
 
 use std::cell::RefCell;
+use std::path::Path;
 
 use super::context::Known;
 use super::layers::Renderer;
 use super::steer::folded;
-use super::{AppContext, Session, SessionError, VERSION, now_ms};
-use crate::config::{self, ConfigError, Setting};
-use crate::core::entry::{Assignment, By, CallId, Choice, Entry, Outcome, RunLimits, Via};
+use super::worktree::NoWorktree;
+use super::{AppContext, Session, SessionError, VERSION, now_ms, short_id};
+use crate::config::{self, ConfigError, Setting, project_root, worktree_at};
+use crate::core::entry::{Assignment, By, CallId, Choice, Entry, Mode, Outcome, RunLimits, Via};
 use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::core::text::nearest;
 use crate::model::{Figures, Models};
-use crate::store::{Message, NewSession, SessionInfo, SessionLock, Store, StoreError, new_id};
+use crate::store::{
+    Message, NewSession, SessionInfo, SessionLock, Store, StoreError, WorktreeNote, new_id,
+};
 use crate::tools::TaskOrder;
-use crate::workspace::{Agent, Agents, agents};
+use crate::workspace::{Agent, Agents, agents, is_plain};
 use crate::world::{Tasks, Unready};
 
 const ORIGIN: &str = "task";
@@ -27,6 +31,13 @@ const FIRST_ENTRIES: u64 = 4;
 
 /// Each death between the session and the call that it is for leaves one.
 const MAX_UNTOUCHED: u32 = 64;
+
+/// The session of a sub-agent that is to be recorded.
+struct NewTask {
+    id: String,
+    lock: SessionLock,
+    model: String,
+}
 
 fn refused(why: impl Into<String>) -> Unready {
     Unready::Refused(Outcome::error(format!("not begun: {}", why.into())))
@@ -73,6 +84,10 @@ impl AppContext {
         let figures = Figures::new(self.config());
         Tasks {
             begin: Box::new(move |order, call, state| ctx.begin_task(&parent, order, call, state)),
+            end: {
+                let ctx = self.clone();
+                Box::new(move |session, is_used| ctx.end_of_task(session, is_used))
+            },
             price: std::sync::Arc::new(move |model, usage| figures.cost(model, usage)),
             settings: Setting::hand_down(&self.flags),
             limit_ms: self.config().agents.max_minutes.saturating_mul(60_000),
@@ -151,9 +166,59 @@ impl AppContext {
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
+            branch: None,
         };
-        self.record_task(store, order, state, model, assignment)
-            .map_err(no_session)
+        // Ours before anybody can see it.
+        let id = new_id();
+        let lock = SessionLock::take(&self.paths.data_dir, &id);
+        let lock = lock.map_err(|e| no_session(e.into()))?;
+        let new = NewTask { id, lock, model };
+        if !order.worktree {
+            let folder = state.folder.clone();
+            let made = self.record_task(store, order, state, new, assignment, folder);
+            return made.map_err(no_session);
+        }
+        if state.mode == Mode::Plan {
+            return Err(refused("mode plan changes nothing: leave out `worktree`"));
+        }
+        self.settle_worktrees(store);
+        let note = self.worktree_of_task(&new.id)?;
+        let assignment = Assignment {
+            branch: Some(note.branch.clone()),
+            ..assignment
+        };
+        let folder = self.below(&note.folder(&self.paths.data_dir));
+        let recorded = self.at(&folder).and_then(|its| {
+            let folder = folder.to_string_lossy().into_owned();
+            its.record_task(store, order, state, new, assignment, folder)
+        });
+        if recorded.is_err() {
+            self.end_worktree(&note, true);
+        }
+        recorded.map_err(no_session)
+    }
+
+    /// The worktree is made before the session is recorded, which renders its first request there. One
+    /// whose session never came is taken away by whoever makes the next.
+    fn worktree_of_task(&self, session: &str) -> Result<WorktreeNote, Unready> {
+        let root = &self.here.root;
+        let project = project_root(&self.paths, root).map_err(|e| no_session(e.into()))?;
+        let end = session.get(session.len().saturating_sub(6)..);
+        let name = format!("task-{}-{}", short_id(session), end.unwrap_or_default());
+        let none = |error: NoWorktree| match error.hint() {
+            Some(hint) => refused(format!("{error}; {hint}")),
+            None => refused(error.to_string()),
+        };
+        let note = self.begin_worktree(&project, &name, Some(session));
+        let note = note.map_err(none)?;
+        // Nobody was asked, and git obeys what the repository names when it makes files.
+        if let Err(why) = is_plain(&root.to_string_lossy()) {
+            note.remove(&self.paths.data_dir);
+            return Err(refused(format!(
+                "{why}; leave out `worktree`, or the user makes one: rewake -w NAME"
+            )));
+        }
+        self.make_begun(note).map_err(none)
     }
 
     fn record_task(
@@ -161,16 +226,22 @@ impl AppContext {
         store: &mut Store,
         order: &TaskOrder,
         state: &State,
-        model: String,
+        new: NewTask,
         assignment: Assignment,
+        folder: String,
     ) -> Result<String, SessionError> {
+        let NewTask {
+            id,
+            mut lock,
+            model,
+        } = new;
         let now_ms = now_ms();
         let budget = Known::read(self, store, &[&model])?.budgeting()(&model, None, None);
         let renderer =
             Renderer::new(self, true, self.catalogue(store)).for_task(&assignment, state.mode);
         let (layers, _) = renderer.render(&budget, now_ms);
         let opened = Entry::Opened {
-            folder: state.folder.clone(),
+            folder: folder.clone(),
             version: VERSION.to_string(),
             model,
             mode: state.mode,
@@ -198,13 +269,10 @@ impl AppContext {
             Entry::Chose(limits),
             said,
         ];
-        // Ours before anybody can see it.
-        let id = new_id();
-        let mut lock = SessionLock::take(&self.paths.data_dir, &id)?;
         let new = NewSession {
             id: id.clone(),
             workspace: self.workspace(),
-            folder: state.folder.clone(),
+            folder,
         };
         store.create_child(&new, &parent, now_ms, &entries)?;
         lock.recorded();
@@ -234,6 +302,11 @@ impl AppContext {
         if order.agent.is_some() {
             return Err(refused(
                 "a task that goes on keeps its agent: leave out `agent`",
+            ));
+        }
+        if order.worktree && worktree_at(&self.paths.data_dir, Path::new(&info.folder)).is_none() {
+            return Err(refused(
+                "a task that goes on keeps its folder: leave out `worktree`",
             ));
         }
         let origin = origin(parent, call);

@@ -44,6 +44,31 @@ impl Store {
         })
     }
 
+    /// What the server of this name said last under another definition.
+    pub fn catalogued_before(
+        &self,
+        server: &str,
+        config_hash: &str,
+    ) -> Result<Option<Catalogued>, StoreError> {
+        self.or_mend(|| {
+            self.conn
+                .prepare_cached(
+                    "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash <> ?2
+                     ORDER BY at_ms DESC LIMIT 1",
+                )
+                .and_then(|mut s| {
+                    s.query_row(params![server, config_hash], |row| {
+                        Ok(Catalogued {
+                            at_ms: row.get(0)?,
+                            body: row.get(1)?,
+                        })
+                    })
+                    .optional()
+                })
+                .doing("read what was known of the servers' tools")
+        })
+    }
+
     /// Keeps what a server said, in place of what it said before.
     pub fn keep_catalogued(
         &mut self,

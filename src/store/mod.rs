@@ -77,6 +77,7 @@ mod upkeep;
 mod usage;
 mod waiting;
 mod workspace_lock;
+mod worktree_note;
 
 use std::cell::{Cell, RefCell};
 
@@ -120,6 +121,7 @@ pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use usage::Asked;
 pub use workspace_lock::WorkspaceLock;
+pub use worktree_note::{WorktreeNote, WorktreeStage};
 
 use error::Doing;
 

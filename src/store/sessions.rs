@@ -260,6 +260,17 @@ impl Store {
         })
     }
 
+    /// How many sessions there are of this workspace, those in the trash and those of sub-agents too.
+    pub fn count_in(&self, workspace: &str) -> Result<u64, StoreError> {
+        let count = self.or_mend(|| {
+            self.conn
+                .prepare_cached("SELECT count(*) FROM sessions WHERE workspace = ?1")
+                .and_then(|mut s| s.query_row([workspace], |row| row.get::<_, i64>(0)))
+                .doing(WHAT)
+        })?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+
     /// The session whose id begins so, be it in the trash. None: `NotFound` with the nearest. Several: `Ambiguous`.
     pub fn find(&self, prefix: &str) -> Result<SessionInfo, StoreError> {
         let prefix = prefix.trim().to_ascii_lowercase();

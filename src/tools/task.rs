@@ -25,18 +25,21 @@ pub(super) struct Args {
     #[serde(default)]
     background: bool,
     resume: Option<String>,
+    #[serde(default)]
+    worktree: bool,
 }
 
 impl Tool for Args {
     const NAME: &'static str = TASK;
     const TEXT: &'static str = include_str!("../../assets/tools/task.md");
     const VERB: Verb = Verb::Task;
-    const LEFT_OUT: &'static [&'static str] = &["agent", "background", "resume"];
+    const LEFT_OUT: &'static [&'static str] = &["agent", "background", "resume", "worktree"];
     const IS_RARE: bool = true;
 
     fn schema() -> Value {
         let properties = json!({
             "prompt": string(), "agent": string(), "background": boolean(), "resume": string(),
+            "worktree": boolean(),
         });
         object(properties, &["prompt"])
     }
@@ -80,6 +83,7 @@ impl Tool for Args {
             agent: named(self.agent),
             background: self.background,
             resume: named(self.resume),
+            worktree: self.worktree,
         })
     }
 }

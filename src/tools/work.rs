@@ -55,6 +55,8 @@ pub struct TaskOrder {
     pub background: bool,
     /// The session of an earlier task that goes on.
     pub resume: Option<String>,
+    /// It works in a git worktree of its own.
+    pub worktree: bool,
 }
 
 /// What a keeper is to run.

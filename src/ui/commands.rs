@@ -129,6 +129,8 @@ pub struct CustomList {
     pub commands: Vec<Arc<Custom>>,
     /// What of them is not used: a line each.
     pub warnings: Vec<String>,
+    /// Names of the servers (MCP), whose prompts are commands too.
+    pub servers: Vec<String>,
 }
 
 /// One of rewake's own commands, or a custom one.

@@ -33,6 +33,7 @@ pub(crate) mod keys;
 pub mod live;
 pub(crate) mod markdown;
 pub mod notify;
+pub mod offered;
 pub mod overlay;
 mod plain;
 pub mod rewind;

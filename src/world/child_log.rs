@@ -33,7 +33,12 @@ pub(super) enum Standing {
 
 impl ChildLog {
     pub fn read(machine: &Machine, session: &str) -> Result<ChildLog, String> {
-        let failed = |e: StoreError| format!("the log of task {session} cannot be read: {e}");
+        let unread = |why: String| {
+            format!(
+                "the log of task {session} cannot be read: {why}; what it was to do may or may not have happened"
+            )
+        };
+        let failed = |e: StoreError| unread(e.to_string());
         let store = Store::open(machine.archive.data_dir()).map_err(failed)?;
         let mut state = State::new(tools::describe);
         let mut illegal = None;
@@ -46,7 +51,7 @@ impl ChildLog {
             })
             .map_err(failed)?;
         if let Some(why) = illegal {
-            return Err(format!("the log of task {session} cannot be read: {why}"));
+            return Err(unread(why));
         }
         let queued = store.queued(session).map_err(failed)?.len();
         Ok(ChildLog { state, queued })

@@ -12,9 +12,14 @@ use crate::tools::TaskOrder;
 /// Makes the session of a task durable, or finds the one that was made for this call: its id.
 pub type BeginTask = Box<dyn Fn(&TaskOrder, CallId, &State) -> Result<String, Unready>>;
 
+/// Ends what was made for the sub-agent of this session besides, when it is over, and says what became
+/// of it. True: something that it began still runs.
+pub type EndTask = Box<dyn Fn(&str, bool) -> Option<String>>;
+
 /// What a session needs to give tasks.
 pub struct Tasks {
     pub begin: BeginTask,
+    pub end: EndTask,
     /// What a request of a model cost.
     pub price: Pricing,
     /// What the command line of this start said.

@@ -15,7 +15,7 @@ use super::confine::Confine;
 use super::files::{Files, Keeping, Snapshot, Wish};
 use super::give_tasks::Tasks;
 use super::restore::{self, RestoreEnd, RestoreOrder};
-use super::servers::{Learning, LiveServers, ServerAccess};
+use super::servers::{Learning, LiveServers, NotOffered, ServerAccess, ServerRequest};
 use super::{BackgroundEnd, Images, ServerAsks, Settled, Unready, World};
 use crate::command::{self, Ended, How, Running, Runs, SettledRun, Spec};
 use crate::core::access::Access;
@@ -480,6 +480,13 @@ impl World for Machine {
 
     fn servers_to_say(&self) -> Option<String> {
         self.servers.as_ref()?.take_trouble()
+    }
+
+    fn ask_server(&self, request: ServerRequest) {
+        match &self.servers {
+            Some(servers) => servers.offer(request),
+            None => (request.reply)(Err(NotOffered::nobody())),
+        }
     }
 
     async fn server_asks(&self) -> ServerAsks {

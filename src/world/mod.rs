@@ -34,6 +34,7 @@ pub use files::{Files, Keeping, Scope, Snapshot, Wish};
 pub use give_tasks::{BeginTask, Tasks};
 pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress};
 pub use servers::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
+pub use servers::{NotOffered, Offered, ServerReply, ServerRequest, ServerWords, Wanted};
 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
@@ -204,6 +205,12 @@ pub trait World: 'static {
     /// What a person is to know of servers: each once.
     fn servers_to_say(&self) -> Option<String> {
         None
+    }
+
+    /// Asks a server for what it has for people. Nobody waits for it here: what came of it goes to
+    /// the one who asked.
+    fn ask_server(&self, request: ServerRequest) {
+        (request.reply)(Err(NotOffered::nobody()));
     }
 
     /// The next question of a server for a person. Dropped, none is lost.

@@ -8,7 +8,7 @@
 //! Invariant: a call has one session, however often it is made ready and settled.
 
 use super::child_log::{ChildLog, Standing, report, since};
-use super::give_tasks::BackgroundRun;
+use super::give_tasks::{BackgroundRun, Tasks};
 use super::machine::{Machine, interrupted, unready, unsettled};
 use super::{BackgroundEnd, Settled, Unready};
 use crate::command::keeper::SETTINGS_ENV;
@@ -304,7 +304,10 @@ impl Machine {
         };
         let room = ANSWER_BYTES.min(self.ctx.inline_max_bytes);
         let (mut output, blobs) = tools::fit(log.answer(), room);
-        for line in report(log, session, &spent) {
+        let is_used = !log.state.background.is_empty();
+        let end = |tasks: &Tasks| (tasks.end)(session, is_used);
+        let of_worktree = self.tasks.as_ref().and_then(end);
+        for line in report(log, session, &spent).into_iter().chain(of_worktree) {
             if !output.text.is_empty() && !output.text.ends_with('\n') {
                 output.text.push('\n');
             }

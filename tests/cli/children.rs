@@ -369,6 +369,14 @@ fn children_are_marked_below_their_parents_and_never_taken_up_instead() {
         !lines[0].contains("task:") && lines[1].contains("└ task:"),
         "{history}"
     );
+    let [parent, child] = [0, 1].map(|line: usize| {
+        let id = lines[line].split_whitespace().find(|word| word.len() == 13);
+        let id = id.unwrap_or_else(|| panic!("{history}"));
+        let json = scene.home.run(["show", id, "--json"]).expect(0).stdout;
+        serde_json::from_str::<Value>(&json).unwrap()
+    });
+    assert_eq!(parent["parent"], Value::Null);
+    assert_eq!(child["parent"], parent["id"]);
     scene.go();
     scene.go_on().expect(0);
     scene.is_whole();
@@ -514,6 +522,32 @@ fn a_task_whose_session_was_purged_is_not_there_any_more() {
         result.contains(&format!("there is no task {child:?}")),
         "{result}"
     );
+}
+
+/// Both are killed, and the session of the task is deleted before its parent resumes: the call ends
+/// with what is known, and nothing is done once more.
+#[test]
+fn a_task_whose_session_is_deleted_in_the_middle_of_it_is_told() {
+    let scene = Scene::with_task(json!({"prompt": DO_IT}), WAITS);
+    let mut first = scene.start();
+    scene.until("the child acts", || scene.effects() == 1);
+    assert!(first.kill());
+    first.wait(LIMIT);
+    assert!(scene.kill_child(true));
+    scene.go();
+    let child = scene.children()[0].id.clone();
+    scene.until("the child is dead", || {
+        scene
+            .home
+            .run(["purge", &child, "--yes"])
+            .code()
+            .is_some_and(|code| code == 0)
+    });
+    scene.go_on().expect(0);
+    let result = scene.result();
+    assert!(result.contains("may or may not have happened"), "{result}");
+    assert_eq!(scene.effects(), 1);
+    assert!(scene.runs_of_children().is_empty(), "a run folder is left");
 }
 
 #[test]

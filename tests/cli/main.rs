@@ -40,6 +40,7 @@ mod resume;
 mod rewind;
 mod served;
 mod server_asks;
+mod server_offers;
 mod server_tools;
 mod sessions;
 mod start;
@@ -51,6 +52,9 @@ mod task_limits;
 mod tools;
 mod traced;
 mod unasked;
+mod worktree_kills;
+mod worktree_tasks;
+mod worktrees;
 
 use std::process::Command;
 use std::time::Duration;

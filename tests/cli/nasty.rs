@@ -153,6 +153,7 @@ pub fn allows(line: &str, home: &Home, deny: &str) -> bool {
         sandbox: rewake::core::policy::Sandbox::default(),
         rewakes_own: Vec::new(),
         keys: None,
+        project: None,
         folder: home.workspace().to_str().unwrap().to_string(),
         root: home.workspace().to_str().unwrap().to_string(),
         home: Some(home.user().to_str().unwrap().to_string()),

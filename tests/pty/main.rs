@@ -26,6 +26,7 @@ mod keys;
 mod plain;
 mod rewind;
 mod server_asks;
+mod server_offers;
 mod settings;
 mod starts;
 mod tasks;

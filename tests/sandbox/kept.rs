@@ -688,3 +688,63 @@ fn what_is_protected_is_found_at_any_depth() {
         );
     }
 }
+
+/// The workspace is a linked worktree of a repository beside it.
+#[test]
+fn a_worktree_commits_and_changes_nothing_else_of_its_repository() {
+    for lacks in ["", "no-namespaces"] {
+        let place = open_place(lacks);
+        std::fs::remove_dir_all(place.path("ws")).unwrap();
+        let made = std::process::Command::new("sh")
+            .args([
+                "-c",
+                "git init -q main && cd main && git config user.name a && git config user.email b \
+                 && mkdir -p .git/modules/lib && cp .git/HEAD .git/modules/lib/ \
+                 && echo '[core]' > .git/modules/lib/config && git commit -q --allow-empty -m x \
+                 && git worktree add -q ../other && git worktree add -q -b rewake/fix ../ws",
+            ])
+            .current_dir(place.path(""))
+            .status();
+        assert!(made.unwrap().success());
+        let commits = "echo 1 > a && git add a && git commit -qm one && git commit -q --allow-empty -m two \
+                       && git tag t && git log --oneline";
+        let (ended, text) = place.run(place.profile(Access::Workspace), commits);
+        assert_eq!(ended.how, How::Exited(0), "{lacks}: {text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
+        let before = common_files(&place.path("main/.git"));
+        let reaches = "cd ../main/.git; for f in config info/attributes hooks/pre-commit modules/lib/config \
+                       modules/lib/hooks/pre-commit worktrees/other/gitdir worktrees/other/commondir \
+                       worktrees/other/config.worktree worktrees/ws/gitdir worktrees/ws/commondir \
+                       worktrees/ws/config.worktree objects/info/alternates; do \
+                       mkdir -p $(dirname $f); echo x >> $f; done; \
+                       git -C ../../ws config core.hooksPath h; git -C ../../ws config --worktree a.b c; \
+                       echo x > ../../ws/.git; true";
+        place.run(place.profile(Access::Workspace), reaches);
+        let after = common_files(&place.path("main/.git"));
+        let names = before.keys().chain(after.keys());
+        let other = names.filter(|name| before.get(*name) != after.get(*name));
+        let other: Vec<&PathBuf> = other.collect();
+        assert!(other.is_empty(), "{lacks}: {other:?}");
+        let (ended, text) = place.run(place.profile(Access::Workspace), "git status --short");
+        assert_eq!((ended.how, text.as_str()), (How::Exited(0), ""), "{lacks}");
+    }
+}
+
+/// All files of a git folder with their content, but for objects, refs and logs.
+fn common_files(git: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = std::collections::BTreeMap::new();
+    let mut folders = vec![git.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let path = entry.path();
+            let below = path.strip_prefix(git).unwrap();
+            let is_shared = ["refs", "logs"].iter().any(|name| below.starts_with(name));
+            if path.is_dir() && !is_shared {
+                folders.push(path);
+            } else if !is_shared && !below.starts_with("objects") || below.ends_with("alternates") {
+                found.insert(below.to_path_buf(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}

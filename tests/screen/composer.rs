@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use rewake::core::entry::{About, Entry, Guard};
+use rewake::mcp::offers::{Offers, Prompt, PromptArgument, Resource};
 use rewake::session::{CommandLine, NotSaid, Untrusted};
-use rewake::ui::app::{Intent, Msg};
+use rewake::ui::app::{Intent, Msg, Words};
 use rewake::ui::commands::{Custom, CustomList};
 use rewake::ui::files::Files;
 use rewake::ui::live::EngineEvent;
@@ -65,6 +66,7 @@ fn custom_commands_stand_in_the_palette() {
             warnings: vec![
                 "the command .rewake/commands/help.md is not used: /help is rewake's own".into(),
             ],
+            servers: Vec::new(),
         })
     };
     scene!("custom_commands", |stage: &mut Stage| {
@@ -78,6 +80,120 @@ fn custom_commands_stand_in_the_palette() {
     stage.sees("/help is rewake's own");
     stage.keys("/git:c<Tab>the parser<Enter>");
     assert_eq!(stage.sent(), ["/git:commit the parser"]);
+}
+
+/// What the server `every` has.
+fn offers() -> Msg {
+    let argument = |name: &str, is_required| PromptArgument {
+        name: name.into(),
+        description: String::new(),
+        is_required,
+    };
+    let prompt = |name: &str, description: &str, arguments| Prompt {
+        name: name.into(),
+        description: description.into(),
+        arguments,
+    };
+    let resource = |uri: &str, name: &str, description: &str| Resource {
+        uri: uri.into(),
+        name: name.into(),
+        description: description.into(),
+        mime: String::new(),
+    };
+    let offers = Offers {
+        prompts: vec![
+            prompt("simple-prompt", "A prompt\nwithout arguments", vec![]),
+            prompt(
+                "args-prompt",
+                "A prompt with two arguments",
+                vec![argument("city", true), argument("state", false)],
+            ),
+        ],
+        resources: vec![
+            resource("demo://notes/1", "notes.md", "What we noted"),
+            resource("demo://plan", "the plan", ""),
+        ],
+    };
+    Msg::Offered("every".into(), Ok(offers))
+}
+
+#[test]
+fn prompts_and_resources_of_a_server_are_completed() {
+    let servers = || {
+        Msg::Commands(CustomList {
+            servers: vec!["every".into()],
+            ..CustomList::default()
+        })
+    };
+    scene!("server_prompts", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.send(servers());
+        stage.keys("/every:");
+        stage.send(offers());
+    });
+    scene!("server_resources", |stage: &mut Stage| {
+        stage.open();
+        stage.rest();
+        stage.send(servers());
+        stage.keys("look at @every:");
+        stage.send(offers());
+    });
+    let asked = |stage: &Stage| {
+        let asks = |intent: &&Intent| matches!(intent, Intent::AskServer(name) if name == "every");
+        stage.wanted.iter().filter(asks).count()
+    };
+    let mut stage = Stage::opened(80, 24);
+    stage.send(servers());
+    stage.keys("/ever<Tab>");
+    assert_eq!(stage.app.composer.text(), "/every:");
+    stage.sees("asking the MCP server every");
+    stage.keys("args");
+    // Once, however much is typed behind it.
+    assert_eq!(asked(&stage), 1);
+    stage.send(offers());
+    stage.sees("/every:args-prompt <city> [state]");
+    stage.keys("<Tab>Paris<Enter>");
+    assert_eq!(stage.sent(), ["/every:args-prompt Paris"]);
+    stage.keys("see @every:plan");
+    assert_eq!(asked(&stage), 2);
+    stage.keys("<Tab>now<Enter>");
+    assert_eq!(stage.sent()[1], "see @every:demo://plan now");
+    // What came to nothing is back in the box.
+    let failed = || NotSaid::Failed("it was not sent".into(), Some("try again".into()));
+    stage.send(Msg::WordsNotSaid(
+        Words {
+            text: "see @every:gone".into(),
+            ..Words::default()
+        },
+        failed(),
+    ));
+    stage.sees("hint: try again");
+    assert_eq!(stage.app.composer.text(), "see @every:gone");
+    let mut stage = Stage::opened(80, 24);
+    stage.send(servers());
+    stage.keys("/every:");
+    stage.send(Msg::Offered(
+        "every".into(),
+        Err(("it is\u{1b}[2J down".into(), None)),
+    ));
+    stage.sees("it is␛[2J down");
+}
+
+#[test]
+fn no_server_is_asked_where_no_session_is_open() {
+    let mut stage = Stage::new(80, 24);
+    stage.send(Msg::Commands(CustomList {
+        servers: vec!["every".into()],
+        ..CustomList::default()
+    }));
+    stage.keys("/every:");
+    assert!(
+        !stage
+            .wanted
+            .iter()
+            .any(|i| matches!(i, Intent::AskServer(_)))
+    );
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What lies over the conversation: help, context, lists, questions.
 
+use ratatui::text::Line;
 use rewake::core::entry::{CallId, Choice, Entry};
 use rewake::core::rule::RuleScope;
 use rewake::engine::Command;
+use rewake::session::ServerRow;
 use rewake::ui::app::{Intent, Msg};
 use rewake::ui::overlay::{For, Picker, PickerItem, RulePlace};
 
@@ -43,6 +45,41 @@ fn the_context_is_shown_with_its_parts() {
     scene!("context", |stage: &mut Stage| {
         talk(stage);
         stage.keys("/context<Enter>");
+    });
+}
+
+#[test]
+fn the_servers_are_shown_with_what_becomes_of_each() {
+    let row = |name: &str, state: &str, more: &[&str]| ServerRow {
+        name: name.into(),
+        state: state.into(),
+        more: more.iter().map(ToString::to_string).collect(),
+    };
+    let rows = [
+        row(
+            "files",
+            "14 tools (2 switched off), about 1,230 tokens if listed · runs for 2:05",
+            &[
+                "from your own config (~/.config/rewake/config.toml)",
+                "the tool read_1a2b3c4d is mcp__files__read_1a2b3c4d_5e6f7a8b for the model: another tool has its usual name",
+                "it printed last: listening on stdio",
+            ],
+        ),
+        row("notes", "not trusted: rewake trust", &["from .mcp.json"]),
+        row(
+            "tracker",
+            "cannot be used: TRACKER_TOKEN is not set",
+            &["from this workspace's config"],
+        ),
+    ];
+    let text = ServerRow::text(&rows);
+    let lines = text.lines().map(|line| Line::raw(line.to_string()));
+    let lines: Vec<Line<'static>> = lines.collect();
+    scene!("servers", |stage: &mut Stage| {
+        talk(stage);
+        stage.keys("/mcp<Enter>");
+        assert!(stage.wanted.iter().any(|i| matches!(i, Intent::Mcp)));
+        stage.send(Msg::Show("servers".into(), lines.clone()));
     });
 }
 

@@ -23,6 +23,7 @@ fn child(store: &mut Store, parent: &str, call: u64) -> String {
         instructions: String::new(),
         tools: None,
         rules: vec![],
+        branch: None,
     });
     let entries = [opened(), assigned, said("look around")];
     store.create_child(&new, parent, 2_000, &entries).unwrap();

@@ -128,6 +128,7 @@ fn a_sub_agent_has_its_parent_also_in_a_rebuilt_database() {
         instructions: String::new(),
         tools: None,
         rules: vec![],
+        branch: None,
     });
     let entries = [opened(), assigned];
     store.create_child(&new, &parent, 2_000, &entries).unwrap();

@@ -149,10 +149,14 @@ fn act(method: &str, id: &Value, params: &Value) {
 fn speak_mcp(method: &str, id: &Value, params: &Value) {
     let mode = std::env::var(ASKED).unwrap_or_default();
     let info = json!({ "name": "spoken", "version": "1" });
-    let capabilities = json!({ "tools": { "listChanged": true } });
+    let mut capabilities = json!({ "tools": { "listChanged": true } });
+    if mode == "offers" {
+        capabilities["prompts"] = json!({});
+        capabilities["resources"] = json!({});
+    }
     match (method, mode.as_str()) {
         (_, "silent") => {}
-        ("initialize", "old" | "circle" | "tools") => answer(
+        ("initialize", "old" | "circle" | "tools" | "offers") => answer(
             id,
             &json!({ "protocolVersion": params["protocolVersion"], "capabilities": capabilities,
                 "serverInfo": info }),
@@ -220,6 +224,29 @@ fn call_tool(id: &Value, params: &Value) {
             return answer(id, &json!({ "content": text }));
         }
         "stall" => return,
+        "lie" | "twice" => {
+            let content = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });
+            if params["name"] == "lie" {
+                answer(&json!("nobody_asked"), &content("a lie"));
+                answer(&json!(1), &content("a lie"));
+            }
+            answer(id, &content("the first"));
+            return answer(id, &content("the second"));
+        }
+        "garble" => {
+            say_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"").as_bytes());
+            return say_bytes(b"\xff\xfe\"}\n");
+        }
+        "long" => {
+            say_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":\"").as_bytes());
+            let chunk = vec![b'x'; 1024 * 1024];
+            (0..100).for_each(|_| say_bytes(&chunk));
+            return say("\"}");
+        }
+        "half" => {
+            say_bytes(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"resu").as_bytes());
+            std::process::exit(7);
+        }
         "give" => return answer(id, &arguments["result"]),
         "pid" => {
             let text = std::process::id().to_string();

@@ -24,14 +24,58 @@ pub fn act(method: &str, id: &Value, params: &Value) -> bool {
         }
         "prompts/list" => answer(
             id,
-            &json!({ "prompts": [{ "name": "review", "arguments": [{ "name": "file" }] }] }),
+            &json!({ "prompts": [
+                { "name": "review", "arguments": [{ "name": "file" }] },
+                { "name": "weather", "description": "Asks for\u{1b}[31m the weather",
+                    "arguments": [{ "name": "city", "required": true }, { "name": "when" }] },
+                { "name": "stall" }, { "name": "die" }, { "name": "flood" }, { "name": "die" },
+            ], "nextCursor": "round" }),
         ),
+        "prompts/get" if params["name"] == "die" => std::process::exit(7),
+        "prompts/get" if params["name"] == "flood" => {
+            let content = json!({ "type": "text", "text": "x".repeat(1_000_000) });
+            let message = json!({ "role": "user", "content": content });
+            answer(id, &json!({ "messages": [message] }));
+        }
+        "prompts/get" if params["name"] == "stall" => {}
+        "prompts/get" if params["name"] == "weather" => {
+            let arguments = &params["arguments"];
+            let text = format!(
+                "Weather in {}, {}?\u{7}",
+                arguments["city"], arguments["when"]
+            );
+            let content = json!({ "type": "text", "text": text });
+            answer(
+                id,
+                &json!({ "messages": [{ "role": "user", "content": content },
+                { "role": "assistant", "content": { "type": "text", "text": "Sunny." } }] }),
+            );
+        }
         "prompts/get" => {
             let text = format!("Review {}", params["arguments"]["file"]);
             let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
             answer(id, &json!({ "messages": [message] }));
         }
-        "resources/list" => answer(id, &json!({ "resources": [{ "uri": "a:b", "name": "b" }] })),
+        "resources/list" => answer(
+            id,
+            &json!({ "resources": [{ "uri": "a:b", "name": "b" },
+                { "uri": "demo://notes", "name": "what we noted", "description": "All notes" }],
+                "nextCursor": "round" }),
+        ),
+        "resources/read" if params["uri"] == "a:gone" => refuse(id, -32002, "Resource not found"),
+        "resources/read" if params["uri"] == "a:bytes" => answer(
+            id,
+            &json!({ "contents": [{ "uri": "a:bytes", "blob": "AAAA",
+                "mimeType": "application/zip" }] }),
+        ),
+        "resources/read" if params["uri"] == "a:picture" => {
+            let png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+            answer(
+                id,
+                &json!({ "contents": [{ "uri": "a:picture", "blob": png,
+                    "mimeType": "image/png" }] }),
+            );
+        }
         "resources/read" => {
             answer(
                 id,
@@ -140,6 +184,9 @@ fn begin(id: &Value, arguments: &Value) {
     let state = arguments["state"].as_str().expect("a file for the task");
     append(arguments);
     let polls = arguments["polls"].as_u64().unwrap_or(2);
+    if arguments["ttl"] == 0 {
+        std::fs::write(format!("{state}.no-time"), "").expect("keep it");
+    }
     if arguments["lost"] != true {
         std::fs::write(state, format!("{polls} {}", arguments["asks"] == true)).expect("keep it");
     }
@@ -156,6 +203,9 @@ fn get(id: &Value, params: &Value) {
     let (polls, asks) = state.split_once(' ').expect("what was written");
     let polls: u64 = polls.parse().expect("a number");
     let mut task = json!({ "resultType": "complete", "taskId": path, "pollIntervalMs": 50 });
+    if Path::new(&format!("{path}.no-time")).exists() {
+        task["ttlMs"] = json!(0);
+    }
     let answers = std::fs::read_to_string(format!("{path}.answers"));
     if asks == "true" && answers.is_err() {
         task["status"] = json!("input_required");

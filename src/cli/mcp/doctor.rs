@@ -5,6 +5,7 @@ use super::trial::{Failed, Tried, cost, try_server};
 use crate::cli::doctor::Report;
 use crate::config::mcp::{FoundServer, ServerState};
 use crate::core::text::count;
+use crate::mcp::names::apart;
 use crate::report::{Trouble, exit, line};
 use crate::session::AppContext;
 
@@ -96,6 +97,14 @@ fn works(report: &Report, found: &FoundServer, tried: &Tried) {
                 format!("it has no tool {tool:?}, which the config names"),
             );
         }
+    }
+    let offered = tried.tools.iter().map(|tool| tool.name.as_str());
+    let offered = offered.filter(|tool| found.server.offers(tool));
+    for (tool, name) in apart(&found.name, offered) {
+        report.note(
+            &found.name,
+            format!("the tool {tool} is {name} for the model: another tool has its usual name"),
+        );
     }
     for note in &tried.notes {
         report.note(&found.name, note);

@@ -23,4 +23,7 @@ pub struct Assignment {
     /// Rules that were allowed for the session of the parent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
+    /// The branch of the git worktree that was made for it. `None`: it works in its parent's files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
 }

@@ -137,6 +137,7 @@ mod tests {
             folders: vec![workspace.into()],
             roots: vec![workspace.into()],
             homes: vec!["/home/u".into()],
+            ..Bases::default()
         };
         is_protected(&path::clean(&path::join(workspace, path)), &bases)
     }

@@ -10,6 +10,7 @@ const MODES: [Mode; 4] = Mode::ALL;
 pub(super) fn place() -> Workspace {
     Workspace {
         served: None,
+        project: None,
         folder: "/home/u/w".into(),
         root: "/home/u/w".into(),
         home: Some("/home/u".into()),
@@ -731,6 +732,55 @@ fn tools_that_walk_can_ask_what_is_hidden() {
     assert!(rules.hide("/home/u/w/x/.env", &bases));
     assert!(rules.hide("/home/u/w/secrets/a/b", &bases));
     assert!(!rules.hide("/home/u/w/a", &bases));
+}
+
+#[test]
+fn in_a_worktree_the_rules_of_the_project_refuse_and_what_is_beside_it_is_rewakes_own() {
+    let place = |project: Option<&str>| Workspace {
+        folder: "/home/u/data/worktrees/1/fix".into(),
+        root: "/home/u/data/worktrees/1/fix".into(),
+        project: project.map(str::to_string),
+        home: Some("/home/u".into()),
+        rewakes_own: vec!["/home/u/data".into()],
+        ..Workspace::default()
+    };
+    let decided = |path: &str, rules_text: &str, project: Option<&str>| {
+        let permission = on_path(PathUse::Edit, path);
+        let rules = rules(rules_text);
+        decide(
+            &permission,
+            Mode::AcceptEdits,
+            &rules,
+            &place(project),
+            &DISK,
+        )
+    };
+    let is = |path: &str, rules: &str| match decided(path, rules, Some("/home/u/w")) {
+        Decision::Allow => '+',
+        Decision::Ask { .. } => '?',
+        Decision::Deny { .. } => '-',
+    };
+    assert_eq!(is("src/a.rs", ""), '+');
+    for rule in [
+        "Edit(~/w/src/**)",
+        "Edit(/home/u/w/src)",
+        "Edit(src/**)",
+        "Edit(~/w)",
+    ] {
+        assert_eq!(is("src/a.rs", &format!("-{rule}")), '-', "{rule}");
+    }
+    assert_eq!(is("lib/a.rs", "-Edit(~/w/src/**)"), '+');
+    // A rule that allows does not follow.
+    assert_eq!(is("/home/u/w/a.rs", ""), '?');
+    assert_eq!(is(".git/config", "+Edit(~/w/**)"), '?');
+    for own in ["../.notes/fix", "../other/a", "../../../rewake.db"] {
+        assert_eq!(is(own, "+Edit(//**)"), '?', "{own}");
+    }
+    // A folder there that is no worktree of rewake's is all its own.
+    assert!(matches!(
+        decided("src/a.rs", "", None),
+        Decision::Ask { .. }
+    ));
 }
 
 const PIECES: [&str; 34] = [

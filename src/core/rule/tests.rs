@@ -16,6 +16,7 @@ fn bases() -> Bases {
         folders: vec!["/home/u/w/sub".into()],
         roots: vec!["/home/u/w".into()],
         homes: vec!["/home/u".into()],
+        ..Bases::default()
     }
 }
 

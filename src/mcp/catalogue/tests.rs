@@ -174,15 +174,92 @@ fn a_name_is_the_same_whoever_came_before() {
 
 /// A repository could call its server so that its tools have the full names of another's.
 #[test]
-fn of_two_tools_with_one_full_name_the_first_counts() {
+fn of_two_tools_with_one_full_name_the_second_ends_with_a_hash() {
     let shortened = server_part("my__files");
-    let catalogue = SessionCatalogue::unknown(servers(vec![usual("my__files"), usual(&shortened)]));
-    catalogue.learnt("my__files", &known("mine"), &listing(&["read"]), 1);
-    catalogue.learnt(&shortened, &known("theirs"), &listing(&["read", "more"]), 1);
-    let now = catalogue.now();
+    let learnt = |first: usize| {
+        let catalogue =
+            SessionCatalogue::unknown(servers(vec![usual("my__files"), usual(&shortened)]));
+        for at in [first, 1 - first] {
+            match at {
+                0 => catalogue.learnt("my__files", &known("mine"), &listing(&["read"]), 1),
+                _ => {
+                    let listing = listing(&["read", "more"]);
+                    catalogue.learnt(&shortened, &known("theirs"), &listing, 1)
+                }
+            };
+        }
+        catalogue.now()
+    };
+    let now = learnt(0);
     let (server, _) = now.lookup(&tool_name("my__files", "read")).unwrap();
     assert_eq!(server.calls_itself, "mine");
-    assert_eq!(now.tools().count(), 2);
+    assert_eq!(now.tools().count(), 3);
+    let theirs = tool_name_apart(&shortened, "read");
+    let (server, _) = now.lookup(&theirs).unwrap();
+    assert_eq!(server.calls_itself, "theirs");
+    assert!(server.renamed.contains(&theirs));
+    // Whoever answers first.
+    assert_eq!(full_names(&learnt(1)), full_names(&now));
+}
+
+#[test]
+fn two_tools_of_one_server_whose_names_meet_can_both_be_called() {
+    let met = tool_name("s", "a.b");
+    let literal = met.strip_prefix("mcp__s__").unwrap();
+    let catalogue = SessionCatalogue::unknown(servers(vec![usual("s")]));
+    catalogue.learnt("s", &known("s"), &listing(&["a.b", literal]), 1);
+    let now = catalogue.now();
+    let (_, tool) = now.lookup(&met).unwrap();
+    assert_eq!(tool.name, "a.b");
+    let apart = tool_name_apart("s", literal);
+    let (server, tool) = now.lookup(&apart).unwrap();
+    assert_eq!(tool.name, literal);
+    assert_eq!(server.renamed.iter().collect::<Vec<_>>(), [&apart]);
+}
+
+/// One tool, described in these words.
+fn described(words: &str) -> Listing {
+    let mut listing = listing(&["send"]);
+    listing.tools[0].description = words.into();
+    listing
+}
+
+#[test]
+fn what_a_tool_was_is_known_after_it_changed() {
+    let (_folder, mut store) = store();
+    let files = usual("files");
+    let mut keeps = |words: &str| {
+        let listing = described(words);
+        keep(&mut store, "files", &files.hash, &known("f"), &listing, 7).unwrap();
+        let catalogue = Catalogue::load(&store, &servers(vec![files.clone()])).unwrap();
+        let former = catalogue.servers[0].former.iter();
+        former.map(|t| t.description.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(keeps("one"), [""; 0]);
+    assert_eq!(keeps("one"), [""; 0]);
+    assert_eq!(keeps("two"), ["one"]);
+    assert_eq!(keeps("three"), ["two", "one"]);
+    // What it says again is former no more.
+    assert_eq!(keeps("one"), ["three", "two"]);
+    for n in 0..200 {
+        keeps(&format!("{n}"));
+    }
+    assert_eq!(keeps("last").len(), FORMER_MAX);
+    // Also under another definition, before its server is asked.
+    let newer = FoundServer {
+        hash: "another".into(),
+        ..files.clone()
+    };
+    let catalogue = Catalogue::load(&store, &servers(vec![newer])).unwrap();
+    assert_eq!(catalogue.servers[0].former[0].description, "last");
+    assert!(!catalogue.servers[0].is_known());
+    let session = SessionCatalogue::unknown(servers(vec![files.clone()]));
+    session.learnt("files", &known("f"), &described("one"), 1);
+    session.learnt("files", &known("f"), &described("two"), 2);
+    let now = session.now();
+    let former = &now.servers[0].former[0];
+    assert_eq!(former.description, "one");
+    assert_eq!(former.hash, described("one").tools[0].hash());
 }
 
 #[test]

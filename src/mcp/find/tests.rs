@@ -21,6 +21,8 @@ fn server(name: &str, tools: &[(&str, &str, Value)]) -> CatalogueServer {
         calls_itself: String::new(),
         instructions: String::new(),
         tools: tools.collect(),
+        former: Vec::new(),
+        renamed: BTreeSet::new(),
         switched_off: BTreeSet::new(),
         at_ms: Some(1),
     }

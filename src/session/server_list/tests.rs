@@ -14,6 +14,8 @@ fn server(name: &str, instructions: &str, tools: Vec<CatalogueTool>) -> Catalogu
         calls_itself: "Files 1.2".into(),
         instructions: instructions.into(),
         tools,
+        former: Vec::new(),
+        renamed: BTreeSet::new(),
         switched_off: BTreeSet::new(),
         at_ms: Some(1),
     }

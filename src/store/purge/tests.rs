@@ -44,6 +44,7 @@ fn task_of(store: &mut Store, parent: &str) -> String {
         instructions: String::new(),
         tools: None,
         rules: vec![],
+        branch: None,
     });
     let entries = [note("first"), assigned];
     store.create_child(&new, parent, 2, &entries).unwrap();

@@ -1,14 +1,21 @@
-//! Custom commands on the screen: their list, and what becomes of one that was not said.
+//! Custom commands and prompts of servers on the screen: their lists, and what becomes of one that
+//! was not said.
 
-use super::{App, Overlay, Words, Yes};
+use super::{App, Intent, Overlay, Phase, Words, Yes};
+use crate::mcp::offers::Offers;
 use crate::session::{CommandLine, NotSaid, Untrusted};
 use crate::ui::commands::CustomList;
+use crate::ui::offered::seen;
 use crate::ui::transcript::Tone;
+
+/// How a line begins that says what is waited for.
+pub(crate) const ASKING: &str = "asking the MCP server";
 
 impl App {
     /// What is wrong with a file is said once.
     pub(super) fn commands_listed(&mut self, found: CustomList) {
         self.commands = Some(found.commands);
+        self.offered.set_servers(found.servers);
         let known = &self.commands_warned;
         let new = found.warnings.iter().filter(|w| !known.contains(w));
         let new: Vec<&str> = new.map(String::as_str).collect();
@@ -21,6 +28,7 @@ impl App {
 
     /// The line goes back into the box, or the person is asked whether they trust it.
     pub(super) fn not_said(&mut self, typed: &CommandLine, why: NotSaid) {
+        self.server_answered();
         let is_free = matches!(self.overlay, Overlay::None);
         match why {
             NotSaid::Untrusted(untrusted) if is_free => self.ask_to_trust(*untrusted),
@@ -38,6 +46,47 @@ impl App {
                 self.notify(Tone::Warn, format!("{why}{}", hint.unwrap_or_default()));
             }
         }
+    }
+
+    /// They go back into the box.
+    pub(super) fn words_not_said(&mut self, words: Words, why: NotSaid) {
+        self.server_answered();
+        self.back_into_box(words);
+        if let NotSaid::Failed(why, hint) = why {
+            let hint = hint.map(|hint| format!("\nhint: {hint}"));
+            self.notify(Tone::Warn, format!("{why}{}", hint.unwrap_or_default()));
+        }
+    }
+
+    /// A server began to be typed: it is asked where its session is open.
+    pub(super) fn ask_server(&mut self, server: String) -> Option<Intent> {
+        if !matches!(self.phase, Phase::Working { .. } | Phase::Resting(_)) {
+            self.composer.server_not_asked();
+            return None;
+        }
+        self.hint = Some(format!("{ASKING} {server} …"));
+        Some(Intent::AskServer(server))
+    }
+
+    pub(super) fn server_listed(
+        &mut self,
+        server: &str,
+        offers: Result<Offers, (String, Option<String>)>,
+    ) {
+        self.server_answered();
+        match offers {
+            Ok(offers) => self.offered.set(server, offers),
+            Err((why, hint)) => {
+                let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                self.hint = Some(seen(&format!("{why}{hint}")));
+            }
+        }
+        self.in_box(|composer, around| composer.server_listed(around));
+    }
+
+    /// Nothing is waited for any more.
+    pub(super) fn server_answered(&mut self) {
+        self.hint.take_if(|hint| hint.starts_with(ASKING));
     }
 
     fn ask_to_trust(&mut self, untrusted: Untrusted) {

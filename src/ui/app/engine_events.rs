@@ -42,7 +42,10 @@ impl App {
                 }
                 self.transcript.delta(&delta, self.now_ms);
             }
-            EngineEvent::Queued(queued) => self.queued.push(queued),
+            EngineEvent::Queued(queued) => {
+                self.server_answered();
+                self.queued.push(queued);
+            }
             EngineEvent::Requeued(queued) => self.queued = queued,
             EngineEvent::Asked {
                 call,

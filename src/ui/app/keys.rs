@@ -282,6 +282,7 @@ impl App {
         let around = Surround {
             files: self.files.as_deref(),
             commands: self.commands.as_deref(),
+            offered: &self.offered,
             folder: Path::new(&self.launch.folder),
             home: self.launch.home.as_deref().map(Path::new),
             working: self.is_busy() || !self.user_commands.is_empty(),

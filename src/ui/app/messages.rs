@@ -11,6 +11,7 @@ use crate::core::rewind::PathChoice;
 use crate::core::rule::RuleScope;
 use crate::core::tree::PathBytes;
 use crate::engine::{Command, Rewinding};
+use crate::mcp::offers::Offers;
 use crate::model::provider::Secret;
 use crate::session::{
     ChangedFiles, CommandLine, Details, EditPlace, EditQuery, Finished, ForkFolder, NotSaid, Offer,
@@ -98,6 +99,10 @@ pub enum Msg {
     Commands(CustomList),
     /// A custom command was not said, and why.
     NotSaid(CommandLine, NotSaid),
+    /// Words that name what servers have were not said: why, and what helps.
+    WordsNotSaid(Words, NotSaid),
+    /// What a server has for people, or why that is not known, and what helps.
+    Offered(String, Result<Offers, (String, Option<String>)>),
     /// The last lines of what running commands of the user printed, by their run.
     UserTails(Vec<(String, String)>),
     /// What was said in other sessions of the project, the newest last.
@@ -130,6 +135,8 @@ pub enum Intent {
     Say(Words),
     /// Lists the custom commands again.
     Commands,
+    /// Asks a server for what it has for people.
+    AskServer(String),
     /// Whether a part of the text names images.
     Look(Look),
     /// A command of the user, which is recorded, gets the terminal until it ends.

@@ -37,6 +37,7 @@ use super::files::Files;
 use super::highlight::Highlighter;
 use super::history;
 use super::live::Now;
+use super::offered::Offered;
 use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
 use super::rewind::RewindPane;
 use super::theme::{Ground, Palette, Theme};
@@ -193,6 +194,8 @@ pub struct App {
     pub files: Option<Arc<Files>>,
     /// Custom commands. `None`: they were not listed yet.
     pub commands: Option<Vec<Arc<Custom>>>,
+    /// What servers have for people.
+    pub offered: Offered,
     /// What is wrong with some of them, and was said.
     commands_warned: Vec<String>,
     /// How many rewinds were looked at: the number of the last one.
@@ -288,6 +291,7 @@ impl App {
             user_commands: Vec::new(),
             files: None,
             commands: None,
+            offered: Offered::default(),
             commands_warned: Vec::new(),
             rewinds: 0,
             files_work: None,
@@ -317,6 +321,9 @@ impl App {
         intents.extend(looks.into_iter().map(Intent::Look));
         if self.composer.wants_commands() {
             intents.push(Intent::Commands);
+        }
+        if let Some(server) = self.composer.wants_server() {
+            intents.extend(self.ask_server(server));
         }
         intents
     }
@@ -415,6 +422,8 @@ impl App {
             Msg::FilesListed => self.files_listed(),
             Msg::Exported(outcome) => self.exported(outcome),
             Msg::Commands(found) => self.commands_listed(found),
+            Msg::WordsNotSaid(words, why) => self.words_not_said(words, why),
+            Msg::Offered(server, offers) => self.server_listed(&server, offers),
             Msg::NotSaid(typed, why) => self.not_said(&typed, why),
             Msg::UserTails(tails) => self.user_tails(tails),
             Msg::Prompts(prompts) => self.composer.set_earlier_prompts(prompts),
@@ -588,6 +597,7 @@ const MAX_OUTPUT_LINES: usize = 500;
 
 pub use answering::Readiness;
 pub use begin::{Begin, Words};
+pub(crate) use custom::ASKING;
 use kept_words::Elsewhere;
 pub use kept_words::WordsPlace;
 pub use last_here::LastHere;

@@ -2,6 +2,7 @@
 //! empty box deletes it.
 
 use super::{App, Intent, Words};
+use crate::core::custom::server_mentions;
 use crate::engine::Command;
 use crate::store::{InboxId, Message};
 
@@ -80,7 +81,11 @@ impl App {
             return vec![Intent::Say(words)];
         };
         // What a command says is made anew, so it goes to the end of the queue.
-        if queued.message.command.is_some() || words.command.is_some() {
+        let mentions = server_mentions(&words.text).into_iter();
+        let names_server = mentions
+            .map(|mention| format!("{}:", mention.server))
+            .any(|server| self.offered.named(&server).is_some());
+        if queued.message.command.is_some() || words.command.is_some() || names_server {
             let remove = Command::EditQueued { id, message: None };
             return vec![Intent::Engine(remove), Intent::Say(words)];
         }

@@ -185,11 +185,7 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
     let seen = usize::from(inner.height) - usize::from(more.is_some());
     let first = (selected + 1).saturating_sub(seen);
     let columns = usize::from(inner.width);
-    let name = |item: &Suggestion| match item {
-        Suggestion::Command(command) => format!("/{} {}", command.name(), command.argument()),
-        Suggestion::File(path) => path.clone(),
-    };
-    let names: Vec<String> = items.iter().map(name).collect();
+    let names: Vec<String> = items.iter().map(Suggestion::name).collect();
     let widest = names.iter().map(|name| width(name)).max().unwrap_or(0);
     // What a command does is worth half of a narrow screen.
     let widest = widest.min((columns / 2).max(LEAST_NAME));
@@ -198,11 +194,8 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
             true => ("› ", styles.selection, styles.selection),
             false => ("  ", styles.text, styles.dim),
         };
-        let help = match item {
-            Suggestion::Command(command) => command.help(),
-            Suggestion::File(_) => "",
-        };
-        let name_room = match help {
+        let help = item.help();
+        let name_room = match help.as_ref() {
             "" => columns.saturating_sub(2),
             _ => widest.min(columns.saturating_sub(2)),
         };
@@ -211,7 +204,7 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
         let left = columns.saturating_sub(2 + width(&name) + blanks.len());
         Line::from(vec![
             Span::styled(format!("{mark}{name}{blanks}"), style),
-            Span::styled(clip(help, left), dim),
+            Span::styled(clip(&help, left).to_string(), dim),
         ])
     };
     let shown = items.iter().zip(&names).enumerate().skip(first).take(seen);

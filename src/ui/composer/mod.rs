@@ -27,6 +27,7 @@ use std::sync::Arc;
 use crate::ui::commands::{Custom, SlashCommand};
 use crate::ui::files::Files;
 use crate::ui::keys::{Action, Context, Keys, Pressed};
+use crate::ui::offered::Offered;
 
 use buffer::Buffer;
 use chips::{Chip, Chips, clean};
@@ -45,6 +46,8 @@ const MAX_PASTED_CHARS: usize = 1_000;
 #[derive(Clone, Copy)]
 pub struct Surround<'a> {
     pub files: Option<&'a Files>,
+    /// What servers have for people.
+    pub offered: &'a Offered,
     /// Custom commands. `None`: they were not listed yet.
     pub commands: Option<&'a [Arc<Custom>]>,
     pub folder: &'a Path,
@@ -118,6 +121,8 @@ pub struct Composer {
     asked: usize,
     /// A command began to be typed, and the list of custom ones may be old.
     wants_commands: bool,
+    /// The server whose prompts or resources are typed, and whether it is still to be asked for them.
+    server: Option<(String, bool)>,
 }
 
 impl Composer {
@@ -183,9 +188,29 @@ impl Composer {
         std::mem::take(&mut self.wants_commands)
     }
 
+    /// The server whose prompts or resources began to be typed since this was asked.
+    pub fn wants_server(&mut self) -> Option<String> {
+        let (server, is_due) = self.server.as_mut()?;
+        std::mem::take(is_due).then(|| server.clone())
+    }
+
+    /// It could not be asked now: the next key asks again.
+    pub fn server_not_asked(&mut self) {
+        self.server = None;
+    }
+
     /// The custom commands were listed again.
     pub fn commands_listed(&mut self, around: &Surround<'_>) {
-        if self.popup.is_some() || self.buffer.before() == "/" {
+        let before = self.buffer.before();
+        let names_server = popup::server(before, around.offered).is_some();
+        if self.popup.is_some() || before == "/" || names_server {
+            self.look_up(around);
+        }
+    }
+
+    /// A server said what it has.
+    pub fn server_listed(&mut self, around: &Surround<'_>) {
+        if popup::server(self.buffer.before(), around.offered).is_some() {
             self.look_up(around);
         }
     }
@@ -329,7 +354,10 @@ impl Composer {
                     _ => Did::Moved,
                 }
             }
-            Suggestion::Command(_) | Suggestion::File(_) => Did::Moved,
+            Suggestion::Command(_)
+            | Suggestion::File(_)
+            | Suggestion::Server(..)
+            | Suggestion::Resource(..) => Did::Moved,
         }
     }
 
@@ -351,7 +379,12 @@ impl Composer {
             new.selected = old.selected;
         }
         self.popup = found;
-        self.wants_commands |= begins_command && !browsing;
+        let server = popup::server(before, around.offered).filter(|_| !browsing);
+        if server != self.server.as_ref().map(|(name, _)| name.as_str()) {
+            self.server = server.map(|name| (name.to_string(), true));
+        }
+        let begins_mention = !was_open && popup::mention(before).is_some();
+        self.wants_commands |= (begins_command || begins_mention) && !browsing;
         if !was_open
             && popup::mention(before).is_some()
             && let Some(files) = around.files

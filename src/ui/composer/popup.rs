@@ -1,17 +1,24 @@
 //! The list that opens while a command or a mention is typed: what is in it, and what
 //! taking one of its lines puts into the text.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Surround;
+use crate::mcp::offers::Resource;
 use crate::ui::commands::{self, Listed};
 use crate::ui::files::Files;
+use crate::ui::offered::{Offered, seen};
 
 /// Lines of a list; more would hide the conversation.
 pub(super) const MAX_LINES: usize = 8;
 
 /// Nobody types more of a path.
 const MAX_QUERY_BYTES: usize = 256;
+
+/// A mention does not end with one of these, unless it is quoted.
+const ENDS_SENTENCE: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '}'];
 
 /// As many files are offered.
 const MAX_FILES: usize = 200;
@@ -29,6 +36,10 @@ pub(super) enum Suggestion {
     Command(Listed),
     /// A folder ends with a slash.
     File(String),
+    /// A server, behind a `/` or a `@`: its prompts or its resources come next.
+    Server(char, String),
+    /// A resource of the server that is named first.
+    Resource(String, Arc<Resource>),
 }
 
 impl Suggestion {
@@ -41,6 +52,40 @@ impl Suggestion {
             }
             Suggestion::File(path) if path.ends_with('/') && !whole => format!("@{path}"),
             Suggestion::File(path) => format!("@{path} "),
+            Suggestion::Server(sign, name) => format!("{sign}{name}:"),
+            Suggestion::Resource(server, resource) => {
+                let uri = &resource.uri;
+                match uri.contains(char::is_whitespace) || uri.ends_with(ENDS_SENTENCE) {
+                    true => format!("@\"{server}:{uri}\" "),
+                    false => format!("@{server}:{uri} "),
+                }
+            }
+        }
+    }
+
+    /// As it is listed.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Suggestion::Command(command) => format!("/{} {}", command.name(), command.argument()),
+            Suggestion::File(path) => path.clone(),
+            Suggestion::Server(sign, name) => format!("{sign}{name}:"),
+            Suggestion::Resource(server, resource) => seen(&format!("{server}:{}", resource.uri)),
+        }
+    }
+
+    /// What is said of it.
+    pub(super) fn help(&self) -> Cow<'_, str> {
+        match self {
+            Suggestion::Command(command) => command.help().into(),
+            Suggestion::File(_) => "".into(),
+            Suggestion::Server('/', _) => "prompts of this MCP server".into(),
+            Suggestion::Server(..) => "resources of this MCP server".into(),
+            Suggestion::Resource(_, resource) => {
+                let said = [&resource.name, &resource.description];
+                let said = said.map(|text| seen(text)).into_iter();
+                let said: Vec<String> = said.filter(|text| !text.is_empty()).collect();
+                said.join(" · ").into()
+            }
         }
     }
 }
@@ -52,7 +97,7 @@ impl Popup {
             return None;
         }
         let (start, items) =
-            command_items(before, around).or_else(|| file_items(before, around))?;
+            command_items(before, around).or_else(|| mention_items(before, around))?;
         (!items.is_empty()).then_some(Popup {
             start,
             items,
@@ -91,9 +136,84 @@ fn command_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Sugg
     let word = before.strip_prefix('/')?;
     let is_name = commands::is_command(before) && !word.contains(char::is_whitespace);
     is_name.then(|| {
-        let found = commands::complete(word, around.commands.unwrap_or_default());
-        (0, found.into_iter().map(Suggestion::Command).collect())
+        let known = around.commands.unwrap_or_default();
+        let found = match around.offered.named(word) {
+            None => commands::complete(word, known),
+            Some(server) => {
+                let of_server = around.offered.prompts(server).iter();
+                let all: Vec<_> = known.iter().chain(of_server).cloned().collect();
+                let mut found = commands::complete(word, &all);
+                found.retain(|listed| listed.name().starts_with(&format!("{server}:")));
+                found
+            }
+        };
+        let servers = around.offered.beginning(word);
+        let servers = servers.map(|name| Suggestion::Server('/', name.to_string()));
+        let servers: Vec<Suggestion> = servers.collect();
+        // The name of a server is nearer than a command that only resembles the word.
+        let is_command = found.iter().any(|listed| listed.name().starts_with(word));
+        let at = if is_command { found.len() } else { 0 };
+        let mut found: Vec<Suggestion> = found.into_iter().map(Suggestion::Command).collect();
+        found.splice(at..at, servers);
+        (0, found)
     })
+}
+
+/// The server whose prompts or resources are being typed.
+pub(super) fn server<'a>(before: &'a str, offered: &Offered) -> Option<&'a str> {
+    let word = match before.strip_prefix('/') {
+        Some(word) => word,
+        None => &before[mention(before)? + 1..],
+    };
+    offered
+        .named(word)
+        .filter(|_| !word.contains(char::is_whitespace))
+}
+
+/// Files, and what servers have.
+fn mention_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Suggestion>)> {
+    let start = mention(before)?;
+    let query = &before[start + 1..];
+    if query.len() > MAX_QUERY_BYTES {
+        return None;
+    }
+    if let Some(server) = around.offered.named(query) {
+        return Some((start, resources(server, query, around.offered)));
+    }
+    let servers = around.offered.beginning(query);
+    let servers = servers.map(|name| Suggestion::Server('@', name.to_string()));
+    let servers: Vec<Suggestion> = servers.collect();
+    match file_items(before, around) {
+        Some((start, mut files)) => {
+            // Where the name of a server is typed it is meant rather than a file.
+            files.splice(0..0, servers);
+            Some((start, files))
+        }
+        None => (!servers.is_empty()).then_some((start, servers)),
+    }
+}
+
+/// Those that the words behind the colon are part of, by address or by name.
+fn resources(server: &str, query: &str, offered: &Offered) -> Vec<Suggestion> {
+    let wanted = query[server.len() + 1..].to_lowercase();
+    let all = offered.resources(server);
+    // Typed in full: there is nothing to complete.
+    if all
+        .iter()
+        .any(|resource| resource.uri.to_lowercase() == wanted)
+    {
+        return Vec::new();
+    }
+    let fits = |resource: &&Arc<Resource>| {
+        let texts = [&resource.uri, &resource.name];
+        texts
+            .iter()
+            .any(|text| text.to_lowercase().contains(&wanted))
+    };
+    let found = all.iter().filter(fits).take(MAX_FILES);
+    let found =
+        found.map(|resource| Suggestion::Resource(server.to_string(), Arc::clone(resource)));
+    found.collect()
 }
 
 /// The place of the `@` that the last word begins with.
@@ -174,6 +294,7 @@ mod tests {
         Surround {
             editing: false,
             files: None,
+            offered: &crate::ui::offered::NOTHING,
             commands: Some(&[]),
             folder: Path::new("/nowhere"),
             home: None,

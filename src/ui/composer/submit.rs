@@ -269,7 +269,10 @@ fn custom_command(line: &str, around: &Surround<'_>) -> Option<Submission> {
     let line = line.trim().strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let may_be = match around.commands {
-        Some(commands) => commands.iter().any(|custom| custom.name == name),
+        Some(commands) => {
+            let is_listed = commands.iter().any(|custom| custom.name == name);
+            is_listed || around.offered.named(name).is_some()
+        }
         None => true,
     };
     let is_one = may_be && !name.is_empty() && !commands::is_own(name);

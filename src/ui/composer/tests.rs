@@ -13,6 +13,7 @@ use super::*;
 fn around() -> Surround<'static> {
     Surround {
         files: None,
+        offered: &crate::ui::offered::NOTHING,
         commands: Some(&[]),
         folder: Path::new("/nowhere"),
         home: None,

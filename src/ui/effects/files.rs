@@ -7,26 +7,63 @@ use super::{Effects, images};
 use crate::core::entry::Via;
 use crate::core::text::size_text;
 use crate::engine::Command;
+use crate::mcp::offers::Offers;
 use crate::session::AppContext;
 use crate::session::export::{self, Format, Replace};
-use crate::ui::app::{App, Msg, Phase, Words};
+use crate::ui::Wake;
+use crate::ui::app::{ASKING, App, Msg, Phase, Words};
 use crate::ui::composer::Look;
 use crate::ui::terminal::{Screen, keep_modes};
+use crate::world::{NotOffered, Offered, ServerRequest, Wanted};
 
 impl Effects {
     /// What is said, behind all that was said before.
-    pub(super) fn say(&mut self, words: Words, app: &App) {
+    pub(super) fn say(&mut self, words: Words, app: &mut App) {
         let via = match app.phase {
             Phase::Working { .. } => Via::Queue,
             _ => Via::Prompt,
         };
         if let Some(outbox) = &mut self.outbox {
+            let named = match &words.command {
+                Some(typed) => self.ctx.named_server(&typed.name),
+                None => {
+                    let mut mentions = self.ctx.mentioned_resources(&words.text).into_iter();
+                    mentions.next().map(|mention| mention.server)
+                }
+            };
+            if let Some(server) = &named {
+                app.hint = Some(format!("{ASKING} {server} …"));
+                // It is a draft until the server has answered, and what is sent then clears it.
+                outbox.send(Command::KeepInput(words.text.clone()));
+            }
             match words.command {
                 Some(typed) => outbox.say_custom(typed, via, &self.ctx),
+                None if named.is_some() => outbox.say_named(words, via, &self.ctx),
                 None => outbox.say(words, via),
             }
-            outbox.send(Command::KeepInput(String::new()));
+            if named.is_none() {
+                outbox.send(Command::KeepInput(String::new()));
+            }
         }
+    }
+
+    /// What a server has for people, for the list that is open while one types.
+    pub(super) fn ask_server(&mut self, server: String) {
+        let (sender, name) = (self.to_screen.clone(), server.clone());
+        let reply = move |answer: Result<Offered, NotOffered>| {
+            let offers = match answer {
+                Ok(Offered::List(offers)) => Ok(offers),
+                Ok(Offered::Words(_)) => Ok(Offers::default()),
+                Err(not) => Err((not.why, not.hint)),
+            };
+            // A screen that is gone shows nothing.
+            let _ = sender.send(Wake::Msg(Msg::Offered(name.clone(), offers)));
+        };
+        self.engine(Command::AskServer(ServerRequest {
+            server,
+            wanted: Wanted::List,
+            reply: Arc::new(reply),
+        }));
     }
 
     /// Whether a text names images.

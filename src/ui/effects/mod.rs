@@ -180,6 +180,7 @@ impl Effects {
             Intent::Watch(id) => self.look_on(id, app),
             Intent::Look(look) => self.look(look),
             Intent::Commands => self.commands(),
+            Intent::AskServer(server) => self.ask_server(server),
             Intent::Say(words) => self.say(words, app),
             Intent::OnTerminal { entry, command } => {
                 self.on_terminal(entry, &command, app, screen);

@@ -14,13 +14,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::images;
 use crate::core::entry::{Image, SaveReason, Via};
 use crate::engine::Command;
-use crate::session::{AppContext, CommandLine};
+use crate::session::{AppContext, CommandLine, ExpandedWords, NotSaid};
 use crate::store::{Message, blob_ref};
 use crate::ui::Wake;
 use crate::ui::app::{Msg, Words};
 use crate::ui::commands;
 use crate::ui::live::Live;
 use crate::ui::transcript::Tone;
+use crate::world::ServerRequest;
 
 /// The way to the engine of one session.
 pub(super) struct Outbox {
@@ -34,6 +35,8 @@ pub(super) struct Outbox {
 
 enum Outgoing {
     Words(Words, Via),
+    /// They may mention resources of servers.
+    Named(Words, Via, Arc<AppContext>),
     Custom(CommandLine, Via, Arc<AppContext>),
     Command(Command),
 }
@@ -69,6 +72,11 @@ impl Outbox {
         });
     }
 
+    /// Resources of servers that they mention are asked for first.
+    pub(super) fn say_named(&mut self, words: Words, via: Via, ctx: &Arc<AppContext>) {
+        self.push(Outgoing::Named(words, via, Arc::clone(ctx)));
+    }
+
     /// What a custom command says is read from its file first.
     pub(super) fn say_custom(&mut self, typed: CommandLine, via: Via, ctx: &Arc<AppContext>) {
         self.push(Outgoing::Custom(typed, via, Arc::clone(ctx)));
@@ -77,8 +85,11 @@ impl Outbox {
     pub(super) fn send(&mut self, command: Command) {
         match command {
             _ if self.is_idle() => self.pass(command),
-            Command::Decide { .. } | Command::Answer { .. } | Command::SetPermissionCheck(_) => {
-                self.pass(command)
+            Command::Decide { .. }
+            | Command::Answer { .. }
+            | Command::SetPermissionCheck(_)
+            | Command::AskServer(_) => {
+                self.pass(command);
             }
             // It stops what goes on, and what was said before it and has not arrived.
             Command::Stop => {
@@ -133,6 +144,14 @@ impl Outbox {
             for next in outgoing {
                 let command = match next {
                     Outgoing::Words(words, via) => Some(with_images(words, via, &to_screen)),
+                    Outgoing::Named(words, via, ctx) => {
+                        with_resources(words, via, &ctx, &engine, &to_screen)
+                    }
+                    Outgoing::Custom(typed, via, ctx)
+                        if ctx.is_server_prompt(&typed, commands::is_own) =>
+                    {
+                        of_prompt(typed, via, &ctx, &engine, &to_screen)
+                    }
                     Outgoing::Custom(typed, via, ctx) => of_command(typed, via, &ctx, &to_screen),
                     Outgoing::Command(command) => Some(command),
                 };
@@ -152,6 +171,87 @@ impl Outbox {
 
 fn notify(to_screen: &Sender<Wake>, why: &str) {
     let _ = to_screen.send(Wake::Msg(Msg::Notice(Tone::Bad, why.to_string())));
+}
+
+/// What a prompt of a server says. `None`: as for [`of_command`].
+fn of_prompt(
+    typed: CommandLine,
+    via: Via,
+    ctx: &AppContext,
+    engine: &UnboundedSender<Command>,
+    to_screen: &Sender<Wake>,
+) -> Option<Command> {
+    let ask = asks(engine);
+    match waited_for(ctx.expand_prompt(&typed, &ask)) {
+        Ok(words) => Some(said(words, via)),
+        Err(why) => {
+            let _ = to_screen.send(Wake::Msg(Msg::NotSaid(typed, why)));
+            None
+        }
+    }
+}
+
+/// Words with the resources that they mention, and their images. `None`: as for [`of_command`].
+fn with_resources(
+    words: Words,
+    via: Via,
+    ctx: &AppContext,
+    engine: &UnboundedSender<Command>,
+    to_screen: &Sender<Wake>,
+) -> Option<Command> {
+    let mentions = ctx.mentioned_resources(&words.text);
+    let ask = asks(engine);
+    let put_in = waited_for(ctx.put_in_resources(&words.text, &mentions, &ask));
+    let expanded = match put_in {
+        Ok(expanded) => expanded,
+        Err(why) => {
+            let _ = to_screen.send(Wake::Msg(Msg::WordsNotSaid(words, why)));
+            return None;
+        }
+    };
+    let words = Words {
+        text: expanded.text,
+        ..words
+    };
+    let mut command = with_images(words, via, to_screen);
+    if let Command::Say { message, blobs } = &mut command {
+        message.images.extend(expanded.images);
+        blobs.extend(expanded.blobs);
+    }
+    Some(command)
+}
+
+fn asks(engine: &UnboundedSender<Command>) -> impl Fn(ServerRequest) + use<> {
+    let engine = engine.clone();
+    // An engine that has ended drops it, and who asked hears that.
+    move |request| drop(engine.send(Command::AskServer(request)))
+}
+
+/// On this thread: the engine has limits for what it asks, and always answers.
+fn waited_for(
+    words: impl Future<Output = Result<ExpandedWords, NotSaid>>,
+) -> Result<ExpandedWords, NotSaid> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(words),
+        Err(error) => Err(NotSaid::Failed(
+            format!("your message was not sent: {error}"),
+            None,
+        )),
+    }
+}
+
+fn said(words: ExpandedWords, via: Via) -> Command {
+    Command::Say {
+        message: Message {
+            text: words.text,
+            images: words.images,
+            via,
+            command: words.command,
+            origin: None,
+        },
+        blobs: words.blobs,
+    }
 }
 
 /// What a custom command says. `None`: it is not said, and the screen is told why.

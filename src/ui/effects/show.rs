@@ -388,6 +388,7 @@ impl Effects {
             Some(Msg::Commands(CustomList {
                 commands: found.found.into_iter().map(listed).collect(),
                 warnings: found.warnings,
+                servers: ctx.server_names(),
             }))
         });
     }

@@ -59,7 +59,7 @@ pub(super) enum Found {
     Over(Past),
 }
 
-type Starting = Shared<BoxFuture<'static, Result<Arc<Live>, String>>>;
+pub(super) type Starting = Shared<BoxFuture<'static, Result<Arc<Live>, String>>>;
 
 /// What is known of one server.
 #[derive(Default)]
@@ -134,16 +134,45 @@ impl LiveServers {
             }
         };
         let started = starting.await;
+        self.note_start(server, &started);
+        started.map_err(|why| format!("the server {server} cannot be started: {why}"))
+    }
+
+    fn note_start(&self, server: &str, started: &Result<Arc<Live>, String>) {
         self.with(server, |slot| {
             // Whoever sees its end first takes note of it.
             if slot.starting.take().is_some() {
-                match &started {
+                match started {
                     Ok(live) => slot.live = Some(Arc::clone(live)),
                     Err(why) => slot.health.ended(Instant::now(), why.clone()),
                 }
             }
         });
-        started.map_err(|why| format!("the server {server} cannot be started: {why}"))
+    }
+
+    /// The server, which lives or is being started, for one who waits elsewhere; and how long its
+    /// start may take.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn at_hand(&self, server: &str) -> Result<(Starting, Duration), String> {
+        let limit = (self.access.launch)(server)?.startup;
+        let over = self.with(server, |slot| slot.starting.as_ref()?.peek().cloned());
+        if let Some(started) = over {
+            self.note_start(server, &started);
+        }
+        if let Some(live) = self.alive(server) {
+            let live = futures_util::future::ready(Ok(live)).boxed();
+            return Ok((live.shared(), limit));
+        }
+        let starting = match self.with(server, |slot| slot.starting.clone()) {
+            Some(starting) => starting,
+            None => {
+                self.may_start(server)?;
+                self.begin(server, None)?
+            }
+        };
+        Ok((starting, limit))
     }
 
     /// The one that this process speaks with, unless it is over.
@@ -162,6 +191,12 @@ impl LiveServers {
 
     /// Waits until it may be started, if that is soon.
     async fn pause(&self, server: &str) -> Result<(), String> {
+        tokio::time::sleep(self.may_start(server)?).await;
+        Ok(())
+    }
+
+    /// How long it is to be waited for before a start.
+    fn may_start(&self, server: &str) -> Result<Duration, String> {
         let (wait, why) = self.with(server, |slot| {
             let wait = slot.health.wait(Instant::now());
             (wait, slot.health.why().to_string())
@@ -172,8 +207,7 @@ impl LiveServers {
                 wait.as_secs() + 1
             ));
         }
-        tokio::time::sleep(wait).await;
-        Ok(())
+        Ok(wait)
     }
 
     /// It lives, or is started, or a start of it failed that nobody waited for.

@@ -10,6 +10,7 @@
 //! | `live` | the servers of the session that live: found again, started, left |
 //! | `health` | when a server that ended is started again |
 //! | `learn` | what servers say of their tools |
+//! | `offers` | what servers have for people: prompts and resources |
 //! | `call` | a call: made ready, made, settled |
 //! | `standing` | how far a call came |
 //! | `asks` | what servers ask a person in the middle of a call |
@@ -25,6 +26,7 @@ mod call;
 mod health;
 mod learn;
 mod live;
+mod offers;
 mod result;
 mod standing;
 
@@ -34,6 +36,7 @@ use crate::command::server::{ServerEnv, ServerSpec, Servers};
 
 pub(super) use learn::Learning;
 pub(super) use live::LiveServers;
+pub use offers::{NotOffered, Offered, ServerReply, ServerRequest, ServerWords, Wanted};
 
 /// What a world needs to call the tools of servers.
 pub struct ServerAccess {

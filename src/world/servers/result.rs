@@ -87,7 +87,7 @@ pub(super) fn of_result(result: CallResult, inline_max_bytes: usize) -> Ran {
 }
 
 /// The line that names an image, the image, and its bytes.
-fn shown(data: &str, before: usize) -> Result<(String, Image, Vec<u8>), String> {
+pub(super) fn shown(data: &str, before: usize) -> Result<(String, Image, Vec<u8>), String> {
     if before >= IMAGES_MAX {
         return Err(format!("is behind the {IMAGES_MAX} that are"));
     }

@@ -294,6 +294,17 @@ async fn a_task_that_wants_to_know_something_is_told_once() {
 }
 
 #[tokio::test]
+async fn a_task_that_is_kept_no_time_is_asked_about_at_once_and_then_with_pauses() {
+    let place = place();
+    let (_, arguments) = task(&place, json!({ "ttl": 0, "polls": 3 }));
+    let (run, connection) = start(&place, "new", Arc::new(Declines)).await;
+    let result = call(&connection, "task", &arguments).await.unwrap();
+    assert_eq!(told(&result), "done");
+    assert_eq!(ids(&sent(&place, &run), "tasks/get").len(), 4);
+    connection.client().leave().await;
+}
+
+#[tokio::test]
 async fn a_task_that_the_server_forgot_may_or_may_not_have_happened() {
     let place = place();
     for (more, words) in [

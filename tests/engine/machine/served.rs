@@ -480,6 +480,40 @@ async fn a_server_that_ended_in_a_call_is_started_for_the_next_one() {
     machine.leave().await;
 }
 
+#[tokio::test]
+async fn a_server_that_lies_repeats_itself_or_talks_nonsense_harms_its_own_call_alone() {
+    let bench = Bench::new();
+    let machine = bench.serving(&usual());
+    for (tool, text) in [("lie", "the first"), ("twice", "the first")] {
+        let tool = call(&format!("mcp__far__{tool}"), json!({}));
+        let (guard, ran) = made(&machine, &tool).await;
+        assert_eq!(done(&ran), text);
+        machine.discard(&guard).await;
+    }
+    for (tool, words) in [
+        (
+            "garble",
+            "its result is no object; the call may have happened",
+        ),
+        ("long", "which is too long"),
+    ] {
+        let tool = call(&format!("mcp__far__{tool}"), json!({}));
+        let (guard, ran) = made(&machine, &tool).await;
+        let (text, _) = ran.outcome.to_model_text();
+        assert!(text.contains(words), "{text}");
+        machine.discard(&guard).await;
+    }
+    let half = call("mcp__far__half", json!({}));
+    let guard = ready(&machine, &half).await;
+    assert_eq!(machine.act(&half, &guard).await, None);
+    let text = interrupted(&ended(machine.settle(&half, &guard, None, false).await));
+    assert!(text.contains("may or may not have happened"), "{text}");
+    machine.discard(&guard).await;
+    let pid = call("mcp__far__pid", json!({}));
+    assert!(done(&made(&machine, &pid).await.1).parse::<u32>().is_ok());
+    machine.leave().await;
+}
+
 /// A process dies between the start of a server and what it wanted it for; or starts it another
 /// way than the one before.
 #[tokio::test]

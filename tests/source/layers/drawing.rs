@@ -5,7 +5,7 @@
 use super::{modules, names, sources, tokens};
 
 /// Modules that are all drawing: `ui::` and their names.
-const DRAWS: [&str; 15] = [
+const DRAWS: [&str; 16] = [
     "ansi",
     "app",
     "changes",
@@ -15,6 +15,7 @@ const DRAWS: [&str; 15] = [
     "history",
     "keys",
     "markdown",
+    "offered",
     "overlay",
     "rewind",
     "text",

@@ -472,6 +472,7 @@ fn with_task(scene: &Scene) -> (String, String) {
         instructions: String::new(),
         tools: None,
         rules: vec![],
+        branch: None,
     });
     let entries = [said("count the lines"), assigned];
     let of = parent.session();

@@ -1,0 +1,197 @@
+//! Words of a user that name what servers (MCP) have: a prompt as `/server:prompt`, resources as
+//! `@server:uri`. What they stand for is asked of the server before anything is said.
+//!
+//! Invariant: nothing is said when one of them cannot be had, so no words are half there.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::{AppContext, CommandLine, NotSaid};
+use crate::config::mcp::{ServerState, server_states};
+use crate::core::custom::{self, ServerMention, server_mentions};
+use crate::core::entry::{Image, UsedCommand};
+use crate::world::{NotOffered, Offered, ServerRequest, ServerWords, Wanted};
+
+/// Of what is said in all.
+const MAX_SAID_BYTES: usize = 1024 * 1024;
+/// So many resources are put into one message.
+const MAX_MENTIONS: usize = 16;
+
+/// What is said for words that name what servers have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExpandedWords {
+    pub text: String,
+    pub images: Vec<Image>,
+    /// The bytes of the images.
+    pub blobs: Vec<Vec<u8>>,
+    /// The prompt of a server that stands for the text.
+    pub command: Option<UsedCommand>,
+}
+
+impl ExpandedWords {
+    fn take_images(&mut self, words: ServerWords) {
+        self.images.extend(words.images);
+        self.blobs.extend(words.blobs);
+    }
+}
+
+/// Passes a request on to the engine.
+pub type AskServer<'a> = &'a dyn Fn(ServerRequest);
+
+impl AppContext {
+    /// Names of the servers that may be used here.
+    pub fn server_names(&self) -> Vec<String> {
+        let found = self.found_servers().servers.into_iter();
+        found.map(|server| server.name).collect()
+    }
+
+    /// The server, usable or not, whose prompt the name of a command may be.
+    pub fn named_server(&self, command: &str) -> Option<String> {
+        let (server, _) = command.split_once(':')?;
+        self.server_state(server).map(|_| server.to_string())
+    }
+
+    /// Whether what was typed is a prompt of a server. A command of a file is nearer.
+    pub fn is_server_prompt(&self, typed: &CommandLine, is_taken: impl Fn(&str) -> bool) -> bool {
+        let is_file = || {
+            let found = self.custom_commands(&is_taken).found;
+            found.iter().any(|command| command.name == typed.name)
+        };
+        self.named_server(&typed.name).is_some() && !is_file()
+    }
+
+    /// The resources that a text mentions, of servers that are defined here.
+    pub fn mentioned_resources(&self, text: &str) -> Vec<ServerMention> {
+        let mut mentions = server_mentions(text);
+        mentions.retain(|mention| self.server_state(&mention.server).is_some());
+        mentions
+    }
+
+    /// What is said for a prompt of a server.
+    ///
+    /// # Errors
+    /// Why nothing is said.
+    pub async fn expand_prompt(
+        &self,
+        typed: &CommandLine,
+        ask: AskServer<'_>,
+    ) -> Result<ExpandedWords, NotSaid> {
+        let (server, prompt) = typed.name.split_once(':').unwrap_or_default();
+        let wanted = Wanted::Prompt {
+            name: prompt.to_string(),
+            arguments: typed.arguments.clone(),
+        };
+        let failed = |not: NotOffered| {
+            NotSaid::Failed(
+                format!("/{} was not sent: {}", typed.name, not.why),
+                not.hint,
+            )
+        };
+        let words = self.ask(server, wanted, ask).await.map_err(failed)?;
+        let mut said = ExpandedWords {
+            text: format!(
+                "(from the MCP server {server}, its prompt {prompt})\n\n{}",
+                words.text
+            ),
+            command: Some(UsedCommand {
+                name: typed.name.clone(),
+                arguments: typed.arguments.clone(),
+                model: None,
+            }),
+            ..ExpandedWords::default()
+        };
+        said.take_images(words);
+        Ok(said)
+    }
+
+    /// The text with the resources of these mentions below it.
+    ///
+    /// # Errors
+    /// Why nothing is said.
+    pub async fn put_in_resources(
+        &self,
+        text: &str,
+        mentions: &[ServerMention],
+        ask: AskServer<'_>,
+    ) -> Result<ExpandedWords, NotSaid> {
+        let failed =
+            |why: String, hint| NotSaid::Failed(format!("your message was not sent: {why}"), hint);
+        if mentions.len() > MAX_MENTIONS {
+            let why = format!("it mentions more than {MAX_MENTIONS} resources of servers");
+            return Err(failed(why, None));
+        }
+        let mut said = ExpandedWords {
+            text: text.to_string(),
+            ..ExpandedWords::default()
+        };
+        for ServerMention { server, uri } in mentions {
+            let wanted = Wanted::Resource { uri: uri.clone() };
+            let words = self
+                .ask(server, wanted, ask)
+                .await
+                .map_err(|not| failed(format!("@{server}:{uri}: {}", not.why), not.hint))?;
+            let named = format!("@{server}:{uri} (from the MCP server {server})");
+            custom::put_below(&mut said.text, &named, &words.text);
+            said.take_images(words);
+            if said.text.len() > MAX_SAID_BYTES {
+                let why = format!("with its resources it has more than {MAX_SAID_BYTES} bytes");
+                return Err(failed(why, None));
+            }
+        }
+        Ok(said)
+    }
+
+    async fn ask(
+        &self,
+        server: &str,
+        wanted: Wanted,
+        ask: AskServer<'_>,
+    ) -> Result<ServerWords, NotOffered> {
+        self.check_usable(server)?;
+        let (sender, answer) = oneshot::channel();
+        let sender = Mutex::new(Some(sender));
+        let reply = move |answer| {
+            let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // Who asked may be gone.
+            let _ = sender.map(|sender| sender.send(answer));
+        };
+        ask(ServerRequest {
+            server: server.to_string(),
+            wanted,
+            reply: Arc::new(reply),
+        });
+        match answer.await.unwrap_or_else(|_| Err(NotOffered::nobody()))? {
+            Offered::Words(words) => Ok(words),
+            Offered::List(_) => Err(NotOffered::nobody()),
+        }
+    }
+
+    fn check_usable(&self, server: &str) -> Result<(), NotOffered> {
+        let (why, hint) = match self.server_state(server) {
+            Some(ServerState::Usable(_)) => return Ok(()),
+            Some(ServerState::Off) => ("is switched off in the config".to_string(), None),
+            Some(ServerState::Untrusted) => (
+                "comes with this folder and is not trusted".to_string(),
+                Some("rewake trust shows it, and trusts it as it is now".to_string()),
+            ),
+            Some(ServerState::Wrong(why, hint)) => (format!("cannot be used: {why}"), hint),
+            Some(ServerState::Shadowed(_)) | None => ("is not configured".to_string(), None),
+        };
+        Err(NotOffered {
+            why: format!("the server {server} {why}"),
+            hint,
+        })
+    }
+
+    /// What becomes of the definition that is used, else of the nearest. `None`: there is none.
+    fn server_state(&self, name: &str) -> Option<ServerState> {
+        let states = server_states(&self.env, &self.loaded).into_iter();
+        let of_name = states.filter(|(defined, _)| defined.name == name);
+        let mut of_name: Vec<ServerState> = of_name.map(|(_, state)| state).collect();
+        let used = of_name
+            .iter()
+            .position(|state| matches!(state, ServerState::Usable(_)));
+        (!of_name.is_empty()).then(|| of_name.swap_remove(used.unwrap_or(0)))
+    }
+}

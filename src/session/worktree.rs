@@ -1,0 +1,450 @@
+//! Git worktrees that rewake makes for sessions: `-w NAME`, and a task with `worktree`.
+//!
+//! The order: a note is durable, then git is asked, then the note says that it is made, then the
+//! session is recorded. What a kill leaves is told by the note and by `git worktree list` together, so
+//! to make one that was begun is the same as to make it: [`AppContext::worktree_there`].
+//!
+//! Invariant: nothing is made where anything lies, and no branch is made anew that was there once
+//! unless all of it was merged.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::changes::{PATIENCE, changes};
+use super::worktree_end::{EndedWorktree, MAKING};
+use super::{AppContext, SessionError, git_worktree};
+use crate::config::{self, Warning, project_root, worktree_at};
+use crate::core::text::{count, one_line};
+use crate::store::{SessionFilter, Store, StoreError, WorktreeNote, WorktreeStage};
+use crate::workspace::here;
+
+/// Before the name of a worktree, in that of its branch.
+const BRANCHES: &str = "rewake";
+const MAX_NAME_BYTES: usize = 64;
+
+/// Why a worktree cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct NoWorktree {
+    what: String,
+    hint: Option<String>,
+}
+
+impl NoWorktree {
+    pub(super) fn new(what: impl Into<String>, hint: impl Into<Option<String>>) -> NoWorktree {
+        NoWorktree {
+            what: what.into(),
+            hint: hint.into(),
+        }
+    }
+
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl From<StoreError> for NoWorktree {
+    fn from(error: StoreError) -> NoWorktree {
+        NoWorktree::new(error.to_string(), error.hint())
+    }
+}
+
+/// How a worktree was found.
+enum Found {
+    There,
+    /// Somebody took it away: it was made again.
+    MadeAgain,
+}
+
+impl AppContext {
+    /// The same start in the worktree of this name, which is made. `resumes`: it is there already, and
+    /// its newest session is meant.
+    ///
+    /// # Errors
+    /// [`SessionError::Worktree`], and what keeps the folder from being worked in.
+    pub fn in_worktree(&self, name: &str, resumes: bool) -> Result<AppContext, SessionError> {
+        check_name(name)?;
+        let project = project_root(&self.paths, &self.here.root)?;
+        let data_dir = &self.paths.data_dir;
+        let mut said = Vec::new();
+        let note = match WorktreeNote::read(data_dir, &project, name) {
+            Some(note) => {
+                self.may_be_taken(&note, resumes)?;
+                said.extend(self.make_there(note.clone(), name)?);
+                note
+            }
+            None if resumes => {
+                return Err(NoWorktree::new(
+                    format!("there is no worktree {name} of {}", project.display()),
+                    Some(format!("without -c one is made: rewake -w {name}")),
+                )
+                .into());
+            }
+            None => {
+                let note = self.begin_worktree(&project, name, None)?;
+                let note = self.make_begun(note)?;
+                said.extend(self.what_it_lacks());
+                note
+            }
+        };
+        let folder = self.below(&note.folder(data_dir));
+        said.insert(
+            0,
+            format!(
+                "worktree {name}: {}, branch {}",
+                folder.display(),
+                note.branch
+            ),
+        );
+        let mut its = self.at(&folder)?;
+        let warning = |text| Warning { text, hint: None };
+        let said = said.into_iter().map(warning);
+        its.loaded.warnings = said.chain(its.loaded.warnings).collect();
+        Ok(its)
+    }
+
+    /// A start that was killed before its session was recorded is done again.
+    fn may_be_taken(&self, note: &WorktreeNote, resumes: bool) -> Result<(), SessionError> {
+        let name = &note.name;
+        if let Some(session) = &note.session {
+            return Err(NoWorktree::new(
+                format!("the worktree {name} is that of a task, session {session}"),
+                Some("choose another name".to_string()),
+            )
+            .into());
+        }
+        let folder = note.folder(&self.paths.data_dir);
+        if !resumes && self.has_sessions(&self.open_store()?, &folder)? {
+            return Err(NoWorktree::new(
+                format!("there is a worktree {name} already: {}", folder.display()),
+                Some(format!(
+                    "rewake -w {name} -c resumes its newest session; another name makes another one"
+                )),
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_sessions(&self, store: &Store, root: &Path) -> Result<bool, StoreError> {
+        let root = root.to_string_lossy();
+        let filter = SessionFilter {
+            workspace: Some(&root),
+            children: true,
+            ..SessionFilter::default()
+        };
+        Ok(!store.sessions(filter, 1)?.is_empty())
+    }
+
+    fn make_there(&self, note: WorktreeNote, name: &str) -> Result<Option<String>, NoWorktree> {
+        let folder = note.folder(&self.paths.data_dir);
+        let found = self.make_sure(note)?;
+        Ok(matches!(found, Found::MadeAgain).then(|| made_again(name, &folder)))
+    }
+
+    /// The worktree that a session works in is there; if it was not, it is made again, and that is
+    /// told. Nothing is done for another folder.
+    ///
+    /// # Errors
+    /// It cannot be made again.
+    pub(super) fn worktree_there(&self, folder: &Path) -> Result<Option<String>, NoWorktree> {
+        let data_dir = &self.paths.data_dir;
+        let Some(worktree) = worktree_at(data_dir, folder) else {
+            return Ok(None);
+        };
+        let note = WorktreeNote::of_folder(data_dir, &worktree);
+        match note {
+            Some(note) => {
+                let name = note.name.clone();
+                self.make_there(note, &name)
+            }
+            None if worktree.is_dir() => Ok(None),
+            None => Err(NoWorktree::new(
+                format!(
+                    "the worktree {} is gone, and rewake knows nothing of it",
+                    worktree.display()
+                ),
+                Some("git worktree add makes a folder of that name again".to_string()),
+            )),
+        }
+    }
+
+    /// Notes a worktree that can be made, and nothing else. `session`: the sub-agent that it is for.
+    pub(super) fn begin_worktree(
+        &self,
+        project: &Path,
+        name: &str,
+        session: Option<&str>,
+    ) -> Result<WorktreeNote, NoWorktree> {
+        let (env, root) = (&self.env, &self.here.root);
+        let data_dir = &self.paths.data_dir;
+        let refused = |why: &str, hint: String| {
+            Err(NoWorktree::new(
+                format!(
+                    "there can be no worktree {name} of {}: {why}",
+                    root.display()
+                ),
+                Some(hint),
+            ))
+        };
+        if git_worktree::is_bare(env, root) {
+            let hint = "work in a clone of it: git clone";
+            return refused("it is a bare repository", hint.into());
+        }
+        if !self.here.is_git {
+            let hint = "git init, then a first commit";
+            return refused("it is not a git repository", hint.into());
+        }
+        let Some(commit) = git_worktree::commit_of(env, root, "HEAD") else {
+            let hint = "commit something first: a worktree begins at a commit";
+            return refused("it has no commit", hint.into());
+        };
+        let branch = format!("{BRANCHES}/{name}");
+        for taken in [BRANCHES, &branch] {
+            if git_worktree::tip(env, root, taken).is_some() {
+                let hint = format!("choose another name, or rename it: git branch -m {taken} NEW");
+                return refused(&format!("there is a branch {taken}"), hint);
+            }
+        }
+        let note = WorktreeNote {
+            project: project.to_path_buf(),
+            name: name.to_string(),
+            branch,
+            commit,
+            base: git_worktree::branch_of(env, root),
+            session: session.map(str::to_string),
+            stage: WorktreeStage::Begun,
+        };
+        let folder = note.folder(data_dir);
+        let listed = git_worktree::listed(env, root).map_err(|why| note_failed(&note, &why))?;
+        if folder.symlink_metadata().is_ok() || listed.iter().any(|l| l.folder == folder) {
+            let hint = "choose another name; git worktree list shows those that git knows";
+            return refused(&format!("{} is taken", folder.display()), hint.into());
+        }
+        note.write(data_dir)?;
+        Ok(note)
+    }
+
+    /// Makes one that was noted now. Where git refuses, nothing is left of it.
+    pub(super) fn make_begun(&self, note: WorktreeNote) -> Result<WorktreeNote, NoWorktree> {
+        let made = self.make_sure(note.clone());
+        if made.is_err() {
+            self.end_worktree(&note, true);
+        }
+        made.map(|_| WorktreeNote {
+            stage: WorktreeStage::Made,
+            ..note
+        })
+    }
+
+    /// Makes what is missing of it, whatever a kill or a person left.
+    fn make_sure(&self, mut note: WorktreeNote) -> Result<Found, NoWorktree> {
+        let (env, data_dir) = (&self.env, &self.paths.data_dir);
+        if note.stage == WorktreeStage::Removing
+            && let EndedWorktree::Kept(_) = self.end_worktree(&note, false)
+        {
+            note.stage = WorktreeStage::Made;
+        }
+        let failed = |why: String| note_failed(&note, &why);
+        let lock = self.lock_worktrees(&note.project).map_err(failed)?;
+        let folder = note.folder(data_dir);
+        let listed = git_worktree::listed(env, &note.project).map_err(failed)?;
+        let known = listed.iter().find(|listed| listed.folder == folder);
+        let is_half = known.is_some_and(|known| known.locked.as_deref() == Some(MAKING));
+        let has_git = folder.join(".git").symlink_metadata().is_ok();
+        if known.is_some() && has_git && !is_half {
+            self.is_made(note)?;
+            return Ok(Found::There);
+        }
+        if !is_half && !is_free(&folder) {
+            return Err(NoWorktree::new(
+                format!(
+                    "cannot work in the worktree {}: {}",
+                    folder.display(),
+                    match has_git {
+                        true => "git does not know it any more",
+                        false => "its file .git is gone",
+                    }
+                ),
+                Some(format!(
+                    "git -C {} worktree repair {}; or move it away, and it is made again",
+                    note.project.display(),
+                    folder.display()
+                )),
+            ));
+        }
+        if let Some(known) = known {
+            if let (Some(why), false) = (&known.locked, is_half) {
+                return Err(NoWorktree::new(
+                    format!(
+                        "the worktree {} is away, and it is locked: {}",
+                        folder.display(),
+                        one_line(why, 200)
+                    ),
+                    Some(format!("git worktree unlock {}", folder.display())),
+                ));
+            }
+            git_worktree::remove(env, &note.project, &folder).map_err(failed)?;
+        }
+        let has_branch = git_worktree::tip(env, &note.project, &note.branch).is_some();
+        let was_made = note.stage == WorktreeStage::Made;
+        let begin = match (has_branch, was_made) {
+            (true, _) => None,
+            (false, false) => Some(note.commit.as_str()),
+            (false, true) => {
+                return Err(NoWorktree::new(
+                    format!(
+                        "the worktree {} is gone, and so is its branch {}",
+                        folder.display(),
+                        note.branch
+                    ),
+                    Some(format!(
+                        "git branch {} {} makes the branch where it began; then the worktree is made again",
+                        note.branch, note.commit
+                    )),
+                ));
+            }
+        };
+        git_worktree::add_branch(env, &note.project, &folder, &note.branch, begin, &lock)
+            .map_err(failed)?;
+        drop(lock);
+        self.is_made(note)?;
+        Ok(match was_made {
+            true => Found::MadeAgain,
+            false => Found::There,
+        })
+    }
+
+    fn is_made(&self, mut note: WorktreeNote) -> Result<(), NoWorktree> {
+        if note.stage != WorktreeStage::Made {
+            note.stage = WorktreeStage::Made;
+            note.write(&self.paths.data_dir)?;
+        }
+        Ok(())
+    }
+
+    /// The same start in a folder of another workspace.
+    pub(super) fn at(&self, folder: &Path) -> Result<AppContext, SessionError> {
+        let here = here(folder).map_err(|why| SessionError::Folder {
+            session: folder.display().to_string(),
+            why,
+        })?;
+        let loaded = config::load(&self.env, &self.paths, &here.root, &self.flags)?;
+        Ok(AppContext {
+            here,
+            ..self.with(loaded)
+        })
+    }
+
+    /// The folder in a worktree that is where this start is in its own, if it has one.
+    pub(super) fn below(&self, worktree: &Path) -> PathBuf {
+        let folder = self.here.folder.canonicalize();
+        let folder = folder.unwrap_or_else(|_| self.here.folder.clone());
+        let below = folder
+            .strip_prefix(&self.here.root)
+            .unwrap_or(Path::new(""));
+        let there = worktree.join(below);
+        let is_inside = there
+            .canonicalize()
+            .is_ok_and(|real| real.starts_with(worktree));
+        match is_inside && there.is_dir() {
+            true => there.components().collect(),
+            false => worktree.to_path_buf(),
+        }
+    }
+
+    /// What of the files here is not in a worktree that was made now, in a line each.
+    pub(super) fn what_it_lacks(&self) -> Vec<String> {
+        let mut lacks = Vec::new();
+        let changes = changes(&self.here, &self.env, PATIENCE).filter(|changes| changes.count > 0);
+        if let Some(changes) = changes {
+            let over = if changes.is_cut { "over " } else { "" };
+            lacks.push(format!(
+                "what is not committed here is not in it: {over}{}",
+                count(changes.count as u64, "file")
+            ));
+        }
+        if self.here.root.join(".gitmodules").is_file() {
+            lacks.push("submodules are not in it: git submodule update --init there".to_string());
+        }
+        lacks
+    }
+}
+
+fn note_failed(note: &WorktreeNote, why: &str) -> NoWorktree {
+    NoWorktree::new(
+        format!(
+            "there can be no worktree {} of {}: {why}",
+            note.name,
+            note.project.display()
+        ),
+        Some("git worktree list shows those that git knows".to_string()),
+    )
+}
+
+fn made_again(name: &str, folder: &Path) -> String {
+    format!(
+        "the worktree {name} was gone; it was made again in {}, as its branch has it: what was not \
+         committed is not in it (rewake rewind may know it)",
+        folder.display()
+    )
+}
+
+/// Nothing lies there.
+fn is_free(folder: &Path) -> bool {
+    match folder.symlink_metadata() {
+        Ok(found) if found.is_dir() => {
+            fs::read_dir(folder).is_ok_and(|mut names| names.next().is_none())
+        }
+        Ok(_) => false,
+        Err(_) => true,
+    }
+}
+
+/// A name for a folder, a branch and a command line.
+fn check_name(name: &str) -> Result<(), NoWorktree> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let why = match name {
+        "" => Some("it is empty".to_string()),
+        _ if name.len() > MAX_NAME_BYTES => {
+            Some(format!("it has more than {MAX_NAME_BYTES} characters"))
+        }
+        _ if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) => {
+            Some("it does not begin with a letter or a digit".to_string())
+        }
+        _ if !name.chars().all(is_plain) => {
+            Some("it has other characters than letters, digits, - _ and .".to_string())
+        }
+        _ if name.contains("..") || name.ends_with('.') || name.ends_with(".lock") => {
+            Some("git takes no branch of that name".to_string())
+        }
+        _ => None,
+    };
+    match why {
+        None => Ok(()),
+        Some(why) => Err(NoWorktree::new(
+            format!("{:?} is no name for a worktree: {why}", one_line(name, 80)),
+            Some("a name as fix-login: its branch is rewake/fix-login".to_string()),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_of_a_folder_and_of_a_branch() {
+        for name in ["a", "fix-login", "v1.2_x", "0"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        let long = "a".repeat(65);
+        for name in [
+            "", "-x", ".x", "a/b", "a..b", "a.lock", "a.", "a b", "ä", "a\nb", &long,
+        ] {
+            let error = check_name(name).unwrap_err();
+            assert!(error.hint().is_some(), "{name}");
+        }
+    }
+}

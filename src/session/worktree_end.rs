@@ -1,0 +1,343 @@
+//! The end of a worktree that rewake made: it is removed with its branch when nothing in it would be
+//! lost, else it is kept, and what is in it is said.
+//!
+//! Nothing would be lost when no file differs from its commit or is new to git, and when the branch
+//! that it began on, or the commit that it began at, has all commits of its branch. That this is so is
+//! noted before anything is removed, so a kill in between leaves one that is removed by the next look,
+//! or made again for the session that goes on in it.
+//!
+//! Invariant: nothing is removed in place: the folder gets another name first, so no half one is ever
+//! found under its own.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::{AppContext, git_worktree};
+use crate::config::worktrees_of;
+use crate::core::text::{count, one_line};
+use crate::store::{SessionFilter, SessionLock, Store, StoreError, WorktreeNote, WorktreeStage};
+use crate::workspace::is_plain;
+
+/// How git says that it is still making one, or was cut short at it.
+pub(super) const MAKING: &str = "initializing";
+
+/// Another process that makes a worktree of the same project is waited for so long.
+const LOCKED: Duration = Duration::from_secs(150);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// More sessions of one worktree are not looked at.
+const MAX_SESSIONS: u32 = 1_000;
+
+/// What became of a worktree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndedWorktree {
+    /// It is gone, with its branch.
+    Removed,
+    /// It stays.
+    Kept(KeptWorktree),
+}
+
+/// A worktree that stays, and what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptWorktree {
+    pub folder: PathBuf,
+    pub branch: String,
+    /// Not committed.
+    pub files: u64,
+    /// Not merged.
+    pub commits: u64,
+    /// Why it stays, where that is not what is in it.
+    pub why: Option<String>,
+}
+
+impl fmt::Display for KeptWorktree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, branch {}: ", self.folder.display(), self.branch)?;
+        if let Some(why) = &self.why {
+            return f.write_str(why);
+        }
+        match (self.commits, self.files) {
+            (0, files) => write!(f, "{} not committed", count(files, "file")),
+            (commits, 0) => write!(f, "{} not merged", count(commits, "commit")),
+            (commits, files) => write!(
+                f,
+                "{} not merged, {} not committed",
+                count(commits, "commit"),
+                count(files, "file")
+            ),
+        }
+    }
+}
+
+/// A worktree of rewake's as a person is shown it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorktreeRow {
+    pub folder: PathBuf,
+    pub branch: String,
+    /// No session works in it any more.
+    pub is_left: bool,
+}
+
+impl AppContext {
+    /// Ends one that nobody works in. `forget`: nobody comes back to it, so nothing is known of it when
+    /// it is gone.
+    pub(super) fn end_worktree(&self, note: &WorktreeNote, forget: bool) -> EndedWorktree {
+        let data_dir = &self.paths.data_dir;
+        let folder = note.folder(data_dir);
+        let kept = |files, commits, why: Option<String>| {
+            EndedWorktree::Kept(KeptWorktree {
+                folder: folder.clone(),
+                branch: note.branch.clone(),
+                files,
+                commits,
+                why,
+            })
+        };
+        let ended = match note.stage {
+            WorktreeStage::Removed => Ok(None),
+            _ => self.remove_if_empty(note, &folder),
+        };
+        match ended {
+            Ok(None) => {
+                if forget {
+                    note.remove(data_dir);
+                }
+                EndedWorktree::Removed
+            }
+            Ok(Some((files, commits))) => kept(files, commits, None),
+            Err(why) => kept(0, 0, Some(one_line(&why, 300))),
+        }
+    }
+
+    /// One process at a time makes and removes worktrees of a project; a git that outlives its process
+    /// counts.
+    ///
+    /// # Errors
+    /// Why it is not locked.
+    pub(super) fn lock_worktrees(&self, project: &Path) -> Result<File, String> {
+        let folder = worktrees_of(&self.paths.data_dir, project);
+        let file = folder.join(".lock");
+        let failed = |e: io::Error| format!("{} cannot be locked: {e}", file.display());
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(&folder);
+        made.map_err(failed)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let lock = options.mode(0o600).open(&file).map_err(failed)?;
+        let until = Instant::now() + LOCKED;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err("another process makes or removes one, and does not end".into());
+                }
+                Err(TryLockError::Error(e)) => return Err(failed(e)),
+            }
+        }
+    }
+
+    /// How many files and commits it holds that are nowhere else. `None`: none, and it is gone.
+    fn remove_if_empty(
+        &self,
+        note: &WorktreeNote,
+        folder: &Path,
+    ) -> Result<Option<(u64, u64)>, String> {
+        let (env, data_dir) = (&self.env, &self.paths.data_dir);
+        let project = &note.project;
+        let _lock = self.lock_worktrees(project)?;
+        let listed = git_worktree::listed(env, project)?;
+        let known = listed.iter().find(|listed| listed.folder == folder);
+        let is_half = known.is_some_and(|known| known.locked.as_deref() == Some(MAKING));
+        let is_there = folder.symlink_metadata().is_ok();
+        let mut files = 0;
+        if is_there && !is_half {
+            let Some(known) = known else {
+                return Err("git does not know it".to_string());
+            };
+            if let Some(why) = &known.locked {
+                return Err(format!("it is locked: {why}"));
+            }
+            if known.branch.as_deref() != Some(note.branch.as_str()) {
+                return Err("another branch is checked out in it".to_string());
+            }
+            is_plain(&folder.to_string_lossy())?;
+            if has_submodules(folder) {
+                return Err("it has submodules".to_string());
+            }
+            files = git_worktree::changed(env, project, folder)?;
+        }
+        let tip = git_worktree::tip(env, project, &note.branch);
+        let commits = match &tip {
+            Some(tip) => {
+                let mut merged = vec![note.commit.clone()];
+                let base = note.base.as_ref();
+                let base = base.and_then(|base| git_worktree::tip(env, project, base));
+                merged.extend(base);
+                git_worktree::commits(env, project, tip, &merged)?
+            }
+            None => 0,
+        };
+        let mut note = note.clone();
+        if files > 0 || commits > 0 {
+            if note.stage == WorktreeStage::Removing {
+                note.stage = WorktreeStage::Made;
+                note.write(data_dir).map_err(|e| e.to_string())?;
+            }
+            return Ok(Some((files, commits)));
+        }
+        note.commit = tip.clone().unwrap_or(note.commit);
+        note.stage = WorktreeStage::Removing;
+        note.write(data_dir).map_err(|e| e.to_string())?;
+        let gone = note.gone(data_dir);
+        let failed = |e: std::io::Error| format!("it cannot be removed: {e}");
+        if gone.symlink_metadata().is_ok() {
+            fs::remove_dir_all(&gone).map_err(failed)?;
+        }
+        if is_there && !is_half {
+            let beside = gone.parent().unwrap_or(&gone);
+            fs::create_dir_all(beside).map_err(failed)?;
+            fs::rename(folder, &gone).map_err(failed)?;
+        }
+        if known.is_some() {
+            git_worktree::remove(env, project, folder)?;
+        }
+        if let Some(tip) = &tip {
+            git_worktree::remove_branch(env, project, &note.branch, tip)?;
+        }
+        if gone.symlink_metadata().is_ok()
+            && let Err(error) = fs::remove_dir_all(&gone)
+        {
+            tracing::warn!(%error, "what is left of a worktree stays");
+            return Ok(None);
+        }
+        note.stage = WorktreeStage::Removed;
+        note.write(data_dir).map_err(|e| e.to_string())?;
+        Ok(None)
+    }
+
+    /// Ends the worktree of a sub-agent that is over. `None`: it has none.
+    pub(super) fn end_of_task(&self, session: &str, is_used: bool) -> Option<String> {
+        let data_dir = &self.paths.data_dir;
+        let all = WorktreeNote::all(data_dir).into_iter();
+        let mut its = all.filter(|note| note.session.as_deref() == Some(session));
+        let note = its.next()?;
+        let lock = SessionLock::take(data_dir, session);
+        if is_used || lock.is_err() {
+            return Some(format!(
+                "[its worktree is still in use: {}, branch {}]",
+                note.folder(data_dir).display(),
+                note.branch
+            ));
+        }
+        Some(match self.end_worktree(&note, false) {
+            EndedWorktree::Removed => {
+                "[its worktree had nothing to keep and is removed]".to_string()
+            }
+            EndedWorktree::Kept(kept) if kept.commits > 0 => {
+                format!(
+                    "[its worktree is kept: {kept}; git merge {} merges it]",
+                    kept.branch
+                )
+            }
+            EndedWorktree::Kept(kept) => format!("[its worktree is kept: {kept}]"),
+        })
+    }
+
+    /// What kills left of worktrees for sub-agents whose session was never recorded.
+    pub(super) fn settle_worktrees(&self, store: &Store) {
+        let data_dir = &self.paths.data_dir;
+        for note in WorktreeNote::all(data_dir) {
+            let Some(session) = &note.session else {
+                continue;
+            };
+            if !matches!(store.knows(session), Ok(false)) {
+                continue;
+            }
+            // Whoever makes it holds it.
+            if let Ok(_lock) = SessionLock::take(data_dir, session) {
+                self.end_worktree(&note, true);
+            }
+        }
+    }
+
+    /// Those that are of no use now: no session is left in them, or none has anything to do. They are
+    /// removed if nothing is in them. What became of each that is gone, and of each that no session
+    /// works in.
+    pub fn end_worktrees(&self, store: &Store) -> Result<Vec<EndedWorktree>, StoreError> {
+        let data_dir = &self.paths.data_dir;
+        let mut ended = Vec::new();
+        for note in WorktreeNote::all(data_dir) {
+            let is_left = is_left(data_dir, store, &note)?;
+            let folder = note.folder(data_dir);
+            let is_away = note.stage == WorktreeStage::Removed;
+            if (is_away && !is_left) || self.is_worked_in(store, &note, &folder)? {
+                continue;
+            }
+            match self.end_worktree(&note, is_left) {
+                EndedWorktree::Kept(_) if !is_left => {}
+                // Only its note was left.
+                EndedWorktree::Removed if is_away => {}
+                end => ended.push(end),
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Something is to be done in it, or a process has one of its sessions.
+    fn is_worked_in(
+        &self,
+        store: &Store,
+        note: &WorktreeNote,
+        folder: &Path,
+    ) -> Result<bool, StoreError> {
+        let root = folder.to_string_lossy();
+        let filter = SessionFilter {
+            workspace: Some(&root),
+            children: true,
+            ..SessionFilter::default()
+        };
+        let sessions = store.sessions(filter, MAX_SESSIONS)?;
+        let is_held = |id: &str| self.is_in_use(id);
+        let is_used = sessions
+            .iter()
+            .any(|info| info.unfinished || is_held(&info.id));
+        Ok(is_used || note.session.as_deref().is_some_and(is_held))
+    }
+}
+
+/// The worktrees that rewake made and that are not removed.
+pub fn worktree_rows(data_dir: &Path, store: &Store) -> Result<Vec<WorktreeRow>, StoreError> {
+    let mut rows = Vec::new();
+    for note in WorktreeNote::all(data_dir) {
+        let folder = note.folder(data_dir);
+        let is_left = is_left(data_dir, store, &note)?;
+        if note.stage != WorktreeStage::Removed {
+            rows.push(WorktreeRow {
+                folder,
+                branch: note.branch,
+                is_left,
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// No session works in it, be it in the trash.
+fn is_left(data_dir: &Path, store: &Store, note: &WorktreeNote) -> Result<bool, StoreError> {
+    let folder = note.folder(data_dir);
+    Ok(store.count_in(&folder.to_string_lossy())? == 0)
+}
+
+/// What git keeps of submodules of a worktree lies in its own folder, and would go with it.
+fn has_submodules(worktree: &Path) -> bool {
+    let text = fs::read_to_string(worktree.join(".git")).unwrap_or_default();
+    let own = text.strip_prefix("gitdir:").map(str::trim);
+    own.is_none_or(|own| worktree.join(own).join("modules").exists())
+}

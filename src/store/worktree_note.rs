@@ -1,0 +1,179 @@
+//! A note of a git worktree that rewake makes, in the folder of its project's worktrees: it is there
+//! from before git is asked for it until it is known to be gone for good. So whatever a kill leaves has
+//! a name, a branch and the session that it was for.
+//!
+//! Invariant: a note is replaced whole, by a rename: it says what was so before or what is so now.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::StoreError;
+use super::error::io as io_error;
+use super::files::private_folder;
+use crate::config::{project_note, worktrees_folder, worktrees_of};
+
+const WHAT: &str = "note a worktree";
+
+/// Beside the worktrees of a project. No worktree has such a name.
+const NOTES: &str = ".notes";
+/// Worktrees that are being removed: nothing in them was to be kept.
+const GONE: &str = ".gone";
+
+/// A few paths.
+const MAX_BYTES: u64 = 64 * 1024;
+const MAX_NOTES: usize = 1_000;
+
+/// How far a worktree came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorktreeStage {
+    /// Git may not have been asked for it yet. Nobody worked in it.
+    Begun,
+    /// It is there, unless somebody took it away.
+    Made,
+    /// All of it was committed and merged, so it is being removed.
+    Removing,
+    /// It is gone, with its branch. It is made again when it is needed.
+    Removed,
+}
+
+/// A git worktree that rewake makes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeNote {
+    /// The root of the project.
+    pub project: PathBuf,
+    pub name: String,
+    /// Its branch, without `refs/heads/`.
+    pub branch: String,
+    /// The whole hash of the commit that it began at, or that its branch was at when it was removed.
+    pub commit: String,
+    /// The branch that it began on. `None`: no branch was checked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// The session of the sub-agent that it is for. `None`: a person named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    pub stage: WorktreeStage,
+}
+
+impl WorktreeNote {
+    /// The worktree.
+    pub fn folder(&self, data_dir: &Path) -> PathBuf {
+        worktrees_of(data_dir, &self.project).join(&self.name)
+    }
+
+    /// Where what is removed is moved to first.
+    pub fn gone(&self, data_dir: &Path) -> PathBuf {
+        let folder = worktrees_of(data_dir, &self.project);
+        folder.join(GONE).join(&self.name)
+    }
+
+    /// Durable when it returns.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn write(&self, data_dir: &Path) -> Result<(), StoreError> {
+        let folder = worktrees_of(data_dir, &self.project);
+        private_folder(&worktrees_folder(data_dir))?;
+        private_folder(&folder)?;
+        let notes = folder.join(NOTES);
+        private_folder(&notes)?;
+        let failed = |error| io_error(WHAT, error);
+        let project = project_note(&folder);
+        if !project.exists() {
+            let bytes = self.project.as_os_str().as_encoded_bytes();
+            replace(&folder, &project, bytes).map_err(failed)?;
+        }
+        let text = serde_json::to_vec(self).map_err(|e| failed(e.into()))?;
+        replace(&notes, &notes.join(&self.name), &text).map_err(failed)
+    }
+
+    /// The one of this project and name.
+    pub fn read(data_dir: &Path, project: &Path, name: &str) -> Option<WorktreeNote> {
+        let file = worktrees_of(data_dir, project).join(NOTES).join(name);
+        note_in(&file).filter(|note| note.project == project && note.name == name)
+    }
+
+    /// The one of the worktree with this folder.
+    pub fn of_folder(data_dir: &Path, worktree: &Path) -> Option<WorktreeNote> {
+        let file = worktree.parent()?.join(NOTES).join(worktree.file_name()?);
+        note_in(&file).filter(|note| note.folder(data_dir) == worktree)
+    }
+
+    /// All that are there.
+    pub fn all(data_dir: &Path) -> Vec<WorktreeNote> {
+        let folders = fs::read_dir(worktrees_folder(data_dir));
+        let projects = folders.into_iter().flatten().flatten();
+        let notes = projects.flat_map(|project| {
+            let notes = fs::read_dir(project.path().join(NOTES));
+            notes.into_iter().flatten().flatten()
+        });
+        // A kill may leave a file that was to replace one.
+        let is_note = |file: &fs::DirEntry| !file.file_name().as_encoded_bytes().starts_with(b".");
+        let notes = notes.filter(is_note).take(MAX_NOTES);
+        let read = notes.filter_map(|file| note_in(&file.path()));
+        let mut all: Vec<WorktreeNote> = read.collect();
+        all.sort_by(|a, b| (&a.project, &a.name).cmp(&(&b.project, &b.name)));
+        all
+    }
+
+    /// Nothing of it is left to be done, and nobody comes back to it.
+    pub fn remove(&self, data_dir: &Path) {
+        let folder = worktrees_of(data_dir, &self.project);
+        // One that stays is looked at again, and found to be done.
+        let _ = fs::remove_file(folder.join(NOTES).join(&self.name));
+        for empty in [NOTES, GONE] {
+            let _ = fs::remove_dir(folder.join(empty));
+        }
+    }
+}
+
+fn note_in(file: &Path) -> Option<WorktreeNote> {
+    let is_small = fs::metadata(file).is_ok_and(|found| found.len() <= MAX_BYTES);
+    let text = is_small.then(|| fs::read(file).ok()).flatten()?;
+    serde_json::from_slice(&text).ok()
+}
+
+fn replace(folder: &Path, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut beside = tempfile::NamedTempFile::new_in(folder)?;
+    beside.write_all(bytes)?;
+    beside.as_file().sync_all()?;
+    beside.persist(file).map_err(|e| e.error)?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_found_by_its_project_and_by_its_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().canonicalize().unwrap();
+        let mut note = WorktreeNote {
+            project: data.join("project"),
+            name: "fix".into(),
+            branch: "rewake/fix".into(),
+            commit: "0".repeat(40),
+            base: Some("main".into()),
+            session: None,
+            stage: WorktreeStage::Begun,
+        };
+        assert_eq!(WorktreeNote::all(&data), []);
+        for stage in [WorktreeStage::Begun, WorktreeStage::Made] {
+            note.stage = stage;
+            note.write(&data).unwrap();
+            assert_eq!(WorktreeNote::all(&data), [note.clone()]);
+        }
+        let of = |name| WorktreeNote::read(&data, &note.project, name);
+        assert_eq!(of("fix"), Some(note.clone()));
+        assert_eq!(of("other"), None);
+        let folder = note.folder(&data);
+        assert_eq!(WorktreeNote::of_folder(&data, &folder), Some(note.clone()));
+        note.remove(&data);
+        assert_eq!(WorktreeNote::all(&data), []);
+    }
+}

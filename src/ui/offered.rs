@@ -1,0 +1,147 @@
+//! What the servers of the session (MCP) have for people, as far as it is known: their prompts, which
+//! are commands, and their resources, which are mentioned. It is asked for when one types a server's
+//! name, and shown when it comes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::core::text::one_line;
+use crate::core::visible::visible;
+use crate::mcp::offers::{Offers, Prompt, Resource};
+use crate::ui::commands::Custom;
+
+/// Of what a server says of a prompt or a resource.
+const HELP_CHARS: usize = 200;
+
+/// By the server's name. `None`: nothing is known of it yet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Offered(BTreeMap<String, Option<Known>>);
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Known {
+    prompts: Vec<Arc<Custom>>,
+    resources: Vec<Arc<Resource>>,
+}
+
+impl Offered {
+    /// These are the servers. What is known of them stays known.
+    pub fn set_servers(&mut self, names: Vec<String>) {
+        let mut known = std::mem::take(&mut self.0);
+        let named = names.into_iter().map(|name| {
+            let of_it = known.remove(&name).flatten();
+            (name, of_it)
+        });
+        self.0 = named.collect();
+    }
+
+    /// A server said what it has.
+    pub fn set(&mut self, server: &str, offers: Offers) {
+        let Some(place) = self.0.get_mut(server) else {
+            return;
+        };
+        let prompts = offers.prompts.iter().filter(|prompt| can_be_typed(prompt));
+        *place = Some(Known {
+            prompts: prompts.map(|prompt| command(server, prompt)).collect(),
+            resources: offers.resources.into_iter().map(Arc::new).collect(),
+        });
+    }
+
+    /// The server whose name stands before the first colon of a word.
+    pub fn named<'a>(&self, word: &'a str) -> Option<&'a str> {
+        let (server, _) = word.split_once(':')?;
+        self.0.contains_key(server).then_some(server)
+    }
+
+    /// Servers whose names begin with this.
+    pub fn beginning<'a>(&'a self, word: &str) -> impl Iterator<Item = &'a str> {
+        let word = word.to_string();
+        let names = self.0.keys().map(String::as_str);
+        names.filter(move |name| !word.is_empty() && name.starts_with(&word))
+    }
+
+    /// The prompts of a server, as commands.
+    pub fn prompts(&self, server: &str) -> &[Arc<Custom>] {
+        self.known(server).map_or(&[], |known| &known.prompts)
+    }
+
+    pub fn resources(&self, server: &str) -> &[Arc<Resource>] {
+        self.known(server).map_or(&[], |known| &known.resources)
+    }
+
+    fn known(&self, server: &str) -> Option<&Known> {
+        self.0.get(server)?.as_ref()
+    }
+}
+
+/// A name with a blank, a `/` or a `.` is none of a command.
+fn can_be_typed(prompt: &Prompt) -> bool {
+    let is_odd = |c: char| c.is_whitespace() || "/.".contains(c);
+    !prompt.name.contains(is_odd) && visible(&prompt.name) == prompt.name
+}
+
+fn command(server: &str, prompt: &Prompt) -> Arc<Custom> {
+    Arc::new(Custom {
+        name: format!("{server}:{}", prompt.name),
+        argument: seen(&prompt.usage()),
+        help: seen(&prompt.description),
+    })
+}
+
+/// A line in which nothing is hidden.
+pub fn seen(text: &str) -> String {
+    let shown = visible(text);
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    one_line(&words.join(" "), HELP_CHARS)
+}
+
+#[cfg(test)]
+pub(crate) static NOTHING: Offered = Offered(BTreeMap::new());
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::offers::PromptArgument;
+
+    fn prompt(name: &str) -> Prompt {
+        Prompt {
+            name: name.into(),
+            description: "Ask\nfor it".into(),
+            arguments: vec![PromptArgument {
+                name: "city".into(),
+                description: String::new(),
+                is_required: true,
+            }],
+        }
+    }
+
+    #[test]
+    fn what_a_server_said_is_known_as_long_as_the_server_is_there() {
+        let mut offered = Offered::default();
+        let offers = Offers {
+            prompts: vec![
+                prompt("weather"),
+                prompt("a b"),
+                prompt("a/b"),
+                prompt("a.b"),
+            ],
+            resources: Vec::new(),
+        };
+        offered.set("every", offers.clone());
+        assert_eq!(offered.named("every:x"), None);
+        offered.set_servers(vec!["every".into(), "other".into()]);
+        assert_eq!(offered.prompts("every"), []);
+        offered.set("every", offers);
+        offered.set_servers(vec!["every".into()]);
+        assert_eq!(offered.named("every:x"), Some("every"));
+        let [weather] = offered.prompts("every") else {
+            panic!("{offered:?}");
+        };
+        assert_eq!(weather.name, "every:weather");
+        assert_eq!(weather.argument, "<city>");
+        assert_eq!(weather.help, "Ask for it");
+        assert_eq!(offered.beginning("ev").collect::<Vec<_>>(), ["every"]);
+        assert_eq!(offered.beginning("").count(), 0);
+        offered.set_servers(Vec::new());
+        assert_eq!(offered.named("every:x"), None);
+    }
+}

@@ -1,0 +1,288 @@
+//! What servers have for people: their prompts and resources, asked for when a person wants them.
+//!
+//! Invariant: nobody waits for it here. The server is started if it does not live, and what came of
+//! it goes to who asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::live::{Live, LiveServers};
+use super::result::shown;
+use crate::core::custom::words;
+use crate::core::entry::Image;
+use crate::core::text::{clip, count, nearest, one_line};
+use crate::mcp::connection::{Connection, McpError};
+use crate::mcp::offers::{Offers, Prompt, PromptMessage};
+use crate::mcp::result::Part;
+
+/// Of a prompt or a resource so much is put into a message, as of a file.
+const TEXT_MAX_BYTES: usize = 256 * 1024;
+
+/// Of an address or a name, in an error.
+const NAMED_CHARS: usize = 200;
+
+/// Names that are told in place of one that there is not.
+const NAMES_MAX: usize = 5;
+
+/// What a person wants of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// All that it has.
+    List,
+    Prompt {
+        name: String,
+        /// As they were typed behind it.
+        arguments: String,
+    },
+    Resource {
+        uri: String,
+    },
+}
+
+/// What a server gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Offered {
+    List(Offers),
+    Words(ServerWords),
+}
+
+/// Text of a server for a message of the user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerWords {
+    pub text: String,
+    pub images: Vec<Image>,
+    /// The bytes of the images.
+    pub blobs: Vec<Vec<u8>>,
+}
+
+/// Why it gave nothing, for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotOffered {
+    pub why: String,
+    pub hint: Option<String>,
+}
+
+impl NotOffered {
+    /// No server can be asked.
+    pub fn nobody() -> NotOffered {
+        NotOffered {
+            why: "no server can be asked here".to_string(),
+            hint: Some("the session has to be open in this process".to_string()),
+        }
+    }
+
+    /// An error that may end with a line that says what helps.
+    fn of(error: &str) -> NotOffered {
+        let (why, hint) = match error.split_once("\nhint: ") {
+            Some((why, hint)) => (why, Some(hint.to_string())),
+            None => (error, None),
+        };
+        NotOffered {
+            why: why.to_string(),
+            hint,
+        }
+    }
+
+    fn with_hint(self, hint: String) -> NotOffered {
+        NotOffered {
+            hint: self.hint.or(Some(hint)),
+            ..self
+        }
+    }
+}
+
+/// Told once what came of it, on the engine's thread.
+pub type ServerReply = Arc<dyn Fn(Result<Offered, NotOffered>) + Send + Sync>;
+
+/// A person wants something of a server.
+#[derive(Clone)]
+pub struct ServerRequest {
+    /// As the config names it.
+    pub server: String,
+    pub wanted: Wanted,
+    pub reply: ServerReply,
+}
+
+impl LiveServers {
+    /// Begins to ask for it.
+    pub(crate) fn offer(&self, request: ServerRequest) {
+        let at_hand = self.at_hand(&request.server);
+        tokio::spawn(async move {
+            let (server, wanted) = (&request.server, &request.wanted);
+            let answer = match at_hand {
+                Err(why) => Err(NotOffered::of(&why)),
+                Ok((starting, limit)) => match starting.await {
+                    Err(why) => Err(NotOffered::of(&format!(
+                        "the server {server} cannot be started: {why}"
+                    ))
+                    .with_hint(format!("rewake mcp doctor {server} looks at it"))),
+                    Ok(live) => ask(server, wanted, &live, limit).await,
+                },
+            };
+            (request.reply)(answer);
+        });
+    }
+}
+
+async fn ask(
+    server: &str,
+    wanted: &Wanted,
+    live: &Live,
+    limit: Duration,
+) -> Result<Offered, NotOffered> {
+    let connection = &live.connection;
+    let failed = |error: McpError| NotOffered::of(&format!("the server {server}: {error}"));
+    match wanted {
+        Wanted::List => {
+            let offers = connection.offers(limit).await.map_err(failed)?;
+            Ok(Offered::List(offers))
+        }
+        Wanted::Prompt { name, arguments } => {
+            let prompt = find(server, name, connection, limit).await?;
+            let filled = prompt.fill(&words(arguments)).map_err(|why| {
+                let usage = format!("/{server}:{name} {}", prompt.usage());
+                NotOffered::of(&why).with_hint(usage.trim_end().to_string())
+            })?;
+            let got = connection.get_prompt(name, &filled, limit).await;
+            Ok(Offered::Words(of_prompt(got.map_err(failed)?)))
+        }
+        Wanted::Resource { uri } => {
+            let got = connection.read_resource(uri, limit).await;
+            let parts = got.map_err(|error| {
+                failed(error).with_hint(format!("@{server}: lists the resources that it names"))
+            })?;
+            if parts.is_empty() {
+                let uri = one_line(uri, NAMED_CHARS);
+                return Err(NotOffered::of(&format!(
+                    "the server {server} gave nothing for {uri}"
+                )));
+            }
+            Ok(Offered::Words(of_parts(parts)))
+        }
+    }
+}
+
+/// The prompt of this name, as the server describes it now.
+async fn find(
+    server: &str,
+    name: &str,
+    connection: &Connection,
+    limit: Duration,
+) -> Result<Prompt, NotOffered> {
+    let prompts = match connection.known().has_prompts {
+        true => connection.prompts(limit).await,
+        false => Ok(Vec::new()),
+    };
+    let prompts =
+        prompts.map_err(|error| NotOffered::of(&format!("the server {server}: {error}")))?;
+    let names: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
+    let hint = match nearest(name, names.iter().copied()) {
+        Some(near) => format!("did you mean /{server}:{near}?"),
+        None if names.is_empty() => "it has no prompts".to_string(),
+        None => {
+            let first = names[..names.len().min(NAMES_MAX)].join(", ");
+            format!("it has {}: {first}", count(names.len(), "prompt"))
+        }
+    };
+    let found = prompts.iter().find(|prompt| prompt.name == name).cloned();
+    found.ok_or_else(|| {
+        let name = one_line(name, NAMED_CHARS);
+        NotOffered::of(&format!("the server {server} has no prompt {name}")).with_hint(hint)
+    })
+}
+
+/// The messages in their order; who says them is told where it is not the user alone.
+fn of_prompt(messages: Vec<PromptMessage>) -> ServerWords {
+    let is_dialogue = messages.iter().any(|message| message.is_assistant);
+    let mut parts = Vec::new();
+    for PromptMessage { is_assistant, part } in messages {
+        if is_dialogue {
+            let who = if is_assistant { "assistant:" } else { "user:" };
+            parts.push(Part::Text(who.to_string()));
+        }
+        parts.push(part);
+    }
+    of_parts(parts)
+}
+
+fn of_parts(parts: Vec<Part>) -> ServerWords {
+    let mut words = ServerWords::default();
+    let mut lines = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text(text) => lines.push(text),
+            Part::Link { uri, name } => lines.push(format!("[{name}: {uri}]")),
+            Part::Image { mime, data } => match shown(&data, words.images.len()) {
+                Ok((line, image, bytes)) => {
+                    lines.push(line);
+                    words.images.push(image);
+                    words.blobs.push(bytes);
+                }
+                Err(why) => lines.push(format!("[an image, {mime}, is not shown: it {why}]")),
+            },
+        }
+    }
+    let text = lines.join("\n");
+    let kept = clip(&text, TEXT_MAX_BYTES);
+    words.text = match text.len() <= TEXT_MAX_BYTES {
+        true => text,
+        false => format!("{kept}\n[cut here: it has {} bytes]", text.len()),
+    };
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Part {
+        Part::Text(text.to_string())
+    }
+
+    #[test]
+    fn what_a_server_gives_is_bounded_and_what_is_no_text_is_named() {
+        let words = of_parts(vec![
+            text("a"),
+            Part::Link {
+                uri: "x:1".into(),
+                name: "bytes that are not shown".into(),
+            },
+            Part::Image {
+                mime: "image/png".into(),
+                data: "AAAA".into(),
+            },
+        ]);
+        assert!(
+            words
+                .text
+                .starts_with("a\n[bytes that are not shown: x:1]\n[an image, image/png, is not"),
+            "{}",
+            words.text
+        );
+        let long = of_parts(vec![text(&"ä".repeat(TEXT_MAX_BYTES))]);
+        assert!(long.text.len() < TEXT_MAX_BYTES + 100);
+        assert!(long.text.ends_with("\n[cut here: it has 524288 bytes]"));
+    }
+
+    #[test]
+    fn a_prompt_says_who_speaks_only_where_that_is_not_the_user_alone() {
+        let message = |is_assistant, words: &str| PromptMessage {
+            is_assistant,
+            part: text(words),
+        };
+        assert_eq!(of_prompt(vec![message(false, "do it")]).text, "do it");
+        assert_eq!(
+            of_prompt(vec![message(false, "a"), message(true, "b")]).text,
+            "user:\na\nassistant:\nb"
+        );
+    }
+
+    #[test]
+    fn an_error_is_told_with_what_helps() {
+        let not = NotOffered::of("it is down\nhint: later").with_hint("never".into());
+        assert_eq!(
+            (not.why.as_str(), not.hint.as_deref()),
+            ("it is down", Some("later"))
+        );
+    }
+}
