@@ -108,13 +108,17 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
     wait_for_the_restore(&home.workspace());
     let begin = Instant::now();
     live.wait(Duration::from_secs(60)).expect(0);
-    let whole_us = u64::try_from(begin.elapsed().as_micros()).unwrap();
+    let mut whole_us = u64::try_from(begin.elapsed().as_micros()).unwrap();
     let mut is_back = true;
     let (mut killed, mut cut_short, mut in_the_middle, mut rounds) = (0, 0, 0, 0);
     let mut by_hand: BTreeMap<String, String> = BTreeMap::new();
-    while killed < kills() {
+    // Until enough of them hit a restore.
+    while killed < kills() || cut_short * 4 < killed {
         rounds += 1;
-        assert!(rounds < kills() * 6, "{killed} kills in {rounds} rounds");
+        assert!(
+            rounds < kills() * 6,
+            "{killed} kills in {rounds} rounds, of which {cut_short} hit a restore"
+        );
         let more: [&str; 4] = match is_back {
             false => ["rewind", &id, &at, "--files"],
             true => ["rewind", &id, "--redo", "--yes"],
@@ -140,6 +144,10 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
             by_hand.insert(saved.clone(), SAVED.to_string());
         }
         let was_killed = live.kill();
+        if !was_killed {
+            // The machine was busier when it was measured.
+            whole_us = (whole_us * 3 / 4).max(1000);
+        }
         let now = files(&home.workspace());
         let (mut olds, mut news) = (0, 0);
         for n in 0..FILES {
@@ -191,7 +199,6 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
     println!(
         "{killed} kills in {rounds} rounds: {cut_short} cut a restore short, {in_the_middle} between two files"
     );
-    assert!(cut_short * 4 >= killed, "too few kills hit a restore");
 }
 
 /// Folders in which a restore laid something out.
