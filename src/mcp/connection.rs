@@ -40,6 +40,10 @@ const ELICIT: &str = "elicitation/create";
 /// So many questions for a person are asked at the same time; what is beyond is declined.
 const AT_ONCE_MAX: usize = 16;
 
+/// So many lines that came before an answer are heard once it is there. What is beyond is heard
+/// in the next call.
+const HEARD_BEHIND_MAX: usize = 256;
+
 /// So many questions wait to be asked again.
 const OPEN_MAX: usize = 64;
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
@@ -235,6 +239,16 @@ impl Connection {
                 }
             }
         };
+        // What the server said before its answer is heard too: that its tools are others now must not
+        // wait for the next call.
+        for _ in 0..HEARD_BEHIND_MAX {
+            let Ok(Some(line)) = self.client.try_other() else {
+                break;
+            };
+            if let Some(question) = self.hear(line, questions.len() < AT_ONCE_MAX).await {
+                questions.push(question);
+            }
+        }
         drop(questions);
         // A question that is open when nothing is asked of the server any more is over with it.
         if self.asking.load(Ordering::Relaxed) == 1 {

@@ -223,6 +223,11 @@ fn call_tool(id: &Value, params: &Value) {
             let text = json!([{ "type": "text", "text": said["result"].to_string() }]);
             return answer(id, &json!({ "content": text }));
         }
+        "change" => {
+            pause(arguments);
+            let changed = "notifications/tools/list_changed";
+            say(&json!({ "jsonrpc": "2.0", "method": changed }).to_string());
+        }
         "stall" => return,
         "lie" | "twice" => {
             let content = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });

@@ -120,12 +120,17 @@ async fn reopen(place: &Place, run: &str) -> Connection {
     begin(client, place.folder.path()).await
 }
 
-fn sent(place: &Place, run: &str, words: &str) -> usize {
-    let input = place.servers.path(run).unwrap().join("in.0");
-    std::fs::read_to_string(input)
+/// How often words stand in a file of the journal.
+fn count(place: &Place, run: &str, file: &str, words: &str) -> usize {
+    let file = place.servers.path(run).unwrap().join(file);
+    std::fs::read_to_string(file)
         .unwrap()
         .matches(words)
         .count()
+}
+
+fn sent(place: &Place, run: &str, words: &str) -> usize {
+    count(place, run, "in.0", words)
 }
 
 #[tokio::test]
@@ -180,6 +185,33 @@ async fn a_server_gets_what_it_asks_for_once() {
         3,
         "the capability in both eras, and one answer"
     );
+    second.client().leave().await;
+}
+
+#[tokio::test]
+async fn what_came_before_an_answer_is_heard_with_it() {
+    let place = place();
+    let (run, first) = start(&place, "old").await;
+    let arguments = json!({ "ms": 1000 });
+    let is_sent = async {
+        while sent(&place, &run, "\"tools/call\"") == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = is_sent => {}
+        result = first.call("call_1", "change", &arguments, true) => panic!("{result:?}"),
+    }
+    drop(first);
+    while count(&place, &run, "out.0", "\"done\"") == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Both are there when it is asked for.
+    let second = reopen(&place, &run).await;
+    let call = second.call("call_1", "change", &arguments, true);
+    call.await.unwrap();
+    assert!(second.take_changed() && !second.take_changed());
     second.client().leave().await;
 }
 
