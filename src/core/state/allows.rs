@@ -1,0 +1,264 @@
+//! Which entry may come next.
+
+use crate::core::entry::{About, CallId, Entry, FreedResult, Guard, Outcome, Seq, Verdict};
+use crate::core::exchange;
+use crate::core::form::ServerQuestion;
+use crate::core::structured::{self, Structured};
+use crate::core::tool::Class;
+
+use super::{Illegal, OpenCall, State};
+
+impl State {
+    /// Whether `entry` may come next. Nothing is changed.
+    pub fn check(&self, entry: &Entry) -> Result<(), Illegal> {
+        self.allows(entry).map_err(|why| Illegal {
+            seq: self.next_seq,
+            kind: entry.kind(),
+            why,
+        })
+    }
+
+    fn allows(&self, entry: &Entry) -> Result<(), String> {
+        let opened = self.next_seq > 0;
+        match entry {
+            Entry::Opened { .. } if opened => Err("the session is open already".into()),
+            Entry::Opened { .. } => Ok(()),
+            _ if !opened => Err("the first entry of a session is `opened`".into()),
+            Entry::Assigned(_) if self.next_seq > 1 => Err("the session is no new one".into()),
+            Entry::Assigned(_) => Ok(()),
+            _ if self.restoring.is_some() => match entry {
+                Entry::Restored { .. }
+                | Entry::Chose(_)
+                | Entry::Stopped { .. }
+                | Entry::Paused { .. }
+                | Entry::Lifted { .. }
+                | Entry::Saved { .. }
+                | Entry::Named { .. }
+                | Entry::Titled { .. }
+                | Entry::Dismissed
+                | Entry::Forked { .. }
+                | Entry::Resumed { .. } => Ok(()),
+                _ => Err("the files are being set back".into()),
+            },
+            Entry::Paused { .. } if self.paused => Err("it is paused already".into()),
+            Entry::Lifted { .. } if !self.paused => Err("it is not paused".into()),
+            Entry::Restored { .. } => Err("no files are being set back".into()),
+            Entry::Restoring { .. } => self.no_open_call(),
+            Entry::Said { .. } | Entry::Rendered { .. } => self.no_open_call(),
+            Entry::Compacted {
+                first,
+                last,
+                summary,
+                ..
+            } => {
+                self.no_open_call()?;
+                not_blank(summary)?;
+                match exchange::is_compactable(&self.context, *first, *last) {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "entries {first} to {last} are not the oldest exchanges of the context"
+                    )),
+                }
+            }
+            Entry::Continued { note, .. } => {
+                self.no_open_call()?;
+                if let Some(answer) = self.unchecked() {
+                    return Err(format!("answer {answer} waits to be checked"));
+                }
+                not_blank(note)
+            }
+            Entry::Freed { results } => {
+                self.no_open_call()?;
+                self.may_free(results)
+            }
+            Entry::Noted { about, .. } => {
+                self.no_open_call()?;
+                match about {
+                    Some(About::BackgroundEnded { id, .. })
+                        if !self.background.contains_key(id) =>
+                    {
+                        Err(format!("no background command {id} is known"))
+                    }
+                    Some(About::UserCommandEnded { entry, .. })
+                        if !self.user_commands.contains_key(entry) =>
+                    {
+                        Err(format!("no command of the user began at entry {entry}"))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Entry::Replied { .. } | Entry::Failed { .. } => {
+                self.no_open_call()?;
+                match (self.owed, &self.halted) {
+                    (true, None) => Ok(()),
+                    (false, _) => Err("no answer is owed".into()),
+                    (true, Some(_)) => Err("the session is halted".into()),
+                }
+            }
+            Entry::Checked {
+                answer,
+                unfit,
+                told,
+            } => self.may_check(*answer, unfit.is_some(), told.is_some()),
+            Entry::Asked {
+                call,
+                form: Some(question),
+                ..
+            } => self.may_be_asked_by_server(*call, question),
+            Entry::Answered {
+                call, asked, key, ..
+            } => self.may_answer(*call, *asked, key),
+            Entry::Asked { call, .. } | Entry::Decided { call, .. } => {
+                let open = self.open_call(*call)?;
+                if open.guard.is_some() {
+                    return Err(format!("call {call} was begun before it was decided"));
+                }
+                let is_asked_again = matches!(entry, Entry::Asked { .. })
+                    && open.decided == Some(Verdict::Allow)
+                    && open.call.class() == Some(Class::Served);
+                match open.decided {
+                    Some(_) if is_asked_again => Ok(()),
+                    Some(_) => Err(format!("call {call} is decided already")),
+                    None => Ok(()),
+                }
+            }
+            Entry::Started { call, guard, .. } => self.may_start(*call, guard),
+            Entry::Finished { call, outcome, .. } => self.may_finish(*call, outcome),
+            Entry::UserCommand { guard, .. } => match guard {
+                Guard::Supervised { .. } | Guard::Opaque => Ok(()),
+                Guard::Checked { .. } | Guard::Child { .. } | Guard::Served { .. } => {
+                    Err("a command is not guarded so".into())
+                }
+            },
+            Entry::Stopped { .. }
+            | Entry::Paused { .. }
+            | Entry::Lifted { .. }
+            | Entry::Saved { .. }
+            | Entry::Forked { .. }
+            | Entry::Chose(_)
+            | Entry::Named { .. }
+            | Entry::Titled { .. }
+            | Entry::Dismissed
+            | Entry::Learned { .. }
+            | Entry::Resumed { .. } => Ok(()),
+        }
+    }
+
+    fn may_free(&self, results: &[FreedResult]) -> Result<(), String> {
+        let is_there = |r: &&FreedResult| {
+            let mut context = self.context.iter();
+            context.any(|c| c.seq == r.at && matches!(c.entry, Entry::Finished { .. }))
+        };
+        match results
+            .iter()
+            .find(|r| !is_there(r) || r.line.trim().is_empty())
+        {
+            Some(result) => Err(format!("entry {} is no result of the context", result.at)),
+            None => Ok(()),
+        }
+    }
+
+    fn no_open_call(&self) -> Result<(), String> {
+        match self.first_open() {
+            Some(open) => Err(format!("call {} has no result yet", open.call.id)),
+            None => Ok(()),
+        }
+    }
+
+    fn open_call(&self, id: CallId) -> Result<&OpenCall, String> {
+        match self.call(id) {
+            Some(open) if !open.finished => Ok(open),
+            Some(_) => Err(format!("call {id} has its result already")),
+            None => Err(format!("the last answer has no call {id}")),
+        }
+    }
+
+    /// An answer is checked once, and the model is told so often and no more.
+    fn may_check(&self, answer: Seq, is_unfit: bool, is_told: bool) -> Result<(), String> {
+        if self.unchecked() != Some(answer) {
+            return Err(format!("no answer {answer} waits to be checked"));
+        }
+        let may_repair = self.structured.as_ref().is_some_and(Structured::may_repair);
+        match (is_unfit, is_told) {
+            (false, true) => Err(format!(
+                "answer {answer} fits, so the model is told nothing"
+            )),
+            (true, true) if !may_repair => Err(format!(
+                "the model was told {} times already what is wrong",
+                structured::MAX_REPAIRS
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A server asks only in a call that it works on.
+    fn may_be_asked_by_server(&self, id: CallId, question: &ServerQuestion) -> Result<(), String> {
+        match &self.open_call(id)?.guard {
+            Some(Guard::Served { server, .. }) if *server == question.server => Ok(()),
+            _ => Err(format!(
+                "the server {} does not work on call {id}",
+                question.server
+            )),
+        }
+    }
+
+    fn may_answer(&self, id: CallId, asked: Seq, key: &str) -> Result<(), String> {
+        let Some(open) = &self.open_call(id)?.server_question else {
+            return Err(format!("no server asked anything in call {id}"));
+        };
+        match (open.seq == asked && open.question.key == key, &open.answer) {
+            (false, _) => Err(format!("another question is asked in call {id} by now")),
+            (true, Some(_)) => Err(format!("question {asked} is answered already")),
+            (true, None) => Ok(()),
+        }
+    }
+
+    fn may_start(&self, id: CallId, guard: &Guard) -> Result<(), String> {
+        let open = self.open_call(id)?;
+        if let Some(other) = self
+            .calls
+            .iter()
+            .filter(|c| !(c.call.is_task() && open.call.is_task()))
+            .find(|c| !c.finished && c.guard.is_some() && c.call.id != id)
+        {
+            return Err(format!("call {} is still in progress", other.call.id));
+        }
+        if self.is_stopped() {
+            return Err("the user stopped the session".into());
+        }
+        match (open.call.class(), guard) {
+            (Some(Class::Checked), Guard::Checked { .. })
+            | (Some(Class::Served), Guard::Served { .. })
+            // An older version could not look at what a server did.
+            | (Some(Class::Opaque | Class::Served), Guard::Opaque) => Ok(()),
+            (Some(Class::Supervised), Guard::Supervised { .. }) if !open.call.is_task() => Ok(()),
+            (Some(Class::Supervised), Guard::Child { .. }) if open.call.is_task() => Ok(()),
+            (class, guard) => Err(format!(
+                "a call of class {class:?} is not guarded by {guard:?}"
+            )),
+        }
+    }
+
+    /// A call with an effect is done only after it was begun; it may fail, be denied or be
+    /// interrupted before that.
+    fn may_finish(&self, id: CallId, outcome: &Outcome) -> Result<(), String> {
+        let open = self.open_call(id)?;
+        let idempotent = open.call.class() == Some(Class::Idempotent);
+        match outcome {
+            Outcome::Done { .. } if !idempotent && open.guard.is_none() => {
+                Err(format!("call {id} is done but was never begun"))
+            }
+            Outcome::Denied { .. } if open.guard.is_some() => {
+                Err(format!("call {id} was denied after it was begun"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn not_blank(text: &str) -> Result<(), String> {
+    match text.trim().is_empty() {
+        true => Err("what stands for the context is empty".into()),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,575 @@
+//! What an entry changes.
+
+use crate::core::choice::Effort;
+use crate::core::ending;
+use crate::core::entry::{
+    About, Block, By, CallId, Choice, Entry, Fact, Guard, Outcome, Record, SaveReason, Seq,
+    StopReason, Unfit,
+};
+use crate::core::limits::{Count, Counts};
+use crate::core::permission::is_offered;
+use crate::core::rule::Rule;
+use crate::core::structured::{self, Standing, Structured};
+use crate::core::text;
+use crate::core::tool::{Describe, ToolCall};
+use crate::core::tree;
+use crate::core::unsent::Refused;
+
+use super::context::changes_the_context;
+use super::{Asked, Halt, Illegal, OpenCall, OpenQuestion, Restoring, State, UserCommand};
+
+impl State {
+    /// Takes the next record of the log.
+    ///
+    /// # Errors
+    /// [`Illegal`] when it cannot follow; the state is unchanged then.
+    pub fn fold(&mut self, record: &Record) -> Result<(), Illegal> {
+        if record.seq != self.next_seq {
+            return Err(Illegal {
+                seq: record.seq,
+                kind: record.entry.kind(),
+                why: format!("entry {} was expected", self.next_seq),
+            });
+        }
+        self.check(&record.entry)?;
+        self.apply(record);
+        self.next_seq += 1;
+        Ok(())
+    }
+
+    fn worked(&mut self, record: &Record) {
+        let since_ms = self.last_ms.replace(record.at_ms);
+        let is_rest = matches!(
+            record.entry,
+            Entry::Said { .. } | Entry::Resumed { .. } | Entry::Dismissed | Entry::Named { .. }
+        );
+        if let Some(since_ms) = since_ms.filter(|_| !is_rest) {
+            let took_ms = record.at_ms.saturating_sub(since_ms);
+            // Clocks are set back, too.
+            self.worked_ms = self
+                .worked_ms
+                .saturating_add(took_ms.try_into().unwrap_or(0));
+        }
+    }
+
+    fn apply(&mut self, record: &Record) {
+        self.worked(record);
+        for (model, usage) in record.entry.spent() {
+            self.usage.add(usage);
+            match self.spent.get_mut(model) {
+                Some(spent) => spent.push(*usage),
+                None => drop(self.spent.insert(model.to_string(), vec![*usage])),
+            }
+        }
+        if changes_the_context(&record.entry) {
+            self.counts.begin_again();
+        }
+        let is_ours =
+            self.may_differ_from_tree || !self.background.is_empty() || self.restoring.is_some();
+        let last = self.tree.as_deref();
+        self.outside
+            .follow(record.seq, &record.entry, last, is_ours);
+        if let Some(tree) = tree::named(&record.entry) {
+            self.tree = Some(tree.to_string());
+            self.may_differ_from_tree = false;
+            self.files_not_kept = None;
+        }
+        self.may_differ_from_tree |= tree::may_change_files(&record.entry);
+        match &record.entry {
+            Entry::Opened {
+                folder,
+                version,
+                model,
+                mode,
+                layers,
+            } => {
+                self.folder = folder.clone();
+                self.version = version.clone();
+                self.model = model.clone();
+                self.mode = *mode;
+                self.layers = layers.clone();
+                self.taken_up = record.seq;
+            }
+            Entry::Assigned(assignment) => {
+                let rules = assignment.rules.iter();
+                self.session_rules
+                    .extend(rules.filter_map(|rule| Rule::parse(rule).ok()));
+                self.assignment = Some(assignment.clone());
+            }
+            Entry::Rendered { version, layers } => {
+                self.version = version.clone();
+                self.layers = layers.clone();
+                self.has_moved = false;
+            }
+            Entry::Said { text, command, .. } => {
+                let typed = record.entry.typed().unwrap_or_default();
+                self.first_words
+                    .get_or_insert_with(|| text::task_title(&text::one_line(&typed, 240)));
+                self.owed = true;
+                self.halted = None;
+                self.leave_fallback();
+                self.answer_with(command.as_ref().and_then(|c| c.model.as_deref()));
+                self.said_of_schema();
+                self.progress();
+                self.turns = 0;
+                self.tasks_begun = 0;
+                self.nonsense = 0;
+                self.ledger.said(record.seq, text);
+                self.said.say(record.seq, text);
+                self.words = Some((record.seq, text.clone()));
+                self.recall_due = true;
+                self.keep(record);
+            }
+            Entry::Replied {
+                blocks,
+                usage,
+                stop,
+                model,
+                asked_bytes,
+                ..
+            } => {
+                self.replied(record.seq, blocks, *stop);
+                self.learned = 0;
+                self.ledger.replied();
+                self.freed.replied();
+                self.measure(
+                    model,
+                    Count {
+                        bytes: *asked_bytes,
+                        tokens: usage.prompt(),
+                    },
+                );
+                self.keep(record);
+            }
+            Entry::Asked {
+                call,
+                why,
+                rule,
+                access,
+                at,
+                form: None,
+            } => {
+                let asked = Asked {
+                    seq: record.seq,
+                    at_ms: record.at_ms,
+                    why: why.clone(),
+                    rule: rule.clone(),
+                    access: *access,
+                    at: at.clone(),
+                };
+                self.on_call(*call, |open| {
+                    // What was allowed is another by now.
+                    open.decided = None;
+                    open.asked = Some(asked);
+                });
+            }
+            Entry::Asked {
+                call,
+                form: Some(question),
+                ..
+            } => {
+                let asked = OpenQuestion {
+                    seq: record.seq,
+                    at_ms: record.at_ms,
+                    question: (**question).clone(),
+                    answer: None,
+                };
+                self.on_call(*call, |open| open.server_question = Some(asked));
+            }
+            Entry::Answered { call, answer, .. } => {
+                self.on_call(*call, |open| {
+                    if let Some(asked) = &mut open.server_question {
+                        asked.answer = Some(answer.clone());
+                        open.answers.push((asked.question.clone(), answer.clone()));
+                    }
+                });
+                self.progress();
+            }
+            Entry::Decided {
+                call,
+                verdict,
+                access,
+                at,
+                rule,
+                by: _,
+                origin: _,
+            } => {
+                self.on_call(*call, |open| {
+                    open.decided = Some(verdict.clone());
+                    open.allowed_access = *access;
+                    open.asked_about.clone_from(at);
+                });
+                // One that another version wrote, and that is not understood, allows nothing.
+                let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
+                if let Some(rule) = rule.filter(|rule| !self.session_rules.contains(rule)) {
+                    self.session_rules.push(rule);
+                }
+            }
+            Entry::Started {
+                call,
+                guard,
+                access,
+            } => {
+                let is_first = self.call(*call).is_some_and(|open| open.guard.is_none());
+                if is_first && matches!(guard, Guard::Child { .. }) {
+                    self.tasks_begun += 1;
+                }
+                self.on_call(*call, |open| {
+                    open.guard = Some(guard.clone());
+                    open.started_access = *access;
+                });
+            }
+            Entry::Finished {
+                call,
+                outcome,
+                fact,
+                ..
+            } => {
+                let failed = matches!(outcome, Outcome::Error { .. } | Outcome::Denied { .. });
+                self.on_call(*call, |open| {
+                    open.finished = true;
+                    open.failed = failed;
+                });
+                if let Some(open) = self.calls.iter().find(|c| c.call.id == *call) {
+                    if matches!(outcome, Outcome::Done { .. }) {
+                        let shows_log = matches!(fact, Some(Fact::Recalled));
+                        self.freed.called(&open.call, shows_log);
+                    }
+                    self.ledger
+                        .finished(record.seq, &open.call, outcome, fact.as_ref());
+                }
+                // What was changed in a file that the model does not know, leaves it unknown.
+                let is_known = match fact {
+                    Some(Fact::Wrote { .. }) => self
+                        .call(*call)
+                        .and_then(|open| open.guard.as_ref())
+                        .is_none_or(|guard| self.knows_file_of(guard)),
+                    _ => true,
+                };
+                if let Some(fact) = fact.as_ref().filter(|_| is_known) {
+                    self.learn(record.seq, fact);
+                }
+                self.finished += 1;
+                self.owed = true;
+                self.progress();
+                self.keep(record);
+            }
+            Entry::Checked {
+                answer,
+                unfit,
+                told,
+            } => {
+                self.checked(*answer, unfit.as_ref(), told.is_some());
+                self.progress();
+                self.keep(record);
+            }
+            Entry::Stopped { .. } => {
+                self.halted = Some(Halt::Stopped);
+                self.paused = false;
+                self.keep(record);
+            }
+            // What the next start owes is to wait: that it came to rest is no crash.
+            Entry::Paused { .. } => {
+                self.paused = true;
+                self.progress();
+            }
+            Entry::Lifted { .. } => {
+                self.paused = false;
+                self.progress();
+            }
+            // A server that cannot be asked does not make the next start less likely to work.
+            Entry::Failed { error, .. } => {
+                self.halted = Some(Halt::Failed(error.clone()));
+                self.restarts = 0;
+                // None of the list could be asked; the next try begins with the first.
+                self.leave_fallback();
+            }
+            Entry::Noted { about, .. } => {
+                match about {
+                    Some(About::BackgroundEnded { id, .. }) => {
+                        self.background.remove(id);
+                    }
+                    Some(About::UserCommandEnded { entry, .. }) => {
+                        self.user_commands.remove(entry);
+                    }
+                    Some(About::Recalled) => self.recall_due = false,
+                    Some(About::Instructions | About::Mode { .. } | About::FilesChanged { .. })
+                    | None => {}
+                }
+                self.keep(record);
+            }
+            Entry::Compacted {
+                window,
+                first,
+                last,
+                summary,
+                by,
+                spent,
+                preface,
+            } => {
+                self.summarised(spent);
+                self.compacted(*window, *first, *last, summary, *by, preface.as_deref());
+            }
+            Entry::Continued {
+                note,
+                by,
+                spent,
+                story,
+            } => {
+                self.summarised(spent);
+                self.continued(record.seq, note, *by, story.as_deref());
+            }
+            Entry::Freed { results } => self.freed.free(results),
+            // An orderly stop from outside is not a start that came to nothing.
+            Entry::Saved {
+                reason: SaveReason::Signal,
+                ..
+            } => self.restarts = 0,
+            Entry::Saved { why: Some(why), .. } => self.files_not_kept = Some(why.clone()),
+            Entry::Saved { .. } => {}
+            Entry::Restoring {
+                before,
+                target,
+                new_folder,
+                kept,
+                more_kept,
+                ..
+            } => {
+                self.restoring = Some(Restoring {
+                    before: before.clone(),
+                    target: target.clone(),
+                    new_folder: *new_folder,
+                    kept: kept.clone(),
+                    more_kept: *more_kept,
+                });
+            }
+            Entry::Restored { .. } => {
+                self.restoring = None;
+                self.progress();
+                self.keep(record);
+            }
+            Entry::Forked { from, folder } => self.forked(record, from, folder.as_ref()),
+            Entry::Chose(choice) => self.chose(choice),
+            Entry::UserCommand { command, guard } => {
+                let command = UserCommand {
+                    command: command.clone(),
+                    guard: guard.clone(),
+                    since_ms: record.at_ms,
+                };
+                self.user_commands.insert(record.seq, command);
+            }
+            Entry::Named { title } => self.name = Some(title.clone()),
+            Entry::Titled { title, spent } => {
+                self.summarised(spent);
+                self.made_title.clone_from(title);
+                self.was_titled = true;
+            }
+            // What is owed is owed all the same: only lists ask whether it is wanted.
+            Entry::Dismissed => {}
+            Entry::Learned {
+                model,
+                images: Some(refusal),
+                ..
+            } => {
+                self.learned += 1;
+                let refused = Refused {
+                    at: record.seq,
+                    refusal: refusal.clone(),
+                };
+                let of_model = self.refused_images.entry(model.clone());
+                of_model.or_default().push(refused);
+            }
+            Entry::Learned {
+                model,
+                limit,
+                tokens,
+                bytes,
+                silently: _,
+                images: None,
+            } => {
+                self.limits.insert(model.clone(), *limit);
+                self.learned += 1;
+                if let Some(tokens) = tokens.filter(|t| *t > 0 && *bytes > 0) {
+                    let seen = (*bytes as f64 / tokens as f64).clamp(1.0, 8.0);
+                    let ratio = self.ratios.entry(model.clone()).or_insert(seen);
+                    *ratio = ratio.min(seen);
+                }
+            }
+            Entry::Resumed { by, unrecorded, .. } => {
+                self.taken_up = record.seq;
+                self.resumed(*by, *unrecorded);
+            }
+        }
+    }
+
+    fn chose(&mut self, choice: &Choice) {
+        let Choice {
+            model,
+            mode,
+            effort,
+            temperature,
+            fallback,
+            without,
+            schema,
+            without_schema,
+            limits,
+            origin: _,
+        } = choice;
+        self.run_limits = limits.unwrap_or(self.run_limits);
+        if *without_schema {
+            self.structured = None;
+        }
+        if let Some(schema) = schema {
+            self.structured = Some(Structured::new(schema.clone()));
+        }
+        if let Some(without) = without {
+            self.session_rules
+                .retain(|rule| rule.to_string() != *without);
+        }
+        if let Some(model) = model {
+            self.use_model(model.clone());
+            self.fallback_from = None;
+            self.model_before_command = None;
+            self.effort = Effort::Default;
+            self.temperature = None;
+        }
+        if let Some(fallback) = fallback {
+            let before = std::mem::take(&mut self.model);
+            self.fallback_from.get_or_insert(before);
+            self.use_model(fallback.model.clone());
+        }
+        self.mode = mode.unwrap_or(self.mode);
+        self.effort = effort.unwrap_or(self.effort);
+        self.temperature = temperature.or(self.temperature);
+    }
+
+    /// A schema holds until an answer fits it; each message has its own repairs.
+    fn said_of_schema(&mut self) {
+        self.structured = self.structured.take().and_then(|held| match held.standing {
+            Standing::Fits(_) => None,
+            _ => Some(Structured::new(held.schema)),
+        });
+    }
+
+    fn checked(&mut self, answer: Seq, unfit: Option<&Unfit>, is_told: bool) {
+        let json = self
+            .answer(answer)
+            .and_then(|(blocks, stop)| structured::json_of(blocks, stop).ok());
+        let Some(held) = &mut self.structured else {
+            return;
+        };
+        held.standing = match unfit {
+            None => Standing::Fits(json.unwrap_or_default()),
+            Some(_) if is_told => Standing::Owed,
+            Some(unfit) => Standing::GivenUp(unfit.clone()),
+        };
+        held.repairs += u32::from(is_told);
+        self.owed = is_told;
+    }
+
+    fn use_model(&mut self, model: String) {
+        self.counts = Counts::default();
+        self.model = model;
+    }
+
+    /// A model that answered in place of the session's own is asked no longer.
+    fn leave_fallback(&mut self) {
+        if let Some(own) = self.fallback_from.take() {
+            self.use_model(own);
+        }
+    }
+
+    /// What was said last may name its own model; the next message is the session's own again.
+    fn answer_with(&mut self, model: Option<&str>) {
+        if let Some(own) = self.model_before_command.take() {
+            self.use_model(own);
+        }
+        if let Some(model) = model.filter(|model| *model != self.model) {
+            self.model_before_command = Some(self.model.clone());
+            self.use_model(model.to_string());
+        }
+    }
+
+    fn progress(&mut self) {
+        self.restarts = 0;
+    }
+
+    fn on_call(&mut self, id: CallId, change: impl FnOnce(&mut OpenCall)) {
+        if let Some(open) = self.calls.iter_mut().find(|c| c.call.id == id) {
+            change(open);
+        }
+    }
+
+    fn replied(&mut self, seq: Seq, blocks: &[Block], stop: StopReason) {
+        self.calls = open_calls(seq, blocks, stop, self.describe.0);
+        self.replies += 1;
+        self.turns += 1;
+        self.progress();
+        let tools = &self.layers.tools;
+        let is_known = |name: &str| is_offered(name, tools.iter().map(|t| t.name.as_str()));
+        let usable = |c: &OpenCall| !c.cut && c.call.described.is_ok() && is_known(&c.call.name);
+        let spoke = ending::speaks(blocks);
+        let sense = match self.calls.is_empty() {
+            true => ending::is_answer(blocks, stop),
+            false => self.calls.iter().any(usable),
+        };
+        self.nonsense = if sense { 0 } else { self.nonsense + 1 };
+        // An answer without a word or a call is no answer: the same is asked again.
+        self.owed = self.calls.is_empty() && !sense;
+        if self.calls.is_empty()
+            && spoke
+            && stop != StopReason::Refusal
+            && let Some(held) = &mut self.structured
+            && held.standing == Standing::Owed
+        {
+            held.standing = Standing::Unchecked(seq);
+        }
+    }
+
+    fn resumed(&mut self, by: By, unrecorded: bool) {
+        if matches!(self.halted, Some(Halt::Failed(_))) {
+            self.halted = None;
+        }
+        self.nonsense = 0;
+        self.turns = 0;
+        let owing = self.owed || self.first_open().is_some() || self.restoring.is_some();
+        self.restarts = match (owing, by) {
+            (false, _) => 0,
+            (true, By::Person) => 1,
+            // The start before is not one of those that came to nothing.
+            (true, By::Start | By::Hook) if unrecorded => self.restarts.max(1),
+            (true, By::Start | By::Hook) => self.restarts + 1,
+        };
+    }
+}
+
+/// The calls of an answer. One that the output limit cut is marked.
+fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe) -> Vec<OpenCall> {
+    let mut calls = Vec::new();
+    for (place, block) in blocks.iter().enumerate() {
+        if let Block::Call {
+            name, arguments, ..
+        } = block
+        {
+            let id = CallId {
+                reply,
+                index: calls.len() as u32,
+            };
+            calls.push(OpenCall {
+                call: ToolCall::new(id, name, arguments, describe),
+                cut: stop == StopReason::MaxTokens && place + 1 == blocks.len(),
+                asked: None,
+                decided: None,
+                allowed_access: None,
+                asked_about: None,
+                started_access: None,
+                guard: None,
+                finished: false,
+                failed: false,
+                server_question: None,
+                answers: Vec::new(),
+            });
+        }
+    }
+    calls
+}

@@ -1,0 +1,171 @@
+//! What the model sees of the log: what is kept of it, and what stands for the rest.
+
+use crate::core::entry::{Entry, Fact, ForkPoint, Record, Seq, Spent, SummaryBy};
+use crate::core::limits::Count;
+use crate::core::outside::Outside;
+use crate::core::preface::{self, Preface};
+
+use super::{Background, State};
+
+/// Smaller requests are no measure of a model's tokens.
+const MEASURED_TOKENS: u64 = 500;
+
+impl State {
+    /// What the provider counted, against what was sent: the ratio moves slowly, and small
+    /// requests say nothing.
+    pub(super) fn measure(&mut self, model: &str, count: Count) {
+        if count.tokens < MEASURED_TOKENS || count.bytes == 0 {
+            return;
+        }
+        let seen = count.bytes as f64 / count.tokens as f64;
+        // A server that cuts long requests in silence counts what it kept.
+        let is_measure = self.counts.is_measure(count) && (1.0..=8.0).contains(&seen);
+        self.counts.see(count);
+        if !is_measure {
+            return;
+        }
+        let ratio = self.ratios.entry(model.to_string()).or_insert(seen);
+        *ratio = 0.7 * *ratio + 0.3 * seen;
+    }
+
+    /// The oldest exchanges leave; the summary stands for them and for all before.
+    pub(super) fn compacted(
+        &mut self,
+        window: u32,
+        first: Seq,
+        last: Seq,
+        summary: &str,
+        by: SummaryBy,
+        recorded: Option<&str>,
+    ) {
+        self.context.retain(|r| r.seq > last);
+        self.freed.leave(last);
+        let before = self.preface.take();
+        let (sound, unsound_from) = match by {
+            SummaryBy::Model => (Some(summary.to_string()), None),
+            SummaryBy::Digest | SummaryBy::Placeholder => (
+                before.as_ref().and_then(|p| p.sound.clone()),
+                before.as_ref().and_then(|p| p.unsound_from).or(Some(first)),
+            ),
+        };
+        self.preface = Some(Preface {
+            text: match recorded {
+                Some(text) => text.to_string(),
+                None => preface::render_as_before(&self.carried(), summary, last),
+            },
+            summary: Some(summary.to_string()),
+            by,
+            windows: window,
+            last,
+            sound,
+            unsound_from,
+        });
+    }
+
+    pub(super) fn summarised(&mut self, spent: &[Spent]) {
+        for Spent { usage, .. } in spent {
+            self.summarising.add(usage);
+        }
+    }
+
+    pub(super) fn continued(&mut self, seq: Seq, note: &str, by: SummaryBy, story: Option<&str>) {
+        let first = self.context.first().map(|r| r.seq);
+        self.context.clear();
+        self.freed.leave(seq);
+        self.continuations += 1;
+        let before = self.preface.take();
+        let windows = before.as_ref().map_or(0, |p| p.windows);
+        // What no model summarised is only in the log, and is summarised when one can be asked.
+        let (sound, unsound_from) = match story {
+            Some(story) => (Some(story.to_string()), None),
+            None => {
+                let from = before.as_ref().and_then(|p| p.unsound_from).or(first);
+                (before.and_then(|p| p.sound), from)
+            }
+        };
+        self.preface = Some(Preface {
+            text: note.to_string(),
+            summary: None,
+            by,
+            windows: windows + 1,
+            last: seq,
+            sound,
+            unsound_from,
+        });
+        self.recall_due = true;
+    }
+
+    pub(super) fn keep(&mut self, record: &Record) {
+        self.context.push(record.clone());
+    }
+
+    pub(super) fn learn(&mut self, seq: Seq, fact: &Fact) {
+        match fact {
+            Fact::Seen { path, hash } | Fact::Wrote { path, hash } => {
+                self.seen.insert(path.clone(), hash.clone());
+                self.outside.known(path, seq);
+            }
+            Fact::Background {
+                id,
+                run,
+                command,
+                child,
+            } => {
+                let background = Background {
+                    run: run.clone(),
+                    command: command.clone(),
+                    child: child.clone(),
+                };
+                self.background.insert(id.clone(), background);
+            }
+            Fact::Planned { plan } => {
+                self.plan = Some(plan.clone());
+                self.plan_at = Some(seq);
+            }
+            Fact::Ran { .. } | Fact::Task { .. } | Fact::Remembered { .. } | Fact::Recalled => {}
+        }
+    }
+
+    /// Every open call is closed, and what runs stays with the session that started it.
+    pub(super) fn forked(&mut self, record: &Record, from: &ForkPoint, folder: Option<&String>) {
+        self.forked_from = Some(from.clone());
+        if let Some(folder) = folder {
+            self.folder.clone_from(folder);
+            self.has_moved = true;
+            // What is known of files is of the other folder.
+            self.tree = None;
+            self.files_not_kept = None;
+            self.may_differ_from_tree = false;
+            self.outside = Outside::default();
+        }
+        self.background.clear();
+        self.user_commands.clear();
+        // The other branch does it.
+        self.restoring = None;
+        self.paused = false;
+        self.taken_up = record.seq;
+        // They were allowed for that session.
+        self.session_rules.clear();
+        if self.first_open().is_some() {
+            self.owed = true;
+        }
+        for open in &mut self.calls {
+            open.finished = true;
+        }
+        self.restarts = 0;
+        self.keep(record);
+    }
+}
+
+/// Behind it, a request does not begin with the one before.
+pub(super) fn changes_the_context(entry: &Entry) -> bool {
+    matches!(
+        entry,
+        Entry::Rendered { .. }
+            | Entry::Compacted { .. }
+            | Entry::Continued { .. }
+            | Entry::Freed { .. }
+            | Entry::Learned { .. }
+            | Entry::Forked { .. }
+    )
+}
