@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::args::PageArgs;
+use super::invocation::PageArgs;
 use super::time::local_time;
 use crate::core::marks::title_line;
 use crate::core::text::count;

@@ -18,6 +18,7 @@ mod export;
 mod fork;
 mod gc;
 mod history;
+mod invocation;
 mod json_schema;
 mod key;
 mod logging;
@@ -47,7 +48,8 @@ use crate::report::{Trouble, exit, note, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
 use crate::workspace::{Here, here};
-use args::{Cli, Invocation};
+use args::Cli;
+use invocation::Invocation;
 
 /// Runs what the arguments ask for, and gives the exit code.
 pub fn main() -> u8 {
@@ -200,7 +202,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
     match invocation {
         Invocation::Run(run) => match &run.worktree {
             Some(name) => {
-                let resumes = matches!(run.session, args::Session::Newest { .. });
+                let resumes = matches!(run.session, invocation::Session::Newest { .. });
                 let its = ctx.in_worktree(name, resumes)?;
                 run::run(&its, run)
             }

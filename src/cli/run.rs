@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 
-use super::args::{OutputFormat, Run, Session as Asked};
+use super::invocation::{OutputFormat, Run, Session as Asked};
 use super::json_schema;
 use crate::core::entry::{By, UsedCommand};
 use crate::headless::{self, Format, Named, Task};

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::args::Sandboxed;
+use super::invocation::Sandboxed;
 use crate::command::own_exe;
 use crate::config::ConfigError;
 use crate::core::access::Access;
