@@ -8,6 +8,7 @@ use crate::command::keeper::{CHILD_WORD, SETTINGS_ENV};
 use crate::config::{self, Env, Paths};
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::Trouble;
+use crate::session::sandbox::ask_kernel_beside;
 use crate::session::{AppContext, handed_down};
 use crate::workspace::here;
 
@@ -37,6 +38,7 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, Trouble> {
         flags,
     };
     let _log = logging::start(&ctx.paths, ctx.config().log.level);
+    ask_kernel_beside(&ctx);
     let (session, by) = ctx.open_task(session, run)?;
     let task = Task {
         prompt: None,

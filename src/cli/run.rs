@@ -8,6 +8,7 @@ use super::json_schema;
 use crate::core::entry::{By, UsedCommand};
 use crate::headless::{self, Format, Named, Task};
 use crate::report::{Trouble, exit, note};
+use crate::session::sandbox::ask_kernel_beside;
 use crate::session::{AppContext, CommandLine, NotSaid, Which, ago, is_prompt, short_id};
 use crate::store::{SessionLock, StoreError};
 use crate::ui;
@@ -20,6 +21,7 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
     let Some(format) = run.headless else {
         return on_screen(ctx, run);
     };
+    ask_kernel_beside(ctx);
     let format = match format {
         OutputFormat::Text => Format::Text,
         OutputFormat::Json => Format::Json,

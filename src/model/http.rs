@@ -28,7 +28,7 @@ use crate::core::request::Request;
 use crate::core::unsent;
 use crate::net;
 use crate::net::address::is_loopback;
-use crate::net::client::{Kind, Unbuilt, reason};
+use crate::net::client::{Kind, reason};
 
 /// The most bytes a list of models may have.
 const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
@@ -49,6 +49,7 @@ struct Inner {
     remote: OnceLock<reqwest::Client>,
     /// For servers on this machine, which no proxy can reach.
     local: OnceLock<reqwest::Client>,
+    local_plain: OnceLock<reqwest::Client>,
     /// What was made for the last request.
     kept: Mutex<Kept>,
 }
@@ -61,6 +62,7 @@ impl Client {
             ca_file,
             remote: OnceLock::new(),
             local: OnceLock::new(),
+            local_plain: OnceLock::new(),
             kept: Mutex::default(),
         }))
     }
@@ -135,32 +137,28 @@ impl Client {
     }
 
     fn client(&self, url: &Url) -> Result<&reqwest::Client, Failure> {
-        let is_local = is_loopback(url);
-        let cell = match is_local {
-            true => &self.0.local,
-            false => &self.0.remote,
+        let kind = Kind::of(url);
+        let cell = match kind {
+            Kind::Remote => &self.0.remote,
+            Kind::Local => &self.0.local,
+            Kind::LocalPlain => &self.0.local_plain,
         };
         match cell.get() {
             Some(client) => Ok(client),
             None => {
-                let built = build(is_local, self.0.ca_file.as_ref())?;
+                let built = build(kind, self.0.ca_file.as_ref())?;
                 Ok(cell.get_or_init(|| built))
             }
         }
     }
 }
 
-fn build(is_local: bool, ca_file: Option<&PathBuf>) -> Result<reqwest::Client, Failure> {
-    let kind = if is_local { Kind::Local } else { Kind::Remote };
+fn build(kind: Kind, ca_file: Option<&PathBuf>) -> Result<reqwest::Client, Failure> {
     let built = net::client::builder(kind, ca_file.map(PathBuf::as_path));
-    built.and_then(net::client::build).map_err(|e| {
-        let hint = matches!(e, Unbuilt::Certificates { .. })
-            .then(|| "the file holds certificates in PEM form".to_string());
-        Failure {
-            class: FailureClass::Network,
-            message: e.to_string(),
-            hint,
-        }
+    built.and_then(net::client::build).map_err(|e| Failure {
+        class: FailureClass::Network,
+        hint: e.hint().map(str::to_string),
+        message: e.to_string(),
     })
 }
 

@@ -5,10 +5,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqwest::{Certificate, ClientBuilder};
+use reqwest::{Certificate, ClientBuilder, Url};
 use thiserror::Error;
 
+use super::address::is_loopback;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How the error of the library begins where the system has no certificates.
+const NO_AUTHORITIES: &str = "No CA certificates";
 
 /// Where the servers are that a client is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +21,20 @@ pub enum Kind {
     Remote,
     /// On this machine, which no proxy can reach.
     Local,
+    /// The same, without TLS: the system's certificates are not read. That takes milliseconds, and
+    /// a small container has none.
+    LocalPlain,
+}
+
+impl Kind {
+    #[must_use]
+    pub fn of(url: &Url) -> Kind {
+        match (is_loopback(url), url.scheme()) {
+            (false, _) => Kind::Remote,
+            (true, "http") => Kind::LocalPlain,
+            (true, _) => Kind::Local,
+        }
+    }
 }
 
 /// Why there is no client.
@@ -23,8 +42,23 @@ pub enum Kind {
 pub enum Unbuilt {
     #[error("reading the certificates in {}: {why}", .path.display())]
     Certificates { path: PathBuf, why: String },
+    #[error("this system has no certificates of authorities, which TLS needs")]
+    NoAuthorities,
     #[error("the HTTP client cannot be built: {0}")]
     Client(String),
+}
+
+impl Unbuilt {
+    /// What to do.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Unbuilt::Certificates { .. } => Some("the file holds certificates in PEM form"),
+            Unbuilt::NoAuthorities => Some(
+                "install the package ca-certificates, or set SSL_CERT_FILE to a file in PEM form",
+            ),
+            Unbuilt::Client(_) => None,
+        }
+    }
 }
 
 /// What every client begins with. `ca_file`: certificates (PEM) that are trusted besides those of
@@ -39,8 +73,11 @@ pub fn builder(kind: Kind, ca_file: Option<&Path>) -> Result<ClientBuilder, Unbu
         .user_agent(concat!("rewake/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .redirect(reqwest::redirect::Policy::none());
-    if kind == Kind::Local {
+    if kind != Kind::Remote {
         builder = builder.no_proxy();
+    }
+    if kind == Kind::LocalPlain {
+        builder = builder.tls_certs_only([]);
     }
     if let Some(path) = ca_file {
         let failed = |why: String| Unbuilt::Certificates {
@@ -57,12 +94,15 @@ pub fn builder(kind: Kind, ca_file: Option<&Path>) -> Result<ClientBuilder, Unbu
     Ok(builder)
 }
 
-/// Reads the system's certificates, which takes time.
+/// Reads the system's certificates, which takes time, but for [`Kind::LocalPlain`].
 ///
 /// # Errors
 /// They cannot be read.
 pub fn build(builder: ClientBuilder) -> Result<reqwest::Client, Unbuilt> {
-    builder.build().map_err(|e| Unbuilt::Client(reason(e)))
+    builder.build().map_err(|e| match reason(e) {
+        why if why.contains(NO_AUTHORITIES) => Unbuilt::NoAuthorities,
+        why => Unbuilt::Client(why),
+    })
 }
 
 /// The innermost reason: the outer ones say only that a request failed. Without the address, which

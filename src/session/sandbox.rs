@@ -38,6 +38,18 @@ fn kernel(ctx: &AppContext) -> Kernel {
     })
 }
 
+/// Asks the kernel on another thread, so that the answer is there when a session is opened: it
+/// takes two starts of this program.
+pub fn ask_kernel_beside(ctx: &AppContext) {
+    if ctx.config().sandbox.enabled == SandboxUse::Never {
+        return;
+    }
+    let ctx = ctx.clone();
+    let beside = std::thread::Builder::new().name("kernel".to_string());
+    // Without the thread it is asked when it is needed.
+    drop(beside.spawn(move || kernel(&ctx)));
+}
+
 /// Whether commands below `full` run in a sandbox or not at all.
 fn is_used(ctx: &AppContext) -> bool {
     match ctx.config().sandbox.enabled {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,6 +31,9 @@ use crate::tools::{self, FileState, Look, Ran, ShellCommand, ToolContext, Work};
 
 /// A keeper needs milliseconds to begin.
 const BEGIN_WITHIN: Duration = Duration::from_secs(5);
+
+/// A request is on its way after this time.
+const REQUEST_FIRST: Duration = Duration::from_millis(50);
 
 /// How commands are run.
 #[derive(Debug, Clone)]
@@ -342,13 +346,20 @@ impl World for Machine {
         images: Images,
         deltas: UnboundedSender<Delta>,
     ) -> Result<Reply, Failure> {
-        if let Some(servers) = &self.servers {
-            servers.ask_unknown();
-        }
         let blobs = |blob: &BlobRef| images.get(&blob.hash).cloned();
         // Nobody listens any more only when the call is being dropped.
         let mut on_delta = |delta| drop(deltas.send(delta));
-        self.models.call(request, &blobs, &mut on_delta).await
+        let mut reply = pin!(self.models.call(request, &blobs, &mut on_delta));
+        let Some(servers) = self.servers.as_ref().filter(|s| s.has_unknown()) else {
+            return reply.await;
+        };
+        // The request goes first: to start servers keeps the processor busy for a while.
+        let early = tokio::time::timeout(REQUEST_FIRST, &mut reply).await;
+        servers.ask_unknown();
+        match early {
+            Ok(replied) => replied,
+            Err(_) => reply.await,
+        }
     }
 
     fn can_ask(&self, model: &str) -> Result<(), String> {

@@ -70,6 +70,25 @@ fn a_trusted_authority_vouches_for_no_other_name() {
 }
 
 #[test]
+fn a_system_without_certificates_reaches_a_server_on_this_machine() {
+    let home = Home::new();
+    let none = home.workspace().join("none.pem");
+    std::fs::write(&none, "").unwrap();
+    let ask = || {
+        let mut command = home.rewake(["-p", "hello"]);
+        command.env("SSL_CERT_FILE", &none);
+        command.env("SSL_CERT_DIR", home.workspace());
+        run(command, LIMIT)
+    };
+    let server = Server::start(|_| Says::text("without TLS").into());
+    configure(&home, &server.root(), "");
+    answers(ask(), "without TLS");
+    configure(&home, "https://127.0.0.1:1", "");
+    let words = ["has no certificates", "install the package ca-certificates"];
+    refused(ask(), 75, &words);
+}
+
+#[test]
 fn a_ca_file_without_certificates_is_named() {
     let authority = Authority::new();
     let server = server_with(&authority, "127.0.0.1");

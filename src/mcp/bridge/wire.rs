@@ -17,7 +17,6 @@ use crate::mcp::launch::BridgeConfig;
 use crate::mcp::oauth::challenge::Challenge;
 use crate::mcp::oauth::web::shown;
 use crate::mcp::refusal::{Refusal, Why};
-use crate::net::address::is_loopback;
 use crate::net::client::{self, Kind, reason};
 
 /// Before a connection is tried once more.
@@ -71,11 +70,7 @@ impl Wire {
     /// What is wrong with the definition.
     pub fn new(config: &BridgeConfig) -> Result<Wire, String> {
         let url = definition::address(config)?;
-        let kind = match is_loopback(&url) {
-            true => Kind::Local,
-            false => Kind::Remote,
-        };
-        let builder = client::builder(kind, None).map_err(|e| e.to_string())?;
+        let builder = client::builder(Kind::of(&url), None).map_err(|e| e.to_string())?;
         let builder = builder
             .pool_idle_timeout(IDLE)
             .tcp_keepalive(ALIVE_EVERY)

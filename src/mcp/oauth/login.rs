@@ -15,7 +15,7 @@ use super::discover::{self, Authority, Resource};
 use super::store::{Login, Logins};
 use super::token;
 use super::web::{LoginError, Web};
-use crate::net::client::reason;
+use crate::net::client::{self as http, Kind, reason};
 use crate::store::now_ms;
 
 /// What a login needs to know.
@@ -127,11 +127,7 @@ pub async fn login(
 
 /// What the server says to one that shows no token.
 async fn ask_for_challenge(server: &Url) -> Result<Challenge, LoginError> {
-    let kind = match crate::net::address::is_loopback(server) {
-        true => crate::net::client::Kind::Local,
-        false => crate::net::client::Kind::Remote,
-    };
-    let built = crate::net::client::builder(kind, None).and_then(crate::net::client::build);
+    let built = http::builder(Kind::of(server), None).and_then(http::build);
     let client = built.map_err(|e| LoginError::new(e.to_string()))?;
     let request = serde_json::json!({ "jsonrpc": "2.0", "id": "rewake_login", "method": "initialize",
         "params": crate::mcp::era::initialize_params() });

@@ -55,6 +55,7 @@ impl Web {
     /// The system's certificates cannot be read, or the name of the server cannot be looked up.
     pub async fn for_server(server: &Url) -> Result<Web, LoginError> {
         let may_be_private = is_in_private_network(server).await?;
+        // What a server on this machine names may be elsewhere, over TLS.
         let kind = match is_loopback(server) {
             true => Kind::Local,
             false => Kind::Remote,

@@ -82,6 +82,10 @@ impl LiveServers {
         now.unknown().map(str::to_string).collect()
     }
 
+    pub(crate) fn has_unknown(&self) -> bool {
+        !self.unknown().is_empty()
+    }
+
     /// Begins to ask each server of which nothing is known. It is tried once; a search for tools
     /// tries it again.
     pub(crate) fn ask_unknown(&self) {
