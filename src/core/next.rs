@@ -229,7 +229,7 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
         Fate::Close(_) => Step::Close(id),
         Fate::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
         // Whoever answers knows all that the answer of the model wants.
-        Fate::Run { .. } => match first_question(state, policy) {
+        Fate::Run { .. } => match first_question(state, policy, open) {
             Some(id) => ask(policy, id),
             None => Step::Run(batch(state, policy, open)),
         },
@@ -249,12 +249,13 @@ fn only_looks(open: &OpenCall) -> bool {
     open.call.class() == Some(Class::Idempotent) && open.decided.is_none()
 }
 
-/// The first call of the last answer about which a person is still to be asked.
-fn first_question(state: &State, policy: &Policy) -> Option<CallId> {
+/// The first call of the last answer about which a person is still to be asked, besides one that
+/// runs unasked: to decide looks at the disk, so it is done once.
+fn first_question(state: &State, policy: &Policy, known: &OpenCall) -> Option<CallId> {
     let mut open = state
         .calls
         .iter()
-        .filter(|call| !call.finished && call.guard.is_none());
+        .filter(|call| !call.finished && call.guard.is_none() && call.call.id != known.call.id);
     let asks = |call: &&OpenCall| matches!(fate(state, policy, call), Fate::Ask { .. });
     open.find(asks).map(|call| call.call.id)
 }
@@ -348,9 +349,14 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .skip_while(|c| c.call.id != first.call.id)
         .take_while(|c| !c.finished && c.call.class() == Some(Class::Idempotent))
         .take_while(|c| only_looks(c) == only_looks(first))
-        .take_while(|c| matches!(fate(state, policy, c), Fate::Run { .. }))
+        .take_while(|c| runs(state, policy, first, c))
         .map(|c| c.call.id)
         .collect()
+}
+
+/// Whether a call runs unasked. That the first one does is known.
+fn runs(state: &State, policy: &Policy, first: &OpenCall, call: &OpenCall) -> bool {
+    call.call.id == first.call.id || matches!(fate(state, policy, call), Fate::Run { .. })
 }
 
 /// A task, and those behind it that may be begun with it.
@@ -363,7 +369,7 @@ fn tasks(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .iter()
         .skip_while(|c| c.call.id != first.call.id)
         .take_while(|c| !c.finished && c.guard.is_none() && c.call.is_task())
-        .take_while(|c| matches!(fate(state, policy, c), Fate::Run { .. }))
+        .take_while(|c| runs(state, policy, first, c))
         .take(room)
         .map(|c| c.call.id)
         .collect()

@@ -195,9 +195,10 @@ impl Workspace {
 fn named_and_real(path: &str, resolve: &dyn Fn(&str) -> String) -> Vec<String> {
     let named = path::clean(path);
     let of_named = path::clean(&resolve(&named));
-    let of_path = path::clean(&resolve(path));
+    // The disk is asked once where both are one.
+    let of_path = (named != path).then(|| path::clean(&resolve(path)));
     let mut paths = vec![named];
-    for real in [of_named, of_path] {
+    for real in std::iter::once(of_named).chain(of_path) {
         if !paths.contains(&real) {
             paths.push(real);
         }

@@ -569,7 +569,7 @@ async fn certificates_that_cannot_be_read_are_said() {
 
 #[test]
 fn a_client_for_the_world_can_be_built() {
-    assert!(build(false, None).is_ok());
+    assert!(build(Kind::Remote, None).is_ok());
 }
 
 const PROTOCOLS: [Protocol; 4] = [
