@@ -1,5 +1,5 @@
-//! What servers say of their tools, learnt beside the work: of one that is not known yet as soon as
-//! the model is first asked, of any other when it was started or says that its list changed.
+//! What servers say of their tools, learnt beside the work: of one that is not known yet once the
+//! first request is on its way, of any other when it was started or says that its list changed.
 //!
 //! Invariant: nobody waits for it but a search for tools, and that only for servers of which nothing
 //! is known; and a call whose server was started for it or says that its list changed.
