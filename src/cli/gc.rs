@@ -2,7 +2,7 @@
 
 use crate::core::text::{count, size_text};
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, EndedWorktree, now_ms, worktree_rows};
+use crate::session::{AppContext, EndedWorktree, now_ms, went_with, worktree_rows};
 use crate::store::{Keep, Tidied, database};
 
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -61,9 +61,10 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
     }
     for ended in ctx.end_worktrees(&store)? {
         match ended {
-            EndedWorktree::Removed => {
-                line("removed    1 worktree, in which nothing was to be kept")
-            }
+            EndedWorktree::Removed { ignored } => line(&format!(
+                "removed    1 worktree, in which nothing was to be kept{}",
+                went_with(ignored)
+            )),
             EndedWorktree::Kept(kept) => note(&format!("a worktree stays: {kept}")),
         }
     }

@@ -3,7 +3,7 @@
 use super::confirm::{can_ask, is_yes};
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, EndedWorktree, short_id};
+use crate::session::{AppContext, EndedWorktree, short_id, went_with};
 
 pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> {
     let store = super::open_store(ctx)?;
@@ -50,9 +50,10 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
     }
     for ended in &worktrees {
         match ended {
-            EndedWorktree::Removed => {
-                line("removed    its worktree, in which nothing was to be kept")
-            }
+            EndedWorktree::Removed { ignored } => line(&format!(
+                "removed    its worktree, in which nothing was to be kept{}",
+                went_with(*ignored)
+            )),
             EndedWorktree::Kept(kept) => note(&format!("its worktree stays: {kept}")),
         }
     }

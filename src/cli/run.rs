@@ -18,6 +18,7 @@ use crate::ui::commands;
 pub(super) const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
+    ctx.enter_worktree_here()?;
     let Some(format) = run.headless else {
         return on_screen(ctx, run);
     };

@@ -341,6 +341,8 @@ impl Profile {
         for folder in git {
             protected.extend(places::PROTECTED_GIT.iter().map(|name| folder.join(name)));
         }
+        let repository = request.repository.iter();
+        protected.extend(repository.flat_map(Repository::of_others));
         if workspace.join(".git").is_file() {
             protected.insert(workspace.join(".git"));
         }

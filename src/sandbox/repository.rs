@@ -4,7 +4,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::folders::entries;
 use crate::workspace::is_repository_of;
+
+/// In the folder of a worktree, and in the one that all share. What is written to others is not for
+/// a command that works in one.
+const OF_OTHERS: [&str; 5] = [
+    "HEAD",
+    "index",
+    "locked",
+    "info/exclude",
+    "info/sparse-checkout",
+];
 
 /// The git folders of a repository, as `git rev-parse` says them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,5 +53,19 @@ impl Repository {
             git_dir,
             common_dir,
         })
+    }
+
+    /// In a linked worktree: what of the repository says where other worktrees are, what is staged
+    /// there, and which files are looked at in all of them.
+    pub(super) fn of_others(&self) -> Vec<PathBuf> {
+        if self.git_dir == self.common_dir {
+            return Vec::new();
+        }
+        let worktrees = entries(&self.common_dir.join("worktrees"));
+        let others = worktrees.into_iter().map(|(path, _)| path);
+        let others = others.filter(|path| *path != self.git_dir);
+        let all = others.chain([self.common_dir.clone()]);
+        all.flat_map(|folder| OF_OTHERS.iter().map(move |name| folder.join(name)))
+            .collect()
     }
 }

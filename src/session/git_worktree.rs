@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::changes::looking_git;
 use crate::config::Env;
+use crate::store::{WorktreeNote, WorktreeStage};
 
 /// No repository needs longer for what is asked here.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -26,6 +27,19 @@ const MAX_SAID: u64 = 2_000;
 
 /// Of a list of worktrees.
 const MAX_LISTED: u64 = 16 << 20;
+
+/// Of a list of the files in an index.
+const MAX_INDEX: u64 = 128 << 20;
+
+/// What git keeps in a worktree's own folder while something is not finished there.
+const UNFINISHED: [(&str, &str); 6] = [
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisect"),
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+];
 
 /// Makes the worktree, with no files in it but `.git`. Gives the commit that it is at.
 ///
@@ -71,6 +85,18 @@ pub(super) struct Listed {
     pub branch: Option<String>,
     /// Why it is locked.
     pub locked: Option<String>,
+}
+
+/// How git says that it is still making one, or was cut short at it.
+const MAKING: &str = "initializing";
+
+impl Listed {
+    /// Git was cut short while it made this one, so nobody worked in it. A person may lock one with
+    /// the same word.
+    pub(super) fn is_half(&self, note: &WorktreeNote) -> bool {
+        let is_being_made = note.stage == WorktreeStage::Begun || note.remaking;
+        is_being_made && self.locked.as_deref() == Some(MAKING)
+    }
 }
 
 /// All worktrees that the repository knows, also those that are away.
@@ -180,21 +206,158 @@ pub(super) fn commits(
         .map_err(|_| "git gives no number".to_string())
 }
 
-/// How many files of a worktree differ from its commit, or are new to git. What is ignored does not
-/// count. `git` is taken from outside of `repository`.
+/// How many commits of a branch no other branch, tag or `HEAD` of the repository holds.
 ///
 /// # Errors
 /// What git says.
+pub(super) fn only_in(
+    env: &Env,
+    repository: &Path,
+    branch: &str,
+    tip: &str,
+) -> Result<u64, String> {
+    let head = commit_of(env, repository, "HEAD");
+    let mut command = git(env, repository)?;
+    command
+        .args(["rev-list", "--count", tip, "--not"])
+        .args(head);
+    command.arg(format!("--exclude={branch}"));
+    let count = run(command.args(["--branches", "--tags", "--remotes"]))?;
+    let count = count.trim().parse();
+    count.map_err(|_| "git gives no number".to_string())
+}
+
+/// The branch is but another name of one.
+pub(super) fn is_symbolic(env: &Env, repository: &Path, branch: &str) -> bool {
+    let name = format!("refs/heads/{branch}");
+    git(env, repository).is_ok_and(|mut git| run(git.args(["symbolic-ref", "-q", &name])).is_ok())
+}
+
+/// How many files of a worktree differ from its commit, or are new to git. What is ignored does not
+/// count; what git was told not to look at does. `git` is taken from outside of `repository`.
+///
+/// # Errors
+/// What git says, and a worktree with more files than can be looked at.
 pub(super) fn changed(env: &Env, repository: &Path, folder: &Path) -> Result<u64, String> {
+    let lines = status(env, repository, folder, None)?;
+    if !lines.is_empty() || !hides_changes(env, repository, folder)? {
+        return Ok(lines.len() as u64);
+    }
+    // An index of its own, in which nothing is marked.
+    let beside = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+    let index = beside.path().join("index");
+    let mut read = git(env, repository)?;
+    read.arg("-C").arg(folder).env("GIT_INDEX_FILE", &index);
+    run(read.args(["read-tree", "HEAD"]))?;
+    let lines = status(env, repository, folder, Some(&index))?;
+    // What is not there is lost to nobody: a sparse checkout lacks files.
+    Ok(lines.iter().filter(|line| !line.starts_with(b" D")).count() as u64)
+}
+
+/// The lines of `git status`.
+fn status(
+    env: &Env,
+    repository: &Path,
+    folder: &Path,
+    index: Option<&Path>,
+) -> Result<Vec<Vec<u8>>, String> {
     let mut command = git(env, repository)?;
     command.arg("-C").arg(folder);
+    if let Some(index) = index {
+        command.env("GIT_INDEX_FILE", index);
+        command.args([
+            "-c",
+            "core.ignoreStat=false",
+            "-c",
+            "core.sparseCheckout=false",
+        ]);
+    }
     command.args(["status", "--porcelain=v1", "-z", "--no-renames"]);
     command.args(["--untracked-files=all", "--ignore-submodules=none"]);
     let text = run_for(&mut command, MAX_LISTED)?;
-    let lines = text
-        .split(|byte| *byte == 0)
-        .filter(|line| !line.is_empty());
-    Ok(lines.count() as u64)
+    Ok(parts(&text).map(<[u8]>::to_vec).collect())
+}
+
+fn parts(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == 0)
+        .filter(|part| !part.is_empty())
+}
+
+/// A file that is there is marked in the index, so that git does not see that it was changed
+/// (`--assume-unchanged`, `--skip-worktree`).
+fn hides_changes(env: &Env, repository: &Path, folder: &Path) -> Result<bool, String> {
+    let files = index(env, repository, folder, "-v")?;
+    Ok(parts(&files).any(|line| {
+        let (mark, name) = line.split_at(line.len().min(2));
+        let is_marked = mark
+            .first()
+            .is_some_and(|m| m.is_ascii_lowercase() || *m == b'S');
+        is_marked
+            && folder
+                .join(OsStr::from_bytes(name))
+                .symlink_metadata()
+                .is_ok()
+    }))
+}
+
+/// A folder in which another repository belongs has something in it.
+///
+/// # Errors
+/// What git says, and a worktree with more files than can be looked at.
+pub(super) fn has_filled_submodule(
+    env: &Env,
+    repository: &Path,
+    folder: &Path,
+) -> Result<bool, String> {
+    let files = index(env, repository, folder, "--stage")?;
+    Ok(parts(&files).any(|line| {
+        let Some(tab) = line.iter().position(|byte| *byte == b'\t') else {
+            return false;
+        };
+        let place = folder.join(OsStr::from_bytes(&line[tab + 1..]));
+        let names = || std::fs::read_dir(place).is_ok_and(|mut names| names.next().is_some());
+        line.starts_with(b"160000 ") && names()
+    }))
+}
+
+/// What `git ls-files` says of all files.
+fn index(env: &Env, repository: &Path, folder: &Path, how: &str) -> Result<Vec<u8>, String> {
+    let mut command = git(env, repository)?;
+    command.arg("-C").arg(folder).args(["ls-files", "-z", how]);
+    let text = run_for(&mut command, MAX_INDEX)?;
+    match (text.len() as u64) < MAX_INDEX {
+        true => Ok(text),
+        false => Err("it has more files than can be looked at".to_string()),
+    }
+}
+
+/// How many files and folders of a worktree are ignored.
+///
+/// # Errors
+/// What git says.
+pub(super) fn ignored(env: &Env, repository: &Path, folder: &Path) -> Result<u64, String> {
+    let mut command = git(env, repository)?;
+    command
+        .arg("-C")
+        .arg(folder)
+        .args(["ls-files", "-z", "--others", "--ignored"]);
+    command.args(["--exclude-standard", "--directory", "--no-empty-directory"]);
+    let text = run_for(&mut command, MAX_LISTED)?;
+    Ok(parts(&text).count() as u64)
+}
+
+/// What is not finished in a worktree, by its file `.git`.
+pub(super) fn unfinished(folder: &Path) -> Option<&'static str> {
+    let own = own_folder(folder)?;
+    let mut all = UNFINISHED.iter();
+    let found = all.find(|(name, _)| own.join(name).symlink_metadata().is_ok());
+    found.map(|(_, what)| *what)
+}
+
+/// The folder of its own that git keeps for a worktree.
+pub(super) fn own_folder(folder: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(folder.join(".git")).ok()?;
+    Some(folder.join(text.strip_prefix("gitdir:")?.trim()))
 }
 
 /// Removes a branch if it is still at this commit.
@@ -208,7 +371,7 @@ pub(super) fn remove_branch(
     at: &str,
 ) -> Result<(), String> {
     let name = format!("refs/heads/{branch}");
-    run(git(env, repository)?.args(["update-ref", "-d", &name, at])).map(drop)
+    run(git(env, repository)?.args(["update-ref", "--no-deref", "-d", &name, at])).map(drop)
 }
 
 /// Takes it back, whatever it holds.

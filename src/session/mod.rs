@@ -50,6 +50,7 @@ mod tasks;
 mod tmp;
 mod worktree;
 mod worktree_end;
+mod worktree_use;
 
 pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
@@ -84,7 +85,7 @@ pub use steer::{
 };
 pub use tasks::handed_down;
 pub use worktree::NoWorktree;
-pub use worktree_end::{EndedWorktree, KeptWorktree, WorktreeRow, worktree_rows};
+pub use worktree_end::{EndedWorktree, KeptWorktree, WorktreeRow, went_with, worktree_rows};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

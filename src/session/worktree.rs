@@ -11,12 +11,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::changes::{PATIENCE, changes};
-use super::worktree_end::{EndedWorktree, MAKING};
-use super::{AppContext, SessionError, git_worktree};
+use super::worktree_end::EndedWorktree;
+use super::{AppContext, SessionError, git_worktree, worktree_use};
 use crate::config::{self, Warning, project_root, worktree_at};
 use crate::core::text::{count, one_line};
 use crate::store::{SessionFilter, Store, StoreError, WorktreeNote, WorktreeStage};
-use crate::workspace::here;
+use crate::workspace::{here, is_plain};
 
 /// Before the name of a worktree, in that of its branch.
 const BRANCHES: &str = "rewake";
@@ -68,21 +68,13 @@ impl AppContext {
         let project = project_root(&self.paths, &self.here.root)?;
         let data_dir = &self.paths.data_dir;
         let mut said = Vec::new();
-        let note = match WorktreeNote::read(data_dir, &project, name) {
-            Some(note) => {
-                self.may_be_taken(&note, resumes)?;
+        let (note, is_new) = self.enter_named(&project, name, resumes)?;
+        let note = match is_new {
+            false => {
                 said.extend(self.make_there(note.clone(), name)?);
                 note
             }
-            None if resumes => {
-                return Err(NoWorktree::new(
-                    format!("there is no worktree {name} of {}", project.display()),
-                    Some(format!("without -c one is made: rewake -w {name}")),
-                )
-                .into());
-            }
-            None => {
-                let note = self.begin_worktree(&project, name, None)?;
+            true => {
                 let note = self.make_begun(note)?;
                 said.extend(self.what_it_lacks());
                 note
@@ -104,6 +96,50 @@ impl AppContext {
         Ok(its)
     }
 
+    /// The worktree of this name, in which this process works from here on; `true`: it was noted now.
+    /// Of two starts with one name, one has it.
+    fn enter_named(
+        &self,
+        project: &Path,
+        name: &str,
+        resumes: bool,
+    ) -> Result<(WorktreeNote, bool), SessionError> {
+        let data_dir = &self.paths.data_dir;
+        let lock = self.lock_worktrees(project);
+        let failed = |why: String| NoWorktree::new(format!("no worktree {name}: {why}"), None);
+        let _lock = lock.map_err(failed)?;
+        let found = match WorktreeNote::read(data_dir, project, name) {
+            Some(note) => {
+                self.may_be_taken(&note, resumes)?;
+                (note, false)
+            }
+            None if resumes => {
+                return Err(NoWorktree::new(
+                    format!("there is no worktree {name} of {}", project.display()),
+                    Some(format!("without -c one is made: rewake -w {name}")),
+                )
+                .into());
+            }
+            None => (self.begin_worktree(project, name, None)?, true),
+        };
+        enter(&found.0, data_dir)?;
+        Ok(found)
+    }
+
+    /// This process works in the worktree that it was started in, if that is one of rewake's: nobody
+    /// removes it meanwhile.
+    ///
+    /// # Errors
+    /// Somebody is removing it.
+    pub fn enter_worktree_here(&self) -> Result<(), SessionError> {
+        let data_dir = &self.paths.data_dir;
+        let worktree = worktree_at(data_dir, &self.here.root);
+        match worktree.and_then(|worktree| WorktreeNote::of_folder(data_dir, &worktree)) {
+            Some(note) => Ok(enter(&note, data_dir)?),
+            None => Ok(()),
+        }
+    }
+
     /// A start that was killed before its session was recorded is done again.
     fn may_be_taken(&self, note: &WorktreeNote, resumes: bool) -> Result<(), SessionError> {
         let name = &note.name;
@@ -115,7 +151,8 @@ impl AppContext {
             .into());
         }
         let folder = note.folder(&self.paths.data_dir);
-        if !resumes && self.has_sessions(&self.open_store()?, &folder)? {
+        let is_used = || worktree_use::is_used(&note.in_use(&self.paths.data_dir));
+        if !resumes && (is_used() || self.has_sessions(&self.open_store()?, &folder)?) {
             return Err(NoWorktree::new(
                 format!("there is a worktree {name} already: {}", folder.display()),
                 Some(format!(
@@ -157,6 +194,10 @@ impl AppContext {
         match note {
             Some(note) => {
                 let name = note.name.clone();
+                let lock = self.lock_worktrees(&note.project);
+                let lock = lock.map_err(|why| note_failed(&note, &why))?;
+                enter(&note, data_dir)?;
+                drop(lock);
                 self.make_there(note, &name)
             }
             None if worktree.is_dir() => Ok(None),
@@ -215,6 +256,7 @@ impl AppContext {
             base: git_worktree::branch_of(env, root),
             session: session.map(str::to_string),
             stage: WorktreeStage::Begun,
+            remaking: false,
         };
         let folder = note.folder(data_dir);
         let listed = git_worktree::listed(env, root).map_err(|why| note_failed(&note, &why))?;
@@ -230,6 +272,7 @@ impl AppContext {
     pub(super) fn make_begun(&self, note: WorktreeNote) -> Result<WorktreeNote, NoWorktree> {
         let made = self.make_sure(note.clone());
         if made.is_err() {
+            worktree_use::leave(&note.in_use(&self.paths.data_dir));
             self.end_worktree(&note, true);
         }
         made.map(|_| WorktreeNote {
@@ -241,17 +284,28 @@ impl AppContext {
     /// Makes what is missing of it, whatever a kill or a person left.
     fn make_sure(&self, mut note: WorktreeNote) -> Result<Found, NoWorktree> {
         let (env, data_dir) = (&self.env, &self.paths.data_dir);
-        if note.stage == WorktreeStage::Removing
-            && let EndedWorktree::Kept(_) = self.end_worktree(&note, false)
-        {
-            note.stage = WorktreeStage::Made;
+        let in_use = note.in_use(data_dir);
+        let mut lock = None;
+        if note.stage == WorktreeStage::Removing {
+            let is_ours = worktree_use::leave(&in_use);
+            if let EndedWorktree::Kept(_) = self.end_worktree(&note, false) {
+                note.stage = WorktreeStage::Made;
+            }
+            if is_ours {
+                let held = self.lock_worktrees(&note.project);
+                lock = Some(held.map_err(|why| note_failed(&note, &why))?);
+                enter(&note, data_dir)?;
+            }
         }
         let failed = |why: String| note_failed(&note, &why);
-        let lock = self.lock_worktrees(&note.project).map_err(failed)?;
+        let lock = match lock {
+            Some(lock) => lock,
+            None => self.lock_worktrees(&note.project).map_err(failed)?,
+        };
         let folder = note.folder(data_dir);
         let listed = git_worktree::listed(env, &note.project).map_err(failed)?;
         let known = listed.iter().find(|listed| listed.folder == folder);
-        let is_half = known.is_some_and(|known| known.locked.as_deref() == Some(MAKING));
+        let is_half = known.is_some_and(|known| known.is_half(&note));
         let has_git = folder.join(".git").symlink_metadata().is_ok();
         if known.is_some() && has_git && !is_half {
             self.is_made(note)?;
@@ -267,11 +321,14 @@ impl AppContext {
                         false => "its file .git is gone",
                     }
                 ),
-                Some(format!(
-                    "git -C {} worktree repair {}; or move it away, and it is made again",
-                    note.project.display(),
-                    folder.display()
-                )),
+                Some(match has_git {
+                    true => format!(
+                        "git -C {} worktree repair {}; or move it away, and it is made again",
+                        note.project.display(),
+                        folder.display()
+                    ),
+                    false => "move it away, and it is made again from its branch".to_string(),
+                }),
             ));
         }
         if let Some(known) = known {
@@ -306,6 +363,15 @@ impl AppContext {
                 ));
             }
         };
+        if note.session.is_some() {
+            // Nobody is there to see what a filter of the repository would run.
+            is_plain(&note.project.to_string_lossy()).map_err(failed)?;
+        }
+        if note.stage != WorktreeStage::Begun {
+            note.remaking = true;
+            note.write(data_dir)?;
+        }
+        let failed = |why: String| note_failed(&note, &why);
         git_worktree::add_branch(env, &note.project, &folder, &note.branch, begin, &lock)
             .map_err(failed)?;
         drop(lock);
@@ -317,8 +383,9 @@ impl AppContext {
     }
 
     fn is_made(&self, mut note: WorktreeNote) -> Result<(), NoWorktree> {
-        if note.stage != WorktreeStage::Made {
+        if note.stage != WorktreeStage::Made || note.remaking {
             note.stage = WorktreeStage::Made;
+            note.remaking = false;
             note.write(&self.paths.data_dir)?;
         }
         Ok(())
@@ -370,6 +437,12 @@ impl AppContext {
         }
         lacks
     }
+}
+
+/// This process works in it.
+fn enter(note: &WorktreeNote, data_dir: &Path) -> Result<(), NoWorktree> {
+    let entered = worktree_use::enter(&note.in_use(data_dir));
+    entered.map_err(|e| note_failed(note, &format!("it cannot be locked: {e}")))
 }
 
 fn note_failed(note: &WorktreeNote, why: &str) -> NoWorktree {

@@ -6,6 +6,9 @@
 //! noted before anything is removed, so a kill in between leaves one that is removed by the next look,
 //! or made again for the session that goes on in it.
 //!
+//! A branch goes only if another branch, a tag or `HEAD` holds its commits by then, and if it is
+//! checked out nowhere else.
+//!
 //! Invariant: nothing is removed in place: the folder gets another name first, so no half one is ever
 //! found under its own.
 
@@ -16,14 +19,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{AppContext, git_worktree};
+use super::git_worktree::Listed;
+use super::{AppContext, git_worktree, worktree_use};
 use crate::config::worktrees_of;
 use crate::core::text::{count, one_line};
 use crate::store::{SessionFilter, SessionLock, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::is_plain;
-
-/// How git says that it is still making one, or was cut short at it.
-pub(super) const MAKING: &str = "initializing";
 
 /// Another process that makes a worktree of the same project is waited for so long.
 const LOCKED: Duration = Duration::from_secs(150);
@@ -36,9 +37,35 @@ const MAX_SESSIONS: u32 = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndedWorktree {
     /// It is gone, with its branch.
-    Removed,
+    Removed {
+        /// So many files and folders that git ignores went with it.
+        ignored: u64,
+    },
     /// It stays.
     Kept(KeptWorktree),
+}
+
+/// What a look at a worktree that nobody works in comes to.
+enum Looked {
+    Gone {
+        ignored: u64,
+    },
+    /// What is nowhere else.
+    Holds {
+        files: u64,
+        commits: u64,
+    },
+}
+
+/// What went with a worktree that was removed, in brackets, or nothing.
+pub fn went_with(ignored: u64) -> String {
+    match ignored {
+        0 => String::new(),
+        _ => format!(
+            " ({} that git ignores went with it)",
+            count(ignored, "file or folder")
+        ),
+    }
 }
 
 /// A worktree that stays, and what is in it.
@@ -97,18 +124,9 @@ impl AppContext {
                 why,
             })
         };
-        let ended = match note.stage {
-            WorktreeStage::Removed => Ok(None),
-            _ => self.remove_if_empty(note, &folder),
-        };
-        match ended {
-            Ok(None) => {
-                if forget {
-                    note.remove(data_dir);
-                }
-                EndedWorktree::Removed
-            }
-            Ok(Some((files, commits))) => kept(files, commits, None),
+        match self.remove_if_empty(note, &folder, forget) {
+            Ok(Looked::Gone { ignored }) => EndedWorktree::Removed { ignored },
+            Ok(Looked::Holds { files, commits }) => kept(files, commits, None),
             Err(why) => kept(0, 0, Some(one_line(&why, 300))),
         }
     }
@@ -143,21 +161,53 @@ impl AppContext {
         }
     }
 
-    /// How many files and commits it holds that are nowhere else. `None`: none, and it is gone.
     fn remove_if_empty(
         &self,
         note: &WorktreeNote,
         folder: &Path,
-    ) -> Result<Option<(u64, u64)>, String> {
+        forget: bool,
+    ) -> Result<Looked, String> {
         let (env, data_dir) = (&self.env, &self.paths.data_dir);
         let project = &note.project;
+        let gone = || Ok(Looked::Gone { ignored: 0 });
+        if note.stage == WorktreeStage::Removed && !forget {
+            return gone();
+        }
         let _lock = self.lock_worktrees(project)?;
+        let _alone = worktree_use::alone(&note.in_use(data_dir))?;
+        // Somebody may have been here meanwhile.
+        let Some(note) = WorktreeNote::read(data_dir, project, &note.name) else {
+            return gone();
+        };
+        if note.stage == WorktreeStage::Removed {
+            note.remove(data_dir);
+            return gone();
+        }
         let listed = git_worktree::listed(env, project)?;
         let known = listed.iter().find(|listed| listed.folder == folder);
-        let is_half = known.is_some_and(|known| known.locked.as_deref() == Some(MAKING));
-        let is_there = folder.symlink_metadata().is_ok();
-        let mut files = 0;
-        if is_there && !is_half {
+        let aside = note.gone(data_dir);
+        let is_away = folder.symlink_metadata().is_err();
+        if is_away && known.is_some() && aside.join(".git").symlink_metadata().is_ok() {
+            // It was cut short behind the move, before git forgot it.
+            let failed = |e: std::io::Error| format!("it cannot be looked at: {e}");
+            fs::rename(&aside, folder).map_err(failed)?;
+        }
+        self.look_and_remove(note, folder, known, forget)
+    }
+
+    /// Looks at what it holds, and removes it if that is nothing.
+    fn look_and_remove(
+        &self,
+        mut note: WorktreeNote,
+        folder: &Path,
+        known: Option<&Listed>,
+        forget: bool,
+    ) -> Result<Looked, String> {
+        let (env, data_dir) = (&self.env, &self.paths.data_dir);
+        let project = note.project.clone();
+        let (mut files, mut ignored) = (0, 0);
+        let is_half = known.is_some_and(|known| known.is_half(&note));
+        if folder.symlink_metadata().is_ok() && !is_half {
             let Some(known) = known else {
                 return Err("git does not know it".to_string());
             };
@@ -167,59 +217,117 @@ impl AppContext {
             if known.branch.as_deref() != Some(note.branch.as_str()) {
                 return Err("another branch is checked out in it".to_string());
             }
+            if let Some(what) = git_worktree::unfinished(folder) {
+                return Err(format!("{what} is not finished in it"));
+            }
             is_plain(&folder.to_string_lossy())?;
-            if has_submodules(folder) {
+            if has_submodules(folder) || git_worktree::has_filled_submodule(env, &project, folder)?
+            {
                 return Err("it has submodules".to_string());
             }
-            files = git_worktree::changed(env, project, folder)?;
+            files = git_worktree::changed(env, &project, folder)?;
+            ignored = git_worktree::ignored(env, &project, folder)?;
         }
-        let tip = git_worktree::tip(env, project, &note.branch);
-        let commits = match &tip {
-            Some(tip) => {
-                let mut merged = vec![note.commit.clone()];
-                let base = note.base.as_ref();
-                let base = base.and_then(|base| git_worktree::tip(env, project, base));
-                merged.extend(base);
-                git_worktree::commits(env, project, tip, &merged)?
-            }
-            None => 0,
-        };
-        let mut note = note.clone();
+        let commits = self.commits_of(&note)?;
         if files > 0 || commits > 0 {
             if note.stage == WorktreeStage::Removing {
                 note.stage = WorktreeStage::Made;
                 note.write(data_dir).map_err(|e| e.to_string())?;
             }
-            return Ok(Some((files, commits)));
+            return Ok(Looked::Holds { files, commits });
         }
+        self.remove_looked_at(note, folder, known, forget, ignored)
+    }
+
+    /// How many commits its branch has that are nowhere else. A branch that is in use elsewhere is not
+    /// looked at.
+    fn commits_of(&self, note: &WorktreeNote) -> Result<u64, String> {
+        let (env, project) = (&self.env, &note.project);
+        if git_worktree::is_symbolic(env, project, &note.branch) {
+            return Err(format!("{} is another name of a branch", note.branch));
+        }
+        let Some(tip) = git_worktree::tip(env, project, &note.branch) else {
+            return Ok(0);
+        };
+        let mut merged = vec![note.commit.clone()];
+        let base = note.base.as_ref();
+        merged.extend(base.and_then(|base| git_worktree::tip(env, project, base)));
+        match git_worktree::commits(env, project, &tip, &merged)? {
+            0 => git_worktree::only_in(env, project, &note.branch, &tip),
+            commits => Ok(commits),
+        }
+    }
+
+    /// Removes it: whoever calls has found nothing in it.
+    fn remove_looked_at(
+        &self,
+        mut note: WorktreeNote,
+        folder: &Path,
+        known: Option<&Listed>,
+        forget: bool,
+        ignored: u64,
+    ) -> Result<Looked, String> {
+        let (env, data_dir) = (&self.env, &self.paths.data_dir);
+        let project = note.project.clone();
+        let is_half = known.is_some_and(|known| known.is_half(&note));
+        let listed = git_worktree::listed(env, &project)?;
+        let mut others = listed.iter().filter(|listed| listed.folder != folder);
+        let has_it = |other: &&Listed| other.branch.as_deref() == Some(note.branch.as_str());
+        if let Some(other) = others.find(has_it) {
+            return Err(format!(
+                "its branch is checked out in {}",
+                other.folder.display()
+            ));
+        }
+        let tip = git_worktree::tip(env, &project, &note.branch);
         note.commit = tip.clone().unwrap_or(note.commit);
         note.stage = WorktreeStage::Removing;
         note.write(data_dir).map_err(|e| e.to_string())?;
-        let gone = note.gone(data_dir);
+        let aside = note.gone(data_dir);
         let failed = |e: std::io::Error| format!("it cannot be removed: {e}");
-        if gone.symlink_metadata().is_ok() {
-            fs::remove_dir_all(&gone).map_err(failed)?;
+        if aside.symlink_metadata().is_ok() {
+            fs::remove_dir_all(&aside).map_err(failed)?;
         }
-        if is_there && !is_half {
-            let beside = gone.parent().unwrap_or(&gone);
+        if folder.symlink_metadata().is_ok() && !is_half {
+            let beside = aside.parent().unwrap_or(&aside);
             fs::create_dir_all(beside).map_err(failed)?;
-            fs::rename(folder, &gone).map_err(failed)?;
+            fs::rename(folder, &aside).map_err(failed)?;
+            // Whoever wrote into it until now wrote before this look.
+            let back = || fs::rename(&aside, folder).map_err(failed);
+            match git_worktree::changed(env, &project, &aside) {
+                Ok(0) => {}
+                Ok(files) => {
+                    back()?;
+                    note.stage = WorktreeStage::Made;
+                    note.write(data_dir).map_err(|e| e.to_string())?;
+                    return Ok(Looked::Holds { files, commits: 0 });
+                }
+                Err(why) => {
+                    back()?;
+                    return Err(why);
+                }
+            }
         }
         if known.is_some() {
-            git_worktree::remove(env, project, folder)?;
+            git_worktree::remove(env, &project, folder)?;
         }
         if let Some(tip) = &tip {
-            git_worktree::remove_branch(env, project, &note.branch, tip)?;
+            git_worktree::remove_branch(env, &project, &note.branch, tip)?;
         }
-        if gone.symlink_metadata().is_ok()
-            && let Err(error) = fs::remove_dir_all(&gone)
+        if aside.symlink_metadata().is_ok()
+            && let Err(error) = fs::remove_dir_all(&aside)
         {
             tracing::warn!(%error, "what is left of a worktree stays");
-            return Ok(None);
+            return Ok(Looked::Gone { ignored });
         }
-        note.stage = WorktreeStage::Removed;
-        note.write(data_dir).map_err(|e| e.to_string())?;
-        Ok(None)
+        match forget {
+            true => note.remove(data_dir),
+            false => {
+                note.stage = WorktreeStage::Removed;
+                note.write(data_dir).map_err(|e| e.to_string())?;
+            }
+        }
+        Ok(Looked::Gone { ignored })
     }
 
     /// Ends the worktree of a sub-agent that is over. `None`: it has none.
@@ -237,9 +345,10 @@ impl AppContext {
             ));
         }
         Some(match self.end_worktree(&note, false) {
-            EndedWorktree::Removed => {
-                "[its worktree had nothing to keep and is removed]".to_string()
-            }
+            EndedWorktree::Removed { ignored } => format!(
+                "[its worktree had nothing to keep and is removed{}]",
+                went_with(ignored)
+            ),
             EndedWorktree::Kept(kept) if kept.commits > 0 => {
                 format!(
                     "[its worktree is kept: {kept}; git merge {} merges it]",
@@ -283,7 +392,7 @@ impl AppContext {
             match self.end_worktree(&note, is_left) {
                 EndedWorktree::Kept(_) if !is_left => {}
                 // Only its note was left.
-                EndedWorktree::Removed if is_away => {}
+                EndedWorktree::Removed { .. } if is_away => {}
                 end => ended.push(end),
             }
         }
@@ -337,7 +446,6 @@ fn is_left(data_dir: &Path, store: &Store, note: &WorktreeNote) -> Result<bool, 
 
 /// What git keeps of submodules of a worktree lies in its own folder, and would go with it.
 fn has_submodules(worktree: &Path) -> bool {
-    let text = fs::read_to_string(worktree.join(".git")).unwrap_or_default();
-    let own = text.strip_prefix("gitdir:").map(str::trim);
-    own.is_none_or(|own| worktree.join(own).join("modules").exists())
+    let own = git_worktree::own_folder(worktree);
+    own.is_none_or(|own| own.join("modules").exists())
 }

@@ -19,6 +19,8 @@ const WHAT: &str = "note a worktree";
 
 /// Beside the worktrees of a project. No worktree has such a name.
 const NOTES: &str = ".notes";
+/// Files that are locked by who works in a worktree.
+const IN_USE: &str = ".in-use";
 /// Worktrees that are being removed: nothing in them was to be kept.
 const GONE: &str = ".gone";
 
@@ -57,12 +59,21 @@ pub struct WorktreeNote {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     pub stage: WorktreeStage,
+    /// It is being made again, so what git has of it may be half made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remaking: bool,
 }
 
 impl WorktreeNote {
     /// The worktree.
     pub fn folder(&self, data_dir: &Path) -> PathBuf {
         worktrees_of(data_dir, &self.project).join(&self.name)
+    }
+
+    /// Locked by the processes that work in it.
+    pub fn in_use(&self, data_dir: &Path) -> PathBuf {
+        let folder = worktrees_of(data_dir, &self.project);
+        folder.join(IN_USE).join(&self.name)
     }
 
     /// Where what is removed is moved to first.
@@ -125,7 +136,8 @@ impl WorktreeNote {
         let folder = worktrees_of(data_dir, &self.project);
         // One that stays is looked at again, and found to be done.
         let _ = fs::remove_file(folder.join(NOTES).join(&self.name));
-        for empty in [NOTES, GONE] {
+        let _ = fs::remove_file(self.in_use(data_dir));
+        for empty in [NOTES, IN_USE, GONE] {
             let _ = fs::remove_dir(folder.join(empty));
         }
     }
@@ -161,6 +173,7 @@ mod tests {
             base: Some("main".into()),
             session: None,
             stage: WorktreeStage::Begun,
+            remaking: false,
         };
         assert_eq!(WorktreeNote::all(&data), []);
         for stage in [WorktreeStage::Begun, WorktreeStage::Made] {

@@ -53,6 +53,7 @@ mod tools;
 mod traced;
 mod unasked;
 mod worktree_kills;
+mod worktree_losses;
 mod worktree_tasks;
 mod worktrees;
 

@@ -118,6 +118,36 @@ fn one_that_changed_nothing_is_removed_and_resumed_in_a_new_one() {
     );
 }
 
+/// Nobody is there to see what a filter runs when the files are laid out again.
+#[test]
+fn one_that_is_resumed_runs_nothing_of_the_repository() {
+    let scene = Scene::new(move |seen| match (is_child(seen), seen.results.len()) {
+        (false, 0) => Answer::call("task", task("look")),
+        (false, 1) if seen.user.contains("once more") => {
+            let id = crate::children::task_in(seen.last_result()).unwrap();
+            Answer::call("task", json!({"prompt": "look again", "resume": id}))
+        }
+        (true, _) => Says::text(ANSWER).into(),
+        (false, _) => Says::text(OVER).into(),
+    });
+    let root = repository(&scene.home);
+    fs::write(root.join(".gitattributes"), "* filter=f\n").unwrap();
+    git(&root, &["add", "."]);
+    git(&root, &["commit", "-q", "-m", "attributes"]);
+    scene.start().wait(LIMIT).expect(0);
+    assert_eq!(branches(&root), ["main"]);
+    let ran = scene.home.path("ran");
+    let smudge = format!("touch {}; cat", ran.display());
+    git(&root, &["config", "filter.f.smudge", &smudge]);
+    scene
+        .live(&["-p", "-c", "once more", "--yolo"])
+        .wait(LIMIT)
+        .expect(0);
+    let result = scene.result();
+    assert!(result.contains("`git` obeys"), "{result}");
+    assert!(!ran.exists());
+}
+
 #[test]
 fn it_is_refused_where_there_can_be_none() {
     let ask = |mode: &str, prepare: fn(&Scene)| {
@@ -233,6 +263,7 @@ fn a_worktree_whose_task_never_was_is_taken_away_by_the_next() {
             base: Some("main".into()),
             session: Some("0197a1b2-c3d4-7000-8000-000000000000".into()),
             stage: WorktreeStage::Begun,
+            remaking: false,
         };
         let data = scene.home.rewake_home();
         note.write(&data).unwrap();

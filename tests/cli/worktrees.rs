@@ -195,7 +195,7 @@ fn a_worktree_that_is_gone_is_made_again_while_its_branch_is_there() {
     assert_eq!(fs::read_to_string(folder.join("a")).unwrap(), "2\n");
     // What lies there is not replaced.
     fs::remove_file(folder.join(".git")).unwrap();
-    let words = ["its file .git is gone", "hint: git -C", "worktree repair"];
+    let words = ["its file .git is gone", "hint: move it away"];
     refused(home.run(["-p", "-r", &id]), 2, &words);
     fs::remove_dir_all(&folder).unwrap();
     // Without its branch it is said what makes one.
@@ -274,6 +274,7 @@ fn whatever_a_kill_leaves_the_next_start_comes_to_the_same_end() {
             base: Some("main".into()),
             session: None,
             stage: WorktreeStage::Begun,
+            remaking: false,
         };
         note.write(&data).unwrap();
         let folder = note.folder(&data);

@@ -33,6 +33,7 @@ mod tasks;
 mod two;
 mod user_commands;
 mod work;
+mod worktrees;
 
 use serde_json::{Value, json};
 use support::Home;

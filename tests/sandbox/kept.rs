@@ -715,7 +715,8 @@ fn a_worktree_commits_and_changes_nothing_else_of_its_repository() {
         let reaches = "cd ../main/.git; for f in config info/attributes hooks/pre-commit modules/lib/config \
                        modules/lib/hooks/pre-commit worktrees/other/gitdir worktrees/other/commondir \
                        worktrees/other/config.worktree worktrees/ws/gitdir worktrees/ws/commondir \
-                       worktrees/ws/config.worktree objects/info/alternates; do \
+                       worktrees/ws/config.worktree objects/info/alternates HEAD index info/exclude \
+                       info/sparse-checkout worktrees/other/HEAD worktrees/other/index worktrees/other/locked; do \
                        mkdir -p $(dirname $f); echo x >> $f; done; \
                        git -C ../../ws config core.hooksPath h; git -C ../../ws config --worktree a.b c; \
                        echo x > ../../ws/.git; true";

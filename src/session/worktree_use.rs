@@ -1,0 +1,108 @@
+//! Who works in a worktree: a process holds a lock of it from before it looks at it until it exits.
+//!
+//! Invariant: a worktree is removed only by who has this lock alone.
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A process that is about to exit is waited for so long.
+const EXITS_WITHIN: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What this process works in.
+static OWN: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
+
+/// This process works in the worktree of this lock, until it exits or leaves it.
+///
+/// # Errors
+/// The file cannot be made, or somebody removes the worktree.
+pub(super) fn enter(file: &Path) -> io::Result<()> {
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !own.contains_key(file) {
+        let lock = open(file)?;
+        let until = Instant::now() + EXITS_WITHIN;
+        loop {
+            match lock.try_lock_shared() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(io::Error::other("another process is removing it"));
+                }
+                Err(TryLockError::Error(e)) => return Err(e),
+            }
+        }
+        own.insert(file.to_path_buf(), lock);
+    }
+    Ok(())
+}
+
+/// This process does not work in it any more. Whether it did.
+pub(super) fn leave(file: &Path) -> bool {
+    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    own.remove(file).is_some()
+}
+
+/// Some process works in it.
+pub(super) fn is_used(file: &Path) -> bool {
+    File::open(file).is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// Nobody works in it as long as this is held.
+///
+/// # Errors
+/// Somebody does, in words for a person, or it cannot be found out.
+pub(super) fn alone(file: &Path) -> Result<File, String> {
+    let failed = |e: io::Error| format!("{} cannot be locked: {e}", file.display());
+    let lock = open(file).map_err(failed)?;
+    let until = Instant::now() + EXITS_WITHIN;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(lock),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => return Err("rewake is open in it".to_string()),
+            Err(TryLockError::Error(e)) => return Err(failed(e)),
+        }
+    }
+}
+
+fn open(file: &Path) -> io::Result<File> {
+    if let Some(folder) = file.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    options.mode(0o600).open(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_works_in_it_keeps_others_from_removing_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("in-use/fix");
+        assert!(!is_used(&file));
+        enter(&file).unwrap();
+        enter(&file).unwrap();
+        assert!(is_used(&file));
+        assert_eq!(alone(&file).unwrap_err(), "rewake is open in it");
+        leave(&file);
+        assert!(!is_used(&file));
+        let alone = alone(&file).unwrap();
+        assert!(enter(&file).is_err());
+        drop(alone);
+        enter(&file).unwrap();
+        leave(&file);
+    }
+}
