@@ -213,6 +213,13 @@ impl Connection {
             tokio::time::sleep(ASK_AGAIN).await;
         } else {
             let answers = self.inputs(id, &wanted.requests).await?;
+            // The server is not told, so the call itself would be made again.
+            if wanted.is_visit && answers.values().any(|answer| answer["action"] != "accept") {
+                return Err(McpError::Refused(
+                    "the server wants an address to be opened first, and that was declined"
+                        .to_string(),
+                ));
+            }
             if !wanted.is_visit {
                 more.insert("inputResponses".to_string(), Value::Object(answers));
             }

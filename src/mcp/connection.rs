@@ -3,7 +3,7 @@
 //! Invariant: a request is sent once for its id. What an agent had asked before it died is found in
 //! the journal, and its answer is waited for.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -54,8 +54,10 @@ pub struct Connection {
     known: Known,
     root: PathBuf,
     elicit: Arc<dyn Elicit>,
-    /// Its requests that an agent before this one answered.
-    answered: HashSet<String>,
+    /// Its requests that an agent before this one answered: how often one of each id.
+    answered: Mutex<HashMap<String, usize>>,
+    /// So many lines that wait to be heard were there before this process.
+    from_before: AtomicUsize,
     /// Questions for a person that nobody answered yet: who asked was dropped.
     open: Mutex<VecDeque<Vec<u8>>>,
     reopened: Notify,
@@ -78,7 +80,8 @@ impl Connection {
         elicit: Arc<dyn Elicit>,
     ) -> Result<Self, McpError> {
         let mut connection = Connection {
-            answered: answered_before(&client)?,
+            answered: Mutex::new(answered_before(&client)?),
+            from_before: AtomicUsize::new(client.waiting()),
             client,
             known: Known {
                 era: Era::Handshake,
@@ -242,9 +245,10 @@ impl Connection {
         // What the server said before its answer is heard too: that its tools are others now must not
         // wait for the next call.
         for _ in 0..HEARD_BEHIND_MAX {
-            let Ok(Some(line)) = self.client.try_other() else {
+            let Ok(Some(bytes)) = self.client.try_other() else {
                 break;
             };
+            let line = self.said(bytes);
             if let Some(question) = self.hear(line, questions.len() < AT_ONCE_MAX).await {
                 questions.push(question);
             }
@@ -264,19 +268,45 @@ impl Connection {
     }
 
     /// The next message that is no answer. `None`: nothing more comes.
-    async fn heard(&self) -> Option<Vec<u8>> {
+    async fn heard(&self) -> Option<Line> {
         loop {
             let reopened = self.reopened.notified();
             tokio::pin!(reopened);
             reopened.as_mut().enable();
-            if let Some(line) = self.open().pop_front() {
-                return Some(line);
+            if let Some(bytes) = self.open().pop_front() {
+                return Some(Line {
+                    bytes,
+                    is_from_before: false,
+                });
             }
             tokio::select! {
-                line = self.client.other() => return line.ok().flatten(),
+                line = self.client.other() => return Some(self.said(line.ok().flatten()?)),
                 () = reopened => {}
             }
         }
+    }
+
+    /// A line as it comes from the journal: first those that were there before this process.
+    fn said(&self, bytes: Vec<u8>) -> Line {
+        let one_less = |left: usize| left.checked_sub(1);
+        let (order, left) = (Ordering::Relaxed, &self.from_before);
+        Line {
+            bytes,
+            is_from_before: left.fetch_update(order, order, one_less).is_ok(),
+        }
+    }
+
+    /// A question of an earlier start was answered then. A server may use its id again.
+    fn was_answered(&self, id: &Value) -> bool {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = answered.get_mut(&id.to_string());
+        times.is_some_and(|times| match times.checked_sub(1) {
+            Some(left) => {
+                *times = left;
+                true
+            }
+            None => false,
+        })
     }
 
     async fn how(&self) -> String {
@@ -297,7 +327,11 @@ impl Connection {
     }
 
     /// `Some`: a question for a person, to be waited for beside all else.
-    async fn hear(&self, line: Vec<u8>, may_ask: bool) -> Option<BoxFuture<'_, ()>> {
+    async fn hear(&self, line: Line, may_ask: bool) -> Option<BoxFuture<'_, ()>> {
+        let Line {
+            bytes: line,
+            is_from_before,
+        } = line;
         match message::read_other(&line) {
             Heard::Noise => drop(self.noise.fetch_add(1, Ordering::Relaxed)),
             Heard::Notification { method, .. } => {
@@ -305,7 +339,7 @@ impl Connection {
                     self.is_changed.store(true, Ordering::Relaxed);
                 }
             }
-            Heard::Request { id, .. } if self.answered.contains(&id.to_string()) => {}
+            Heard::Request { id, .. } if is_from_before && self.was_answered(&id) => {}
             Heard::Request { id, method, .. } if method == ELICIT && !may_ask => {
                 self.reply(&id, Ok(form::answer(None, FormAnswer::Decline)))
                     .await;
@@ -369,6 +403,13 @@ impl Connection {
     fn open(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A line of the server that is no answer.
+struct Line {
+    bytes: Vec<u8>,
+    /// It was there when this process came.
+    is_from_before: bool,
 }
 
 /// A question that is being asked. One that is dropped unanswered is asked again.
@@ -461,14 +502,14 @@ fn file_uri(path: &Path) -> String {
     uri
 }
 
-/// The ids of the server's requests that were answered already.
-fn answered_before(client: &Client) -> io::Result<HashSet<String>> {
-    let mut answered = HashSet::new();
+/// How often the server's requests of each id were answered already.
+fn answered_before(client: &Client) -> io::Result<HashMap<String, usize>> {
+    let mut answered = HashMap::new();
     client.each_sent(|line| {
         if message::read_answer(line).is_some()
             && let Ok(message) = serde_json::from_slice::<Value>(line)
         {
-            answered.insert(message["id"].to_string());
+            *answered.entry(message["id"].to_string()).or_insert(0) += 1;
         }
     })?;
     Ok(answered)

@@ -33,7 +33,8 @@ pub enum McpError {
     },
     #[error("the server did not answer {method} within {} s", .limit.as_secs_f32())]
     Late { method: String, limit: Duration },
-    #[error("the server answered {method} with an error: {} ({})", .error.message, .error.code)]
+    /// On one line: a server writes no hint of ours.
+    #[error("the server answered {method} with an error: {} ({})", .error.message.replace('\n', " "), .error.code)]
     Rpc { method: String, error: RpcError },
     #[error("the server answered {0} with what is no answer")]
     Garbled(String),

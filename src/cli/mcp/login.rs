@@ -11,7 +11,7 @@ use crate::mcp::bridge;
 use crate::mcp::launch::BridgeConfig;
 use crate::mcp::oauth::challenge::Challenge;
 use crate::mcp::oauth::client::Known;
-use crate::mcp::oauth::discover::canonical;
+use crate::mcp::oauth::discover::{Authority, canonical};
 use crate::mcp::oauth::login::{self as oauth, Person, Wanted};
 use crate::mcp::oauth::store::{Login, Logins};
 use crate::mcp::oauth::web::LoginError;
@@ -80,11 +80,15 @@ pub(super) fn login(ctx: &AppContext, args: &LoginArgs) -> Result<u8, Trouble> {
         known: &known,
         scopes: &args.scope,
     };
-    let show = |url: &Url| {
+    let show = |url: &Url, authority: &Authority| {
+        let caution = caution(url, &authority.token_endpoint);
         note("open this address in a browser to log in:");
         line(url.as_str());
-        if !args.no_browser {
-            open_in_browser(url);
+        match caution {
+            // A page of somebody honest may be shown for tokens that another gets.
+            Some(words) => note(&words),
+            None if !args.no_browser => open_in_browser(url),
+            None => {}
         }
     };
     let logins = Logins::of(&ctx.paths.keys_dir());
@@ -124,6 +128,20 @@ pub(super) async fn log_in(
     let logins = Logins::of(&ctx.paths.keys_dir());
     let login = oauth::login(&logins, &wanted, &Person::Nobody).await;
     login.map_err(trouble)
+}
+
+/// What is said where the page to log in at and the place that gets the login for tokens are not of one
+/// host. Then no browser is opened: it is for the person to go on.
+fn caution(page: &Url, tokens: &Url) -> Option<String> {
+    let host = |url: &Url| crate::mcp::clean(url.host_str().unwrap_or_default(), 100);
+    (page.origin() != tokens.origin()).then(|| {
+        format!(
+            "caution: the page is at {}, and the login goes to {}: go on only if both belong to who you \
+             want to log in at",
+            host(page),
+            host(tokens)
+        )
+    })
 }
 
 fn granted(login: &Login) -> String {
@@ -195,4 +213,18 @@ pub(super) fn runtime() -> Result<Runtime, Trouble> {
 /// Where there is a browser. The address is printed in any case.
 fn open_in_browser(url: &Url) {
     let _ = browser::open(url);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_that_goes_to_another_host_is_cautioned_about() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let page = url("https://login.example/authorize");
+        assert_eq!(caution(&page, &url("https://login.example/token")), None);
+        let words = caution(&page, &url("https://evil.example/token")).unwrap();
+        assert!(words.contains("login.example") && words.contains("evil.example"));
+    }
 }

@@ -284,6 +284,11 @@ impl Client {
         }
     }
 
+    /// How many messages that are no answers wait to be read.
+    pub fn waiting(&self) -> usize {
+        self.shared.state().others.len()
+    }
+
     /// Each line that was given to the server and is not forgotten, by this agent and those before.
     ///
     /// # Errors

@@ -30,7 +30,17 @@ pub fn start(server: &McpServer) -> String {
             let words = std::iter::once(command).chain(&server.args);
             words.map(|text| word(text)).collect::<Vec<_>>().join(" ")
         }
-        (None, Some(url)) => plain(&bare_url(url)),
+        (None, Some(url)) => {
+            let bare = plain(&bare_url(url));
+            // What is left out of the address may ask for variables.
+            let names = variables(url).into_iter();
+            let hidden = names.map(|name| format!("${{{name}}}"));
+            let hidden: Vec<String> = hidden.filter(|name| !bare.contains(name)).collect();
+            match hidden.is_empty() {
+                true => bare,
+                false => format!("{bare} {}", hidden.join(" ")),
+            }
+        }
         (None, None) => String::new(),
     }
 }

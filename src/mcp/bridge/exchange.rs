@@ -10,10 +10,13 @@ use super::headers;
 use super::messages::{Head, Messages};
 use super::session::{RETRY, Session, backoff, is_forgotten, within_bounds};
 use super::wire::{Bad, refused};
-use crate::mcp::refusal::Refusal;
+use crate::mcp::refusal::{Refusal, Why};
 
 /// So often in a row a broken stream is tried to be taken up again.
 const RESUMES_MAX: u32 = 5;
+
+/// So often an answer to a question of the server is sent.
+const TOLD_MAX: u32 = 8;
 
 /// A server that forgets a session that was just begun has none.
 const RENEWALS_MAX: usize = 2;
@@ -45,10 +48,32 @@ pub async fn exchange(session: &Arc<Session>, line: &[u8], message: &Value) {
     }
 }
 
-/// Sends a message that has no answer.
+/// Sends a message that has no answer. What answers a question of the server is sent until the server
+/// has it: a call waits for it, and its id says what it answers. Else the calls are in doubt.
 pub async fn tell(session: &Arc<Session>, line: &[u8], message: &Value) {
-    // What cannot be told is not said: the keeper's journal has that it was to be.
-    let _ = post(session, line, message).await;
+    let is_answer = message["method"].is_null();
+    for failures in 0..TOLD_MAX {
+        let why = match post(session, line, message).await {
+            Ok(response) if response.status().is_success() => return,
+            Ok(response) => match refused(response).await {
+                // It was taken before, or is not wanted any more.
+                Bad::Refused(refusal) if refusal.why == Why::NotDone && failures > 0 => return,
+                Bad::Refused(refusal) => refusal.message,
+                Bad::Error(error) => error["message"].to_string(),
+            },
+            Err(Bad::Refused(refusal)) => refusal.message,
+            Err(Bad::Error(error)) => error["message"].to_string(),
+        };
+        // What else cannot be told is not said: the keeper's journal has that it was to be.
+        if !is_answer || session.is_idle() {
+            return;
+        }
+        if failures + 1 == TOLD_MAX {
+            let why = format!("the server does not take the answer to what it asked: {why}");
+            return session.give_up(&Refusal::in_doubt(why)).await;
+        }
+        tokio::time::sleep(backoff(RETRY, failures)).await;
+    }
 }
 
 async fn post(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<Response, Bad> {

@@ -247,6 +247,22 @@ impl Session {
         done.map(|done| done.notify_one()).is_some()
     }
 
+    /// Nothing is waited for.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight().is_empty()
+    }
+
+    /// Nothing that is waited for is any more, and each is told why.
+    pub async fn give_up(&self, refusal: &Refusal) {
+        let waiting: Vec<String> = self.in_flight().keys().cloned().collect();
+        for id in waiting {
+            let id: Value = serde_json::from_str(&id).unwrap_or_default();
+            if self.take(&id) {
+                self.output.refuse(&id, refusal).await;
+            }
+        }
+    }
+
     /// Hands on a message of the server. An answer that nobody waits for is none.
     pub async fn deliver(&self, message: &[u8]) {
         let Some(head) = Head::of(message) else {

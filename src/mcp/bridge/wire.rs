@@ -175,13 +175,18 @@ impl Wire {
         {
             return Ok(to);
         }
-        Err(Refusal::not_done(format!(
+        let why = format!(
             "{} redirects (HTTP {status}) to {}, which is not followed; hint: if that is the server, \
              make it the url of {}",
             shown(from),
             shown(&to),
             self.name
-        )))
+        );
+        // Others may stand for what was done.
+        Err(match status {
+            307 | 308 => Refusal::not_done(why),
+            _ => Refusal::in_doubt(why),
+        })
     }
 
     fn login(&self, response: &Response, has_token: bool) -> Refusal {
@@ -267,7 +272,8 @@ pub async fn refused(mut response: Response) -> Bad {
         "" => format!("the server answers HTTP {}", status.as_u16()),
         words => format!("the server answers HTTP {}: {words}", status.as_u16()),
     };
-    Bad::Refused(match status.is_server_error() {
+    let may_be_done = status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT;
+    Bad::Refused(match may_be_done {
         true => Refusal::in_doubt(message),
         false => Refusal::not_done(message),
     })

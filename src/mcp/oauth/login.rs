@@ -31,8 +31,8 @@ pub struct Wanted<'a> {
 
 /// How a person is brought before the authorization server.
 pub enum Person<'a> {
-    /// Shown the address, to open it in a browser.
-    Browser(&'a (dyn Fn(&Url) + Sync)),
+    /// Shown the address, to open it in a browser, and who gives the tokens.
+    Browser(&'a (dyn Fn(&Url, &Authority) + Sync)),
     /// Nobody is there: the address redirects at once. For tests.
     Nobody,
 }
@@ -92,7 +92,7 @@ pub async fn login(
     }
     let answer = match person {
         Person::Browser(show) => {
-            show(&address);
+            show(&address, &authority);
             callback.wait(&state).await?
         }
         Person::Nobody => redirected(&web, &address, &callback).await?,

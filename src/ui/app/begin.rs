@@ -49,6 +49,8 @@ impl Begin {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words {
     pub text: String,
+    /// As it stood in the box, where a label stands for what was pasted. Empty: as `text`.
+    pub shown: String,
     pub images: Vec<PathBuf>,
     /// Parts of the text that may name more of them.
     pub looks: Vec<Look>,
@@ -57,6 +59,14 @@ pub struct Words {
 }
 
 impl Words {
+    /// What the person saw before it was sent: only there a resource of a server is mentioned.
+    pub fn seen(&self) -> &str {
+        match self.shown.is_empty() {
+            true => &self.text,
+            false => &self.shown,
+        }
+    }
+
     pub(super) fn plain(text: String) -> Words {
         Words {
             text,

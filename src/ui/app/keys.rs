@@ -323,9 +323,10 @@ impl App {
                 text,
                 images,
                 looks,
-                ..
+                shown,
             } => self.say(Words {
                 text,
+                shown,
                 images,
                 looks,
                 command: None,

@@ -27,7 +27,7 @@ impl Effects {
             let named = match &words.command {
                 Some(typed) => self.ctx.named_server(&typed.name),
                 None => {
-                    let mut mentions = self.ctx.mentioned_resources(&words.text).into_iter();
+                    let mut mentions = self.ctx.mentioned_resources(words.seen()).into_iter();
                     mentions.next().map(|mention| mention.server)
                 }
             };

@@ -199,7 +199,7 @@ fn with_resources(
     engine: &UnboundedSender<Command>,
     to_screen: &Sender<Wake>,
 ) -> Option<Command> {
-    let mentions = ctx.mentioned_resources(&words.text);
+    let mentions = ctx.mentioned_resources(words.seen());
     let ask = asks(engine);
     let put_in = waited_for(ctx.put_in_resources(&words.text, &mentions, &ask));
     let expanded = match put_in {
@@ -285,6 +285,7 @@ fn of_command(
 fn with_images(words: Words, via: Via, to_screen: &Sender<Wake>) -> Command {
     let Words {
         mut text,
+        shown: _,
         images: mut paths,
         looks,
         command: _,
@@ -336,6 +337,7 @@ mod tests {
             ways,
         };
         Words {
+            shown: String::new(),
             text: text.into(),
             images: Vec::new(),
             looks: Some(ways)

@@ -305,7 +305,12 @@ impl LiveServers {
     /// Ends all of them: the session is left, and owes nothing.
     pub(crate) async fn leave(&self) {
         let slots = std::mem::take(&mut *self.slots.borrow_mut());
-        let live: Vec<Arc<Live>> = slots.into_values().filter_map(|slot| slot.live).collect();
+        // One that was started for a person's prompt was never called.
+        let started = |slot: Slot| match (slot.live, slot.starting) {
+            (Some(live), _) => Some(live),
+            (None, starting) => starting?.peek()?.as_ref().ok().cloned(),
+        };
+        let live: Vec<Arc<Live>> = slots.into_values().filter_map(started).collect();
         for live in &live {
             live.connection.client().leave().await;
         }
