@@ -385,4 +385,23 @@ mod tests {
         assert_eq!(read(3, "c"), None);
         assert_eq!(read(4, "x"), Some(json!(["x"])));
     }
+
+    /// What a person answered is found by the question, which was stored meanwhile.
+    #[test]
+    fn a_question_is_the_same_when_it_was_stored() {
+        for text in [
+            "1.6481825940199157",
+            "0.1",
+            "2.2250738585072011e-308",
+            "9007199254740993",
+            "1e22",
+        ] {
+            let default: Value = serde_json::from_str(text).unwrap();
+            let stored = default.to_string();
+            let read: Value = serde_json::from_str(&stored).unwrap();
+            assert_eq!(default, read, "{text}");
+            let exact: f64 = text.parse().unwrap();
+            assert_eq!(default.as_f64(), Some(exact), "{text}");
+        }
+    }
 }

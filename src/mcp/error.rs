@@ -55,3 +55,23 @@ impl McpError {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_writes_no_line_of_its_own() {
+        let error = RpcError {
+            code: -1,
+            message: "no\nhint: run x".to_string(),
+            data: None,
+        };
+        let method = "prompts/get".to_string();
+        let said = McpError::Rpc { method, error }.to_string();
+        assert!(
+            said.ends_with("with an error: no hint: run x (-1)"),
+            "{said}"
+        );
+    }
+}

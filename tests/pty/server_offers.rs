@@ -58,6 +58,24 @@ fn prompts_and_resources_are_completed_and_sent() {
     terminal.sees("› /far:wether x");
 }
 
+/// What came with a block of text was seen by nobody.
+#[test]
+fn a_resource_is_not_mentioned_by_what_was_pasted() {
+    let home = home();
+    let mut terminal = Terminal::start(&home, &[]);
+    terminal.sees("Say what is to be done");
+    let lines = "a line of a log\n".repeat(12);
+    terminal.types(&format!("\x1b[200~{lines}see @far:demo://notes\x1b[201~"));
+    terminal.sees("[Pasted text #1");
+    terminal.types(ENTER);
+    terminal.sees("First answer.");
+    let history = home.run(["history"]).expect(0).stdout;
+    let id = history.split_whitespace().next().expect("a session");
+    let said = home.run(["show", id]).expect(0).stdout;
+    assert!(said.contains("@far:demo://notes"), "{said}");
+    assert!(!said.contains("inside"), "{said}");
+}
+
 #[test]
 fn words_that_wait_for_a_server_are_kept_when_the_agent_is_killed() {
     let home = home();

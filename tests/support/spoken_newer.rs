@@ -111,6 +111,7 @@ fn call(id: &Value, params: &Value) -> bool {
             answers => answer(id, &text(&answers.to_string())),
         },
         "asks_old" => ask_old(id, arguments),
+        "visits" => visit(id, arguments),
         "asks_many" => ask_many(id, arguments),
         "asks_late" => ask_late(id),
         "task" => begin(id, arguments),
@@ -149,6 +150,25 @@ fn ask_old(id: &Value, arguments: &Value) {
     }
     pause(arguments);
     answer(id, &text(&said["result"].to_string()));
+}
+
+/// It wants an address to be opened first, and does its work all the same.
+fn visit(id: &Value, arguments: &Value) {
+    append(arguments);
+    let file = arguments["file"].as_str().expect("a file");
+    if std::fs::read_to_string(file)
+        .expect("the file")
+        .lines()
+        .count()
+        > 1
+    {
+        return answer(id, &text("opened"));
+    }
+    let visit = json!({ "mode": "url", "message": "log in", "elicitationId": "1",
+        "url": "https://example.com/login" });
+    let error = json!({ "code": -32042, "message": "first log in",
+        "data": { "elicitations": [visit] } });
+    say(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string());
 }
 
 /// So many questions at once. The result says what became of them.

@@ -507,13 +507,13 @@ fn what_is_shown_before_trust_has_the_command_line_and_no_header() {
         &f,
         "{\"mcpServers\":{\"a\":{\"command\":\"sh\",\"args\":[\"-c\",\"rm -rf x\\u001b[2K\\u202e\"],\
          \"env\":{\"NODE_OPTIONS\":\"--require ./e.js\"}},\
-         \"b\":{\"url\":\"https://u:pw@h/mcp?key=sk-1\",\"headers\":{\"A\":\"sk-2 ${T}\"}}}}",
+         \"b\":{\"url\":\"https://u:pw@h/mcp?key=sk-1&v=${V}\",\"headers\":{\"A\":\"sk-2 ${T}\"}}}}",
     );
     let lines = load(&f).project.content.lines(usize::MAX).join("\n");
     assert_eq!(
         lines,
         "server a (.mcp.json): sh -c \"rm -rf x\\u{1b}[2K\\u{202e}\"\n  env NODE_OPTIONS = \"--require ./e.js\"\n\
-         server b (.mcp.json): https://…@h/mcp?…\n  header A: … ${T}"
+         server b (.mcp.json): https://…@h/mcp?… ${V}\n  header A: … ${T}"
     );
 }
 

@@ -68,6 +68,33 @@ fn a_call_whose_connection_broke_is_in_doubt_and_not_sent_again() {
     }
 }
 
+/// A call waits for what a person answered: an answer that got lost on its way is sent again.
+#[test]
+fn an_answer_that_the_server_did_not_take_is_sent_again() {
+    let server = older(
+        move |asked| match (asked.verb.as_str(), asked.method().as_str()) {
+            ("POST", "tools/call") => Gives::events(vec![
+                event(
+                    &json!({ "jsonrpc": "2.0", "id": 9, "method": "elicitation/create",
+                "params": { "message": "who?", "requestedSchema": { "type": "object",
+                    "properties": { "name": { "type": "string" } } } } }),
+                ),
+                Piece::Pause(4000),
+                event(&asked.text("done")),
+            ]),
+            ("POST", "") if asked.before == 0 => Gives::status(502),
+            ("POST", "") => Gives::status(202),
+            _ => Gives::status(405),
+        },
+    );
+    let run = call(&server).expect(0);
+    assert!(run.stdout.ends_with("result:\ndone\n"), "{}", run.stdout);
+    let answers = server.posted("");
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    assert_eq!(answers[0].body, answers[1].body);
+    assert_eq!(server.posted("tools/call").len(), 1);
+}
+
 #[test]
 fn a_stream_that_cannot_be_taken_up_again_is_in_doubt() {
     let server = older(|asked| match asked.verb.as_str() {

@@ -365,3 +365,41 @@ async fn prompts_and_resources_are_listed_and_read() {
         connection.client().leave().await;
     }
 }
+
+/// The server does not hear of it, so the call itself would be made again.
+#[tokio::test]
+async fn a_call_that_wants_an_address_opened_is_over_when_that_is_declined() {
+    let place = place();
+    let arguments = json!({ "file": place.effects(), "text": "x" });
+    let (_, connection) = start(&place, "old", Arc::new(Declines)).await;
+    let declined = call(&connection, "visits", &arguments).await.unwrap_err();
+    assert!(matches!(declined, McpError::Refused(_)), "{declined}");
+    assert_eq!(place.appended(), ["x"]);
+    connection.client().leave().await;
+    // Who opens it has the call made again.
+    let place = self::place();
+    let arguments = json!({ "file": place.effects(), "text": "x" });
+    let person = Arc::new(Person::default());
+    let (_, connection) = start(&place, "old", person.clone()).await;
+    call(&connection, "visits", &arguments).await.unwrap();
+    assert_eq!(place.appended(), ["x", "x"]);
+    assert_eq!(person.asked.load(Ordering::Relaxed), 1);
+    connection.client().leave().await;
+}
+
+/// A server that counts from the beginning, as one whose session was renewed does.
+#[tokio::test]
+async fn a_question_with_an_id_that_was_used_before_is_asked() {
+    let place = place();
+    let person = Arc::new(Person::default());
+    let (run, first) = start(&place, "old", person.clone()).await;
+    call(&first, "asks_old", &json!({})).await.unwrap();
+    drop(first);
+    let second = reopen(&place, &run, person.clone()).await;
+    let arguments = json!({});
+    let called = second.call("call_2", "asks_old", &arguments, false);
+    let called = tokio::time::timeout(LIMIT, called).await;
+    called.expect("waited too long").unwrap();
+    assert_eq!(person.asked.load(Ordering::Relaxed), 2);
+    second.client().leave().await;
+}
