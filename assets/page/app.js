@@ -703,7 +703,7 @@ function formOf(mine, q, typed) {
       if (value !== undefined) Object.defineProperty(values, one.name, { value, enumerable: true });
     }
     try {
-      await post(of(mine.id, '/answers'), { call: q.call, answer: what, start: true, ...(what === 'accept' ? { values } : {}) });
+      await post(of(mine.id, '/answers'), { call: q.call, asked: q.asked, answer: what, start: true, ...(what === 'accept' ? { values } : {}) });
       $('why').textContent = '';
       box.append(el('p', 'dim', what === 'accept' ? 'answered' : 'declined'));
     } catch (e) {

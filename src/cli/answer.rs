@@ -5,9 +5,10 @@ use std::io::Read;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use crate::core::entry::CallId;
+use crate::core::entry::{CallId, Seq};
 use crate::core::form::{self, Field, FormAnswer, ServerQuestion, Wanted};
 use crate::report::{Trouble, exit};
+use crate::session::Meant;
 
 /// More is no form.
 const STDIN_MAX_BYTES: u64 = 1024 * 1024;
@@ -19,6 +20,10 @@ pub(crate) struct AnswerArgs {
     /// As `rewake asks` shows it; needed when several things are asked
     #[arg(value_name = "CALL")]
     pub call: Option<CallId>,
+    /// The entry of the question, which `rewake asks --json` calls `asked`: nothing is answered when
+    /// something else is asked by now
+    #[arg(long, value_name = "ENTRY")]
+    pub asked: Option<Seq>,
     /// The value of a field (repeatable; once more for each value of a list)
     #[arg(long, value_name = "NAME=VALUE")]
     pub value: Vec<String>,
@@ -43,6 +48,13 @@ impl AnswerArgs {
             (true, _) => "declined",
             (_, true) => "closed",
             _ => "answered",
+        }
+    }
+
+    pub(super) fn meant(&self) -> Meant {
+        Meant {
+            call: self.call,
+            asked: self.asked,
         }
     }
 

@@ -177,7 +177,7 @@ fn answer_server(ctx: &AppContext, store: &mut Store, args: &AnswerArgs) -> Resu
     args.check()?;
     let info = ctx.meant(store, &args.id)?;
     let read = |question: &ServerQuestion| args.read(question);
-    let (question, receipt) = ctx.answer_form_with(store, &info, args.call, read, ORIGIN)?;
+    let (question, receipt) = ctx.answer_form_with(store, &info, args.meant(), read, ORIGIN)?;
     note(&format!("{}: {}", args.done(), question.asked.why));
     Ok(said(&info, receipt.sending))
 }

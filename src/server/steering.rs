@@ -14,11 +14,11 @@ use super::answer::{Named, json};
 use super::problem::Problem;
 use super::{Scope, Shared, body};
 use crate::core::choice::Effort;
-use crate::core::entry::{CallId, Image, Mode, Verdict, Via};
+use crate::core::entry::{CallId, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
-use crate::session::{Order, Receipt, Sending, denial};
+use crate::session::{Meant, Order, Receipt, Sending, denial};
 use crate::store::{Message as InboxMessage, blob_ref};
 
 /// Who signals come from, as entries say it.
@@ -187,6 +187,8 @@ struct ServerAnswer {
     answer: Answered,
     values: Option<Map<String, Value>>,
     call: Option<String>,
+    /// The entry of the question.
+    asked: Option<Seq>,
     #[serde(default)]
     start: bool,
 }
@@ -205,7 +207,10 @@ pub(super) async fn answer_server(
     request: Request,
 ) -> Result<Response, Problem> {
     let sent: ServerAnswer = body::json(request).await?;
-    let call = named_call(sent.call.as_deref())?;
+    let meant = Meant {
+        call: named_call(sent.call.as_deref())?,
+        asked: sent.asked,
+    };
     let answer = match (sent.answer, sent.values) {
         (Answered::Accept, values) => FormAnswer::Accept {
             values: values.unwrap_or_default(),
@@ -222,7 +227,7 @@ pub(super) async fn answer_server(
         .stores
         .write(move |ctx, store| {
             let info = store.find(&id)?;
-            let (_, receipt) = ctx.answer_form(store, &info, call, answer, ORIGIN)?;
+            let (_, receipt) = ctx.answer_form(store, &info, meant, answer, ORIGIN)?;
             Ok((info.id, receipt))
         })
         .await?;

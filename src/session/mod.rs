@@ -80,7 +80,7 @@ pub use rewind_preview::{
 pub use server_rows::ServerRow;
 pub use server_words::{AskServer, ExpandedWords};
 pub use steer::{
-    HERE, MAX_MESSAGE_BYTES, Order, Question, Receipt, Refusal, Sending, SteerError, denial,
+    HERE, MAX_MESSAGE_BYTES, Meant, Order, Question, Receipt, Refusal, Sending, SteerError, denial,
     read_image,
 };
 pub use tasks::handed_down;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{AppContext, SessionError, now_ms};
 use crate::command;
-use crate::core::entry::{CallId, Entry, Verdict, Via};
+use crate::core::entry::{CallId, Entry, Seq, Verdict, Via};
 use crate::core::form::{self, FormAnswer, ServerQuestion};
 use crate::core::image;
 use crate::core::signal::Signal;
@@ -101,6 +101,15 @@ pub struct Receipt {
     /// The number of the message, or of the signal, as long as it waits. `None`: nothing waits.
     pub id: Option<i64>,
     pub sending: Sending,
+}
+
+/// The question of a server that is answered.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Meant {
+    /// `None`: the only one.
+    pub call: Option<CallId>,
+    /// The entry of the question as it was seen. `None`: whatever is asked now.
+    pub asked: Option<Seq>,
 }
 
 /// A question that waits for a person.
@@ -497,7 +506,7 @@ impl AppContext {
 }
 
 impl AppContext {
-    /// Answers what a server asks in a call of a session: in this one, or in the only one.
+    /// Answers what a server asks in a call of a session.
     ///
     /// # Errors
     /// As [`AppContext::answer`], and the answer does not fit what is asked.
@@ -505,11 +514,11 @@ impl AppContext {
         &self,
         store: &mut Store,
         info: &SessionInfo,
-        call: Option<CallId>,
+        meant: Meant,
         answer: FormAnswer,
         origin: &str,
     ) -> Result<(Question, Receipt), SteerError> {
-        self.answer_form_with(store, info, call, |_| Ok(answer), origin)
+        self.answer_form_with(store, info, meant, |_| Ok(answer), origin)
     }
 
     /// The same with an answer that follows from the question.
@@ -520,13 +529,20 @@ impl AppContext {
         &self,
         store: &mut Store,
         info: &SessionInfo,
-        call: Option<CallId>,
+        meant: Meant,
         read: impl FnOnce(&ServerQuestion) -> Result<FormAnswer, String>,
         origin: &str,
     ) -> Result<(Question, Receipt), SteerError> {
         self.may_steer()?;
-        let found = self.question(store, info, call)?;
+        let found = self.question(store, info, meant.call)?;
         let (short, id) = (super::short_id(&info.id), found.call.id);
+        if meant.asked.is_some_and(|asked| asked != found.asked.seq) {
+            return Err(refused(
+                Refusal::NotNow,
+                format!("call {id} asks something else by now: {}", found.asked.why),
+                "nothing was answered; rewake asks shows what is asked now",
+            ));
+        }
         let Some(form) = &found.form else {
             return Err(refused(
                 Refusal::NotNow,

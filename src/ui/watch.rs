@@ -12,12 +12,12 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::OnEngineEvent;
 use super::live::{EngineEvent, NotOpened, Now, Opening, waiting};
-use crate::core::entry::Seq;
+use crate::core::entry::{CallId, Seq};
 use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::engine::{Command, child_question};
 use crate::model::Delta;
-use crate::session::{AppContext, Order, SessionError, SteerError};
+use crate::session::{AppContext, Meant, Order, SessionError, SteerError};
 use crate::store::Store;
 use crate::tools;
 
@@ -304,7 +304,7 @@ impl Follower {
             }
             Command::Answer { call, answer, .. } => {
                 let answer = answer.clone();
-                ctx.answer_form(&mut self.store, &info, Some(*call), answer, ORIGIN)?;
+                ctx.answer_form(&mut self.store, &info, in_call(*call), answer, ORIGIN)?;
                 return Ok(());
             }
             Command::AnswerChild {
@@ -314,7 +314,7 @@ impl Follower {
                 ..
             } => {
                 let (child, answer) = (self.store.find(session)?, answer.clone());
-                ctx.answer_form(&mut self.store, &child, Some(*call), answer, ORIGIN)?;
+                ctx.answer_form(&mut self.store, &child, in_call(*call), answer, ORIGIN)?;
                 return Ok(());
             }
             Command::DecideChild {
@@ -343,5 +343,13 @@ impl Follower {
             _ => return Ok(()),
         };
         ctx.steer(&mut self.store, &info, order, ORIGIN).map(drop)
+    }
+}
+
+/// What is asked in this call now: the screen shows one question of a call.
+fn in_call(call: CallId) -> Meant {
+    Meant {
+        call: Some(call),
+        asked: None,
     }
 }

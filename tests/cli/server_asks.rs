@@ -106,6 +106,7 @@ fn a_question_of_a_server_is_answered_from_another_process() {
             (&["--value", "age=7"][..], "no field \"age\""),
             (&["--value", "name"][..], "no NAME=VALUE"),
             (&[][..], "there is no answer"),
+            (&["--accept", "--asked", "1"][..], "asks something else"),
         ] {
             let refused = scene.answers(args).expect(2);
             assert_has(&refused.stderr, &[why, "hint: "]);

@@ -506,12 +506,19 @@ fn what_a_server_asks_in_a_call_is_answered() {
     ] {
         server.post(&path, &body).refused(400, why);
     }
+    // It was meant for another question.
+    let earlier = asked[0]["asked"].as_u64().unwrap() - 1;
+    let other = json!({"answer": "decline", "asked": earlier});
+    server
+        .post(&path, &other)
+        .refused(409, "asks something else");
     let verdicts = format!("/sessions/{id}/verdicts");
     let verdict = json!({"verdict": "allow"});
     server
         .post(&verdicts, &verdict)
         .refused(409, "far asks for something");
-    let answer = json!({"answer": "accept", "call": asked[0]["call"], "values": {"name": "ada"}});
+    let answer = json!({"answer": "accept", "call": asked[0]["call"], "asked": asked[0]["asked"],
+        "values": {"name": "ada"}});
     let accepted = server.post(&path, &answer).expect(202).json();
     assert_eq!(accepted["became"], "heard");
     server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
