@@ -505,7 +505,7 @@ impl State {
             || !self.background.is_empty()
     }
 
-    /// How the session came to its end, if this was its last entry. [`ending::of_entries`] says the
+    /// How the session came to its end, if this was its last entry. [`super::ending::of_entries`] says the
     /// same from the entries alone, but for an answer that is not compared with its schema yet.
     pub fn ending(&self, last: Option<&Entry>) -> Ending {
         match &self.halted {
