@@ -150,12 +150,16 @@ impl AppContext {
     /// A worktree whose folder was moved, or lies on a disk that is away, keeps its place in the
     /// repository: what cannot be made there must not be taken away either.
     fn no_worktree_of_the_user(&self, repository: &Path, root: &Path) -> Result<(), NotForked> {
-        let listed = git_worktree::list(&self.env, repository);
+        let listed = git_worktree::listed(&self.env, repository);
         let refused = |why| NotForked::Worktree {
             repository: repository.to_path_buf(),
             why,
         };
-        match listed.map_err(refused)?.iter().any(|folder| folder == root) {
+        match listed
+            .map_err(refused)?
+            .iter()
+            .any(|known| known.folder == root)
+        {
             false => Ok(()),
             true => Err(refused(format!(
                 "{} is one already, by `git worktree list`",

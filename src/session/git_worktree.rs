@@ -61,22 +61,6 @@ pub(super) fn add(env: &Env, repository: &Path, folder: &Path) -> Result<String,
     Ok(commit.trim().to_string())
 }
 
-/// The folders of all worktrees that the repository knows, also of those that are away.
-///
-/// # Errors
-/// What git says.
-pub(super) fn list(env: &Env, repository: &Path) -> Result<Vec<PathBuf>, String> {
-    let listed = run_for(
-        git(env, repository)?.args(["worktree", "list", "--porcelain", "-z"]),
-        MAX_LISTED,
-    )?;
-    let folders = listed.split(|byte| *byte == 0);
-    let folders = folders.filter_map(|line| line.strip_prefix(b"worktree "));
-    Ok(folders
-        .map(|folder| PathBuf::from(OsStr::from_bytes(folder)))
-        .collect())
-}
-
 /// A worktree as git lists it.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Listed {

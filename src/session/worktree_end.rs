@@ -180,7 +180,9 @@ impl AppContext {
             return gone();
         };
         if note.stage == WorktreeStage::Removed {
-            note.remove(data_dir);
+            if forget {
+                note.remove(data_dir);
+            }
             return gone();
         }
         let listed = git_worktree::listed(env, project)?;
@@ -192,7 +194,7 @@ impl AppContext {
             let failed = |e: std::io::Error| format!("it cannot be looked at: {e}");
             fs::rename(&aside, folder).map_err(failed)?;
         }
-        self.look_and_remove(note, folder, known, forget)
+        self.look_and_remove(note, folder, &listed, forget)
     }
 
     /// Looks at what it holds, and removes it if that is nothing.
@@ -200,11 +202,15 @@ impl AppContext {
         &self,
         mut note: WorktreeNote,
         folder: &Path,
-        known: Option<&Listed>,
+        listed: &[Listed],
         forget: bool,
     ) -> Result<Looked, String> {
         let (env, data_dir) = (&self.env, &self.paths.data_dir);
         let project = note.project.clone();
+        let mut others = listed.iter().filter(|listed| listed.folder != folder);
+        let has_it = |other: &&Listed| other.branch.as_deref() == Some(note.branch.as_str());
+        let elsewhere = others.find(has_it);
+        let known = listed.iter().find(|listed| listed.folder == folder);
         let (mut files, mut ignored) = (0, 0);
         let is_half = known.is_some_and(|known| known.is_half(&note));
         if folder.symlink_metadata().is_ok() && !is_half {
@@ -228,7 +234,12 @@ impl AppContext {
             files = git_worktree::changed(env, &project, folder)?;
             ignored = git_worktree::ignored(env, &project, folder)?;
         }
-        let commits = self.commits_of(&note)?;
+        // What is removed later is the branch as it was looked at here.
+        let tip = git_worktree::tip(env, &project, &note.branch);
+        let commits = match &tip {
+            Some(tip) => self.commits_of(&note, tip)?,
+            None => 0,
+        };
         if files > 0 || commits > 0 {
             if note.stage == WorktreeStage::Removing {
                 note.stage = WorktreeStage::Made;
@@ -236,24 +247,24 @@ impl AppContext {
             }
             return Ok(Looked::Holds { files, commits });
         }
-        self.remove_looked_at(note, folder, known, forget, ignored)
+        if let Some(other) = elsewhere {
+            let other = other.folder.display();
+            return Err(format!("its branch is checked out in {other}"));
+        }
+        self.remove_looked_at(note, folder, (known, tip), forget, ignored)
     }
 
-    /// How many commits its branch has that are nowhere else. A branch that is in use elsewhere is not
-    /// looked at.
-    fn commits_of(&self, note: &WorktreeNote) -> Result<u64, String> {
+    /// How many commits its branch has that are nowhere else.
+    fn commits_of(&self, note: &WorktreeNote, tip: &str) -> Result<u64, String> {
         let (env, project) = (&self.env, &note.project);
         if git_worktree::is_symbolic(env, project, &note.branch) {
             return Err(format!("{} is another name of a branch", note.branch));
         }
-        let Some(tip) = git_worktree::tip(env, project, &note.branch) else {
-            return Ok(0);
-        };
         let mut merged = vec![note.commit.clone()];
         let base = note.base.as_ref();
         merged.extend(base.and_then(|base| git_worktree::tip(env, project, base)));
-        match git_worktree::commits(env, project, &tip, &merged)? {
-            0 => git_worktree::only_in(env, project, &note.branch, &tip),
+        match git_worktree::commits(env, project, tip, &merged)? {
+            0 => git_worktree::only_in(env, project, &note.branch, tip),
             commits => Ok(commits),
         }
     }
@@ -263,23 +274,13 @@ impl AppContext {
         &self,
         mut note: WorktreeNote,
         folder: &Path,
-        known: Option<&Listed>,
+        (known, tip): (Option<&Listed>, Option<String>),
         forget: bool,
         ignored: u64,
     ) -> Result<Looked, String> {
         let (env, data_dir) = (&self.env, &self.paths.data_dir);
         let project = note.project.clone();
         let is_half = known.is_some_and(|known| known.is_half(&note));
-        let listed = git_worktree::listed(env, &project)?;
-        let mut others = listed.iter().filter(|listed| listed.folder != folder);
-        let has_it = |other: &&Listed| other.branch.as_deref() == Some(note.branch.as_str());
-        if let Some(other) = others.find(has_it) {
-            return Err(format!(
-                "its branch is checked out in {}",
-                other.folder.display()
-            ));
-        }
-        let tip = git_worktree::tip(env, &project, &note.branch);
         note.commit = tip.clone().unwrap_or(note.commit);
         note.stage = WorktreeStage::Removing;
         note.write(data_dir).map_err(|e| e.to_string())?;
