@@ -190,6 +190,15 @@ pub fn history(home: &Home) -> Vec<(String, String)> {
     run.stdout.lines().map(line).collect()
 }
 
+/// The most memory that a process ever had in use, pages of its program file included.
+/// `None` when it is gone.
+#[cfg(target_os = "linux")]
+pub fn peak_memory_kb(id: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// So many sessions are there, and nothing is owed in any.
 #[track_caller]
 pub fn sessions_are_done(home: &Home, count: usize) {

@@ -226,7 +226,7 @@ fn a_flood_of_output_is_capped_on_disk_and_never_in_memory() {
     let id = agent.id();
     agent.wait_for(crate::LIMIT, |line| line.contains("entry.started"));
     let (mut memory_kb, mut disk_bytes) = (0, 0);
-    while let Some(now_kb) = peak_memory_kb(id) {
+    while let Some(now_kb) = crate::peak_memory_kb(id) {
         memory_kb = memory_kb.max(now_kb);
         disk_bytes = disk_bytes.max(size(&home.rewake_home().join("runs")));
         std::thread::sleep(Duration::from_millis(5));
@@ -244,14 +244,6 @@ fn a_flood_of_output_is_capped_on_disk_and_never_in_memory() {
     );
     assert!((1..40_000_000).contains(&disk_bytes), "{disk_bytes} bytes");
     assert!(size(&home.rewake_home()) < 40_000_000);
-}
-
-/// `None` when it is gone.
-#[cfg(target_os = "linux")]
-fn peak_memory_kb(id: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(target_os = "linux")]
