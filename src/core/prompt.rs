@@ -112,7 +112,8 @@ pub fn messages_again(state: &State, inline: usize, kept: &mut KeptMessages) -> 
         rest = match kept::exchange(rest, state) {
             Some(exchange) if out.may_begin_an_answer() => {
                 out.flush();
-                out.done.extend(kept.messages(&exchange, state, inline));
+                out.done
+                    .extend_from_slice(kept.messages(&exchange, state, inline));
                 exchange.behind
             }
             _ => {

@@ -1,10 +1,11 @@
 //! The long list in the body of a request: its messages, as JSON. A request has the one before as
-//! its beginning, so what was made for that is used again, and not a message is made or written
-//! twice.
+//! its beginning, so that stays as it stands, and only what is new or other is made and written.
 //!
 //! Invariant: what is used again was made of the same message, compared in full. What has images
 //! is made each time: their bytes are not in the message.
 
+use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -16,41 +17,117 @@ use crate::core::request::{Message, Part};
 pub(crate) struct Kept {
     /// Each protocol has a form of its own, and so may a model.
     form: String,
+    made: MadeList,
+}
+
+/// The list as it was made, or a part of it.
+#[derive(Debug, Default)]
+struct MadeList {
+    /// With a comma behind each item.
+    json: Vec<u8>,
     made: Vec<Made>,
 }
 
-/// The JSON of one message.
+/// What was made of one message, or of something that is none.
 #[derive(Debug)]
 struct Made {
-    /// Without its mark.
-    message: Message,
+    /// Without its mark. `None`: it is made each time.
+    message: Option<Message>,
     is_marked: bool,
-    /// Its items, with a comma between two of them.
-    json: Vec<u8>,
+    /// Where its JSON ends. It may be empty.
+    end: usize,
 }
 
 impl Kept {
     /// A list for a request in this form.
     pub(super) fn list(&mut self, form: String) -> List<'_> {
         if self.form != form {
-            self.made.clear();
+            self.made = MadeList::default();
             self.form = form;
         }
         List {
-            kept: &mut self.made,
+            list: &mut self.made,
             place: 0,
-            json: vec![b'['],
+            old: None,
             failed: None,
         }
     }
 }
 
+impl MadeList {
+    /// Where the JSON of this item is.
+    fn range(&self, place: usize) -> Range<usize> {
+        self.begin(place)
+            ..self
+                .made
+                .get(place)
+                .map_or(self.json.len(), |made| made.end)
+    }
+
+    fn begin(&self, place: usize) -> usize {
+        match place
+            .checked_sub(1)
+            .and_then(|before| self.made.get(before))
+        {
+            Some(before) => before.end,
+            None => 0,
+        }
+    }
+
+    /// Everything from this item on.
+    fn split_off(&mut self, place: usize) -> MadeList {
+        let begin = self.begin(place);
+        let mut made = self.made.split_off(place.min(self.made.len()));
+        for made in &mut made {
+            made.end -= begin;
+        }
+        MadeList {
+            json: self.json.split_off(begin),
+            made,
+        }
+    }
+
+    fn add(&mut self, json: &[u8], message: Option<Message>, is_marked: bool) {
+        self.json.extend_from_slice(json);
+        self.made.push(Made {
+            message,
+            is_marked,
+            end: self.json.len(),
+        });
+    }
+
+    /// The same message as this item was made of. It is the one to compare with from now on: most
+    /// are the very same as in the request before.
+    fn is_made_of(&mut self, place: usize, message: &Message, is_marked: bool) -> bool {
+        let Some(made) = self
+            .made
+            .get_mut(place)
+            .filter(|m| m.is_marked == is_marked)
+        else {
+            return false;
+        };
+        let Some(known) = made.message.as_mut().filter(|m| m.role == message.role) else {
+            return false;
+        };
+        if Arc::ptr_eq(&known.parts, &message.parts) {
+            return true;
+        }
+        let is_same = known.parts == message.parts;
+        if is_same {
+            known.parts = Arc::clone(&message.parts);
+        }
+        is_same
+    }
+}
+
 /// The messages of one request, in their order.
 pub(crate) struct List<'k> {
-    kept: &'k mut Vec<Made>,
-    /// Of the next message.
+    /// Up to `place` it is of this request; behind that, until something is another, of the last.
+    list: &'k mut MadeList,
+    /// Of the next item.
     place: usize,
-    json: Vec<u8>,
+    /// What the last request had from the first item on that is another now, and the place of that.
+    old: Option<(usize, MadeList)>,
     failed: Option<serde_json::Error>,
 }
 
@@ -58,7 +135,7 @@ impl List<'_> {
     /// What is no message of the request: it stands before them.
     pub(crate) fn push(&mut self, item: &Value) {
         let json = self.written(std::slice::from_ref(item));
-        self.add(&json);
+        self.add(&json, None, false);
     }
 
     /// The next message. `is_marked`: as it is sent, whatever the message says.
@@ -68,47 +145,54 @@ impl List<'_> {
         is_marked: bool,
         make: impl FnOnce() -> Vec<Value>,
     ) {
-        let place = self.place;
-        self.place += 1;
-        let known = self.kept.get(place).filter(|made| {
-            made.is_marked == is_marked
-                && made.message.role == message.role
-                && is_same(&made.message, message)
-                && !has_images(message)
-        });
-        if let Some(made) = known {
-            let json = &made.json;
-            add(&mut self.json, json);
-            return;
+        match &mut self.old {
+            None => {
+                if self.list.is_made_of(self.place, message, is_marked) {
+                    self.place += 1;
+                    return;
+                }
+            }
+            Some((from, old)) => {
+                let place = self.place - *from;
+                if old.is_made_of(place, message, is_marked) {
+                    let json = &old.json[old.range(place)];
+                    self.list.add(json, Some(message.clone()), is_marked);
+                    self.place += 1;
+                    return;
+                }
+            }
         }
         let json = self.written(&make());
-        self.add(&json);
-        let made = Made {
-            message: message.clone(),
-            is_marked,
-            json,
-        };
-        match self.kept.get_mut(place) {
-            Some(known) => *known = made,
-            None => self.kept.push(made),
-        }
+        let known = (!has_images(message)).then(|| message.clone());
+        self.add(&json, known, is_marked);
     }
 
     fn written(&mut self, items: &[Value]) -> Vec<u8> {
         let mut json = Vec::new();
         for item in items {
-            if !json.is_empty() {
-                json.push(b',');
-            }
             if let Err(error) = serde_json::to_writer(&mut json, item) {
                 self.failed.get_or_insert(error);
             }
+            json.push(b',');
         }
         json
     }
 
-    fn add(&mut self, json: &[u8]) {
-        add(&mut self.json, json);
+    fn add(&mut self, json: &[u8], message: Option<Message>, is_marked: bool) {
+        let place = self.place;
+        self.place += 1;
+        if self.old.is_none() {
+            let range = self.list.range(place);
+            if let Some(made) = self.list.made.get_mut(place)
+                && self.list.json[range] == *json
+            {
+                made.message = message;
+                made.is_marked = is_marked;
+                return;
+            }
+            self.old = Some((place, self.list.split_off(place)));
+        }
+        self.list.add(json, message, is_marked);
     }
 
     /// The whole body: the list stands in `rest` under this name.
@@ -116,17 +200,20 @@ impl List<'_> {
     /// # Errors
     /// Something of it cannot be written as JSON.
     pub(crate) fn into_body(
-        mut self,
+        self,
         name: &str,
         mut rest: Map<String, Value>,
     ) -> serde_json::Result<Vec<u8>> {
-        if let Some(error) = self.failed.take() {
+        if let Some(error) = self.failed {
+            mem::take(self.list);
             return Err(error);
         }
         // What the last request had more of.
-        self.kept.truncate(self.place);
-        self.json.push(b']');
-        let mut body = Vec::with_capacity(self.json.len() + (16 << 10));
+        self.list.split_off(self.place);
+        let list = self.list.json.strip_suffix(b",").unwrap_or(&[]);
+        // The next request is a little longer, and the allocator has room of the same size at hand.
+        let room = (list.len() + (16 << 10)).next_power_of_two();
+        let mut body = Vec::with_capacity(room);
         body.push(b'{');
         rest.insert(name.to_string(), Value::Null);
         for (key, value) in &rest {
@@ -135,26 +222,17 @@ impl List<'_> {
             }
             serde_json::to_writer(&mut body, key)?;
             body.push(b':');
-            match key == name {
-                true => body.extend_from_slice(&self.json),
-                false => serde_json::to_writer(&mut body, value)?,
+            if key == name {
+                body.push(b'[');
+                body.extend_from_slice(list);
+                body.push(b']');
+            } else {
+                serde_json::to_writer(&mut body, value)?;
             }
         }
         body.push(b'}');
         Ok(body)
     }
-}
-
-fn add(all: &mut Vec<u8>, json: &[u8]) {
-    if all.len() > 1 && !json.is_empty() {
-        all.push(b',');
-    }
-    all.extend_from_slice(json);
-}
-
-/// Most are the very same as in the request before.
-fn is_same(one: &Message, other: &Message) -> bool {
-    Arc::ptr_eq(&one.parts, &other.parts) || one.parts == other.parts
 }
 
 fn has_images(message: &Message) -> bool {

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -20,7 +21,7 @@ pub(super) struct Post {
     pub codec: Codec,
     pub url: Url,
     pub headers: HeaderMap,
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 impl Post {
@@ -56,11 +57,12 @@ impl Post {
             quirks: &provider.quirks,
         };
         let body = codec.json(request, &target, blobs, kept);
+        let body = body.map_err(|e| bad_request(format!("writing the request to {name}: {e}")))?;
         Ok(Post {
             codec,
             url,
             headers: headers(codec, provider)?,
-            body: body.map_err(|e| bad_request(format!("writing the request to {name}: {e}")))?,
+            body: body.into(),
         })
     }
 }

@@ -6,7 +6,6 @@
 //! that a result is freed, and that is looked at.
 
 use std::collections::BTreeMap;
-use std::mem;
 
 use super::{Messages, images_of};
 use crate::core::entry::{Block, Entry, Record, Seq};
@@ -20,12 +19,14 @@ pub struct KeptMessages {
     model: String,
     /// By the place of the answer.
     exchanges: BTreeMap<Seq, Made>,
-    /// Those of the request that is being made.
-    used: BTreeMap<Seq, Made>,
+    /// The number of the request that is being made.
+    request: u64,
 }
 
 #[derive(Debug)]
 struct Made {
+    /// The last request that it is in.
+    request: u64,
     /// The results that were freed, by their places.
     freed: Vec<Seq>,
     messages: Vec<Message>,
@@ -89,6 +90,7 @@ impl KeptMessages {
             self.inline = inline;
             self.model.clone_from(&state.model);
         }
+        self.request += 1;
     }
 
     pub(super) fn messages(
@@ -96,31 +98,34 @@ impl KeptMessages {
         exchange: &Exchange<'_>,
         state: &State,
         inline: usize,
-    ) -> Vec<Message> {
+    ) -> &[Message] {
         let freed = || {
             let freed = exchange.records.iter().map(|record| record.seq);
             freed.filter(|seq| state.freed.has(*seq))
         };
-        let known = self.exchanges.remove(&exchange.answer);
-        let known = known.filter(|made| freed().eq(made.freed.iter().copied()));
-        let made = known.unwrap_or_else(|| {
+        let make = || {
             let mut out = Messages::new(inline);
             for record in exchange.records {
                 out.record(record, state);
             }
             out.flush();
             Made {
+                request: 0,
                 freed: freed().collect(),
                 messages: out.done,
             }
-        });
-        let messages = made.messages.clone();
-        self.used.insert(exchange.answer, made);
-        messages
+        };
+        let made = self.exchanges.entry(exchange.answer).or_insert_with(make);
+        if !freed().eq(made.freed.iter().copied()) {
+            *made = make();
+        }
+        made.request = self.request;
+        &made.messages
     }
 
     /// What this request does not have is not kept any longer.
     pub(super) fn end(&mut self) {
-        self.exchanges = mem::take(&mut self.used);
+        let request = self.request;
+        self.exchanges.retain(|_, made| made.request == request);
     }
 }

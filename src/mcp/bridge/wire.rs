@@ -163,30 +163,28 @@ impl Wire {
     /// Within the same origin, and only where the request stays what it is.
     fn redirected(&self, from: &Url, response: &Response, count: usize) -> Result<Url, Refusal> {
         let status = response.status().as_u16();
+        // Others may stand for what was done.
+        let refused = |why| match status {
+            307 | 308 => Refusal::not_done(why),
+            _ => Refusal::in_doubt(why),
+        };
         let to = response.headers().get(LOCATION);
         let to = to.and_then(|to| from.join(to.to_str().ok()?).ok());
         let Some(to) = to else {
             let from = shown(from);
-            return Err(Refusal::not_done(format!(
-                "{from} redirects (HTTP {status}) nowhere"
-            )));
+            return Err(refused(format!("{from} redirects (HTTP {status}) nowhere")));
         };
         if to.origin() == self.url.origin() && matches!(status, 307 | 308) && count <= REDIRECTS_MAX
         {
             return Ok(to);
         }
-        let why = format!(
+        Err(refused(format!(
             "{} redirects (HTTP {status}) to {}, which is not followed; hint: if that is the server, \
              make it the url of {}",
             shown(from),
             shown(&to),
             self.name
-        );
-        // Others may stand for what was done.
-        Err(match status {
-            307 | 308 => Refusal::not_done(why),
-            _ => Refusal::in_doubt(why),
-        })
+        )))
     }
 
     fn login(&self, response: &Response, has_token: bool) -> Refusal {

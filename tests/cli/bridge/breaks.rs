@@ -50,6 +50,8 @@ fn a_call_whose_connection_broke_is_in_doubt_and_not_sent_again() {
         Gives::events(vec![Piece::Text("id: e1\ndata:\n\n".into()), Piece::Cut])
     }
     let gateway = |_: &Asked| Gives::status(504);
+    // What was done may be shown at an address of its own.
+    let see_other = |_: &Asked| Gives::status(303).with("location", "/done");
     // How often the server may be asked to be heard: one with a handshake once at the beginning, and
     // the newer era takes no stream up again.
     let servers = [
@@ -59,6 +61,9 @@ fn a_call_whose_connection_broke_is_in_doubt_and_not_sent_again() {
         (1, older(without_an_answer)),
         (0, newer(with_an_event)),
         (1, older(gateway)),
+        (1, older(|_| Gives::status(408))),
+        (1, older(see_other)),
+        (1, older(|_| Gives::status(302))),
         (1, older(|_| Gives::status(202))),
     ];
     for (at, (most, server)) in servers.iter().enumerate() {
