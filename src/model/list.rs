@@ -306,6 +306,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_equal_once_is_the_very_same_from_then_on() {
+        let mut kept = Kept::default();
+        body(&mut kept, "a", &[(&message("one"), false)]);
+        let again = message("one");
+        assert_eq!(body(&mut kept, "a", &[(&again, false)]).1, 0);
+        let known = kept.made.made[1].message.as_ref().unwrap();
+        assert!(Arc::ptr_eq(&known.parts, &again.parts));
+    }
+
+    #[test]
     fn what_has_images_is_made_each_time() {
         let mut image = message("");
         image.parts = vec![Part::Image {
