@@ -44,7 +44,7 @@ fn a_fork_that_is_killed_is_none_or_has_all_of_its_files() {
     let live = fork(0);
     let begin = Instant::now();
     live.wait(Duration::from_secs(60)).expect(0);
-    let whole_us = u64::try_from(begin.elapsed().as_micros()).unwrap();
+    let mut whole_us = u64::try_from(begin.elapsed().as_micros()).unwrap();
     let is_whole = |n: usize| {
         let there = files(&folder(n));
         (0..FILES).all(|n| there.get(&name(n)) == Some(&old(n)))
@@ -57,8 +57,14 @@ fn a_fork_that_is_killed_is_none_or_has_all_of_its_files() {
         if n % 2 == 0 {
             wait_for_the_restore(&folder(n));
         }
-        std::thread::sleep(Duration::from_micros(random.between(0, whole_us)));
-        live.kill();
+        // The first ones before anything is done, the others at any time.
+        if n > 3 {
+            std::thread::sleep(Duration::from_micros(random.between(0, whole_us)));
+        }
+        if !live.kill() {
+            // The machine was busier when it was measured.
+            whole_us = (whole_us * 3 / 4).max(1000);
+        }
         let there = match folder(n).exists() {
             true => files(&folder(n)).len(),
             false => 0,
