@@ -15,25 +15,24 @@ const STDIN_MAX_BYTES: u64 = 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct AnswerArgs {
-    /// The id of a session, or the beginning of it; @here: the newest one of this folder
+    /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
-    /// As `rewake asks` shows it; needed when several things are asked
+    /// Call to answer, as `rewake approvals` shows it (if there are several)
     #[arg(value_name = "CALL")]
     pub call: Option<CallId>,
-    /// The entry of the question, which `rewake asks --json` calls `asked`: nothing is answered when
-    /// something else is asked by now
+    /// Answer only this question: `asked` in `rewake approvals --json`
     #[arg(long, value_name = "ENTRY")]
     pub asked: Option<Seq>,
-    /// The value of a field (repeatable; once more for each value of a list)
+    /// Set a field (repeatable, also for each value of a list)
     #[arg(long, value_name = "NAME=VALUE")]
     pub value: Vec<String>,
-    /// Read the values from stdin, as a JSON object by the names of the fields
+    /// Read the fields from stdin as a JSON object
     #[arg(long, conflicts_with = "value")]
     pub json: bool,
-    /// Accept: what has no value gets its default; of an address: it may be visited
+    /// Accept with defaults for missing fields, or allow the address
     #[arg(long, conflicts_with_all = ["decline", "cancel"])]
     pub accept: bool,
-    /// Say no
+    /// Decline
     #[arg(long, conflicts_with_all = ["value", "json", "cancel"])]
     pub decline: bool,
     /// Close the question without an answer

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
+use clap::{ArgAction, Args, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::answer::AnswerArgs;
@@ -33,27 +33,26 @@ use crate::session::export::{Format, Replace};
 
 const EXAMPLES: &str = "\
 Examples:
-  rewake                                the screen; offers what is unfinished here
-  rewake -c                             resume the newest session here
-  rewake -p \"fix the failing test\"      work until it is done, then print the answer
-  git diff | rewake -p \"review this\"    what is piped in is added to the prompt
-  rewake -p -c                          resume what was interrupted here
-  rewake -p -c \"now the docs too\"       say more to the newest session here
+  rewake                                open the screen, offer unfinished sessions
+  rewake -c                             resume the most recent session here
+  rewake -p \"fix the failing test\"      run until done, then print the answer
+  git diff | rewake -p \"review this\"    add standard input to the prompt
+  rewake -p -c                          finish an interrupted run
+  rewake -p -c \"now the docs too\"       send a message to the most recent session here
   rewake -p -r ID --fork-session \"...\"  try another way in a copy of a session
-  rewake -p \"...\" --json-schema FILE    the answer as JSON that fits a schema
+  rewake -p \"...\" --json-schema FILE    print JSON that fits a schema
   rewake -p -m ollama/qwen3 \"...\"       use a local model
-  rewake send @here \"use tabs\"          say something to an agent at work; rewake asks,
-                                        allow, deny, pause, go, stop and set steer it
-  rewake demo                           see it survive a kill: no key, no network
+  rewake send @here \"use tabs\"          send a message to a running session
+  rewake demo                           watch it survive a kill (no key, no network)
 
 Exit codes:
   0 done   1 failed   2 usage or config   75 stopped, can be resumed
   129 SIGHUP   130 SIGINT   143 SIGTERM";
 
-/// A coding agent for the terminal that cannot lose its place.
+/// A coding agent for the terminal that survives crashes.
 ///
-/// Kill it, or cut the power: it goes on where it was. Without -p it takes the terminal, and
-/// offers what is unfinished here.
+/// Kill it or cut the power: the next start continues where it stopped. Without -p it opens the
+/// screen and offers the unfinished sessions of this folder.
 #[derive(Debug, Clone, PartialEq, Parser)]
 #[command(
     name = "rewake",
@@ -63,7 +62,7 @@ Exit codes:
     max_term_width = 100
 )]
 pub(crate) struct Cli {
-    /// What to do
+    /// The task for the model
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
 
@@ -79,32 +78,41 @@ pub(crate) struct Cli {
     /// A `--` stood among the arguments: what is behind it is a prompt, whatever it looks like.
     #[arg(skip)]
     is_marked: bool,
+
+    /// Names of earlier versions that were typed, with the new ones.
+    #[arg(skip)]
+    renamed: Vec<(&'static str, &'static str)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Args)]
 struct RunArgs {
-    /// Work without a terminal until the model ends its turn; stdin is added to the prompt
+    /// Run non-interactively and print the final answer
     ///
-    /// A prompt that looks like a flag is given as --print="-like this".
+    /// Standard input is added to the prompt. Write a prompt that looks like a flag as
+    /// --print="-like this".
     #[arg(short, long, value_name = "PROMPT", num_args = 0..=1)]
     print: Option<Option<String>>,
 
-    /// Go on with the newest session of this folder
+    /// Resume the most recent session in this folder
     #[arg(short, long = "continue", conflicts_with = "resume", group = "session")]
     continue_: bool,
 
-    /// Go on with a session: by its id or the beginning of it, as `rewake history` lists them
+    /// Resume a session by ID
+    ///
+    /// The beginning of an ID is enough; `rewake history` lists them. On the screen, -r without
+    /// an ID opens a list to choose from.
     #[arg(short, long, value_name = "ID", num_args = 0..=1, group = "session")]
     resume: Option<Option<String>>,
 
-    /// With -c or -r: go on in a copy, and leave the session as it is
+    /// Continue in a copy of the session (with -c or -r)
     #[arg(long, requires = "session")]
     fork_session: bool,
 
-    /// Work in a new git worktree of this name, on the branch rewake/NAME; with -c in one that is there
+    /// Work in a new git worktree on the branch rewake/NAME
     ///
-    /// It lies in the data folder and begins at the last commit here. The config and the rules of
-    /// this folder hold in it. `rewake gc` removes it when nothing in it would be lost.
+    /// The worktree is stored in the data folder and starts at the last commit. Config and rules
+    /// of this folder apply in it. With -c it is an existing one. `rewake gc` removes it when
+    /// nothing in it would be lost.
     #[arg(
         short,
         long,
@@ -114,59 +122,64 @@ struct RunArgs {
     )]
     worktree: Option<String>,
 
-    /// Offer the sessions too that were dismissed
+    /// Offer dismissed sessions too
     #[arg(long, conflicts_with_all = ["print", "session"])]
     all: bool,
 
-    /// With -p: what is printed
+    /// Choose the output format of -p
     #[arg(long, value_name = "FORMAT", value_enum, requires = "print")]
     output_format: Option<OutputFormat>,
 
-    /// With -p: the answer is JSON that fits this JSON Schema, given as a file or as JSON
+    /// Print JSON that fits this JSON Schema (with -p)
     ///
-    /// It is compared here, and the model is told up to 3 times what does not fit. stdout is the
-    /// JSON and nothing else. It holds for the session until an answer fits.
+    /// rewake validates the answer, and the model gets up to 3 corrections. stdout has only the
+    /// JSON. The schema applies to the session until an answer fits.
     #[arg(long, value_name = "FILE|JSON", requires = "print")]
     json_schema: Option<String>,
 
-    /// With -p: what becomes of what would ask: deny, wait, or wait=30m for so long at most
+    /// Set what happens when a call needs approval: deny, wait, wait=30m
     ///
-    /// wait: it is asked, and `rewake allow` or `rewake deny` answers from another process. When
-    /// the time is over it exits with 75, and the question stays open.
-    #[arg(long, value_name = "WHAT", requires = "print")]
+    /// The default is deny. With wait, `rewake allow` or `rewake deny` answers from another
+    /// process. When the time is over, rewake exits with 75 and the question stays open.
+    #[arg(
+        long = "on-approval",
+        alias = "ask",
+        value_name = "POLICY",
+        requires = "print"
+    )]
     ask: Option<Ask>,
 
-    /// The model, as provider/model
+    /// Use this model
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
 
-    /// How hard the model is to think: none, minimal, low, medium, high, xhigh, max
+    /// Set the reasoning effort of the model
     #[arg(long, value_name = "EFFORT", value_parser = values::effort())]
     effort: Option<String>,
 
-    /// What runs without asking
+    /// Set what runs without approval
     #[arg(long, value_name = "MODE", value_parser = values::mode())]
     permission_mode: Option<String>,
 
-    /// Ask nothing: the same as --permission-mode bypassPermissions; deny rules still hold
+    /// Skip all approvals and run commands WITHOUT the sandbox
     #[arg(long, conflicts_with = "permission_mode")]
     yolo: bool,
 
-    /// In a terminal: do not use its other screen; the conversation is printed at the end
+    /// Stay on the terminal's main screen
     #[arg(long, conflicts_with = "print")]
     no_alt_screen: bool,
 
-    /// In a terminal: leave the mouse to it, to select text; ui.mouse = false does so always
+    /// Leave the mouse to the terminal, to select text
     #[arg(long, conflicts_with = "print")]
     no_mouse: bool,
-    /// In a terminal: lines only, for screen readers and terminals that cannot be drawn on
+
+    /// Print lines only, for screen readers and simple terminals
     ///
-    /// Nothing is drawn over, no cursor is moved and there is no colour. Questions and commands
-    /// are answered by a line: y, a or n and Enter.
+    /// Without colour and without moving the cursor. Answer a question with y, a or n and Enter.
     #[arg(long, conflicts_with_all = ["print", "no_alt_screen"])]
     plain: bool,
 
-    /// Stop after N calls of the model
+    /// Stop after N answers of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_turns: Option<u32>,
 }
@@ -177,15 +190,16 @@ struct Common {
     #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
     cd: Option<PathBuf>,
 
-    /// Override a key of the config: --set log.level=debug (repeatable)
+    /// Override a config key, such as log.level=debug (repeatable)
     #[arg(long, value_name = "KEY=VALUE", action = ArgAction::Append, global = true)]
     set: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 enum Command {
-    /// List sessions, or those in which QUERY was said or printed
+    /// List sessions, or search them for QUERY
     History {
+        /// Words to search for in messages, calls and output
         #[arg(value_name = "QUERY")]
         query: Vec<String>,
         #[command(flatten)]
@@ -193,228 +207,236 @@ enum Command {
     },
     /// Print a session
     Show {
-        /// The id of a session, or the beginning of it
+        /// Session ID or its beginning
         id: String,
-        /// What is known of it, as one JSON object; `rewake export --json` has its entries
+        /// Print a summary as one JSON object (all entries: rewake export --json)
         #[arg(long)]
         json: bool,
     },
-    /// Copy a session, and print the id of the copy
+    /// Copy a session and print the ID of the copy
     Fork(ForkArgs),
-    /// Show what changed in the files during a session: by calls, by commands and by hand
+    /// Show the file changes of a session
     Diff {
-        /// The id of a session, or the beginning of it
+        /// Session ID or its beginning
         id: String,
-        /// From entry FROM, or to entry TO, as `rewake show` numbers them; else from the first
-        /// that is known of the files to the last
+        /// Entries to compare, as `rewake show` numbers them (default: all)
         #[arg(value_name = "FROM[..TO]")]
         range: Option<Range>,
-        /// Only which files, and how many lines
+        /// Print only file names and line counts
         #[arg(long)]
         stat: bool,
     },
-    /// Go back to an entry of a session: with its files, with the conversation, or with both
+    /// Rewind files, conversation or both to an entry of a session
     Rewind(RewindArgs),
-    /// Set single files back to what they were at an entry of a session, or print one
+    /// Restore single files as they were at an entry of a session
     Restore {
         /// Files or folders
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<PathBuf>,
-        /// The session and the entry, as `rewake show` numbers them
+        /// Session and entry, as `rewake show` numbers them
         #[arg(long, value_name = "ID:ENTRY")]
         at: At,
-        /// Write the one file into FILE, `-` for stdout, and change nothing else
+        /// Write the file to FILE (- for stdout) and change nothing else
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long)]
         yes: bool,
     },
-    /// Show what the data takes; with --yes remove what is kept of the files of old sessions
+    /// Show disk usage, and remove file snapshots of old sessions with --yes
     Gc {
-        /// Remove it; without this it is only shown
+        /// Remove the data instead of only listing it
         #[arg(long)]
         yes: bool,
-        /// Of sessions in which nothing happened for so long [default: files.keep_days]
+        /// Select sessions without activity for DAYS [default: files.keep_days]
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u64>,
     },
-    /// Remove a session for good, from the journal too; what forks go on from stays
+    /// Delete a session permanently, also from the journal
     Purge {
-        /// The id of a session, or the beginning of it
+        /// Session ID or its beginning
         id: String,
-        /// Remove it; without this it is only shown
+        /// Delete without asking
         #[arg(long)]
         yes: bool,
     },
-    /// Do not offer an unfinished session any more; resuming it takes that back
+    /// Stop offering an unfinished session at start-up
     Dismiss {
-        /// The id of a session, or the beginning of it
+        /// Session ID or its beginning
         id: String,
     },
-    /// Summarise all but the newest exchange of a session now
+    /// Summarise all but the newest turn of a session
     Compact {
-        /// The id of a session, or the beginning of it
+        /// Session ID or its beginning
         id: String,
     },
-    /// Write a session as Markdown
+    /// Export a session as Markdown or JSON
     Export {
-        /// The id of a session, or the beginning of it
+        /// Session ID or its beginning
         id: String,
-        /// As one JSON object: every entry as it is in the log
+        /// Export one JSON object with every entry of the log
         #[arg(long)]
         json: bool,
-        /// Into this file instead of stdout
+        /// Write to this file instead of stdout
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Replace the file when it exists
+        /// Replace an existing file
         #[arg(long, requires = "output")]
         force: bool,
     },
-    /// Say something to a session, also one in which an agent works
+    /// Send a message to a session, also to a running one
     Send(SendArgs),
-    /// Stop what a session is at
+    /// Stop the current turn of a session
     Stop {
-        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        /// Session ID or its beginning (@here: newest session of this folder)
         id: String,
     },
-    /// Pause a session: what was begun ends, and nothing more is begun, also after a restart
+    /// Pause a session after the calls that are running
     Pause {
-        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        /// Session ID or its beginning (@here: newest session of this folder)
         id: String,
     },
-    /// Lift a pause, a limit, a failure or a crash loop of a session
-    Go {
-        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+    /// Unblock a paused or failed session
+    #[command(alias = "go")]
+    Unblock {
+        /// Session ID or its beginning (@here: newest session of this folder)
         id: String,
     },
-    /// Give a session another model, mode, effort or temperature, or limits, from its next step on
+    /// Set the model, mode, effort, temperature or limits of a session
     Set(SetArgs),
-    /// List what sessions ask: the whole command or change, and how it is answered
-    Asks {
-        /// Go on, and print each new question
+    /// List open questions of all sessions and how to answer them
+    #[command(alias = "asks")]
+    Approvals {
+        /// Keep running and print each new question
         #[arg(long)]
         watch: bool,
-        /// As a JSON array; with --watch as one JSON object a line
+        /// Print a JSON array (with --watch: one JSON object a line)
         #[arg(long)]
         json: bool,
     },
-    /// Allow a call that a session asks about, this once
+    /// Allow a call that needs approval, once
     Allow {
-        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        /// Session ID or its beginning (@here: newest session of this folder)
         id: String,
-        /// As `rewake asks` shows it; needed when several things are asked
+        /// Call to answer, as `rewake approvals` shows it (if there are several)
         #[arg(value_name = "CALL")]
         call: Option<CallId>,
     },
-    /// Deny a call that a session asks about
+    /// Deny a call that needs approval
     Deny {
-        /// The id of a session, or the beginning of it; @here: the newest one of this folder
+        /// Session ID or its beginning (@here: newest session of this folder)
         id: String,
-        /// The CALL, as `rewake asks` shows it, and why: the model reads it
+        /// Call, as `rewake approvals` shows it, and a reason for the model
         #[arg(value_name = "CALL|WHY", num_args = 0..=2)]
         rest: Vec<String>,
     },
-    /// Answer what a server asks in the middle of a call
+    /// Answer a question of an MCP server
     Answer(AnswerArgs),
-    /// List the commands and servers that run for sessions, also those whose agent is gone; `ps stop RUN` ends one
+    /// List running commands and servers of all sessions, or stop one
     Ps {
         #[command(subcommand)]
         action: Option<PsAction>,
     },
-    /// Servers of the Model Context Protocol: add, list, remove, try and import them
+    /// Manage MCP servers
     Mcp {
         #[command(subcommand)]
         action: McpAction,
     },
-    /// List the models that are known: window, longest answer, prices
+    /// List known models with context window, output limit and prices
     Models {
-        /// A provider, or a part of a name
+        /// Provider or part of a name
         #[arg(value_name = "FILTER")]
         filter: Option<String>,
-        /// As one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// What models were asked for: sessions, tokens and cost by day, project and model
+    /// Show sessions, tokens and cost by day, project and model
     Stats {
-        /// From this day (2026-11-21), or from so long ago (24h, 7d, 4w)
+        /// Count from a day (2026-11-21) or an age (24h, 7d, 4w)
         #[arg(long, value_name = "WHEN")]
         since: Option<String>,
-        /// Only sessions of this folder
+        /// Count only sessions of this folder
         #[arg(long, value_name = "DIR")]
         project: Option<PathBuf>,
-        /// As one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// List the permission rules that hold here, each with where it comes from
+    /// List the permission rules of this folder and their sources
     Permissions {
-        /// As one JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Trust this folder: its own config may choose models, servers, rules and commands
+    /// Trust the config, commands and MCP servers of this folder
     Trust {
-        /// Trust it no longer
+        /// Withdraw the trust
         #[arg(long)]
         remove: bool,
     },
-    /// Keep the key of a provider: it is asked for, or read from stdin, and never shown
+    /// Store the API key of a provider
     ///
-    /// A variable of the environment and api_key_file in the config go before it.
+    /// The key is typed, or read from standard input, and never shown. An environment variable
+    /// and api_key_file in the config take precedence over it.
     Key {
-        /// As in PROVIDER/MODEL
+        /// Provider, as in PROVIDER/MODEL
         #[arg(value_name = "PROVIDER")]
         provider: String,
-        /// Remove the key that is kept
+        /// Remove the stored key
         #[arg(long)]
         remove: bool,
     },
-    /// Run one command in the sandbox that commands of the model get
+    /// Run a command in the sandbox
     Sandbox {
-        /// What the command may do
+        /// Set the access of the command
         #[arg(long, value_name = "LEVEL", default_value = "workspace", value_parser = values::access())]
         access: String,
         /// Act as if the kernel lacked something: abi=N, no-namespaces, no-network, no-pid
         #[arg(long, value_name = "WHAT", hide = true, default_value = "")]
         pretend: String,
+        /// Program and arguments
         #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
         command: Vec<OsString>,
     },
-    /// Look at config, keys, store, locks, git and shell, and say what is wrong
+    /// Check config, keys, store, git, shell and sandbox
     Doctor {
-        /// Take a database that is older than what was recorded as it is: journal and mark are
-        /// moved aside, and sessions that were locked by it can be resumed
+        /// Accept a database with missing entries and unlock its sessions
+        ///
+        /// The journal and the record of the newest entry are renamed, not deleted.
         #[arg(long, conflicts_with_all = ["repair", "scrub"])]
         as_is: bool,
-        /// Make a damaged or lost database anew from what can be read of it and from the journal;
-        /// the old file is kept
+        /// Rebuild a damaged or lost database from its rows and the journal
+        ///
+        /// The old file is renamed, not deleted.
         #[arg(long)]
         repair: bool,
-        /// Also take what is in another data folder, database or journal
+        /// Also read another data folder, database or journal
         #[arg(long, value_name = "PATH", requires = "repair")]
         from: Vec<PathBuf>,
-        /// Read everything that is kept, and say what is damaged
+        /// Read all stored data and report damage
         #[arg(long, conflicts_with = "repair")]
         scrub: bool,
     },
-    /// Serve sessions over HTTP, to steer them from scripts and from a phone: see docs/server.md
+    /// Serve sessions over HTTP, for scripts and phones
     #[cfg(feature = "serve")]
     Serve(super::serve::ServeArgs),
-    /// Show a session that survives its own kill: needs no key and no network
+    /// Show a session that survives a kill (no key, no network)
     Demo,
-    /// Print the completion script of a shell
-    Completion { shell: Shell },
-    /// Print the manual page, as `man` reads it
+    /// Print a shell completion script
+    Completion {
+        /// Shell to complete for
+        shell: Shell,
+    },
+    /// Print the manual page
     Man,
 }
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 enum PsAction {
-    /// End a command or a server
+    /// Stop a command or a server
     Stop {
-        /// The id that `rewake ps` shows
+        /// ID that `rewake ps` shows
         #[arg(value_name = "RUN")]
         run: String,
     },
@@ -432,8 +454,19 @@ impl Cli {
     pub(crate) fn read(argv: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let argv = prompts_bound(argv);
         let is_marked = argv.iter().any(|arg| arg == "--");
-        let cli = Cli::try_parse_from(argv)?;
-        Ok(Cli { is_marked, ..cli })
+        let matches = tree::command().try_get_matches_from(&argv)?;
+        let cli = Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut tree::command()))?;
+        let renamed = tree::renamed(&argv, cli.command.as_ref().map(Command::name));
+        Ok(Cli {
+            is_marked,
+            renamed,
+            ..cli
+        })
+    }
+
+    /// Returns the names of earlier versions that were typed, with the new ones.
+    pub(crate) fn renamed(&self) -> &[(&'static str, &'static str)] {
+        &self.renamed
     }
 
     /// The folder to work in, as typed.
@@ -480,7 +513,7 @@ impl Cli {
                 && first_of(None, &self.run).is_none()
                 && let Some(meant) = mistyped(word)
             {
-                return Err(Cli::command().error(ErrorKind::InvalidSubcommand, meant));
+                return Err(tree::command().error(ErrorKind::InvalidSubcommand, meant));
             }
             return run(self.prompt, self.run).map(Invocation::Run);
         };
@@ -506,7 +539,7 @@ impl Cli {
             Command::Rewind(args) => {
                 if !(args.redo || args.files || args.conversation || args.both) {
                     return Err(conflict(
-                        "what is to go back: --files, --conversation or --both".to_string(),
+                        "choose what to rewind: --files, --conversation or --both".to_string(),
                     ));
                 }
                 Invocation::Rewind(args)
@@ -543,9 +576,9 @@ impl Cli {
             Command::Send(args) => Invocation::Steer(Steer::Send(args)),
             Command::Stop { id } => Invocation::Steer(Steer::Stop { id }),
             Command::Pause { id } => Invocation::Steer(Steer::Pause { id }),
-            Command::Go { id } => Invocation::Steer(Steer::Go { id }),
+            Command::Unblock { id } => Invocation::Steer(Steer::Go { id }),
             Command::Set(args) => Invocation::Steer(Steer::Set(args)),
-            Command::Asks { watch, json } => Invocation::Steer(Steer::Asks { watch, json }),
+            Command::Approvals { watch, json } => Invocation::Steer(Steer::Asks { watch, json }),
             Command::Allow { id, call } => Invocation::Steer(Steer::Answer {
                 id,
                 call,
@@ -622,9 +655,9 @@ impl Command {
             Command::Send(_) => "send",
             Command::Stop { .. } => "stop",
             Command::Pause { .. } => "pause",
-            Command::Go { .. } => "go",
+            Command::Unblock { .. } => "unblock",
             Command::Set(_) => "set",
-            Command::Asks { .. } => "asks",
+            Command::Approvals { .. } => "approvals",
             Command::Allow { .. } => "allow",
             Command::Deny { .. } => "deny",
             Command::Answer(_) => "answer",
@@ -672,7 +705,7 @@ fn first_of(prompt: Option<&str>, run: &RunArgs) -> Option<String> {
         (run.resume.is_some(), "--resume"),
         (run.worktree.is_some(), "--worktree"),
         (run.json_schema.is_some(), "--json-schema"),
-        (run.ask.is_some(), "--ask"),
+        (run.ask.is_some(), "--on-approval"),
         (run.model.is_some(), "--model"),
         (run.effort.is_some(), "--effort"),
         (run.permission_mode.is_some(), "--permission-mode"),
@@ -704,7 +737,7 @@ fn mistyped(word: &str) -> Option<String> {
 }
 
 fn nearest_subcommand(word: &str) -> Option<String> {
-    let command = Cli::command();
+    let command = tree::command();
     let names = command.get_subcommands().map(clap::Command::get_name);
     // Of a short name too many words are near: only its own letters are taken for it.
     let is_near = |name: &&str| name.len() > 3 || has_letters_of(word, name);
@@ -790,8 +823,8 @@ fn prompts_bound(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 }
 
 /// Subcommands that are words of a prompt, too, where no session is named behind them.
-const STEERING: [&str; 8] = [
-    "send", "stop", "pause", "go", "set", "allow", "deny", "answer",
+const STEERING: [&str; 9] = [
+    "send", "stop", "pause", "unblock", "go", "set", "allow", "deny", "answer",
 ];
 
 fn is_hyphenated_text(arg: &OsString) -> bool {
@@ -802,8 +835,9 @@ fn is_hyphenated_text(arg: &OsString) -> bool {
 }
 
 fn conflict(message: String) -> clap::Error {
-    Cli::command().error(ErrorKind::ArgumentConflict, message)
+    tree::command().error(ErrorKind::ArgumentConflict, message)
 }
 
 #[cfg(test)]
 mod tests;
+pub(super) mod tree;

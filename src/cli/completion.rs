@@ -1,16 +1,16 @@
 //! `rewake completion SHELL` and `rewake man`: what an installation puts where the shell and
 //! `man` look. Both are made from the definition of the command line.
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::args::Cli;
+use super::args::tree;
 use crate::report::{Trouble, exit, raw};
 
 pub(super) fn run(shell: Shell) -> Result<u8, Trouble> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "rewake", &mut script);
+    clap_complete::generate(shell, &mut tree::command(), "rewake", &mut script);
     raw(&script);
     Ok(exit::DONE)
 }
@@ -18,7 +18,7 @@ pub(super) fn run(shell: Shell) -> Result<u8, Trouble> {
 /// One page: the command, then each subcommand with its options.
 pub(super) fn man() -> Result<u8, Trouble> {
     let mut page = Vec::new();
-    let written = render(Cli::command(), &mut page);
+    let written = render(tree::command(), &mut page);
     written.map_err(|e| Trouble::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;
     raw(&page);
     Ok(exit::DONE)

@@ -9,15 +9,15 @@ use crate::session::{AppContext, ForkFolder, NotForked, Parting, now_ms, short_i
 
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub(crate) struct ForkArgs {
-    /// The id of a session, or the beginning of it
+    /// Session ID or its beginning
     pub id: String,
-    /// The copy parts behind this entry, as `rewake show` numbers them
+    /// End the copy after this entry, as `rewake show` numbers them
     #[arg(long, value_name = "ENTRY")]
     pub at: Option<u64>,
-    /// The copy works in this new or empty folder, which gets the files as they were there
+    /// Restore the files of that entry into a new or empty folder
     #[arg(long, value_name = "DIR", conflicts_with = "worktree")]
     pub files: Option<PathBuf>,
-    /// The same in a new worktree of the repository; without DIR beside it
+    /// Restore them into a new git worktree (default: beside the repository)
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     pub worktree: Option<Option<PathBuf>>,
 }

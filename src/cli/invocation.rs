@@ -18,28 +18,28 @@ use std::path::PathBuf;
 /// A page of the history as JSON.
 #[derive(Debug, Clone, PartialEq, Args, Default)]
 pub(crate) struct PageArgs {
-    /// As one JSON object: sessions with title, state, plan, summary and last checkpoints
+    /// Print one JSON object with title, state, plan, summary and checkpoints
     #[arg(long)]
     pub json: bool,
-    /// With --json: so many sessions
+    /// Limit the number of sessions (with --json)
     #[arg(long, value_name = "N", requires = "json", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub limit: Option<u32>,
-    /// With --json: the page behind this one, by its `next`
+    /// Print the page after this one: its `next` (with --json)
     #[arg(long, value_name = "PLACE", requires = "json")]
     pub before: Option<i64>,
-    /// With --json: only sessions of this folder
+    /// Print only sessions of this folder (with --json)
     #[arg(long, value_name = "DIR", requires = "json")]
     pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum OutputFormat {
-    /// The last answer
+    /// The final answer
     #[default]
     Text,
     /// One JSON object at the end
     Json,
-    /// One JSON object a line, as it happens
+    /// One JSON object a line, while it runs
     StreamJson,
 }
 

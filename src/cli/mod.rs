@@ -66,6 +66,9 @@ pub fn main() -> u8 {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    for (old, new) in cli.renamed() {
+        note(&format!("hint: {old} is now {new}"));
+    }
     // Kept to the end: what went wrong is logged too.
     let mut log = None;
     match dispatch(cli, &mut log) {

@@ -32,39 +32,39 @@ const MAX_NAMED: usize = 50;
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct RewindArgs {
-    /// The id of a session, or the beginning of it
+    /// Session ID or its beginning
     pub id: String,
-    /// The entry, as `rewake show` numbers them
+    /// Entry, as `rewake show` numbers them
     #[arg(value_name = "ENTRY", required_unless_present = "redo")]
     pub entry: Option<u64>,
-    /// Set the files back; the conversation goes on as it is
+    /// Restore the files and leave the conversation unchanged
     #[arg(long, group = "what")]
     pub files: bool,
-    /// Copy the session up to there; the files stay as they are
+    /// Copy the session up to ENTRY and leave the files unchanged
     #[arg(long, group = "what")]
     pub conversation: bool,
-    /// Both, in the copy
+    /// Restore the files and copy the session up to ENTRY
     #[arg(long, group = "what")]
     pub both: bool,
-    /// Take back the last rewind of files
+    /// Undo the last rewind of files
     #[arg(long, conflicts_with_all = ["what", "entry"])]
     pub redo: bool,
-    /// Only show what would change
+    /// Show the changes without making them
     #[arg(long)]
     pub preview: bool,
-    /// Also what was changed outside of rewake
+    /// Restore files that were changed outside of rewake, too
     #[arg(long, conflicts_with = "conversation")]
     pub exact: bool,
-    /// Leave this file, or what is in this folder, as it is
+    /// Leave this file or folder unchanged (repeatable)
     #[arg(long, value_name = "PATH", conflicts_with = "conversation")]
     pub keep: Vec<PathBuf>,
-    /// Set this file, or what is in this folder, back whoever changed it
+    /// Restore this file or folder even if you changed it (repeatable)
     #[arg(long, value_name = "PATH", conflicts_with = "conversation")]
     pub take: Vec<PathBuf>,
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     pub yes: bool,
-    /// As one JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -8,26 +8,26 @@ use crate::session::AppContext;
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ServeArgs {
-    /// Where it listens: an address of this machine, or a socket
+    /// Listen on an address of this machine or on a socket
     #[arg(
         long,
         value_name = "ADDRESS:PORT|unix:PATH",
         default_value = "127.0.0.1:7391"
     )]
     listen: Listen,
-    /// Only show: nothing can be sent, started or chosen, whatever the token
+    /// Refuse all changes, whatever the token
     #[arg(long)]
     read_only: bool,
-    /// Something in front of it encrypts: other addresses than those of this machine are taken
+    /// Listen on any address, because a TLS proxy is in front
     #[arg(long)]
     behind_proxy: bool,
-    /// A name under which it is reached, as that of a proxy (repeatable)
+    /// Accept this host name, such as that of a proxy (repeatable)
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// What the link that is printed may do
+    /// Set the scope of the printed link
     #[arg(long, value_name = "SCOPE", default_value = "control", value_parser = scope())]
     scope: String,
-    /// Make new tokens: links that were given out are no longer good
+    /// Make new tokens, so that older links stop working
     #[arg(long)]
     new_tokens: bool,
 }

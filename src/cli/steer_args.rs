@@ -37,42 +37,42 @@ pub(crate) enum Steer {
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct SendArgs {
-    /// The id of a session, or the beginning of it; @here: the newest one of this folder
+    /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
-    /// What is said; - reads it, or the rest of it, from stdin
+    /// Message text (- reads it, or the rest of it, from stdin)
     #[arg(value_name = "TEXT")]
     pub text: Vec<String>,
-    /// With this image (repeatable)
+    /// Attach an image (repeatable)
     #[arg(long, value_name = "FILE")]
     pub image: Vec<PathBuf>,
-    /// When nobody works in the session: go on with it here, as -p -r ID does
+    /// Continue the session here if it is not running, like -p -r ID
     #[arg(long)]
     pub start: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct SetArgs {
-    /// The id of a session, or the beginning of it; @here: the newest one of this folder
+    /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
-    /// The model, as provider/model
+    /// Use this model
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
-    /// What runs without asking
+    /// Set what runs without approval
     #[arg(long, value_name = "MODE", value_parser = super::values::mode())]
     pub mode: Option<String>,
-    /// How hard the model is to think
+    /// Set the reasoning effort of the model
     #[arg(long, value_name = "EFFORT", value_parser = super::values::effort())]
     pub effort: Option<String>,
-    /// From 0 to 2
+    /// Set the temperature, from 0 to 2
     #[arg(long, value_name = "T")]
     pub temperature: Option<f64>,
     /// Pause after N more answers of the model
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub turns: Option<u64>,
-    /// Pause when the whole session has cost so many dollars
+    /// Pause when the session has cost this many US dollars
     #[arg(long, value_name = "DOLLARS")]
     pub usd: Option<f64>,
-    /// Take both limits away
+    /// Remove both limits
     #[arg(long, conflicts_with_all = ["turns", "usd"])]
     pub no_limits: bool,
 }

@@ -41,7 +41,7 @@ fn a_run(prompt: Option<&str>, headless: Option<OutputFormat>, session: Session)
 
 #[test]
 fn clap_finds_no_fault_in_the_definition() {
-    Cli::command().debug_assert();
+    tree::command().debug_assert();
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn flags_become_settings_and_are_over_set() {
 
 #[test]
 fn help_shows_examples_and_exit_codes() {
-    let help = Cli::command().render_help().to_string();
+    let help = tree::command().render_help().to_string();
     assert!(help.contains("rewake -p -c"));
     assert!(help.contains("75 stopped, can be resumed"));
 }

@@ -17,33 +17,33 @@ use crate::session::AppContext;
 /// Whose config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scope {
-    /// Your own config: everywhere
+    /// Your own config, for all folders
     User,
-    /// .rewake/config.toml of this folder: for all who work here, once they trust it
+    /// .rewake/config.toml of this folder, for all who trust it
     Project,
 }
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct Add {
-    /// What it is to be called: letters, digits, - and _
+    /// Name of letters, digits, - and _
     #[arg(value_name = "NAME")]
     name: String,
-    /// The address, for a server over HTTP
+    /// Address of an HTTP server
     #[arg(value_name = "URL")]
     url: Option<String>,
-    /// A variable that the server gets (repeatable); ${VAR} is what VAR holds when it starts
+    /// Set an environment variable, ${VAR} expands at the start (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// A header that is sent to it (repeatable)
+    /// Send an HTTP header (repeatable)
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// The variable with a token that is sent to it
+    /// Send the bearer token from this environment variable
     #[arg(long, value_name = "VAR")]
     bearer_token_env_var: Option<String>,
-    /// Which config it is written into
+    /// Write to this config
     #[arg(long, value_enum, default_value_t = Scope::User)]
     scope: Scope,
-    /// The command that starts the server
+    /// Command that starts the server
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

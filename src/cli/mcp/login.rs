@@ -21,13 +21,13 @@ use crate::session::AppContext;
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct LoginArgs {
-    /// The server, as the config names it, or its address
+    /// Name or address of the server
     #[arg(value_name = "NAME|URL")]
     server: String,
-    /// A scope to ask for besides those that the server names (repeatable)
+    /// Request this scope too (repeatable)
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<String>,
-    /// Only print the address to open
+    /// Print the address instead of opening a browser
     #[arg(long)]
     no_browser: bool,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct LoginArgs {
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct LogoutArgs {
-    /// The server, as the config names it, or its address
+    /// Name or address of the server
     #[arg(value_name = "NAME|URL")]
     server: String,
 }
@@ -44,13 +44,13 @@ pub(crate) struct LogoutArgs {
 /// Who we are to an authorization server; without these, rewake registers itself.
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 pub(crate) struct ClientArgs {
-    /// A client that was registered at the authorization server by hand
+    /// Use a registered client ID
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
-    /// The variable that holds that client's secret
+    /// Read the client secret from this environment variable
     #[arg(long, value_name = "VARIABLE", requires = "client_id")]
     client_secret_env: Option<String>,
-    /// The address of a document about the client, for authorization servers that take one
+    /// Use the address of a client metadata document
     #[arg(long, value_name = "URL")]
     client_metadata: Option<String>,
 }

@@ -18,51 +18,55 @@ use crate::session::AppContext;
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub(crate) enum McpAction {
-    /// Add a server: `mcp add NAME -- COMMAND …` or `mcp add NAME URL`; it is tried at once
+    /// Add a server (NAME -- COMMAND, or NAME URL) and try it
     Add(add::Add),
-    /// List the servers and what becomes of each; none is started
+    /// List configured servers without starting them
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what is configured for a server; values of variables and headers are left out
+    /// Show the config of a server, without secrets
     Get {
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Remove a server from the config
     Remove {
+        /// Name of the server
         #[arg(value_name = "NAME")]
         name: String,
-        /// From your own config, or from this folder's .rewake/config.toml
+        /// Remove it from this config
         #[arg(long, value_enum, default_value_t = add::Scope::User)]
         scope: add::Scope,
     },
-    /// Start a server, or all, and list the tools with the tokens that each costs
+    /// Start servers and list their tools with the tokens each costs
     Tools {
+        /// Name of the server (default: all)
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
-    /// Start each server and say what is wrong with it
+    /// Start each server and report problems
     Doctor {
+        /// Name of the server (default: all)
         #[arg(value_name = "NAME")]
         name: Option<String>,
     },
-    /// Show servers that other agents have in their configs; --yes adds them to yours
+    /// Show servers from configs of other agents, and add them with --yes
     Import {
-        /// Only these; what this folder itself brings is taken only when it is named
+        /// Import only these (servers of this folder must be named)
         #[arg(value_name = "NAME")]
         names: Vec<String>,
-        /// Add them. A name that is taken stays as it is
+        /// Add them, except where the name exists
         #[arg(long, short)]
         yes: bool,
     },
-    /// Start a server, print its protocol version, its name and its tools, and end it
+    /// Start a server, print its version and tools, and stop it
     Probe(probe::Probe),
-    /// Log in to a server over HTTP, in a browser
+    /// Log in to an HTTP server in a browser
     Login(login::LoginArgs),
-    /// Forget the login at a server
+    /// Remove the stored login of a server
     Logout(login::LogoutArgs),
 }
 

@@ -36,34 +36,34 @@ const LINGER_MS: u64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct Probe {
-    /// Call this tool, as the server names it
+    /// Call this tool
     #[arg(long, value_name = "TOOL")]
     call: Option<String>,
-    /// What the tool is called with, as a JSON object
+    /// Arguments of the tool as a JSON object
     #[arg(long, value_name = "JSON", default_value = "{}", requires = "call")]
     arguments: String,
-    /// A variable that the server gets (repeatable); it sees only PATH, HOME, LANG, TMPDIR and proxies besides
+    /// Set an environment variable of the server (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
-    /// How long each answer may take
+    /// Set the time limit of each answer
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Answer the server's forms with the values that they suggest; without this they are declined
+    /// Accept the server's forms with their defaults (else: decline)
     #[arg(long)]
     accept_defaults: bool,
-    /// Log in when the server wants it, without a browser: works only where nobody is asked, in tests
+    /// Log in without a browser, for test servers
     #[arg(long, requires = "url")]
     login: bool,
     #[command(flatten)]
     client: ClientArgs,
-    /// The address of a server over HTTP
+    /// Address of an HTTP server
     #[arg(
         value_name = "URL",
         required_unless_present = "command",
         conflicts_with = "command"
     )]
     url: Option<String>,
-    /// The command that starts a server
+    /// Command that starts the server
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

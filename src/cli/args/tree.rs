@@ -1,0 +1,188 @@
+//! The command tree as `--help` shows it: subcommands under headings, global options only in the
+//! main help. Names of earlier versions still work, and [`renamed`] lists those that were used.
+
+use std::ffi::OsString;
+
+use clap::{Arg, Command, CommandFactory};
+
+use super::Cli;
+
+/// Headings of the main help with their subcommands.
+const GROUPS: [(&str, &[&str]); 5] = [
+    (
+        "Sessions",
+        &[
+            "history", "show", "fork", "compact", "export", "stats", "dismiss", "purge",
+        ],
+    ),
+    ("Files", &["diff", "rewind", "restore", "gc"]),
+    (
+        "Control",
+        &[
+            "send",
+            "stop",
+            "pause",
+            "unblock",
+            "set",
+            "approvals",
+            "allow",
+            "deny",
+            "answer",
+            "ps",
+        ],
+    ),
+    (
+        "Setup",
+        &[
+            "key",
+            "models",
+            "trust",
+            "permissions",
+            "sandbox",
+            "doctor",
+            "demo",
+            "completion",
+            "man",
+        ],
+    ),
+    ("Integrations", &["mcp", "serve"]),
+];
+
+/// Old names of subcommands and flags, with the new ones.
+const RENAMED: [(&str, &str); 3] = [
+    ("go", "unblock"),
+    ("asks", "approvals"),
+    ("--ask", "--on-approval"),
+];
+
+/// Returns the command tree that the program parses and documents.
+pub(crate) fn command() -> Command {
+    let tree = Cli::command();
+    let global = tree.get_arguments().filter(|arg| arg.is_global_set());
+    let hidden: Vec<Arg> = global.map(|arg| arg.clone().hide(true)).collect();
+    let tree = tree.mut_subcommands(|subcommand| with_arguments(subcommand, &hidden));
+    let template = template(&tree);
+    tree.help_template(template)
+}
+
+/// Returns the old names among the arguments, with the new ones. Arguments after `--` are text.
+pub(super) fn renamed(
+    argv: &[OsString],
+    subcommand: Option<&str>,
+) -> Vec<(&'static str, &'static str)> {
+    let flags = argv.iter().take_while(|arg| *arg != "--");
+    let typed: Vec<&str> = flags.filter_map(|arg| arg.to_str()).collect();
+    let is_used = |old: &str, new: &str| match old.starts_with('-') {
+        true => typed
+            .iter()
+            .any(|arg| arg.split('=').next().is_some_and(|name| name == old)),
+        false => subcommand == Some(new) && typed.contains(&old) && !typed.contains(&new),
+    };
+    let used = RENAMED.into_iter().filter(|(old, new)| is_used(old, new));
+    used.collect()
+}
+
+/// Adds the arguments to a command and to all commands below it.
+fn with_arguments(command: Command, arguments: &[Arg]) -> Command {
+    command
+        .args(arguments)
+        .mut_subcommands(|below| with_arguments(below, arguments))
+}
+
+fn template(tree: &Command) -> String {
+    let mut text = String::from("{about-with-newline}\n{usage-heading} {usage}\n");
+    for (heading, names) in GROUPS {
+        text.push_str(&format!("\n{heading}:\n"));
+        for name in names {
+            let found = tree.get_subcommands().find(|s| s.get_name() == *name);
+            let about = found.and_then(Command::get_about);
+            // Absent when its feature is off.
+            if let Some(about) = about {
+                text.push_str(&format!("  {name:<12} {about}\n"));
+            }
+        }
+    }
+    text.push_str("\nArguments:\n{positionals}\n\nOptions:\n{options}{after-help}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_subcommand_has_one_heading() {
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        grouped.sort_unstable();
+        let tree = command();
+        let mut names: Vec<&str> = tree.get_subcommands().map(Command::get_name).collect();
+        names.sort_unstable();
+        if cfg!(feature = "serve") {
+            assert_eq!(grouped, names);
+        }
+    }
+
+    /// Calls `check` with the path and the help of each subcommand and argument.
+    fn each_help(command: &Command, path: &str, check: &mut impl FnMut(&str, &str)) {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            check(&format!("{path} {}", arg.get_id()), &help);
+        }
+        for below in command.get_subcommands() {
+            let path = format!("{path} {}", below.get_name());
+            let about = below.get_about().map(ToString::to_string);
+            check(&path, &about.unwrap_or_default());
+            each_help(below, &path, check);
+        }
+    }
+
+    #[test]
+    fn each_help_is_one_short_clause() {
+        let mut tree = command();
+        tree.build();
+        each_help(&tree, "rewake", &mut |path, help| {
+            assert!(!help.is_empty(), "{path} has no help");
+            assert!(help.chars().count() <= 70, "{path}: {help}");
+            assert!(!help.contains(';'), "{path}: {help}");
+        });
+    }
+
+    #[test]
+    fn subcommands_do_not_list_global_options() {
+        let mut tree = command();
+        let show = tree.find_subcommand_mut("show").unwrap();
+        let help = show.render_long_help().to_string();
+        assert!(!help.contains("--set") && !help.contains("--cd"), "{help}");
+        let main = tree.render_long_help().to_string();
+        assert!(main.contains("--set") && main.contains("--cd"), "{main}");
+    }
+
+    #[test]
+    fn old_names_are_reported_with_the_new_ones() {
+        let argv =
+            |line: &str| -> Vec<OsString> { line.split_whitespace().map(OsString::from).collect() };
+        let table = [
+            ("rewake go 12", Some("unblock"), vec![("go", "unblock")]),
+            ("rewake unblock go", Some("unblock"), vec![]),
+            (
+                "rewake asks",
+                Some("approvals"),
+                vec![("asks", "approvals")],
+            ),
+            (
+                "rewake -p x --ask=wait",
+                None,
+                vec![("--ask", "--on-approval")],
+            ),
+            ("rewake -p -- --ask", None, vec![]),
+            ("rewake send 12 go", Some("send"), vec![]),
+        ];
+        for (line, subcommand, expected) in table {
+            assert_eq!(renamed(&argv(line), subcommand), expected, "{line}");
+        }
+    }
+}
