@@ -12,6 +12,7 @@
 mod circles;
 mod drawing;
 mod links;
+mod phrases;
 mod words;
 
 use std::path::{Path, PathBuf};
