@@ -17,7 +17,7 @@ use crate::kept::{Place, place};
 const ROUNDS: u64 = 40;
 const SECRET: &str = "what lies outside";
 
-/// Exchanges the two for as long as it lives.
+/// Exchanges a folder and a link out of the workspace, without a pause.
 struct Attacker {
     stop: Arc<AtomicBool>,
     exchanges: Arc<AtomicU64>,
@@ -25,14 +25,20 @@ struct Attacker {
 }
 
 impl Attacker {
-    fn start(folder: PathBuf, link: PathBuf) -> Attacker {
+    fn start(place: &Place) -> Attacker {
+        let (folder, link) = (place.path("ws/d"), place.path("ws/l"));
+        let outside = place.path("outside");
         let (stop, exchanges) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let (asked, made) = (Arc::clone(&stop), Arc::clone(&exchanges));
         let thread = std::thread::spawn(move || {
             while !asked.load(Ordering::Relaxed) {
-                // Either may have been moved away, for ever or for a moment.
                 if renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).is_ok() {
                     made.fetch_add(1, Ordering::Relaxed);
+                } else if !link.is_symlink() {
+                    // The keeper put the link aside under the name of the folder: here is the next.
+                    let aside = link.with_file_name(format!("l{}", made.load(Ordering::Relaxed)));
+                    let _ = std::fs::rename(&link, aside);
+                    let _ = symlink(&outside, &link);
                 }
             }
         });
@@ -100,8 +106,7 @@ fn round(place: &Place, profile: &Profile, during_the_look: bool) -> (u64, Optio
     lay_out(place);
     let (ws, outside) = (place.path("ws"), place.path("outside"));
     let before = all(&outside);
-    let attack = || Attacker::start(ws.join("d"), ws.join("l"));
-    let early = during_the_look.then(attack);
+    let early = during_the_look.then(|| Attacker::start(place));
     let watched = Watched::look(profile);
     let mut exchanges = early.map_or(0, Attacker::end);
     // The folder has its own name again.
@@ -109,7 +114,7 @@ fn round(place: &Place, profile: &Profile, during_the_look: bool) -> (u64, Optio
         renameat_with(CWD, ws.join("d"), CWD, ws.join("l"), RenameFlags::EXCHANGE).unwrap();
     }
     change(&ws);
-    let attacker = attack();
+    let attacker = Attacker::start(place);
     let changes = watched.compare();
     exchanges += attacker.end();
     let stolen = |name: &str| {
