@@ -12,9 +12,10 @@ use crate::core::access::Access;
 use crate::core::text::count;
 use crate::report::Trouble;
 use crate::sandbox::{
-    Family, Kernel, Profile, Remembered, Repository, Request, Watched, adopt_orphans,
+    Family, Kernel, Modes, Profile, Remembered, Repository, Request, Watched, adopt_orphans,
 };
 use crate::session::AppContext;
+use crate::workspace::handle::Folder;
 
 /// How a shell says that a command was ended by a signal.
 const BY_SIGNAL: i32 = 128;
@@ -34,7 +35,10 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
     for gap in &profile.gaps {
         tell(&format!("note: {gap}"));
     }
+    // The command may exchange the folders around it where it can write to them.
+    let tmp_parent = Folder::open(profile.tmp.parent().unwrap_or(&profile.tmp));
     let watched = Watched::look(&profile);
+    let modes = Modes::look(&profile.modes);
     adopt_orphans();
     let mut starting = crate::sandbox::command(&profile, &exe, &program, args.iter().cloned())
         .map_err(cannot(&program))?;
@@ -55,6 +59,13 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
             ));
         }
     }
+    for change in modes.restore() {
+        let path = change.path.display();
+        tell(&match change.restored {
+            true => format!("note: the permissions of {path} were changed; they are as they were"),
+            false => format!("note: the permissions of {path} were changed"),
+        });
+    }
     for change in watched.compare() {
         let path = change.path.display();
         tell(&match change.moved_to {
@@ -65,7 +76,9 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
             None => format!("note: {path} is protected and was changed"),
         });
     }
-    let _ = std::fs::remove_dir_all(&profile.tmp);
+    if let (Ok(parent), Some(name)) = (tmp_parent, profile.tmp.file_name()) {
+        let _ = parent.remove_all(name);
+    }
     Ok(exit_code(status))
 }
 
@@ -112,9 +125,13 @@ fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, 
         kernel,
         remembered: &Remembered::default(),
     };
-    Ok(Profile::new(&request)
+    let mut profile = Profile::new(&request)
         .map_err(|e| ConfigError::new(e.why).with_hint(e.hint))
-        .inspect_err(|_| drop(std::fs::remove_dir(&tmp)))?)
+        .inspect_err(|_| drop(std::fs::remove_dir(&tmp)))?;
+    if !profile.modes.is_empty() {
+        profile.modes.extend(ctx.key_files());
+    }
+    Ok(profile)
 }
 
 /// As a shell finds it: a name without a slash in `PATH`.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::core::text::size_text;
-use crate::sandbox::{Change, Family, Profile, Watched, bytes_below};
+use crate::sandbox::{Change, Family, ModeChange, Modes, Profile, Watched, bytes_below};
 
 /// How often processes are counted, and how often the temporary folder is measured.
 const COUNT_EVERY: Duration = Duration::from_millis(200);
@@ -40,6 +40,7 @@ pub struct Aftermath {
 pub(super) struct Confined {
     profile: Profile,
     watched: Watched,
+    modes: Modes,
     family: Option<Family>,
     count_at: Instant,
     measure_at: Instant,
@@ -54,6 +55,7 @@ impl Confined {
         Confined {
             profile: profile.clone(),
             watched: Watched::look(profile),
+            modes: Modes::look(&profile.modes),
             family: None,
             count_at: now + COUNT_EVERY,
             measure_at: now + MEASURE_EVERY,
@@ -106,16 +108,22 @@ impl Confined {
 
     /// When nothing more of it can happen that would be undone.
     pub(super) fn finish(mut self) -> Aftermath {
-        let changes = match self.background {
-            true => self.watched.differences(),
-            false => self.watched.compare(),
-        };
-        self.after.more_changed = count(changes.len().saturating_sub(MAX_CHANGES));
-        let told = changes.iter().take(MAX_CHANGES);
+        let modes = self.modes.restore();
+        let mut changed: Vec<String> = modes.iter().map(describe_mode).collect();
+        let mut found_changed = Vec::new();
         match self.background {
-            true => self.after.found_changed = told.map(|change| short(&change.path)).collect(),
-            false => self.after.changed = told.map(describe).collect(),
+            true => {
+                let found = self.watched.differences();
+                found_changed.extend(found.iter().map(|change| short(&change.path)));
+            }
+            false => changed.extend(self.watched.compare().iter().map(describe)),
         }
+        for told in [&mut changed, &mut found_changed] {
+            self.after.more_changed += count(told.len().saturating_sub(MAX_CHANGES));
+            told.truncate(MAX_CHANGES);
+        }
+        self.after.changed = changed;
+        self.after.found_changed = found_changed;
         self.after
     }
 }
@@ -135,5 +143,13 @@ fn describe(change: &Change) -> String {
         (Some(to), _) => format!("{path} (the change is in {})", short(to)),
         (None, true) => format!("{path} (it is as it was)"),
         (None, false) => format!("{path} (it could not be put back)"),
+    }
+}
+
+fn describe_mode(change: &ModeChange) -> String {
+    let path = short(&change.path);
+    match change.restored {
+        true => format!("{path} (its permissions are as they were)"),
+        false => format!("{path} (its permissions could not be put back)"),
     }
 }

@@ -48,7 +48,7 @@ impl Models {
         }
         Ok(key
             .and_then(|k| k.warning)
-            .map(|w| w.text)
+            .map(|warning| warning.to_string())
             .into_iter()
             .collect())
     }
@@ -263,5 +263,32 @@ impl Figures {
     /// US dollars for one answer; `None` when the price is not known.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
         self.of(model).cost(usage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_file_that_others_can_read_is_used_with_a_warning() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("key");
+        fs::write(&file, "sk-1").unwrap();
+        let text = format!("[providers.anthropic]\napi_key_file = {file:?}");
+        let models = Models::new(
+            toml::from_str(&text).unwrap(),
+            Env::new::<&str, &str>([], "/"),
+        );
+        for (mode, warnings) in [(0o600, 0), (0o640, 1), (0o604, 1)] {
+            fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+            let said = models.check("anthropic/claude").unwrap();
+            assert_eq!(said.len(), warnings, "{mode:o}: {said:?}");
+            let has_hint = |text: &String| text.contains("hint: chmod 600 ");
+            assert!(said.iter().all(has_hint), "{said:?}");
+        }
     }
 }

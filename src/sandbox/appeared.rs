@@ -12,6 +12,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::Stat;
+
 use super::folders::entries;
 use super::places;
 use super::profile::Profile;
@@ -110,7 +112,8 @@ impl Look<'_> {
             // Of a submodule that is not there yet, git takes what lies ready.
             for module in modules_of(&found) {
                 let was_there = self.before.contains(&module);
-                if !was_there && self.is_new(&module) && is_inert_folder(&module).is_err() {
+                let is_inert = || !is_link(&module) && is_inert_folder(&module).is_ok();
+                if !was_there && self.is_new(&module) && !is_inert() {
                     self.found.push(module);
                 }
             }
@@ -177,17 +180,31 @@ fn obeyed(path: &Path) -> Vec<PathBuf> {
 
 /// By when it was made, where the file system knows. `by_birth` alone of folders, which change
 /// with what is in them; of all else also by when it last changed, as a rename changes it.
-pub(super) fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool {
+fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else {
         return false;
     };
-    let seconds = u64::try_from(found.ctime()).unwrap_or_default();
-    let nanos = u32::try_from(found.ctime_nsec()).unwrap_or_default();
-    let changed = UNIX_EPOCH + Duration::new(seconds, nanos);
+    let changed = time_of(found.ctime(), found.ctime_nsec());
     let born = found.created().unwrap_or(changed);
     let at = match by_birth {
         true => born,
         false => born.max(changed),
     };
     at + GRAIN >= since
+}
+
+/// Of what is no folder: whether it was made, renamed or changed since then.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "they have other types on other systems"
+)]
+pub(super) fn is_changed_since(found: &Stat, since: SystemTime) -> bool {
+    time_of(i64::from(found.st_ctime), found.st_ctime_nsec as i64) + GRAIN >= since
+}
+
+fn time_of(seconds: i64, nanos: i64) -> SystemTime {
+    let seconds = u64::try_from(seconds).unwrap_or_default();
+    let nanos = u32::try_from(nanos).unwrap_or_default();
+    UNIX_EPOCH + Duration::new(seconds, nanos)
 }

@@ -12,10 +12,12 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{Metadata, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::workspace::handle::Folder;
 
 /// A change is at least so old before it counts as over. No clock of a file system that is
 /// trusted is coarser.
@@ -150,78 +152,15 @@ impl Folders {
 }
 
 /// What lies in a folder, and whether it is a folder. One of ours that we may not list is listed
-/// all the same: else nothing in it would be found, and nothing held.
+/// all the same: else nothing in it would be found, and nothing held. No link is followed.
 pub(super) fn entries(folder: &Path) -> Vec<(PathBuf, bool)> {
-    let read = match std::fs::read_dir(folder) {
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => with_more(folder, 0o500),
-        read => read,
+    let Ok(open) = Folder::open(folder) else {
+        return Vec::new();
     };
-    let entries = read.into_iter().flatten().filter_map(Result::ok);
-    let entries = entries.map(|entry| {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        (folder.join(entry.file_name()), is_folder)
-    });
+    let listed = open.list_whatever_its_mode().unwrap_or_default();
+    let entries = listed.into_iter();
+    let entries = entries.map(|(name, kind)| (folder.join(name), kind.is_dir()));
     entries.collect()
-}
-
-/// A listing with these bits set for a moment. It acts on the folder that was opened, never on
-/// what a link that took its place leads to.
-#[cfg(target_os = "linux")]
-fn with_more(folder: &Path, bits: u32) -> std::io::Result<std::fs::ReadDir> {
-    let held = Held::open(folder)?;
-    let mode = held.mode()?;
-    held.set_mode(mode | bits)?;
-    let read = std::fs::read_dir(&held.path);
-    held.set_mode(mode)?;
-    read
-}
-
-#[cfg(not(target_os = "linux"))]
-fn with_more(_: &Path, _: u32) -> std::io::Result<std::fs::ReadDir> {
-    Err(std::io::ErrorKind::PermissionDenied.into())
-}
-
-/// A folder of ours that no link led to.
-#[cfg(target_os = "linux")]
-struct Held {
-    _folder: std::os::fd::OwnedFd,
-    /// A way to the folder itself, wherever its name leads by now.
-    path: PathBuf,
-}
-
-#[cfg(target_os = "linux")]
-impl Held {
-    fn open(folder: &Path) -> std::io::Result<Held> {
-        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-        use std::os::fd::AsRawFd;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = openat2(CWD, folder, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-        let path = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
-        Ok(Held {
-            _folder: folder,
-            path,
-        })
-    }
-
-    fn mode(&self) -> std::io::Result<u32> {
-        Ok(std::fs::metadata(&self.path)?.mode() & 0o7777)
-    }
-
-    fn set_mode(&self, mode: u32) -> std::io::Result<()> {
-        std::fs::set_permissions(&self.path, Permissions::from_mode(mode))
-    }
-}
-
-/// Lets us change what is in a folder of ours; nothing where a link leads there.
-pub(super) fn open_up(folder: &Path) {
-    #[cfg(target_os = "linux")]
-    if let Ok(held) = Held::open(folder)
-        && let Ok(mode) = held.mode()
-    {
-        let _ = held.set_mode(mode | 0o700);
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = folder;
 }
 
 impl Stamp {

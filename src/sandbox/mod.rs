@@ -25,7 +25,10 @@
 //! | `namespaces`, `mounts`, `files`, `calls`, `rights` | one mechanism each |
 //! | `start` | the command line that starts a stage, and what it reports |
 //! | `watch` | protected files that cannot be held: compared afterwards |
+//! | `states` | what lies at a path, with its content |
+//! | `writable` | the open folders that a command may write to, and names below them |
 //! | `appeared` | protected files that a command made anywhere in the workspace |
+//! | `modes` | permission bits of rewake's own folders and of key files, put back afterwards |
 //! | `family` | all processes that a command started |
 //! | `macos` | the same profile in the language of `sandbox-exec` |
 //!
@@ -45,12 +48,15 @@ mod kernel;
     expect(dead_code, reason = "its text is made on macOS")
 )]
 pub(crate) mod macos;
+mod modes;
 mod places;
 mod profile;
 mod protected;
 mod repository;
 mod start;
+mod states;
 mod watch;
+mod writable;
 
 #[cfg(target_os = "linux")]
 mod calls;
@@ -83,6 +89,7 @@ pub use environment::looks_secret;
 pub use family::{Family, adopt_orphans};
 pub use folders::Folders;
 pub use kernel::{Kernel, Unasked};
+pub use modes::{ModeChange, Modes};
 pub use profile::{Limits, Looked, Network, Pinned, Profile, Request, Unsupported};
 pub use protected::Remembered;
 pub use repository::Repository;

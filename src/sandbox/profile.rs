@@ -5,9 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::kernel::Kernel;
@@ -143,6 +144,9 @@ pub struct Profile {
     /// Where what is protected was looked for, and is looked for again when the command is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked: Option<Looked>,
+    /// rewake's own folders and key files, whose permission bits are put back afterwards.
+    #[serde(default)]
+    pub modes: Vec<PathBuf>,
     /// The command's own temporary folder.
     pub tmp: PathBuf,
     /// Where changes of protected files are put.
@@ -195,7 +199,7 @@ impl Profile {
             );
         }
         let workspace = real(request.workspace, "the workspace")?;
-        let tmp = real(request.tmp, "the temporary folder")?;
+        let tmp = own(request.tmp, "the temporary folder")?;
         let home = request.home.and_then(|home| home.canonicalize().ok());
         let writes = request.access >= Access::Workspace;
         let holds_home = home
@@ -223,6 +227,7 @@ impl Profile {
             hidden: Vec::new(),
             protected: Vec::new(),
             looked: None,
+            modes: Vec::new(),
             tmp: tmp.clone(),
             quarantine: request.quarantine.to_path_buf(),
             pass_env: request.pass_env.to_vec(),
@@ -233,6 +238,8 @@ impl Profile {
         profile.readable(request, &workspace, home.as_deref());
         if writes {
             profile.writable(request, &workspace, home.as_deref())?;
+            // A command that only reads cannot change them.
+            profile.modes = request.private.to_vec();
         }
         profile.hide(request, home.as_deref());
         if profile.hidden.iter().any(|hidden| tmp.starts_with(hidden)) {
@@ -297,7 +304,9 @@ impl Profile {
         home: Option<&Path>,
     ) -> Result<(), Unsupported> {
         let mut protected: BTreeSet<PathBuf> = BTreeSet::new();
-        protected.extend(places::PROTECTED.iter().map(|name| workspace.join(name)));
+        let named = places::PROTECTED.iter().map(|name| workspace.join(name));
+        protected
+            .extend(named.flat_map(|path| [below_link(&path), Some(path)].into_iter().flatten()));
         let found = request.remembered.look_below(workspace, home);
         if found.too_many {
             return unsupported(
@@ -388,7 +397,7 @@ impl Profile {
         // Where the workspace holds rewake's own folders, the one for caches is hidden with them.
         let mut caches = tmp.join("cache");
         if writes {
-            let lasting = real(request.caches, "the folder for caches")?;
+            let lasting = own(request.caches, "the folder for caches")?;
             if !self.hidden.iter().any(|hidden| lasting.starts_with(hidden)) {
                 self.write.push(lasting.clone());
                 caches = lasting;
@@ -455,6 +464,18 @@ fn real(path: &Path, what: &str) -> Result<PathBuf, Unsupported> {
     })
 }
 
+/// A folder of rewake's own that a command may write to. Were its name a link, a command could have
+/// chosen where it leads.
+fn own(path: &Path, what: &str) -> Result<PathBuf, Unsupported> {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_symlink() => unsupported(
+            format!("{what} {} is a symbolic link", path.display()),
+            "remove the link",
+        ),
+        Ok(_) | Err(_) => real(path, what),
+    }
+}
+
 /// With the links of its folder resolved, and its own name as it is. None: it does not exist.
 fn real_parent(path: &Path) -> Option<PathBuf> {
     let parent = path.parent()?.canonicalize().ok()?;
@@ -462,11 +483,22 @@ fn real_parent(path: &Path) -> Option<PathBuf> {
     std::fs::symlink_metadata(&path).ok().map(|_| path)
 }
 
+/// Where a path really lies whose folder is a link: what is there is obeyed too.
+fn below_link(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|folder| folder.is_symlink())?;
+    Some(folder.canonicalize().ok()?.join(path.file_name()?))
+}
+
 /// What a user that is not root cannot read needs no hiding. Opening asks the kernel.
 fn may_be_read(path: &Path) -> bool {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => std::fs::read_dir(path).is_ok(),
-        Ok(found) if found.is_file() => std::fs::File::open(path).is_ok(),
+        // It may just have become a FIFO.
+        Ok(found) if found.is_file() => std::fs::File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path)
+            .is_ok(),
         Ok(_) | Err(_) => false,
     }
 }

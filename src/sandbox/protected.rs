@@ -135,10 +135,13 @@ fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
 }
 
 /// The git folders of submodules and linked worktrees, which lie in the one of the repository. A
-/// name may have slashes, and a submodule may have submodules.
+/// name may have slashes, and a submodule may have submodules. Where they lie behind a link, the link.
 pub(super) fn modules_of(git: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let inner = ["modules", "worktrees"].map(|name| git.join(name));
+    let (links, inner): (Vec<_>, Vec<_>) =
+        inner.into_iter().partition(|folder| folder.is_symlink());
+    found.extend(links);
     let mut folders: Vec<(PathBuf, usize)> = inner.into_iter().map(|folder| (folder, 0)).collect();
     while let Some((folder, depth)) = folders.pop() {
         for (path, is_folder) in entries(&folder) {
@@ -146,7 +149,7 @@ pub(super) fn modules_of(git: &Path) -> Vec<PathBuf> {
                 return found;
             }
             // Also a link: git takes one that leads nowhere yet.
-            let next = if path.join("HEAD").symlink_metadata().is_ok() {
+            let next = if path.join("HEAD").symlink_metadata().is_ok() || path.is_symlink() {
                 found.push(path.clone());
                 path.join("modules")
             } else {

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::folders::entries;
+use crate::config::read_text;
 use crate::workspace::is_repository_of;
+
+/// Of a file that names a folder.
+const MAX_LINE: u64 = 4096;
 
 /// In the folder of a worktree, and in the one that all share. What is written to others is not for
 /// a command that works in one.
@@ -32,17 +36,16 @@ impl Repository {
         let dot_git = workspace.join(".git");
         let git_dir = match std::fs::symlink_metadata(&dot_git).ok()? {
             found if found.is_dir() => dot_git,
-            found if found.is_file() && found.len() < 4096 => {
-                let text = std::fs::read_to_string(&dot_git).ok()?;
+            found if found.is_file() => {
+                let text = read_text(&dot_git, MAX_LINE).ok()?;
                 workspace.join(text.strip_prefix("gitdir:")?.trim())
             }
             _ => return None,
         };
         let git_dir = git_dir.canonicalize().ok()?;
-        let common = std::fs::read_to_string(git_dir.join("commondir"));
-        let common_dir = match common {
-            Ok(text) if text.len() < 4096 => git_dir.join(text.trim()).canonicalize().ok()?,
-            _ => git_dir.clone(),
+        let common_dir = match read_text(&git_dir.join("commondir"), MAX_LINE) {
+            Ok(text) => git_dir.join(text.trim()).canonicalize().ok()?,
+            Err(_) => git_dir.clone(),
         };
         let is_real = common_dir.join("objects").is_dir() && git_dir.join("HEAD").is_file();
         // A worktree's folder lies in the repository that it names. Otherwise a `.git` file

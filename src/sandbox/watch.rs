@@ -3,46 +3,33 @@
 //!
 //! Where mounts hold what exists, only names that do not exist yet, and links, are watched.
 //! Everything here is bounded: of a file too large to keep, a change is told and not undone.
+//!
+//! Invariant: both ends of what is moved, and the folder of what is made, are open folders that no
+//! link led to. So a process that exchanges a folder for a link meanwhile gets nothing done elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
+use rustix::fs::{FileType, Mode};
 
-use super::appeared::{appeared, made_since};
-use super::folders::open_up;
-use super::profile::{Profile, is_below_any};
-
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
-const MAX_ALL_BYTES: u64 = 16 * 1024 * 1024;
-const MAX_FILES: usize = 2_000;
-const MAX_DEPTH: usize = 6;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
-    Link(PathBuf),
-    File {
-        bytes: Vec<u8>,
-        mode: u32,
-    },
-    /// Too large, or of another kind: known by when it was last changed.
-    Other {
-        inode: u64,
-        changed: (i64, i64),
-        bytes: u64,
-    },
-    Folder,
-}
+use super::appeared::{appeared, is_changed_since};
+use super::profile::Profile;
+use super::states::{State, states};
+use super::writable::{Spot, WritableRoots};
+use crate::workspace::handle::Folder;
 
 /// What was there before the command.
 #[derive(Debug)]
 pub struct Watched {
-    roots: Vec<PathBuf>,
+    /// The protected paths that are compared.
+    paths: Vec<PathBuf>,
+    roots: WritableRoots,
+    quarantine: Option<Quarantine>,
     before: BTreeMap<PathBuf, State>,
     profile: Profile,
     /// What of the protected paths there was.
@@ -63,23 +50,26 @@ pub struct Change {
 impl Watched {
     /// Looks at what is protected and not held by mounts, before the command starts.
     pub fn look(profile: &Profile) -> Watched {
+        let roots = WritableRoots::open(&profile.write);
         let held = |path: &PathBuf| {
-            let found = std::fs::symlink_metadata(path);
-            profile.is_held() && found.is_ok_and(|found| !found.is_symlink())
+            let spot = profile.is_held().then(|| roots.spot(path).ok()).flatten();
+            spot.is_some_and(|spot| spot.stat().is_ok() && !spot.is_link())
         };
-        let roots = profile.protected.iter().filter(|path| !held(path)).cloned();
+        let paths = profile.protected.iter().filter(|path| !held(path)).cloned();
         // A repository that is made where there was none is judged as a whole, by `appeared`.
         let git = profile.looked.as_ref().map(|l| l.workspace.join(".git"));
         let git = git.filter(|git| git.symlink_metadata().is_err());
         let is_of_none = |path: &PathBuf| git.as_ref().is_some_and(|git| path.starts_with(git));
-        let roots: Vec<PathBuf> = roots.filter(|path| !is_of_none(path)).collect();
+        let paths: Vec<PathBuf> = paths.filter(|path| !is_of_none(path)).collect();
         let exists = |path: &&PathBuf| path.symlink_metadata().is_ok();
         let git = profile.looked.iter().flat_map(|looked| &looked.git);
         let known = profile.protected.iter().chain(git);
         let existed = known.filter(exists).cloned().collect();
-        let before = states(&roots);
+        let before = states(&roots, &paths);
         Watched {
+            paths,
             roots,
+            quarantine: Quarantine::open(&profile.quarantine),
             before,
             profile: profile.clone(),
             existed,
@@ -89,7 +79,7 @@ impl Watched {
 
     /// What differs now. Told only: nothing is undone, and `restored` is false.
     pub fn differences(&self) -> Vec<Change> {
-        let after = states(&self.roots);
+        let after = states(&self.roots, &self.paths);
         let names = self.before.keys().chain(after.keys());
         let differ = names.filter(|path| self.before.get(*path) != after.get(*path));
         let mut paths: Vec<PathBuf> = differ.cloned().collect();
@@ -110,7 +100,7 @@ impl Watched {
         let mut changes = self.compare_known();
         for path in appeared(&self.profile, &self.existed, self.since) {
             // It may have gone with the folder around it.
-            if path.symlink_metadata().is_ok() {
+            if self.roots.has(&path) {
                 let moved_to = self.set_aside(&path);
                 changes.push(Change {
                     restored: moved_to.is_some(),
@@ -123,7 +113,7 @@ impl Watched {
     }
 
     fn compare_known(&self) -> Vec<Change> {
-        let after = states(&self.roots);
+        let after = states(&self.roots, &self.paths);
         let mut changes = Vec::new();
         let mut names: Vec<&PathBuf> = self.before.keys().chain(after.keys()).collect();
         names.sort();
@@ -139,7 +129,10 @@ impl Watched {
             if moved_to.is_some() && before.is_none() {
                 gone = Some(path);
             }
-            let restored = before.is_none_or(|state| restore(path, state).is_ok());
+            let restored = match before {
+                None => !self.roots.has(path),
+                Some(state) => self.restore(path, state).is_ok(),
+            };
             changes.push(Change {
                 path: path.clone(),
                 moved_to,
@@ -150,168 +143,122 @@ impl Watched {
     }
 
     /// Into quarantine; where that is another file system, beside itself under a name that
-    /// nothing obeys.
+    /// nothing obeys. Where a link leads to it that was made meanwhile, the link.
     fn set_aside(&self, path: &Path) -> Option<PathBuf> {
-        if !has_real_folder(path) {
-            return self.set_link_aside(path);
+        match self.roots.spot(path) {
+            Ok(spot) => self.move_aside(path, &spot),
+            Err(_) => {
+                let (link, spot) = self.roots.link_on_the_way(path)?;
+                is_changed_since(&spot.stat().ok()?, self.since)
+                    .then(|| self.move_aside(&link, &spot))
+                    .flatten()
+            }
         }
-        let name = path.to_string_lossy().replace('/', "%");
-        let _ = std::fs::create_dir_all(&self.profile.quarantine);
-        let beside = path.file_name()?.to_string_lossy();
-        let places = [
-            self.profile.quarantine.join(name),
-            path.with_file_name(format!("{beside}.rewake-quarantine")),
-        ];
-        places.iter().find_map(|place| move_to(path, place))
+    }
+
+    fn move_aside(&self, path: &Path, spot: &Spot) -> Option<PathBuf> {
+        let into_quarantine = || {
+            let quarantine = self.quarantine.as_ref()?;
+            let folder = quarantine.make().ok()?;
+            let name = path.to_string_lossy().replace('/', "%");
+            Some(self.profile.quarantine.join(move_to(spot, &folder, &name)?))
+        };
+        let beside = || {
+            let name = spot.name.to_string_lossy();
+            let name = format!("{name}.rewake-quarantine");
+            Some(path.with_file_name(move_to(spot, &spot.folder, &name)?))
+        };
+        into_quarantine().or_else(beside)
+    }
+
+    fn restore(&self, path: &Path, state: &State) -> io::Result<()> {
+        // The folders of protected files are made where they went as well.
+        let Spot { folder, name } = self.roots.make_spot(path)?;
+        match state {
+            State::Folder => match folder.make_folder(&name) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                    folder.below(Path::new(&name)).map(drop)
+                }
+                made => made,
+            },
+            State::Link(to) => folder.make_link(to.as_os_str(), &name),
+            State::File { bytes, mode } => {
+                let mut file = folder.new_file(&name, Mode::from_raw_mode(0o600))?;
+                file.write_all(bytes)?;
+                file.set_permissions(Permissions::from_mode(*mode))
+            }
+            State::Other { .. } => Err(io::Error::other("it was too large to keep")),
+        }
     }
 }
 
-impl Watched {
-    /// The topmost link on the way there, when it was made while the command ran.
-    fn set_link_aside(&self, path: &Path) -> Option<PathBuf> {
-        let above: Vec<&Path> = path.ancestors().skip(1).collect();
-        let is_link = |path: &&&Path| path.symlink_metadata().is_ok_and(|m| m.is_symlink());
-        let link = above.iter().rev().find(is_link)?;
-        let is_ours = is_below_any(link, &self.profile.write);
-        (is_ours && has_real_folder(link) && made_since(link, self.since, false))
-            .then(|| self.set_aside(link))
-            .flatten()
+/// Where changes of protected files go. What is there of its path is opened before the command starts.
+#[derive(Debug)]
+struct Quarantine {
+    folder: Folder,
+    /// The way on from there, which is made when there is something to put into it.
+    missing: PathBuf,
+}
+
+impl Quarantine {
+    fn open(path: &Path) -> Option<Quarantine> {
+        path.ancestors().find_map(|above| {
+            let real = above.canonicalize().ok()?;
+            Some(Quarantine {
+                folder: Folder::open(&real).ok()?,
+                missing: path.strip_prefix(above).ok()?.to_path_buf(),
+            })
+        })
+    }
+
+    fn make(&self) -> io::Result<Folder> {
+        self.folder.make_below(&self.missing)
     }
 }
 
-/// Under that name and the time, so that there is always a free one: nothing is replaced.
-fn move_to(path: &Path, place: &Path) -> Option<PathBuf> {
+/// Under that name and the time, so that there is always a free one: nothing is replaced. Returns
+/// the new name.
+fn move_to(from: &Spot, folder: &Folder, name: &str) -> Option<String> {
     const TRIES: u64 = 100;
-    let name = place.file_name()?.to_string_lossy().into_owned();
     let at_ms = u64::try_from(crate::store::now_ms()).unwrap_or_default();
     for number in at_ms..at_ms.saturating_add(TRIES) {
-        let to = place.with_file_name(format!("{name}.{number}"));
-        match renameat_with(CWD, path, CWD, &to, RenameFlags::NOREPLACE) {
+        let to = format!("{name}.{number}");
+        match from.folder.move_new(&from.name, folder, OsStr::new(&to)) {
             Ok(()) => return Some(to),
-            Err(Errno::EXIST) => {}
-            // The file system cannot do that.
-            Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => {
-                return std::fs::rename(path, &to).ok().map(|()| to);
-            }
-            Err(Errno::INVAL | Errno::NOSYS) => {}
-            // A command may have taken the leave to move it from us, who own it.
-            Err(Errno::ACCESS) if number == at_ms => {
-                path.parent().into_iter().chain([path]).for_each(open_up);
-            }
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) if e.kind() == ErrorKind::PermissionDenied && number == at_ms => from.open_up(),
             Err(_) => return None,
         }
     }
     None
 }
 
-/// No link among the folders that lead there: acting would be acting elsewhere.
-fn has_real_folder(path: &Path) -> bool {
-    let Some(parent) = path.parent() else {
-        return false;
-    };
-    parent.canonicalize().is_ok_and(|real| real == parent)
-}
-
-fn restore(path: &Path, state: &State) -> io::Result<()> {
-    if !has_real_folder(path) {
-        // The folder went as well, or is a link now; the folders of protected files are made.
-        let parent = path.parent().ok_or(io::ErrorKind::NotFound)?;
-        if parent.symlink_metadata().is_ok() {
-            return Err(io::Error::other("its folder is a link"));
-        }
-        std::fs::create_dir_all(parent)?;
-    }
-    match state {
-        State::Folder => match std::fs::create_dir(path) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            made => made,
-        },
-        State::Link(to) => symlink(to, path),
-        State::File { bytes, mode } => {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(*mode)
-                .open(path)?;
-            file.write_all(bytes)?;
-            file.set_permissions(std::fs::Permissions::from_mode(*mode))
-        }
-        State::Other { .. } => Err(io::Error::other("it was too large to keep")),
-    }
-}
-
-fn states(roots: &[PathBuf]) -> BTreeMap<PathBuf, State> {
-    let mut found = BTreeMap::new();
-    let mut bytes_left = MAX_ALL_BYTES;
-    for root in roots {
-        add(root, 0, &mut bytes_left, &mut found);
-    }
-    found
-}
-
-fn add(path: &Path, depth: usize, left: &mut u64, found: &mut BTreeMap<PathBuf, State>) {
-    let Ok(metadata) = std::fs::symlink_metadata(path) else {
-        return;
-    };
-    if found.len() >= MAX_FILES {
-        return;
-    }
-    let state = if metadata.is_dir() {
-        State::Folder
-    } else if metadata.is_symlink() {
-        State::Link(std::fs::read_link(path).unwrap_or_default())
-    } else {
-        match whole(path, &metadata, *left) {
-            Some(bytes) => {
-                *left = left.saturating_sub(bytes.len() as u64);
-                State::File {
-                    bytes,
-                    mode: metadata.mode() & 0o7777,
-                }
-            }
-            None => State::Other {
-                inode: metadata.ino(),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-                bytes: metadata.len(),
-            },
-        }
-    };
-    let is_folder = state == State::Folder;
-    found.insert(path.to_path_buf(), state);
-    if is_folder && depth < MAX_DEPTH {
-        let entries = std::fs::read_dir(path).into_iter().flatten();
-        for entry in entries.filter_map(Result::ok) {
-            add(&entry.path(), depth + 1, left, found);
-        }
-    }
-}
-
-fn whole(path: &Path, metadata: &std::fs::Metadata, left: u64) -> Option<Vec<u8>> {
-    if !metadata.is_file() || metadata.len() > MAX_FILE_BYTES.min(left) {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes)
-}
-
 /// What lies below a folder takes up, counted up to `most`. Links are not followed.
 pub fn bytes_below(folder: &Path, most: u64) -> u64 {
     const MAX_ENTRIES: usize = 100_000;
+    // Blocks of 512 bytes: a sparse file takes up what it has.
+    const BLOCK: u64 = 512;
+    let Ok(top) = Folder::open(folder) else {
+        return 0;
+    };
     let mut total: u64 = 0;
     let mut entries_left = MAX_ENTRIES;
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        let entries = std::fs::read_dir(folder).into_iter().flatten();
-        for entry in entries.filter_map(Result::ok) {
-            let Ok(metadata) = entry.metadata() else {
+    let mut folders = vec![PathBuf::new()];
+    while let Some(below) = folders.pop() {
+        // One that is gone, or a link now, takes up nothing.
+        let Ok(folder) = top.below(&below) else {
+            continue;
+        };
+        for (name, _) in folder.list().unwrap_or_default() {
+            let Ok(stat) = folder.stat(&name) else {
                 continue;
             };
-            match metadata.is_dir() {
-                true => folders.push(entry.path()),
-                // Blocks of 512 bytes: a sparse file takes up what it has.
-                false => total = total.saturating_add(metadata.blocks().saturating_mul(512)),
+            match FileType::from_raw_mode(stat.st_mode).is_dir() {
+                true => folders.push(below.join(&name)),
+                false => {
+                    let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
+                    total = total.saturating_add(blocks.saturating_mul(BLOCK));
+                }
             }
             entries_left = entries_left.saturating_sub(1);
             if total > most || entries_left == 0 {
@@ -321,3 +268,6 @@ pub fn bytes_below(folder: &Path, most: u64) -> u64 {
     }
     total
 }
+
+#[cfg(test)]
+mod tests;

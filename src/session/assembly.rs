@@ -224,7 +224,13 @@ fn pricing(figures: Figures) -> Pricing {
 /// The models to fall back to that could be asked. One without its key is not worth the run.
 fn fallbacks(config: &Config, asked: &Models, warnings: &mut Vec<String>) -> Vec<String> {
     let mut could_be_asked = |model: &&String| match asked.check(model) {
-        Ok(_) => true,
+        Ok(said) => {
+            // Another model may have the same key.
+            let new = said.into_iter().filter(|text| !warnings.contains(text));
+            let new: Vec<String> = new.collect();
+            warnings.extend(new);
+            true
+        }
         Err(error) => {
             warnings.push(format!("fallback_model {model} is left out: {error}"));
             false

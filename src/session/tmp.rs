@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::command::{RunState, Runs};
 use crate::store::SessionLock;
+use crate::workspace::handle::Folder;
 
 /// So many folders of ended sessions are removed at one start, of so many that are looked at.
 const MAX_REMOVED: usize = 16;
@@ -87,7 +88,13 @@ fn rename(folder: &Path) -> Option<PathBuf> {
 }
 
 fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return;
+    };
+    let parent = parent
+        .canonicalize()
+        .and_then(|parent| Folder::open(&parent));
+    if let Err(error) = parent.and_then(|parent| parent.remove_all(name)) {
         tracing::warn!(%error, folder = %folder.display(), "a temporary folder stays");
     }
 }

@@ -7,13 +7,20 @@
 //!
 //! Invariant: nothing here follows a link.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{self as sys, Access, AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{
+    self as sys, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, Stat,
+};
 use rustix::io::Errno;
 
 /// To go through it, not to read its names: that needs other permissions.
@@ -23,6 +30,15 @@ const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEX
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
+
+/// To look at it and to change its mode, which a file that nobody may read needs too.
+#[cfg(target_os = "linux")]
+const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
+#[cfg(not(target_os = "linux"))]
+const ENTRY: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
+
+/// Each takes an open folder while what lies in it is removed.
+const MAX_REMOVED_DEPTH: usize = 400;
 
 /// An open folder.
 #[derive(Debug)]
@@ -75,6 +91,29 @@ impl Folder {
         Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
+    /// Opens the folder at `path` below it. What is missing of that is made.
+    pub(crate) fn make_below(&self, path: &Path) -> io::Result<Folder> {
+        let mut at = self.below(Path::new(""))?;
+        for name in path {
+            at = match at.below(Path::new(name)) {
+                Err(e) if e.kind() == ErrorKind::NotFound => {
+                    match at.make_folder(name) {
+                        Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                        Ok(()) | Err(_) => {}
+                    }
+                    at.below(Path::new(name))?
+                }
+                opened => opened?,
+            };
+        }
+        Ok(at)
+    }
+
+    /// Opens what has this name to look at it and to set its mode, whatever its kind and its mode.
+    pub(crate) fn entry(&self, name: &OsStr) -> io::Result<OwnedFd> {
+        open_below(self.0.as_fd(), Path::new(name), ENTRY, Mode::empty())
+    }
+
     /// Of a link: of itself.
     pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
@@ -85,6 +124,46 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = open_below(self.0.as_fd(), path, flags, Mode::empty())?;
         Ok(Dir::new(folder)?)
+    }
+
+    /// Returns the names in it, without `.` and `..`, each with its kind.
+    pub(crate) fn list(&self) -> io::Result<Vec<(OsString, FileType)>> {
+        let mut found = Vec::new();
+        for entry in self.names(Path::new(""))?.filter_map(Result::ok) {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let kind = match entry.file_type() {
+                // Not every file system tells it with the name.
+                FileType::Unknown => self
+                    .stat(name)
+                    .map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode)),
+                kind => kind,
+            };
+            if name != "." && name != ".." {
+                found.push((name.to_owned(), kind));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The same also where the mode of the folder keeps us from it: it is opened for a moment.
+    pub(crate) fn list_whatever_its_mode(&self) -> io::Result<Vec<(OsString, FileType)>> {
+        const LIST: u32 = 0o500;
+        match self.list() {
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                let before = mode(self)?;
+                set_mode(self, before | LIST)?;
+                let listed = self.list();
+                set_mode(self, before)?;
+                listed
+            }
+            listed => listed,
+        }
+    }
+
+    /// What a link of this name leads to.
+    pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<PathBuf> {
+        let target = sys::readlinkat(&self.0, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
     pub(crate) fn may(&self, name: &OsStr, access: Access) -> io::Result<()> {
@@ -140,6 +219,30 @@ impl Folder {
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
+    /// Removes what has this name, with all that lies in it, whatever the modes of folders there.
+    /// `NotFound` when there is nothing of that name.
+    pub(crate) fn remove_all(&self, name: &OsStr) -> io::Result<()> {
+        self.remove_down_to(name, MAX_REMOVED_DEPTH)
+    }
+
+    fn remove_down_to(&self, name: &OsStr, depth: usize) -> io::Result<()> {
+        if !FileType::from_raw_mode(self.stat(name)?.st_mode).is_dir() {
+            return self.remove(name);
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            return Err(io::Error::other("folders lie too deep in each other"));
+        };
+        let inner = self.below(Path::new(name))?;
+        let mode = mode(&inner)?;
+        if mode & 0o700 != 0o700 {
+            set_mode(&inner, mode | 0o700)?;
+        }
+        for (name, _) in inner.list()? {
+            inner.remove_down_to(&name, depth)?;
+        }
+        self.remove_folder(name)
+    }
+
     /// Makes the names in it durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -150,6 +253,36 @@ impl Folder {
             result => result,
         }
     }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Returns the permission bits of what is open.
+pub(crate) fn mode(of: impl AsFd) -> io::Result<u32> {
+    #[allow(
+        clippy::useless_conversion,
+        reason = "it has another type on other systems"
+    )]
+    let mode = u32::from(sys::fstat(of)?.st_mode);
+    Ok(mode & 0o7777)
+}
+
+/// Sets the permission bits of what is open, wherever its name leads by now.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
+    // A descriptor that is only a path takes no `fchmod`.
+    let path = format!("/proc/self/fd/{}", of.as_fd().as_raw_fd());
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
+    #[allow(clippy::cast_possible_truncation, reason = "permission bits")]
+    Ok(sys::fchmod(of, Mode::from_bits_truncate(mode as _))?)
 }
 
 /// Opens `path` below a folder; no part of it may be a link.
@@ -226,7 +359,7 @@ fn open_part(at: BorrowedFd<'_>, name: &OsStr, flags: OFlags, mode: Mode) -> io:
 
 fn is_link(at: BorrowedFd<'_>, name: &OsStr) -> bool {
     let found = sys::statat(at, name, AtFlags::SYMLINK_NOFOLLOW);
-    found.is_ok_and(|stat| sys::FileType::from_raw_mode(stat.st_mode).is_symlink())
+    found.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
 }
 
 fn unfit(path: &Path) -> io::Error {
@@ -241,7 +374,7 @@ fn unfit(path: &Path) -> io::Error {
 mod tests {
     use std::fs;
     use std::io::Read;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -334,6 +467,35 @@ mod tests {
             .unwrap()
             .stat(OsStr::new("."))
             .unwrap();
+    }
+
+    #[test]
+    fn all_is_removed_and_no_link_is_followed() {
+        let room = Room::new();
+        let outside = Room::new();
+        outside.put("kept/file", "");
+        room.put("tmp/a/b/file", "");
+        room.put("tmp/locked/file", "");
+        symlink(outside.path("kept"), room.path("tmp/a/link")).unwrap();
+        let locked = fs::Permissions::from_mode(0o000);
+        fs::set_permissions(room.path("tmp/locked"), locked).unwrap();
+        let folder = Folder::open(&room.path("")).unwrap();
+        // The way to it leads elsewhere by now.
+        let (name, link) = (OsStr::new("tmp"), room.0.path());
+        let moved = outside.path("moved");
+        fs::rename(link, &moved).unwrap();
+        symlink(outside.0.path(), link).unwrap();
+        outside.put("tmp/file", "");
+        let done = folder.remove_all(name);
+        fs::remove_file(link).unwrap();
+        fs::rename(&moved, link).unwrap();
+        done.unwrap();
+        assert!(room.is_empty());
+        assert!(outside.path("kept/file").exists() && outside.path("tmp/file").exists());
+        let gone = folder.remove_all(name).unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::NotFound);
+        room.put(&format!("{}file", "d/".repeat(MAX_REMOVED_DEPTH + 1)), "");
+        folder.remove_all(OsStr::new("d")).unwrap_err();
     }
 
     #[test]

@@ -16,7 +16,10 @@ mod index;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use config::{IGNORED_REVISIONS, Settings};
 
@@ -283,7 +286,16 @@ fn read(file: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
         return Err(failed());
     }
     let mut bytes = Vec::new();
-    let opened = fs::File::open(file).map_err(|_| failed())?;
+    // Should it just have become a FIFO or a link, nothing blocks, and nothing else is read.
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let opened = fs::File::options()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(file)
+        .map_err(|_| failed())?;
+    if !opened.metadata().is_ok_and(|found| found.is_file()) {
+        return Err(failed());
+    }
     let mut limited = opened.take(max_bytes + 1);
     limited.read_to_end(&mut bytes).map_err(|_| failed())?;
     match bytes.len() as u64 > max_bytes {

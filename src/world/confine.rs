@@ -36,6 +36,8 @@ pub struct Confine {
     /// Of this project.
     pub caches: PathBuf,
     pub quarantine: PathBuf,
+    /// Files and folders with keys of model providers.
+    pub key_files: Vec<PathBuf>,
     /// The rules that keep files from being read.
     pub hidden: Arc<Hidden>,
     /// What the workspace held at the last command.
@@ -75,6 +77,9 @@ impl Confine {
             remembered: &self.remembered,
         };
         let mut profile = Profile::new(&request).map_err(|e| format!("{}; {}", e.why, e.hint))?;
+        if !profile.modes.is_empty() {
+            profile.modes.extend(self.key_files.iter().cloned());
+        }
         if !all {
             profile.gaps.push(format!(
                 "{NOT_HELD}not every file that a rule keeps from being read is hidden from commands: \

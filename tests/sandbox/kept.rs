@@ -11,13 +11,13 @@ use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Unsuppor
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 /// A workspace with a repository, and runs beside it.
-struct Place {
+pub(crate) struct Place {
     folder: tempfile::TempDir,
     kernel: Kernel,
     remembered: Remembered,
 }
 
-fn place(lacks: &str) -> Place {
+pub(crate) fn place(lacks: &str) -> Place {
     let folder = tempfile::tempdir().unwrap();
     for name in ["ws", "tmp", "caches", "home"] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
@@ -38,11 +38,11 @@ fn place(lacks: &str) -> Place {
 }
 
 impl Place {
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join(name)
     }
 
-    fn profile(&self, access: Access) -> Profile {
+    pub(crate) fn profile(&self, access: Access) -> Profile {
         self.try_profile(access).unwrap()
     }
 
@@ -748,4 +748,70 @@ fn common_files(git: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     found
+}
+
+/// `chmod` is governed by no rule for files.
+#[test]
+fn the_permissions_of_rewakes_own_folders_and_of_keys_are_put_back() {
+    use std::os::unix::fs::PermissionsExt;
+    for lacks in ["", "no-namespaces"] {
+        for (access, background) in [(Access::Workspace, false), (Access::Network, true)] {
+            let place = place(lacks);
+            let (runs, key) = (place.path("runs"), place.path("home/key"));
+            std::fs::create_dir(&runs).unwrap();
+            std::fs::write(runs.join("rewake.db"), "").unwrap();
+            std::fs::write(&key, "sk-1").unwrap();
+            let set = |path: &Path, mode: u32| {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+            };
+            let all = [
+                (runs.as_path(), 0o700),
+                (&runs.join("rewake.db"), 0o600),
+                (&key, 0o600),
+            ];
+            for (path, mode) in all {
+                set(path, mode);
+            }
+            let mut profile = place.profile(access);
+            profile.modes.push(key.clone());
+            let command =
+                "chmod 777 ../runs/rewake.db ../home/key ../runs && chmod 000 ../home/key";
+            let (ended, text) = place.run_so(profile, command, background);
+            assert_eq!(ended.how, How::Exited(0), "{lacks} {access}: {text}");
+            for (path, mode) in all {
+                let now = std::fs::metadata(path).unwrap().mode() & 0o7777;
+                assert_eq!(now, mode, "{lacks} {access} {}: {ended:?}", path.display());
+                let told = &after(&ended).changed;
+                let name = path.display().to_string();
+                assert!(told.iter().any(|one| one.starts_with(&name)), "{told:?}");
+            }
+        }
+    }
+}
+
+/// The link of the user stays; what is there is obeyed, so it is protected too.
+#[test]
+fn what_a_link_of_the_user_leads_to_is_protected_as_well() {
+    for lacks in ["", "no-namespaces"] {
+        let place = place(lacks);
+        let real = place.path("ws/dot/workflows");
+        std::fs::create_dir_all(&real).unwrap();
+        std::fs::write(real.join("ci.yml"), "mine").unwrap();
+        std::os::unix::fs::symlink("dot", place.path("ws/.github")).unwrap();
+        let command =
+            "echo evil > dot/workflows/ci.yml; echo evil > .github/workflows/ci.yml; true";
+        place.run(place.profile(Access::Workspace), command);
+        let text = std::fs::read_to_string(real.join("ci.yml")).unwrap();
+        assert_eq!(text, "mine", "{lacks}");
+        assert!(place.path("ws/.github").is_symlink(), "{lacks}");
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_the_temporary_folder_is_refused() {
+    let place = place("");
+    std::fs::remove_dir(place.path("tmp")).unwrap();
+    std::os::unix::fs::symlink(place.path("home"), place.path("tmp")).unwrap();
+    let refused = place.try_profile(Access::Read).unwrap_err();
+    assert!(refused.why.contains("is a symbolic link"), "{refused}");
 }

@@ -5,9 +5,15 @@
 //! ordinary user where the tests run as root, and on kernels that lack something.
 #![cfg(target_os = "linux")]
 // Helpers of tests are tests too.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout
+)]
 
 mod kept;
+mod race;
 mod scene;
 mod tries;
 mod work;

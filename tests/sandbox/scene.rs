@@ -306,6 +306,8 @@ fn fill(root: &Path) {
     write("home/ws/.github/workflows/ci.yml", "on: push\n");
     symlink(root.join("outside/secret"), root.join("home/ws/link")).unwrap();
     symlink(root.join("outside"), root.join("home/ws/linked")).unwrap();
+    std::fs::create_dir(root.join("home/ws/race")).unwrap();
+    symlink("../plain", root.join("home/ws/race/.envrc")).unwrap();
     for repository in ["home/ws", "home/ws/sub/deep"] {
         let repository = root.join(repository);
         std::fs::create_dir_all(&repository).unwrap();

@@ -308,6 +308,23 @@ if os.fork() == 0:
         os.execvp("sleep", ["sleep", "30.7261"])
     os._exit(0)
 time.sleep(0.2)"#;
+    // A survivor exchanges a folder for a link, while what was in the folder is put back.
+    "a link outside by an exchange of folders" Network Everywhere Python r#"
+if os.path.lexists("race"): os.symlink(OUT, "race.l")
+if os.fork() == 0:
+    os.setsid()
+    n = os.open("/dev/null", os.O_RDWR); [os.dup2(n, i) for i in range(3)]
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        for _ in range(100): call(316, -100, ctypes.c_char_p(b"race"), -100, ctypes.c_char_p(b"race.l"), 2)
+        if os.fork(): os._exit(0)
+    os._exit(0)
+for number in range(2000):
+    for name in ["race/.envrc", "race.l/.envrc"]:
+        try: os.unlink(name)
+        except OSError: pass
+    try: os.close(os.open("race/made-%d" % number, os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError: pass"#;
     // Protected files
     "write git's config" Network Everywhere Shell r#"echo '[core] fsmonitor=x' >> .git/config"#;
     "write git's config by git" Network Everywhere Shell r#"git config core.fsmonitor x"#;

@@ -146,8 +146,9 @@ fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), Ended> {
 /// Removes what was laid out for a restore that never placed any of it. What differs from that is not
 /// for this: it may hold what came out of its place.
 pub fn forget_staged(root: &Path, id: &str) {
-    // No link is followed.
-    let _ = std::fs::remove_dir_all(root.join(staged_folder(id)));
+    if let Ok(root) = Folder::open(root) {
+        let _ = root.remove_all(OsStr::new(&staged_folder(id)));
+    }
 }
 
 /// What differs, and may be touched.

@@ -1,0 +1,277 @@
+//! Permission bits of rewake's own folders, of what lies in them and of key files: put back when a
+//! command is over. Landlock does not govern `chmod`, so a command reaches every file of its user.
+//!
+//! All is done by open folders, which are opened before the command starts.
+//!
+//! Invariant: nobody but the owner gets a right by this. Another command may have opened a file before
+//! this one began, and the keeper of that one has closed it since.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Stat, fstat};
+
+use crate::workspace::handle::{self, Folder};
+
+/// More folders, and more entries of one, are not looked at.
+const MAX_FOLDERS: usize = 100;
+const MAX_ENTRIES: usize = 1_000;
+
+/// Rights of the owner, and of reading.
+const OWNER: u32 = 0o700;
+const OWNER_READS: u32 = 0o400;
+
+/// The permission bits before a command.
+#[derive(Debug)]
+pub struct Modes(Vec<KeptFolder>);
+
+/// A file or a folder whose permission bits a command changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModeChange {
+    pub path: PathBuf,
+    /// Others have no more rights than before.
+    pub restored: bool,
+}
+
+#[derive(Debug)]
+struct KeptFolder {
+    path: PathBuf,
+    folder: Folder,
+    /// None: only of what lies in it.
+    own: Option<u32>,
+    entries: Vec<KeptEntry>,
+}
+
+#[derive(Debug)]
+struct KeptEntry {
+    name: OsString,
+    file: (u64, u64),
+    mode: u32,
+}
+
+impl Modes {
+    /// Looks at these folders with what lies directly in them, and at these files. Links are followed.
+    pub fn look(paths: &[PathBuf]) -> Modes {
+        let mut modes = Modes(Vec::new());
+        let mut files = Vec::new();
+        for path in paths.iter().filter_map(|path| path.canonicalize().ok()) {
+            match Folder::open(&path) {
+                Ok(folder) => modes.add_folder(path, folder, &mut files),
+                Err(_) => files.push(path),
+            }
+        }
+        for file in files {
+            modes.add_file(&file);
+        }
+        modes
+    }
+
+    fn add_folder(&mut self, path: PathBuf, folder: Folder, links: &mut Vec<PathBuf>) {
+        let listed = folder.list_whatever_its_mode().unwrap_or_default();
+        let mut entries = Vec::new();
+        for (name, kind) in listed.into_iter().take(MAX_ENTRIES) {
+            match kind.is_symlink() {
+                true => links.extend(path.join(name).canonicalize()),
+                false => entries.extend(KeptEntry::of(&folder, name)),
+            }
+        }
+        let own = handle::mode(&folder).ok();
+        self.add(KeptFolder {
+            path,
+            folder,
+            own,
+            entries,
+        });
+    }
+
+    fn add_file(&mut self, path: &Path) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return;
+        };
+        let Ok(folder) = Folder::open(parent) else {
+            return;
+        };
+        if let Some(entry) = KeptEntry::of(&folder, name.to_os_string()) {
+            self.add(KeptFolder {
+                path: parent.to_path_buf(),
+                folder,
+                own: None,
+                entries: vec![entry],
+            });
+        }
+    }
+
+    fn add(&mut self, kept: KeptFolder) {
+        if self.0.len() < MAX_FOLDERS {
+            self.0.push(kept);
+        }
+    }
+
+    /// Puts back what differs now. Returns what did.
+    pub fn restore(&self) -> Vec<ModeChange> {
+        let mut changes = Vec::new();
+        for kept in &self.0 {
+            // Of the folder first: without its rights nothing in it is reached.
+            let own = kept.own.and_then(|mode| put_back(&kept.folder, mode));
+            changes.extend(own.map(|restored| ModeChange {
+                path: kept.path.clone(),
+                restored,
+            }));
+            for entry in &kept.entries {
+                changes.extend(entry.put_back(&kept.folder).map(|restored| ModeChange {
+                    path: kept.path.join(&entry.name),
+                    restored,
+                }));
+            }
+        }
+        changes
+    }
+}
+
+impl KeptEntry {
+    fn of(folder: &Folder, name: OsString) -> Option<KeptEntry> {
+        let stat = folder.stat(&name).ok()?;
+        Some(KeptEntry {
+            name,
+            file: identity(&stat),
+            mode: bits(&stat),
+        })
+    }
+
+    /// None: it is as it was, or another file has its name now.
+    fn put_back(&self, folder: &Folder) -> Option<bool> {
+        let is_it = |stat: &Stat| identity(stat) == self.file;
+        let stat = folder.stat(&self.name).ok().filter(is_it)?;
+        wanted(self.mode, bits(&stat), &stat)?;
+        let opened = folder.entry(&self.name).ok();
+        let Some(opened) = opened.filter(|fd| fstat(fd).is_ok_and(|stat| is_it(&stat))) else {
+            return Some(false);
+        };
+        put_back(&opened, self.mode)
+    }
+}
+
+/// None: there is nothing to put back.
+fn put_back(of: impl AsFd, before: u32) -> Option<bool> {
+    let stat = fstat(&of).ok()?;
+    let mode = wanted(before, bits(&stat), &stat)?;
+    Some(handle::set_mode(of, mode).is_ok())
+}
+
+/// The bits it is to have. None: those that it has.
+fn wanted(before: u32, now: u32, stat: &Stat) -> Option<u32> {
+    let owner = match FileType::from_raw_mode(stat.st_mode) {
+        // Another command took them before this one began.
+        _ if before & OWNER_READS != 0 => before & OWNER,
+        FileType::Directory => OWNER,
+        _ => 0o600,
+    };
+    let wanted = owner | (before & now & !OWNER);
+    (before != now && wanted != now).then_some(wanted)
+}
+
+#[allow(
+    clippy::useless_conversion,
+    reason = "it has another type on other systems"
+)]
+fn bits(stat: &Stat) -> u32 {
+    u32::from(stat.st_mode) & 0o7777
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_sign_loss,
+    reason = "they have other types on other systems"
+)]
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn chmod(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn mode_of(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn rights_are_put_back_and_never_given_to_others() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        let (own, key) = (root.join("own"), root.join("key"));
+        let (inner, linked) = (own.join("rewake.db"), root.join("config.toml"));
+        fs::create_dir(&own).unwrap();
+        for path in [&key, &inner, &linked] {
+            fs::write(path, "").unwrap();
+        }
+        symlink(&linked, own.join("config.toml")).unwrap();
+        // Before, what a command makes of it, and after.
+        let cases = [
+            (0o600, 0o666, 0o600),
+            (0o600, 0o777, 0o600),
+            (0o600, 0o000, 0o600),
+            (0o640, 0o646, 0o640),
+            (0o400, 0o444, 0o400),
+            (0o644, 0o644, 0o644),
+            // The keeper of another command closed it meanwhile, or a person did.
+            (0o666, 0o600, 0o600),
+            (0o000, 0o600, 0o600),
+        ];
+        for (before, made, after) in cases {
+            for path in [&key, &inner, &linked] {
+                chmod(path, before);
+            }
+            chmod(&own, before | 0o100);
+            let modes = Modes::look(&[own.clone(), key.clone(), root.join("none")]);
+            for path in [&key, &inner, &linked] {
+                chmod(path, made);
+            }
+            chmod(&own, made);
+            let changes = modes.restore();
+            assert!(changes.iter().all(|change| change.restored), "{changes:?}");
+            chmod(&own, mode_of(&own) | 0o100);
+            for path in [&key, &inner, &linked] {
+                assert_eq!(
+                    mode_of(path),
+                    after,
+                    "{before:o} {made:o} {}",
+                    path.display()
+                );
+            }
+            assert_eq!(mode_of(&own) & 0o077, before & made & 0o077);
+        }
+    }
+
+    #[test]
+    fn another_file_that_got_the_name_stays_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        let (own, aside) = (root.join("own"), root.join("aside"));
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("a"), "").unwrap();
+        chmod(&own.join("a"), 0o600);
+        let modes = Modes::look(std::slice::from_ref(&own));
+        // The folder is another one too, and the link in its place leads nowhere new.
+        fs::rename(&own, &aside).unwrap();
+        symlink(&root, &own).unwrap();
+        fs::write(root.join("a"), "").unwrap();
+        chmod(&root.join("a"), 0o644);
+        chmod(&aside.join("a"), 0o644);
+        let changes = modes.restore();
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        assert_eq!(mode_of(&aside.join("a")), 0o600);
+        assert_eq!(mode_of(&root.join("a")), 0o644);
+        fs::rename(root.join("a"), aside.join("a")).unwrap();
+        assert_eq!(modes.restore(), []);
+        assert_eq!(mode_of(&aside.join("a")), 0o644);
+    }
+}
