@@ -1,7 +1,8 @@
 //! The engine without a screen: `rewake -p`.
 //!
 //! stdout is data, stderr is what a person watching wants to know. Nothing here waits for a
-//! person. A reader that goes away stops the printing, never the work.
+//! person. A reader that left stops the printing, never the work. An answer that cannot be printed
+//! for another reason makes the run fail: it is stored, and the hint says how to read it.
 
 mod print;
 mod signals;
@@ -228,8 +229,10 @@ impl Run {
             tracing::warn!(%error, "the leaving was not recorded");
         }
         let mut printer = self.printer.borrow_mut();
-        let code = result.code;
+        let short = short_id(&self.id);
         printer.result(engine.state(), &result);
+        let hint = format!("the answer is stored: rewake show {short} prints it");
+        let code = report::lost_output(result.code, &hint);
         match &result.why {
             Some(why) if result.is_error => report::error(why, result.hint.as_deref()),
             Some(why) => {
@@ -239,9 +242,8 @@ impl Run {
             None => {}
         }
         note_background(engine.state().background.len());
-        if code != exit::DONE {
-            let short = short_id(&self.id);
-            let how = match code {
+        if result.code != exit::DONE {
+            let how = match result.code {
                 // Nothing is owed, so there must be something to say.
                 exit::RESUMABLE | exit::FAILED if !engine.state().unfinished() => {
                     format!("rewake -p \"go on\" -r {short}")
