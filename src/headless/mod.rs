@@ -212,7 +212,7 @@ impl Run {
         loop {
             let rest = driver.run(by).await?;
             match rest {
-                Rest::Waiting(why) if self.waiting.waits_at(why) => {
+                Rest::Waiting(why) if self.waiting.waits_at(why, &self.id) => {
                     driver.engine.idle().await?;
                 }
                 Rest::Waiting(_) | Rest::Left(_) => return Ok(rest),
@@ -315,10 +315,10 @@ fn run_result(
             exit::RESUMABLE,
             Some("stopped: the limit of turns is reached; --max-turns raises it"),
         ),
-        Rest::Waiting(Why::Paused) => RunResult {
-            hint: Some(format!("rewake go {short} lifts the pause")),
-            ..RunResult::of(exit::RESUMABLE, Some("the session is paused"))
-        },
+        Rest::Waiting(Why::Paused) => RunResult::of(
+            exit::RESUMABLE,
+            Some(&format!("paused; continue with rewake go {short}")),
+        ),
         Rest::Waiting(Why::Asked) => question_is_open(engine.state(), id),
         Rest::Waiting(Why::Limit) => {
             let reached = run_limits::reached(engine.state(), &engine.policy().price);
