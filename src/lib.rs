@@ -79,7 +79,8 @@
 //!    | opaque | foreign tools, in logs of older versions | interrupted: "may or may not have happened" |
 //!    | … | `!` of the user with the terminal | told: it ended with the program |
 //! 6. **Same path means same crash.** Starts that get nowhere are counted; at three it
-//!    is a crash loop: nothing more is done until a person lifts it.
+//!    is a crash loop: nothing more is done until a person lifts it. A start gets somewhere if
+//!    work of an open call is alive, or has ended since the start before.
 //! 7. **What was sent is sent again byte for byte.** The next request has the last one as its
 //!    prefix: everything in it comes from entries, the system prompt too.
 //!

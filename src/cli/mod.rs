@@ -44,7 +44,7 @@ mod values;
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::config::{self, Env, Paths};
-use crate::report::{Trouble, exit, note, raw};
+use crate::report::{Trouble, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
 use crate::workspace::{Here, here};
@@ -53,6 +53,13 @@ use invocation::Invocation;
 
 /// Runs what the arguments ask for, and gives the exit code.
 pub fn main() -> u8 {
+    lost_output(
+        run_as_asked(),
+        "the output is not complete: free space there, or print it to another place",
+    )
+}
+
+fn run_as_asked() -> u8 {
     if let Some((session, run)) = child::asked() {
         return match child::run(&session, &run) {
             Ok(code) => code,
@@ -114,7 +121,10 @@ fn print_json(value: &impl serde::Serialize) -> Result<u8, Trouble> {
 /// Help and versions go to stdout with 0, wrong usage to stderr with 2.
 fn usage(error: &clap::Error) -> u8 {
     let code = error.exit_code();
-    let _ = error.print();
+    match error.use_stderr() {
+        true => drop(error.print()),
+        false => print(|_| error.print()),
+    }
     if error.kind() == clap::error::ErrorKind::UnknownArgument
         && let Some(meant) = args::meant(std::env::args_os())
     {

@@ -1,7 +1,7 @@
 //! `rewake send`, `stop`, `pause`, `go`, `set`, `asks`, `allow`, `deny`, `answer`: a session is steered from
 //! another process, whether somebody works in it or not.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::time::Duration;
 
 use super::answer::AnswerArgs;
@@ -11,7 +11,7 @@ use crate::core::entry::{By, CallId, Image, Verdict, Via};
 use crate::core::form::{ServerQuestion, Wanted, takes};
 use crate::core::visible::visible;
 use crate::headless::{self, Ask, Format, Task};
-use crate::report::{Trouble, exit, note};
+use crate::report::{Trouble, exit, is_written, note, raw};
 use crate::session::{
     AppContext, Order, Question, Sending, SessionError, SteerError, Which, ago, now_ms, read_image,
     short_id,
@@ -210,7 +210,9 @@ fn asks(ctx: &AppContext, watch: bool, json: bool) -> Result<u8, Trouble> {
             }
             let place = |q: &Question| (q.session.id.clone(), q.asked.seq);
             let new = questions.iter().filter(|q| !known.contains(&place(q)));
-            if !print(new, json && !watch, json) {
+            print(new, json && !watch, json);
+            // What was not written fails at the end of the program.
+            if !is_written() {
                 return Ok(exit::DONE);
             }
             known = questions.iter().map(place).collect();
@@ -225,22 +227,18 @@ fn asks(ctx: &AppContext, watch: bool, json: bool) -> Result<u8, Trouble> {
     }
 }
 
-/// False: nobody reads any more.
-fn print<'a>(questions: impl Iterator<Item = &'a Question>, as_list: bool, json: bool) -> bool {
-    let mut stdout = std::io::stdout().lock();
-    let printed = match (as_list, json) {
+fn print<'a>(questions: impl Iterator<Item = &'a Question>, as_list: bool, json: bool) {
+    let print_line = |text: String| raw(format!("{text}\n").as_bytes());
+    match (as_list, json) {
         (true, _) => {
             let all: Vec<_> = questions.map(Question::to_json).collect();
-            writeln!(stdout, "{}", serde_json::Value::Array(all))
+            print_line(serde_json::Value::Array(all).to_string());
         }
         (false, true) => questions
             .map(Question::to_json)
-            .try_for_each(|question| writeln!(stdout, "{question}")),
-        (false, false) => questions
-            .map(in_words)
-            .try_for_each(|text| writeln!(stdout, "{text}")),
-    };
-    printed.and_then(|()| stdout.flush()).is_ok()
+            .for_each(|question| print_line(question.to_string())),
+        (false, false) => questions.map(in_words).for_each(print_line),
+    }
 }
 
 /// All of it: what was not seen cannot be allowed.

@@ -370,6 +370,12 @@ impl Runs {
         runs
     }
 
+    /// Whether a keeper is there, and the command runs. False when that cannot be known.
+    pub fn is_running(&self, run: &str) -> bool {
+        let info = self.info(run);
+        info.is_some_and(|info| matches!(info.state, RunState::Running { .. }))
+    }
+
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

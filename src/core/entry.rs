@@ -404,6 +404,10 @@ pub enum Entry {
         /// did not fail, and is not counted.
         #[serde(default, skip_serializing_if = "is_false")]
         unrecorded: bool,
+        /// What an open call began went on without a process: the start waits for it. This start
+        /// and the next one do not count as starts that came to nothing.
+        #[serde(default, skip_serializing_if = "is_false")]
+        at_work: bool,
     },
 }
 

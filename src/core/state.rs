@@ -107,6 +107,8 @@ pub struct State {
     pub taken_up: Seq,
     /// Starts in a row that brought nothing forward.
     pub restarts: u32,
+    /// At the last start, what an open call began was still at work.
+    was_at_work: bool,
     /// Answers since the user last spoke, or since this start.
     pub turns: u32,
     /// Answers in a row that could not be used.
@@ -319,6 +321,7 @@ impl State {
             last_ms: None,
             taken_up: 0,
             restarts: 0,
+            was_at_work: false,
             turns: 0,
             nonsense: 0,
             seen: BTreeMap::new(),

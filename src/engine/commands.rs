@@ -227,6 +227,7 @@ impl<W: World> Engine<W> {
                 found: "asked to go on".to_string(),
                 draft: None,
                 unrecorded: false,
+                at_work: self.is_at_work(),
             }),
         }
         if !lifting.is_empty() {

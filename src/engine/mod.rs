@@ -402,12 +402,22 @@ impl<W: World> Engine<W> {
             found,
             draft,
             unrecorded,
+            at_work: self.is_at_work(),
         };
         let entries = std::iter::once(resumed).chain(chosen.map(Entry::Chose));
         self.record(Write::of_all(entries.collect()).clearing_stream())
             .await?;
         self.settings.chosen = None;
         Ok(())
+    }
+
+    /// Whether what an open call began goes on without this process.
+    fn is_at_work(&self) -> bool {
+        let mut open = self.state.calls.iter().filter(|open| !open.finished);
+        open.any(|open| {
+            let guard = open.guard.as_ref();
+            guard.is_some_and(|guard| self.world.is_at_work(guard))
+        })
     }
 
     /// What is owed waits until a person says something or asks to go on, whatever else comes

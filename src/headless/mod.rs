@@ -1,7 +1,8 @@
 //! The engine without a screen: `rewake -p`.
 //!
 //! stdout is data, stderr is what a person watching wants to know. Nothing here waits for a
-//! person. A reader that goes away stops the printing, never the work.
+//! person. A reader that left stops the printing, never the work. An answer that cannot be printed
+//! for another reason makes the run fail: it is stored, and the hint says how to read it.
 
 mod print;
 mod signals;
@@ -211,7 +212,7 @@ impl Run {
         loop {
             let rest = driver.run(by).await?;
             match rest {
-                Rest::Waiting(why) if self.waiting.waits_at(why) => {
+                Rest::Waiting(why) if self.waiting.waits_at(why, &self.id) => {
                     driver.engine.idle().await?;
                 }
                 Rest::Waiting(_) | Rest::Left(_) => return Ok(rest),
@@ -228,8 +229,10 @@ impl Run {
             tracing::warn!(%error, "the leaving was not recorded");
         }
         let mut printer = self.printer.borrow_mut();
-        let code = result.code;
+        let short = short_id(&self.id);
         printer.result(engine.state(), &result);
+        let hint = format!("the answer is stored: rewake show {short} prints it");
+        let code = report::lost_output(result.code, &hint);
         match &result.why {
             Some(why) if result.is_error => report::error(why, result.hint.as_deref()),
             Some(why) => {
@@ -239,9 +242,8 @@ impl Run {
             None => {}
         }
         note_background(engine.state().background.len());
-        if code != exit::DONE {
-            let short = short_id(&self.id);
-            let how = match code {
+        if result.code != exit::DONE {
+            let how = match result.code {
                 // Nothing is owed, so there must be something to say.
                 exit::RESUMABLE | exit::FAILED if !engine.state().unfinished() => {
                     format!("rewake -p \"go on\" -r {short}")
@@ -313,10 +315,10 @@ fn run_result(
             exit::RESUMABLE,
             Some("stopped: the limit of turns is reached; --max-turns raises it"),
         ),
-        Rest::Waiting(Why::Paused) => RunResult {
-            hint: Some(format!("rewake go {short} lifts the pause")),
-            ..RunResult::of(exit::RESUMABLE, Some("the session is paused"))
-        },
+        Rest::Waiting(Why::Paused) => RunResult::of(
+            exit::RESUMABLE,
+            Some(&format!("paused; continue with rewake go {short}")),
+        ),
         Rest::Waiting(Why::Asked) => question_is_open(engine.state(), id),
         Rest::Waiting(Why::Limit) => {
             let reached = run_limits::reached(engine.state(), &engine.policy().price);

@@ -12,6 +12,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::core::entry::{Entry, SaveReason};
 use crate::core::next::Why;
 use crate::engine::{Command, Event};
+use crate::report::note;
+use crate::session::short_id;
 
 /// What becomes of what would ask a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,8 +75,6 @@ pub(super) struct Waiting {
     ask: Ask,
     since: Cell<Option<Instant>>,
     changed: Notify,
-    /// It was paused by this run, and not before it.
-    was_paused: Cell<bool>,
     is_over: Cell<bool>,
 }
 
@@ -84,7 +84,6 @@ impl Waiting {
             ask,
             since: Cell::new(None),
             changed: Notify::new(),
-            was_paused: Cell::new(false),
             is_over: Cell::new(false),
         })
     }
@@ -93,9 +92,8 @@ impl Waiting {
         match event {
             Event::Asked { .. } | Event::ServerAsks { .. } => self.waits(true),
             Event::Recorded(record) => match &record.entry {
-                Entry::Paused { .. } => self.was_paused.set(true),
                 // Not what a person has anything to do with.
-                Entry::Saved { .. } | Entry::Asked { .. } => {}
+                Entry::Saved { .. } | Entry::Asked { .. } | Entry::Paused { .. } => {}
                 _ => self.waits(false),
             },
             _ => {}
@@ -108,18 +106,22 @@ impl Waiting {
         self.changed.notify_one();
     }
 
-    /// Whether the run goes on when a person elsewhere lifts this. Who paused a run that was
-    /// working means it to go on; a start that finds a pause does not wait for somebody.
-    pub(super) fn waits_at(&self, why: Why) -> bool {
-        let waits = match (why, self.ask) {
-            (Why::Paused, Ask::Deny) => self.was_paused.get(),
-            (Why::Paused | Why::Limit, Ask::Wait(_)) | (Why::Paused, Ask::Parent) => true,
-            _ => false,
-        };
-        if waits && self.ask.is_attended() {
-            self.waits(true);
+    /// Returns whether the run waits here until a person elsewhere lifts this. Says so, since
+    /// nothing else is printed meanwhile.
+    pub(super) fn waits_at(&self, why: Why, session: &str) -> bool {
+        let short = short_id(session);
+        match (why, self.ask) {
+            (Why::Paused, Ask::Wait(_)) => note(&format!(
+                "paused; this run waits, and continues after rewake go {short}"
+            )),
+            (Why::Limit, Ask::Wait(_)) => note(&format!(
+                "a limit is reached; this run waits, and continues after rewake go {short}"
+            )),
+            (Why::Paused, Ask::Parent) => {}
+            _ => return false,
         }
-        waits
+        self.waits(true);
+        true
     }
 
     /// Leaves when a person was waited for long enough.

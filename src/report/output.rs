@@ -1,24 +1,69 @@
-//! Printing. A reader that goes away is no error.
+//! Printing: data on stdout, notes and errors on stderr.
+//!
+//! A reader that left is not an error: nothing more is printed. Data that is lost for another
+//! reason, such as a full disk, makes the program fail: see [`take_lost_output`].
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
 use crate::core::visible::visible;
 
-/// A line of data on stdout, made safe for a terminal.
-pub fn line(text: &str) {
-    let mut stdout = std::io::stdout().lock();
-    let _ = writeln!(stdout, "{}", visible(text));
+/// What became of the data that this process printed.
+enum Stdout {
+    /// All of it was written.
+    Written,
+    /// The reader left.
+    Unread,
+    /// Some of it was not written. `None`: that was said.
+    Lost(Option<io::Error>),
 }
 
-/// Bytes on stdout as they are.
+static STDOUT: Mutex<Stdout> = Mutex::new(Stdout::Written);
+
+/// Prints a line of data on stdout, made safe for a terminal.
+pub fn line(text: &str) {
+    raw(format!("{}\n", visible(text)).as_bytes());
+}
+
+/// Prints bytes on stdout, unchanged.
 pub fn raw(bytes: &[u8]) {
-    let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    print(|stdout| stdout.write_all(bytes));
+}
+
+/// Prints on stdout with `write`, unless an earlier write failed: a part in the middle is never
+/// missing.
+pub fn print(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
+    let mut state = STDOUT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !matches!(*state, Stdout::Written) {
+        return;
+    }
+    let mut stdout = io::stdout().lock();
+    if let Err(error) = write(&mut stdout).and_then(|()| stdout.flush()) {
+        *state = match error.kind() {
+            io::ErrorKind::BrokenPipe => Stdout::Unread,
+            _ => Stdout::Lost(Some(error)),
+        };
+    }
+}
+
+/// Returns whether everything that was printed was written. If not, nothing more is.
+pub fn is_written() -> bool {
+    let state = STDOUT.lock().unwrap_or_else(PoisonError::into_inner);
+    matches!(*state, Stdout::Written)
+}
+
+/// Returns why data on stdout was lost, once. A reader that left lost nothing.
+pub fn take_lost_output() -> Option<io::Error> {
+    let mut state = STDOUT.lock().unwrap_or_else(PoisonError::into_inner);
+    match &mut *state {
+        Stdout::Written | Stdout::Unread => None,
+        Stdout::Lost(error) => error.take(),
+    }
 }
 
 /// One line on stderr for the person who watches.
 pub fn note(text: &str) {
-    let mut stderr = std::io::stderr().lock();
+    let mut stderr = io::stderr().lock();
     let _ = writeln!(stderr, "{}", visible(text));
 }
 

@@ -41,6 +41,20 @@ impl Trouble {
     }
 }
 
+/// Reports that data on stdout was lost, if it was. The hint says how to get it. Returns the exit
+/// code of a program that would have ended with `code`.
+pub fn lost_output(code: u8, hint: &str) -> u8 {
+    let Some(error) = super::take_lost_output() else {
+        return code;
+    };
+    let lost = Trouble::new(exit::FAILED, format!("cannot write to stdout: {error}"));
+    let failed = lost.with_hint(hint).report();
+    match code {
+        exit::DONE => failed,
+        code => code,
+    }
+}
+
 impl From<ConfigError> for Trouble {
     fn from(error: ConfigError) -> Trouble {
         let hint = error.hint().map(str::to_string);

@@ -571,6 +571,21 @@ impl World for Machine {
         }
     }
 
+    fn is_at_work(&self, guard: &Guard) -> bool {
+        match guard {
+            // Nothing waits for what goes on in the background.
+            Guard::Supervised {
+                background: true, ..
+            }
+            | Guard::Child {
+                background: true, ..
+            } => false,
+            Guard::Supervised { run, .. } | Guard::Child { run, .. } => self.runs.is_running(run),
+            Guard::Served { .. } => self.is_served_at_work(guard),
+            Guard::Checked { .. } | Guard::Opaque => false,
+        }
+    }
+
     async fn discard(&self, guard: &Guard) {
         match guard {
             Guard::Child { session, .. } => self.remove_runs_of(session),

@@ -238,6 +238,12 @@ pub trait World: 'static {
         stop: bool,
     ) -> impl Future<Output = Settled>;
 
+    /// Whether what was begun under this guard, and is waited for, goes on without this process.
+    /// Claims nothing.
+    fn is_at_work(&self, _guard: &Guard) -> bool {
+        false
+    }
+
     /// The result is recorded: what was kept for settling may go.
     fn discard(&self, guard: &Guard) -> impl Future<Output = ()>;
 

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::run;
+use crate::support::{Home, Run, run};
 use crate::{LIMIT, bash, calling, quiet, scripted, shell, step, streamed};
 
 const RESULT: [&str; 15] = [
@@ -256,4 +256,95 @@ fn nothing_of_the_files_is_open_to_others() {
     }
     let database = home.rewake_home().join("rewake.db");
     assert_eq!(database.metadata().unwrap().permissions().mode() & 0o077, 0);
+}
+
+/// Runs this with stdout on a device that is full.
+#[cfg(target_os = "linux")]
+fn into_full_device(home: &Home, args: &str) -> Run {
+    run(shell(home, &format!("\"$0\" {args} >/dev/full")), LIMIT)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_printed_is_not_a_success() {
+    let fits = json!({"type": "object"}).to_string();
+    for args in [
+        "-p x",
+        "-p x --output-format json",
+        "-p x --output-format stream-json",
+        &format!("-p x --json-schema '{fits}'"),
+    ] {
+        let home = scripted(&[step("{\"n\": 1}", &[])]);
+        let failed = into_full_device(&home, args);
+        let failed = crate::refused(failed, 1, &["cannot write to stdout", "rewake show "]);
+        let (_, hint) = failed.stderr.split_once("rewake show ").unwrap();
+        let id = hint.split_whitespace().next().unwrap();
+        let shown = home.run(["show", id]).expect(0).stdout;
+        assert!(shown.contains("{\"n\": 1}"), "{args}: {shown}");
+        // The work itself is done.
+        crate::sessions_are_done(&home, 1);
+    }
+    // A run that fails for another reason keeps its exit code, and says this too.
+    let home = scripted(&[step("", &[bash("true")])]);
+    let stopped = into_full_device(&home, "-p x --yolo --max-turns 1 --output-format json");
+    crate::refused(
+        stopped,
+        75,
+        &["cannot write to stdout", "--max-turns raises it"],
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_subcommand_succeeds_when_its_output_is_lost() {
+    let write = ("write", json!({"path": "new", "content": "text\n"}));
+    let home = calling(&[write, bash("echo one")]);
+    home.run(["-p", "x", "--yolo"]).expect(0);
+    let id = crate::history(&home)[0].0.clone();
+    for args in [
+        "--help",
+        "--version",
+        "asks --json",
+        "completion bash",
+        "diff ID",
+        "diff ID --stat",
+        "doctor --scrub",
+        "export ID",
+        "export ID --json",
+        "fork ID",
+        "gc",
+        "history",
+        "history --help",
+        "history --json",
+        "history one",
+        "man",
+        "mcp list --json",
+        "models",
+        "models --json",
+        "permissions --json",
+        "restore new --at ID:4 -o -",
+        "rewind ID 2 --files --preview --json",
+        "show ID",
+        "show ID --json",
+        "stats",
+        "stats --json",
+    ] {
+        let args = args.replace("ID", &id);
+        let printed = run(shell(&home, &format!("\"$0\" {args}")), LIMIT).expect(0);
+        assert!(!printed.stdout.is_empty(), "{args} prints nothing");
+        let lost = into_full_device(&home, &args).expect(1);
+        quiet(&lost);
+        assert!(
+            lost.stderr.contains("No space left on device"),
+            "{args}: {}",
+            lost.stderr
+        );
+        let unread = run(shell(&home, &format!("\"$0\" {args} | true")), LIMIT).expect(0);
+        quiet(&unread);
+        assert!(
+            !unread.stderr.contains("error: "),
+            "{args}: {}",
+            unread.stderr
+        );
+    }
 }

@@ -266,6 +266,51 @@ fn a_call_goes_on_when_the_agent_is_killed_and_the_next_one_has_its_result() {
     until("the server ends", || live_servers(&home).is_empty());
 }
 
+/// More starts are killed than make a crash loop, and each only waited for the server.
+#[test]
+fn starts_that_are_killed_while_they_wait_for_a_server_are_not_a_crash_loop() {
+    let home = home(ALLOWED, &json!({}), &[]);
+    let (effects, go) = (home.path("effects"), home.path("go"));
+    let call = json!({
+        "tool": "mcp__far__append",
+        "arguments": { "file": effects, "text": "one", "until": go },
+    });
+    play(
+        &home,
+        &[
+            step("", &[("mcp_find", json!({ "query": "" }))]),
+            step("", &[("mcp_call", call)]),
+            step("done", &[]),
+        ],
+    );
+    let format = ["--output-format", "stream-json"];
+    let mut live = Live::spawn(home.rewake(["-p", "go"]));
+    let input = || {
+        let runs = live_servers(&home);
+        let input = servers(&home).path(runs.first()?).ok()?.join("in.0");
+        std::fs::read_to_string(input).ok()
+    };
+    until("the server has the call", || {
+        input().is_some_and(|text| text.contains("tools/call"))
+    });
+    assert!(live.kill());
+    live.wait(LIMIT);
+    for _ in 0..4 {
+        let mut live = Live::spawn(home.rewake(["-p", "-c"].iter().chain(&format)));
+        live.wait_for(LIMIT, |line| line.contains("entry.woke"));
+        assert!(live.kill());
+        live.wait(LIMIT);
+    }
+    std::fs::write(&go, "").unwrap();
+    let run = streamed(&home, &["-p", "-c"]).expect(0);
+    let (kind, text) = results(&run).pop().expect("a result");
+    assert_eq!(
+        (kind.as_str(), home.read("effects").as_str()),
+        ("done", "one\n"),
+        "{text}"
+    );
+}
+
 #[test]
 fn a_server_that_dies_in_a_call_is_told_and_the_call_is_not_made_again() {
     let home = home(

@@ -196,13 +196,12 @@ fn a_pause_survives_a_restart() {
     let mut first = scene.start_command();
     scene.steers(&["pause", "@here"]).expect(0);
     first.wait_for(LIMIT, |line| is_entry(line, "paused"));
-    scene.go();
-    first.wait_for(LIMIT, |line| is_entry(line, "finished"));
-    assert!(first.kill(), "it left instead of waiting");
+    assert!(first.kill());
     drop(first.wait(LIMIT));
+    scene.go();
     assert_eq!(scene.server.requests().len(), 1);
     let run = scene.go_on().expect(75);
-    assert_has(&run.stderr, &["the session is paused", "rewake go"]);
+    assert_has(&run.stderr, &["paused; continue with rewake go"]);
     assert_eq!(scene.server.requests().len(), 1);
 
     scene.steers(&["go", "@here"]).expect(0);
@@ -215,16 +214,39 @@ fn a_pause_survives_a_restart() {
     scene.live(&["-p", "-c", "more"]).wait(LIMIT).expect(75);
 }
 
+/// What was begun ends first. Then nothing would be printed for as long as the pause lasts.
 #[test]
-fn a_run_that_was_paused_goes_on_when_it_is_lifted() {
+fn a_run_that_is_paused_says_so_and_ends() {
     let scene = Scene::with_command(&waits_for_go());
     let first = scene.start_command();
     scene.steers(&["pause", "@here"]).expect(0);
     first.wait_for(LIMIT, |line| is_entry(line, "paused"));
     scene.go();
+    let paused = first.wait(LIMIT).expect(75);
+    let id = scene.store().newest(None).unwrap().unwrap().id;
+    assert_has(
+        &paused.stderr,
+        &[&format!("paused; continue with rewake go {}", &id[..13])],
+    );
+    assert_eq!(scene.entries("finished").len(), 1);
+    scene.steers(&["go", &id]).expect(0);
+    scene.go_on().expect(0);
+    assert_eq!(scene.effects(), 1);
+}
+
+#[test]
+fn a_run_that_waits_for_a_person_goes_on_when_its_pause_is_lifted() {
+    let scene = Scene::with_command(&waits_for_go());
+    let args = ["-p", "do it", "--yolo", "--ask", "wait"];
+    let first = scene.live(&args);
+    scene.until(|| scene.running().is_some());
+    scene.steers(&["pause", "@here"]).expect(0);
+    first.wait_for(LIMIT, |line| is_entry(line, "paused"));
+    scene.go();
     first.wait_for(LIMIT, |line| is_entry(line, "finished"));
     scene.steers(&["go", "@here"]).expect(0);
-    first.wait(LIMIT).expect(0);
+    let run = first.wait(LIMIT).expect(0);
+    assert_has(&run.stderr, &["paused; this run waits"]);
 }
 
 #[test]
@@ -260,7 +282,7 @@ fn one_go_lifts_a_pause_and_the_limit_behind_it() {
     scene.live(&["-p", "-c", "more"]).wait(LIMIT).expect(75);
     scene.steers(&["pause", "@here"]).expect(0);
     let run = scene.go_on().expect(75);
-    assert_has(&run.stderr, &["the session is paused"]);
+    assert_has(&run.stderr, &["paused; continue with rewake go"]);
     scene.steers(&["go", "@here"]).expect(0);
     scene.go_on().expect(0);
     assert_eq!(scene.server.requests().len(), 3);

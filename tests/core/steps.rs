@@ -194,6 +194,7 @@ fn resumed(by: By) -> Entry {
         found: String::new(),
         draft: None,
         unrecorded: false,
+        at_work: false,
     }
 }
 
@@ -264,6 +265,7 @@ fn the_model_of_a_command_answers_it_and_nothing_else() {
         found: String::new(),
         draft: None,
         unrecorded: false,
+        at_work: false,
     };
     assert_eq!(model(with(vec![resumed])), "s/large");
     let failed = Entry::Failed {
@@ -671,6 +673,7 @@ fn starts_that_end_on_a_full_disk_are_not_counted() {
         found: String::new(),
         draft: None,
         unrecorded: true,
+        at_work: false,
     };
     let mut entries = vec![said("go")];
     for _ in 0..2 * MAX_RESTARTS {
@@ -685,6 +688,42 @@ fn starts_that_end_on_a_full_disk_are_not_counted() {
     check(entries.clone(), Step::Wait(Why::CrashLoop));
     entries.push(unrecorded());
     check(entries, Step::Wait(Why::CrashLoop));
+}
+
+/// A start that only waits for live work is killed as often as somebody likes.
+#[test]
+fn starts_that_wait_for_live_work_are_not_a_crash_loop() {
+    let start = |at_work| Entry::Resumed {
+        by: By::Start,
+        found: String::new(),
+        draft: None,
+        unrecorded: false,
+        at_work,
+    };
+    let call = id(2, 0);
+    let mut entries = vec![
+        said("go"),
+        replied(vec![bash("x")]),
+        started(call, supervised()),
+    ];
+    for _ in 0..2 * MAX_RESTARTS {
+        entries.push(start(true));
+        check(entries.clone(), Step::Settle(call));
+    }
+    // It ended since the last start. From here on each start could have recorded its result.
+    for _ in 0..MAX_RESTARTS - 1 {
+        entries.push(start(false));
+        check(entries.clone(), Step::Settle(call));
+    }
+    let mut looping = entries.clone();
+    looping.push(start(false));
+    check(looping.clone(), Step::Wait(Why::CrashLoop));
+    // Work that is alive after all ends the loop.
+    looping.push(start(true));
+    check(looping, Step::Settle(call));
+    // Calls that ended while the work of another went on are progress as before.
+    entries.push(finished(call));
+    check(entries, Step::CallModel);
 }
 
 #[test]
@@ -1415,6 +1454,7 @@ fn files_that_are_half_set_back_are_done_before_all_else() {
         found: String::new(),
         draft: None,
         unrecorded: false,
+        at_work: false,
     }));
     let looping = state(entries.clone());
     let message = Pending {
@@ -1430,6 +1470,7 @@ fn files_that_are_half_set_back_are_done_before_all_else() {
         found: String::new(),
         draft: None,
         unrecorded: false,
+        at_work: false,
     });
     assert_eq!(
         next(&state(entries), &policy(true), &message),

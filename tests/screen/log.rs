@@ -351,6 +351,7 @@ pub mod entry {
             found: found.into(),
             draft: draft.map(str::to_string),
             unrecorded: false,
+            at_work: false,
         }
     }
 

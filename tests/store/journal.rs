@@ -80,6 +80,7 @@ fn a_lost_database_comes_back() {
         found: "put back".into(),
         draft: None,
         unrecorded: false,
+        at_work: false,
     };
     append(&mut store, &mut head, vec![resumed]);
     assert_eq!(store.brought_into(&ids[0]).unwrap(), 0);

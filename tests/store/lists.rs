@@ -41,6 +41,7 @@ fn a_blank_session_is_in_no_list_but_its_own() {
             found: String::new(),
             draft: None,
             unrecorded: false,
+            at_work: false,
         },
         Entry::Chose(Choice::of_mode(rewake::core::entry::Mode::Plan)),
         Entry::Saved {
@@ -221,5 +222,6 @@ fn opened_again() -> rewake::core::entry::Entry {
         found: "found".into(),
         draft: None,
         unrecorded: false,
+        at_work: false,
     }
 }

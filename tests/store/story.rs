@@ -398,6 +398,7 @@ pub fn all_kinds() -> Vec<Entry> {
             found: "a crash".into(),
             draft: None,
             unrecorded: false,
+            at_work: false,
         },
     ]
 }

@@ -76,6 +76,12 @@ pub fn answer(id: &Value, result: &Value) {
 
 pub fn pause(params: &Value) {
     std::thread::sleep(Duration::from_millis(params["ms"].as_u64().unwrap_or(0)));
+    // Until a file is there.
+    while let Some(file) = params["until"].as_str()
+        && !std::path::Path::new(file).exists()
+    {
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn act(method: &str, id: &Value, params: &Value) {

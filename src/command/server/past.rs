@@ -80,6 +80,18 @@ impl Past {
     }
 }
 
+/// What the journals say of a request, of a server that lives if `is_kept`.
+pub(super) fn fate_unattached(folder: &Path, id: &str, is_kept: bool) -> io::Result<Fate> {
+    if let Some(answer) = answer(folder, id)? {
+        return Ok(Fate::Answered(answer));
+    }
+    Ok(match (is_kept, request(folder, id)?) {
+        (true, None) => Fate::NotBegun,
+        (true, Some(_)) => Fate::Running,
+        (false, _) => Fate::Lost,
+    })
+}
+
 /// Where the request with this id lies in `in`.
 fn request(folder: &Path, id: &str) -> io::Result<Option<Span>> {
     find(

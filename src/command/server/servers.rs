@@ -16,7 +16,7 @@ use super::client::{ASKS, Client, KNOWN, KNOWN_NEW, lost};
 use super::end::ServerEnd;
 use super::journal;
 use super::keeper;
-use super::past::Past;
+use super::past::{self, Fate, Past};
 use super::socket;
 use super::spec::{PreparedServer, ServerEnv, ServerSpec};
 use super::wire::{self, ToAgent, ToKeeper, VERSION};
@@ -239,6 +239,17 @@ impl Servers {
             is_kept,
             group,
         })
+    }
+
+    /// What a server made of a request, from its journals alone: nothing is attached to it. Of one
+    /// that is over, no more is known than [`Fate::Lost`] and its answer.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn fate_unattached(&self, run: &str, id: &str) -> io::Result<Fate> {
+        let folder = self.folder(run)?;
+        let is_kept = matches!(look::<ServerEnd>(&folder)?, Seen::Kept(_));
+        past::fate_unattached(folder.path(), id, is_kept)
     }
 
     /// What the server printed on stderr: the last bytes.

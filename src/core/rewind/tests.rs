@@ -412,6 +412,7 @@ fn the_log_says_who_made_each_tree() {
             found: String::new(),
             draft: None,
             unrecorded: false,
+            at_work: false,
         },
         Entry::Chose(Default::default()),
         Entry::Chose(Default::default()),

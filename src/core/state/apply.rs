@@ -395,9 +395,14 @@ impl State {
                     *ratio = ratio.min(seen);
                 }
             }
-            Entry::Resumed { by, unrecorded, .. } => {
+            Entry::Resumed {
+                by,
+                unrecorded,
+                at_work,
+                ..
+            } => {
                 self.taken_up = record.seq;
-                self.resumed(*by, *unrecorded);
+                self.resumed(*by, *unrecorded, *at_work);
             }
         }
     }
@@ -526,16 +531,21 @@ impl State {
         }
     }
 
-    fn resumed(&mut self, by: By, unrecorded: bool) {
+    fn resumed(&mut self, by: By, unrecorded: bool, at_work: bool) {
         if matches!(self.halted, Some(Halt::Failed(_))) {
             self.halted = None;
         }
         self.nonsense = 0;
         self.turns = 0;
         let owing = self.owed || self.first_open().is_some() || self.restoring.is_some();
+        // Work that lives, or that ended since the last start, is progress. If it ended before
+        // that start, the start did not record its result, and counts.
+        let went_on = at_work || self.was_at_work;
+        self.was_at_work = at_work;
         self.restarts = match (owing, by) {
             (false, _) => 0,
             (true, By::Person) => 1,
+            (true, By::Start | By::Hook) if went_on => 1,
             // The start before is not one of those that came to nothing.
             (true, By::Start | By::Hook) if unrecorded => self.restarts.max(1),
             (true, By::Start | By::Hook) => self.restarts + 1,

@@ -242,6 +242,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 found: "resumed x".into(),
                 draft: None,
                 unrecorded: false,
+                at_work: false,
             },
             ("resumed x", Conversation),
         ),

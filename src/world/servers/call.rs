@@ -327,6 +327,17 @@ impl Machine {
         }
     }
 
+    /// Whether a server that lives works on this call. One that waits for an answer does not.
+    pub(in crate::world) fn is_served_at_work(&self, guard: &Guard) -> bool {
+        let (Some(servers), Some(begun)) = (&self.servers, Begun::of(guard)) else {
+            return false;
+        };
+        let servers = &servers.access.servers;
+        let fate = |id: &str| servers.fate_unattached(begun.run, id);
+        let standing = standing(begun.request, fate);
+        matches!(standing, Ok(Standing::Running | Standing::Task(_)))
+    }
+
     pub(in crate::world) fn discard_served(&self, guard: &Guard) {
         if let (Some(servers), Some(begun)) = (&self.servers, Begun::of(guard)) {
             servers.discard(begun.server, begun.run);

@@ -1047,6 +1047,24 @@ impl World for Fake {
         })
     }
 
+    fn is_at_work(&self, guard: &Guard) -> bool {
+        let outside = self.outside.borrow();
+        match guard {
+            Guard::Supervised {
+                run, background, ..
+            } => !background && outside.runs.get(run).is_some_and(|run| run.running),
+            Guard::Child {
+                session,
+                background,
+                ..
+            } => !background && outside.at_work.contains(session),
+            Guard::Served { run, request, .. } => {
+                outside.servers.fate(run, request) == Fate::Running
+            }
+            Guard::Checked { .. } | Guard::Opaque => false,
+        }
+    }
+
     async fn settle(
         &self,
         call: &ToolCall,

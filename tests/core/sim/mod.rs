@@ -38,6 +38,7 @@ use rewake::core::state::State;
 use rewake::engine::{Command, Engine, Event, Log, OnEvent, Rest};
 use rewake::session::context::windows;
 use rewake::store::{Batch, NewFork, Store, new_id};
+use rewake::world::World as _;
 use stage::{begin, fresh_store, settings};
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -248,7 +249,19 @@ fn go_on(case: &Case, dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>)
                 outside.die(case.power_cut);
                 by = By::Start;
             }
-            Some(Rest::Waiting(Why::CrashLoop)) => by = By::Person,
+            Some(Rest::Waiting(Why::CrashLoop)) => {
+                let store = Store::open(dir).expect("the store opens");
+                let (_, records) = store.load(session).expect("the session loads");
+                let state = State::of(rewake::tools::describe, &records).expect("the log folds");
+                let world = Fake::new(Rc::clone(outside));
+                let mut open = state.calls.iter().filter(|open| !open.finished);
+                let at_work = open.find(|open| {
+                    let guard = open.guard.as_ref();
+                    guard.is_some_and(|guard| world.is_at_work(guard))
+                });
+                assert!(at_work.is_none(), "a crash loop beside work: {at_work:?}");
+                by = By::Person;
+            }
             Some(_) => return,
         }
     }

@@ -142,6 +142,7 @@ impl<'a> Story<'a> {
                     found: "asked to go on".into(),
                     draft: None,
                     unrecorded: false,
+                    at_work: false,
                 }],
                 signal: Some(id),
                 ..Batch::default()
