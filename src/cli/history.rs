@@ -9,7 +9,7 @@ use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::objects::HistoryQuery;
 use crate::session::{AppContext, GLANCE_ENTRIES, Glance, glance, short_id};
-use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo};
+use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo, unique_short_id};
 
 const MAX_SESSIONS: u32 = 100;
 /// Of one session, so many sub-agents are listed below it.
@@ -54,6 +54,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     };
     let children = store.sessions(with_children, MAX_LOOKED_AT)?;
     let sessions = with_children_below(top, children);
+    let ids: Vec<&str> = sessions.iter().filter_map(Row::id).collect();
     for row in &sessions {
         let info = match row {
             Row::Session(info) => info,
@@ -71,7 +72,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
         };
         line(&format!(
             "{}  {}  {state:<10}  {:>5} {:<7}  {}  {}",
-            short_id(&info.id),
+            unique_short_id(&info.id, &ids),
             local_time(info.updated_ms),
             info.entries,
             if info.entries == 1 {
@@ -97,6 +98,15 @@ enum Row {
     Session(Box<SessionInfo>),
     /// So many more sub-agents of the session above.
     More(u64),
+}
+
+impl Row {
+    fn id(&self) -> Option<&str> {
+        match self {
+            Row::Session(info) => Some(&info.id),
+            Row::More(_) => None,
+        }
+    }
 }
 
 /// Each session, and behind it the newest of its sub-agents.

@@ -201,7 +201,10 @@ fn part(part: &Part<'_>) -> Option<String> {
             let subject = one_line(call.subject(), CALL_CHARS);
             format!("[{} {subject}]", call.shown_name())
         }
-        Part::Call(call) => format!("[{} {}]", call.name, one_line(&call.arguments, CALL_CHARS)),
+        Part::Call(call) => {
+            let arguments = one_line(&call.arguments, CALL_CHARS);
+            format!("[{} {arguments}]", call.shown_name())
+        }
         Part::Output(text) => clip(text, RESULT_BYTES).into_owned(),
         Part::Hint(hint) => format!("hint: {hint}"),
     })

@@ -27,6 +27,9 @@ pub enum Class {
 /// At most this many calls of one answer are run; the rest are closed with an error.
 pub const MAX_CALLS: u32 = 64;
 
+/// The length of a tool's name that a person reads. Names that can be called have at most 64 letters.
+const SHOWN_NAME_BYTES: usize = 100;
+
 /// What the core needs to know of a call that is understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
@@ -91,11 +94,13 @@ impl ToolCall {
         self.class() == Some(Class::Served)
     }
 
-    /// What a person reads as its name: of a tool of a server, the server and the tool.
+    /// Returns the name that a person reads: of a tool of a server, the server and the tool. A model
+    /// may invent a name of any length, so it is cut.
     pub fn shown_name(&self) -> Cow<'_, str> {
-        match served_parts(self.full_name()).filter(|_| self.is_served()) {
+        let full_name = text::clip(self.full_name(), SHOWN_NAME_BYTES);
+        match served_parts(&full_name).filter(|_| self.is_served()) {
             Some((server, tool)) => format!("{server} · {tool}").into(),
-            None => Cow::Borrowed(self.full_name()),
+            None => full_name,
         }
     }
 

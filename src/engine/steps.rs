@@ -393,6 +393,9 @@ impl<W: World> Engine<W> {
 
     /// The result that a call gets without being run.
     pub(super) async fn close_call(&mut self, id: CallId) -> Result<(), EngineError> {
+        if !self.learn_before_refusing(id).await? {
+            return Ok(());
+        }
         let Some(open) = self.state.call(id) else {
             return Ok(());
         };
@@ -402,6 +405,21 @@ impl<W: World> Engine<W> {
         let call = open.call.clone();
         self.record_end(&call, Ran::of(outcome), Found::default())
             .await
+    }
+
+    /// A server may have said that its tools changed, and nobody asked for them yet: the call of a
+    /// new one is no mistake. False: something came between.
+    async fn learn_before_refusing(&mut self, id: CallId) -> Result<bool, EngineError> {
+        let is_served = self
+            .state
+            .call(id)
+            .is_some_and(|open| open.call.is_served());
+        if !is_served || self.state.is_stopped() {
+            return Ok(true);
+        }
+        let world = Rc::clone(&self.world);
+        let learning = async move { world.learn_changed_servers().await };
+        Ok(self.attend_quiet(learning, Stoppable::Yes).await?.is_some())
     }
 
     async fn end(

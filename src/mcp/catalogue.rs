@@ -142,7 +142,7 @@ impl Catalogue {
             |name: &&str| full_name.starts_with(&format!("mcp__{}__", server_part(name)));
         if let Some(server) = unknown.iter().find(|name| of_unknown(name)) {
             return Err(format!(
-                "the tools of server {server} are not known yet; mcp_find waits for them"
+                "the tools of server {server} are not known yet; mcp_find lists them once it has started"
             ));
         }
         let near = self.near(full_name);

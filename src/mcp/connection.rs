@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,7 +46,6 @@ const HEARD_BEHIND_MAX: usize = 256;
 
 /// So many questions wait to be asked again.
 const OPEN_MAX: usize = 64;
-const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
 /// A server that is known.
 pub struct Connection {
@@ -63,7 +62,6 @@ pub struct Connection {
     reopened: Notify,
     /// How many requests wait for their answers.
     asking: AtomicUsize,
-    is_changed: AtomicBool,
     noise: AtomicUsize,
 }
 
@@ -98,7 +96,6 @@ impl Connection {
             open: Mutex::default(),
             reopened: Notify::new(),
             asking: AtomicUsize::new(0),
-            is_changed: AtomicBool::new(false),
             noise: AtomicUsize::new(0),
         };
         let kept = connection.client.remembered()?;
@@ -184,9 +181,15 @@ impl Connection {
         self.noise.load(Ordering::Relaxed)
     }
 
-    /// True once after the server said that its tools are others now.
-    pub fn take_changed(&self) -> bool {
-        self.is_changed.swap(false, Ordering::Relaxed)
+    /// Whether the server said that its tools changed, and they were not listed since.
+    pub fn is_changed(&self) -> bool {
+        self.client.is_list_changed()
+    }
+
+    /// Notes whether the tools are still to be listed: false before they are listed, true when that
+    /// failed.
+    pub fn note_changed(&self, is_changed: bool) {
+        self.client.note_list_changed(is_changed);
     }
 
     /// Asks for something that changes nothing, under an id of its own.
@@ -242,8 +245,7 @@ impl Connection {
                 }
             }
         };
-        // What the server said before its answer is heard too: that its tools are others now must not
-        // wait for the next call.
+        // What the server said before its answer is heard too.
         for _ in 0..HEARD_BEHIND_MAX {
             let Ok(Some(bytes)) = self.client.try_other() else {
                 break;
@@ -334,11 +336,7 @@ impl Connection {
         } = line;
         match message::read_other(&line) {
             Heard::Noise => drop(self.noise.fetch_add(1, Ordering::Relaxed)),
-            Heard::Notification { method, .. } => {
-                if method == LIST_CHANGED {
-                    self.is_changed.store(true, Ordering::Relaxed);
-                }
-            }
+            Heard::Notification { .. } => {}
             Heard::Request { id, .. } if is_from_before && self.was_answered(&id) => {}
             Heard::Request { id, method, .. } if method == ELICIT && !may_ask => {
                 self.reply(&id, Ok(form::answer(None, FormAnswer::Decline)))

@@ -54,6 +54,7 @@ mod worktree_use;
 
 pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
+pub use crate::store::short_id;
 pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
 pub use changes::looking_git;
 pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
@@ -72,7 +73,7 @@ pub use permissions::DISK;
 pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
 pub use purge::lock_with_children;
 pub use rename::rename;
-pub use resume_report::{ResumeReport, ago, clock, resumed_in_short, short_id};
+pub use resume_report::{ResumeReport, ago, clock, resumed_in_short};
 pub use rewind_preview::{
     NEVER_SET_BACK, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, RewindSums,
     rewind_diff,

@@ -26,7 +26,6 @@ use crate::engine::Log;
 use crate::model::Models;
 use crate::store::{
     Gap, Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store, StoreError,
-    new_id,
 };
 use crate::tools;
 
@@ -194,8 +193,7 @@ impl AppContext {
             layers,
         };
         // Ours before anybody can see it.
-        let id = new_id();
-        let mut lock = SessionLock::take(&self.paths.data_dir, &id)?;
+        let (id, mut lock) = SessionLock::take_new(&self.paths.data_dir)?;
         let new = NewSession {
             id: id.clone(),
             workspace: self.workspace(),
@@ -477,8 +475,7 @@ pub(super) struct NewCopy {
 
 impl NewCopy {
     pub(super) fn begin(data_dir: &Path) -> Result<NewCopy, StoreError> {
-        let id = new_id();
-        let lock = SessionLock::take(data_dir, &id)?;
+        let (id, lock) = SessionLock::take_new(data_dir)?;
         Ok(NewCopy { id, lock })
     }
 }

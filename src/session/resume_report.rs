@@ -5,6 +5,7 @@ use crate::core::ending::Ending;
 use crate::core::entry::{Mode, Record};
 use crate::core::state::State;
 use crate::core::text::{count, one_line};
+use crate::store::short_id;
 
 /// What a resume found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,11 +145,6 @@ pub fn resumed_in_short(line: &str) -> Option<String> {
         .chain(facts)
         .chain(running);
     Some(parts.collect::<Vec<_>>().join(" · "))
-}
-
-/// As it is shown: enough of an id to name the session here.
-pub fn short_id(id: &str) -> &str {
-    id.get(..13).unwrap_or(id)
 }
 
 /// A time span in one unit: `3 min`.

@@ -18,7 +18,7 @@ use crate::core::state::State;
 use crate::core::text::nearest;
 use crate::model::{Figures, Models};
 use crate::store::{
-    Message, NewSession, SessionInfo, SessionLock, Store, StoreError, WorktreeNote, new_id,
+    Message, NewSession, SessionInfo, SessionLock, Store, StoreError, WorktreeNote,
 };
 use crate::tools::TaskOrder;
 use crate::workspace::{Agent, Agents, agents, is_plain};
@@ -169,9 +169,8 @@ impl AppContext {
             branch: None,
         };
         // Ours before anybody can see it.
-        let id = new_id();
-        let lock = SessionLock::take(&self.paths.data_dir, &id);
-        let lock = lock.map_err(|e| no_session(e.into()))?;
+        let taken = SessionLock::take_new(&self.paths.data_dir);
+        let (id, lock) = taken.map_err(|e| no_session(e.into()))?;
         let new = NewTask { id, lock, model };
         if !order.worktree {
             let folder = state.folder.clone();

@@ -1,13 +1,64 @@
 //! Ids of sessions: they sort by the time they were made.
+//!
+//! An id begins with the millisecond in which it was made. People read and type this part, so
+//! [`super::SessionLock::take_new`] gives each millisecond to one session of a store.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use uuid::{Builder, Uuid};
 
+use super::clock::now_ms;
+
 use crate::lines::tip::Tip;
 
-/// An id that nobody else has. Locking it before the session is recorded keeps the session
-/// from being taken by another process at its first sight.
+/// How often a process that made an id in this millisecond looks for the next one.
+const LOOK_EVERY: Duration = Duration::from_micros(100);
+
+/// The letters of an id that are its millisecond.
+const SHORT_CHARS: usize = 13;
+
+/// Returns an id that nobody else has. Two ids of one process differ in their millisecond: this
+/// waits for the next one. A session of a store takes its id from
+/// [`SessionLock::take_new`](super::SessionLock::take_new).
 pub fn new_id() -> String {
-    Uuid::now_v7().to_string()
+    static LAST_MS: AtomicU64 = AtomicU64::new(0);
+    let ms = loop {
+        let now = u64::try_from(now_ms()).unwrap_or(0);
+        let last = LAST_MS.fetch_max(now, Ordering::Relaxed);
+        // A clock that was set back must not make this wait: the random part differs.
+        if last < now || last > now + 1 {
+            break now;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    let random = Uuid::new_v4();
+    let mut rest = [0; 10];
+    rest.copy_from_slice(&random.as_bytes()[..10]);
+    Builder::from_unix_timestamp_millis(ms, &rest)
+        .into_uuid()
+        .to_string()
+}
+
+/// Returns the beginning of an id that people read and type: its millisecond.
+pub fn short_id(id: &str) -> &str {
+    id.get(..SHORT_CHARS).unwrap_or(id)
+}
+
+/// Returns the beginning of an id that no other of these ids has: [`short_id`], or more of it.
+/// Versions before this one made several sessions in one millisecond.
+pub fn unique_short_id<'a>(id: &'a str, others: &[&str]) -> &'a str {
+    let short = short_id(id);
+    let twins: Vec<&&str> = others
+        .iter()
+        .filter(|other| **other != id && other.starts_with(short))
+        .collect();
+    let is_unique = |end: &usize| {
+        id.get(..*end)
+            .is_some_and(|part| twins.iter().all(|twin| !twin.starts_with(part)))
+    };
+    let end = (short.len()..id.len()).find(is_unique);
+    end.map_or(id, |end| &id[..end])
 }
 
 /// The id of the session that is made of what went another way than `session` and ends with this
@@ -29,4 +80,48 @@ pub(super) fn id_of_parted(session: &str, end: Tip) -> String {
 pub fn made_at_ms(id: &str) -> Option<i64> {
     let (secs, nanos) = Uuid::try_parse(id).ok()?.get_timestamp()?.to_unix();
     i64::try_from(secs * 1_000 + u64::from(nanos) / 1_000_000).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_id_of_a_process_has_its_own_millisecond() {
+        let make = || (0..20).map(|_| new_id()).collect::<Vec<String>>();
+        let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(make)).collect();
+        let ids: Vec<String> = threads
+            .into_iter()
+            .flat_map(|t| t.join().unwrap())
+            .collect();
+        let short: BTreeSet<&str> = ids.iter().map(|id| short_id(id)).collect();
+        assert_eq!(short.len(), ids.len());
+        assert!(
+            ids.iter()
+                .all(|id| Uuid::try_parse(id).unwrap().get_version_num() == 7)
+        );
+        let made: Vec<i64> = ids.iter().filter_map(|id| made_at_ms(id)).collect();
+        assert!(
+            made.iter().all(|made| *made <= now_ms()),
+            "none is ahead of the clock"
+        );
+    }
+
+    #[test]
+    fn ids_of_one_millisecond_are_shown_with_as_many_letters_as_they_need() {
+        let ids = [
+            "01a20bbd-51ff-7000-8000-000000000001",
+            "01a20bbd-51ff-7000-8100-000000000001",
+            "01a20bbd-51ff-7000-8100-000000000002",
+            "01a20bbd-5200-7000-8100-000000000002",
+        ];
+        let shown: Vec<&str> = ids.iter().map(|id| unique_short_id(id, &ids)).collect();
+        assert_eq!(
+            shown,
+            ["01a20bbd-51ff-7000-80", ids[1], ids[2], "01a20bbd-5200"]
+        );
+        assert_eq!(unique_short_id("run", &ids), "run");
+    }
 }

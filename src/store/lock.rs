@@ -19,7 +19,7 @@ use super::StoreError;
 use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::{private_file, private_folder};
-use super::ids::made_at_ms;
+use super::ids::{made_at_ms, new_id, short_id};
 use super::machine::{LATELY, Machine};
 
 const STORE_LOCK: &str = "store.lock";
@@ -33,6 +33,8 @@ const MIGRATION: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 /// In this time the lock of a new session is made after its id.
 const AT_ONCE: Duration = Duration::from_millis(5);
+/// How many ids a new session tries. All of them taken means a clock that stands still.
+const NEW_TRIES: u32 = 100;
 /// The word in a lock's file that says that its session is in the database.
 const RECORDED: &str = "recorded";
 /// The word that the process which held it last left because nothing could be recorded.
@@ -100,6 +102,32 @@ impl SessionLock {
         };
         let _ = lock.sign();
         Ok(lock)
+    }
+
+    /// Makes the id of a new session and takes its lock. No other session of this store was made in
+    /// the same millisecond, so what people type of an id names one session.
+    ///
+    /// # Errors
+    /// As [`SessionLock::take`].
+    pub fn take_new(data_dir: &Path) -> Result<(String, SessionLock), StoreError> {
+        let mut tries = 0;
+        loop {
+            let id = new_id();
+            let lock = SessionLock::take(data_dir, &id)?;
+            tries += 1;
+            // Of two processes that make one at the same time, one at least sees the lock of the other.
+            if tries == NEW_TRIES || !SessionLock::has_twin(data_dir, &id) {
+                return Ok((id, lock));
+            }
+        }
+    }
+
+    /// Whether another session has the same short id.
+    fn has_twin(data_dir: &Path, id: &str) -> bool {
+        let own = format!("{id}.lock");
+        let files = fs::read_dir(data_dir.join(SESSIONS)).into_iter().flatten();
+        let mut names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+        names.any(|name| name != own && name.starts_with(short_id(id)))
     }
 
     /// Whoever held it before left because nothing could be recorded, as on a full disk: where
@@ -441,4 +469,28 @@ fn present(data_dir: &Path) -> Vec<u32> {
     pids.sort_unstable();
     pids.dedup();
     pids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another process made sessions in each of these milliseconds.
+    #[test]
+    fn a_new_session_has_its_millisecond_for_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let locks = home.path().join(SESSIONS);
+        fs::create_dir(&locks).unwrap();
+        let now = u64::try_from(now_ms()).unwrap();
+        let taken: Vec<String> = (now..now + 40)
+            .map(|ms| uuid::Builder::from_unix_timestamp_millis(ms, &[7; 10]).into_uuid())
+            .map(|id| id.to_string())
+            .collect();
+        for id in &taken {
+            fs::write(locks.join(format!("{id}.lock")), "").unwrap();
+        }
+        let (id, lock) = SessionLock::take_new(home.path()).unwrap();
+        assert!(taken.iter().all(|taken| short_id(taken) != short_id(&id)));
+        drop(lock);
+    }
 }

@@ -375,6 +375,22 @@ fn a_call_of_a_server_is_the_same_through_each_of_the_tools() {
 }
 
 #[test]
+fn a_name_of_100_000_letters_is_cut_where_a_person_reads_it() {
+    let long = "n".repeat(100_000);
+    let served = format!("mcp__files__{long}");
+    let through = json!({ "tool": served, "arguments": {} }).to_string();
+    for (name, arguments) in [
+        (long.as_str(), "{}"),
+        (served.as_str(), "{}"),
+        ("mcp_call", through.as_str()),
+    ] {
+        let call = call(CallId { reply: 0, index: 0 }, name, arguments);
+        let shown = call.shown_name();
+        assert!(shown.len() <= 110 && shown.ends_with('…'), "{shown}");
+    }
+}
+
+#[test]
 fn a_call_of_a_server_without_a_full_name_or_an_object_is_refused() {
     let error = |name: &str, arguments: Value| describe(name, &arguments.to_string()).unwrap_err();
     for name in ["mcp_call", "mcp"] {

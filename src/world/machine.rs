@@ -390,7 +390,7 @@ impl World for Machine {
             Ok(Work::Look(look)) => self.look(look, at, room).await,
             Ok(Work::FindServed(look)) => {
                 let troubles = match &self.servers {
-                    Some(servers) => servers.wait_for_unknown().await,
+                    Some(servers) => servers.learn_for_search().await,
                     None => Vec::new(),
                 };
                 let found = self.look(look, at, room).await;
@@ -411,6 +411,12 @@ impl World for Machine {
             Err(why) => Err(why),
         };
         ran.unwrap_or_else(Ran::error)
+    }
+
+    async fn learn_changed_servers(&self) {
+        if let Some(servers) = &self.servers {
+            servers.learn_changed().await;
+        }
     }
 
     async fn reach(&self, call: &ToolCall) {

@@ -146,6 +146,11 @@ pub trait World: 'static {
         room: usize,
     ) -> impl Future<Output = Ran>;
 
+    /// Learns the tools of live servers that said that these changed. May be dropped.
+    fn learn_changed_servers(&self) -> impl Future<Output = ()> {
+        std::future::ready(())
+    }
+
     /// Starts what a call needs and what takes its time: a server. It is not called. What came of it
     /// is [`World::prepare`]'s to say. May be dropped: the start goes on.
     fn reach(&self, _call: &ToolCall) -> impl Future<Output = ()> {

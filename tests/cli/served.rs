@@ -7,7 +7,7 @@ use rewake::command::server::Servers;
 use serde_json::{Value, json};
 
 use crate::support::{Home, Live, spoken};
-use crate::{LIMIT, SCRIPTED, play, results, step, streamed};
+use crate::{LIMIT, SCRIPTED, bash, play, results, step, streamed};
 
 /// The server itself: see [`spoken`].
 #[test]
@@ -81,7 +81,7 @@ fn live_servers(home: &Home) -> Vec<String> {
         .collect()
 }
 
-fn until(what: &str, is_so: impl Fn() -> bool) {
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < end, "never: {what}");
@@ -165,15 +165,7 @@ fn a_description_that_changed_is_asked_about_again() {
 #[test]
 fn what_was_allowed_once_is_asked_about_again_when_its_description_changes() {
     let home = appending("", &json!({}), 0);
-    let tools = home.rewake_home().join("tools.json");
-    let config = home.rewake_home().join("config.toml");
-    let text = std::fs::read_to_string(&config).unwrap();
-    std::fs::write(&config, format!("{text}{} = {tools:?}\n", spoken::TOOLS)).unwrap();
-    let lists = |description: &str| {
-        let tool = json!([{ "name": "append", "description": description,
-            "inputSchema": { "type": "object" } }]);
-        std::fs::write(&tools, tool.to_string()).unwrap();
-    };
+    let lists = tools_in_file(&home);
     lists("Adds a line");
     let asks = |args: &[&str]| {
         let asked = home.run([args, &["--ask", "wait=1s"]].concat());
@@ -309,6 +301,54 @@ fn starts_that_are_killed_while_they_wait_for_a_server_are_not_a_crash_loop() {
         ("done", "one\n"),
         "{text}"
     );
+}
+
+/// The agent dies beside a server that works on nothing. The next one finds it, also where it calls
+/// none of its tools: it lists its tools anew, and it ends with the session.
+#[test]
+fn a_server_that_was_left_ends_with_its_resumed_session() {
+    for searches in [false, true] {
+        let home = appending(ALLOWED, &json!({}), 0);
+        let lists = tools_in_file(&home);
+        lists("Adds a line");
+        let (tool, arguments) = append(&home, "one", 0);
+        let call = json!({ "tool": format!("mcp__far__{tool}"), "arguments": arguments });
+        let find = step("", &[("mcp_find", json!({ "query": "line" }))]);
+        let mut steps = vec![
+            find.clone(),
+            step("", &[("mcp_call", call)]),
+            step(
+                "",
+                &[bash("touch began; until [ -e go ]; do sleep 0.05; done")],
+            ),
+        ];
+        steps.extend(searches.then_some(find));
+        steps.push(step("done", &[]));
+        play(&home, &steps);
+        let mut live = Live::spawn(home.rewake(["-p", "go", "--yolo"]));
+        until("the command runs", || home.path("began").exists());
+        assert!(live.kill());
+        live.wait(LIMIT);
+        assert_eq!(live_servers(&home).len(), 1, "it lingers");
+        lists("Adds a line to a file");
+        std::fs::write(home.path("go"), "").unwrap();
+        let (_, last) = last(&home, &["-p", "-c", "--yolo"]);
+        assert_eq!(last.contains("Adds a line to a file"), searches, "{last}");
+        until("the server ends", || live_servers(&home).is_empty());
+    }
+}
+
+/// From here on the server lists a tool that the caller describes.
+fn tools_in_file(home: &Home) -> impl Fn(&str) {
+    let tools = home.rewake_home().join("tools.json");
+    let config = home.rewake_home().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}{} = {tools:?}\n", spoken::TOOLS)).unwrap();
+    move |description: &str| {
+        let tool = json!([{ "name": "append", "description": description,
+            "inputSchema": { "type": "object" } }]);
+        std::fs::write(&tools, tool.to_string()).unwrap();
+    }
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use rewake::command::server::Servers;
 use serde_json::{Value, json};
 
+use crate::served::until;
 use crate::support::{
     Answer, Home, Options, PrefixRow, Protocol, Run, Says, Seen, Server, prompt, run, spoken,
 };
@@ -57,6 +59,11 @@ impl Far {
             tools.to_string(),
         )
         .unwrap();
+    }
+
+    fn servers(&self) -> Servers {
+        let root = self.home.rewake_home().join("servers");
+        Servers::new(root, env!("CARGO_BIN_EXE_rewake"), None)
     }
 
     fn runs(&self, args: &[&str]) -> Run {
@@ -241,6 +248,121 @@ fn a_server_that_dies_or_has_another_list_changes_no_byte_of_what_was_sent() {
     assert!(far.prompts()[2..].iter().all(|prompt| !tools(prompt)));
     far.runs(&["-p", "learn", "--yolo"]);
     assert!(tools(&far.prompts()[8]));
+}
+
+/// The server says that its list changed while nothing is asked of it. Turn by turn the model does
+/// this until the new tool is there.
+fn until_it_is_there(seen: &Seen, again: Answer) -> Answer {
+    let last = seen.last_result();
+    match seen.turn {
+        0 => find("append"),
+        1 => {
+            let tools = json!([append(), tool("brand_new", "Is brand new")]);
+            through_mcp_call("mcp__far__change_later", json!({ "tools": tools }))
+        }
+        _ if last.contains("mcp__far__brand_new: Is brand new") || last.starts_with("done") => {
+            Answer::text("it is there")
+        }
+        200.. => Answer::text("it never came"),
+        _ if last.contains("waited") => again,
+        turn => {
+            let command = format!("sleep 0.1; echo waited {turn}");
+            Answer::call("bash", json!({ "command": command }))
+        }
+    }
+}
+
+fn comes(script: fn(&Seen) -> Answer) {
+    let tools = json!([append(), tool("change_later", "Changes the list")]);
+    let far = Far::new(Protocol::Chat, &tools, script);
+    let run = far.runs(&["-p", "go", "--yolo"]);
+    assert!(run.stdout.contains("it is there"), "{}", run.stdout);
+    far.kept_its_prefix();
+}
+
+#[test]
+fn a_tool_that_came_later_is_found() {
+    comes(|seen| until_it_is_there(seen, find(&format!("brand new {}", seen.turn))));
+}
+
+#[test]
+fn a_tool_that_came_later_is_called_by_its_name() {
+    comes(|seen| {
+        let arguments = json!({ "text": seen.turn.to_string() });
+        until_it_is_there(seen, through_mcp_call("mcp__far__brand_new", arguments))
+    });
+}
+
+/// It says without end that its list changed.
+#[test]
+fn a_server_that_floods_is_searched_and_called_and_ends_with_the_session() {
+    let tools = json!([append(), tool("flood", "Floods"), tool("pid", "Its id")]);
+    let far = Far::new(Protocol::Chat, &tools, |seen| match seen.turn {
+        0 => find("append"),
+        1 => through_mcp_call("mcp__far__flood", json!({})),
+        2..40 if seen.turn % 2 == 0 => find(&format!("append {}", seen.turn)),
+        2..40 => {
+            let found = seen.last_result();
+            assert!(found.contains("mcp__far__append"), "{found}");
+            through_mcp_call("mcp__far__append", appends(&seen.turn.to_string()))
+        }
+        _ => done(),
+    });
+    far.runs(&["-p", "go", "--yolo"]);
+    far.kept_its_prefix();
+    assert_eq!(far.home.read("effects").lines().count(), 19);
+    let servers = far.home.rewake_home().join("servers");
+    let mut journals = std::fs::read_dir(&servers).unwrap();
+    assert!(journals.all(|run| {
+        let files = std::fs::read_dir(run.unwrap().path()).into_iter().flatten();
+        let bytes: u64 = files
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .sum();
+        bytes < 100 * 1024 * 1024
+    }));
+}
+
+/// The server `hang` never says what it is.
+#[test]
+fn a_server_that_hangs_at_its_start_does_not_keep_a_search_for_others_waiting() {
+    let far = Far::new(Protocol::Chat, &json!([append()]), |seen| match seen.turn {
+        0 => find("append a line"),
+        1 => {
+            let found = seen.last_result();
+            assert!(
+                found.contains("mcp__far__append: Appends a line to a file"),
+                "{found}"
+            );
+            assert!(
+                found.contains("server hang: it is still starting; search again later"),
+                "{found}"
+            );
+            through_mcp_call("mcp__hang__do", json!({}))
+        }
+        2 => {
+            let refused = seen.last_result();
+            assert!(refused.contains("are not known yet"), "{refused}");
+            done()
+        }
+        _ => done(),
+    });
+    let hang = format!(
+        "[mcp_servers.hang]\ncommand = {}\nargs = {}\nstartup_timeout_sec = 3600\n\
+         [mcp_servers.hang.env]\n{} = \"silent\"\n",
+        json!(far.program()),
+        json!(spoken::arguments(SERVER)),
+        spoken::ASKED,
+    );
+    let config = far.home.rewake_home().join("config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}\n{hang}")).unwrap();
+    far.runs(&["-p", "go", "--yolo"]);
+    far.kept_its_prefix();
+    // Its start is not over, and it ends with the session all the same.
+    let servers = far.servers();
+    until("both servers end", || {
+        servers.list().iter().all(|info| !info.is_kept)
+    });
 }
 
 /// A summary takes the place of messages alone. What stands before them is rendered again only where

@@ -221,8 +221,7 @@ fn call_tool(id: &Value, params: &Value) {
         }
         "ask_back" => {
             say(&json!({ "jsonrpc": "2.0", "id": 7, "method": "roots/list" }).to_string());
-            let changed = "notifications/tools/list_changed";
-            say(&json!({ "jsonrpc": "2.0", "method": changed }).to_string());
+            say(&list_changed());
             let mut line = String::new();
             std::io::stdin().read_line(&mut line).expect("an answer");
             let said: Value = serde_json::from_str(&line).expect("JSON");
@@ -231,8 +230,21 @@ fn call_tool(id: &Value, params: &Value) {
         }
         "change" => {
             pause(arguments);
-            let changed = "notifications/tools/list_changed";
-            say(&json!({ "jsonrpc": "2.0", "method": changed }).to_string());
+            say(&list_changed());
+        }
+        "change_later" => {
+            let content = json!([{ "type": "text", "text": "it will change" }]);
+            answer(id, &json!({ "content": content }));
+            let file = std::env::var_os(TOOLS).expect("it is set");
+            std::fs::write(file, arguments["tools"].to_string()).expect("the new list");
+            return say(&list_changed());
+        }
+        "flood" => {
+            std::thread::spawn(|| {
+                loop {
+                    say(&list_changed());
+                }
+            });
         }
         "stall" => return,
         "lie" | "twice" => {
@@ -282,6 +294,10 @@ fn call_tool(id: &Value, params: &Value) {
         id,
         &json!({ "content": content, "isError": params["name"] == "fail" }),
     );
+}
+
+fn list_changed() -> String {
+    json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }).to_string()
 }
 
 /// The effect that is counted.

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use super::end::ServerEnd;
 use super::journal::{self, JournalReader, Span};
-use super::line::LineKind;
+use super::line::{LineKind, is_notification};
 use super::past::{Fate, Past};
 use super::wire::{self, ToAgent, ToKeeper};
 use crate::command::folder::RunFolder;
@@ -38,6 +38,10 @@ const KNOWN_MAX_BYTES: usize = 1024 * 1024;
 
 /// So many messages that are no answers wait to be read; the oldest go.
 const OTHERS_MAX: usize = 4096;
+
+/// The notification that is not queued: it is enough to know that it came. So a flood of it takes no
+/// room, and no other flood hides it.
+const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
 /// How long a keeper that closed the connection may take to die.
 const DIE_WITHIN: Duration = Duration::from_secs(2);
@@ -96,6 +100,8 @@ struct State {
     given: HashSet<String>,
     answers: HashMap<String, Span>,
     others: VecDeque<Span>,
+    /// [`LIST_CHANGED`] came.
+    list_changed: bool,
     /// How long `in` and `out` are.
     input: u64,
     output: u64,
@@ -284,6 +290,26 @@ impl Client {
         }
     }
 
+    /// Whether the server said that its tools changed, or may have: beyond a limit the keeper drops
+    /// what is no answer, until [`Client::forget`].
+    pub fn is_list_changed(&self) -> bool {
+        let (is_told, output) = {
+            let state = self.shared.state();
+            (state.list_changed, state.output)
+        };
+        let is_full = || {
+            let starts = journal::starts(&self.folder, journal::OUTPUT).unwrap_or_default();
+            let first = starts.first();
+            first.is_some_and(|first| output.saturating_sub(*first) >= journal::OTHERS_MAX_BYTES)
+        };
+        is_told || is_full()
+    }
+
+    /// Notes whether the tools are still to be listed because they changed.
+    pub fn note_list_changed(&self, is_changed: bool) {
+        self.shared.state().list_changed = is_changed;
+    }
+
     /// How many messages that are no answers wait to be read.
     pub fn waiting(&self) -> usize {
         self.shared.state().others.len()
@@ -406,6 +432,9 @@ impl Shared {
             let read = reader.read(upto, |span, line| match LineKind::of(line) {
                 // The first answer counts; a server that answers twice lies.
                 LineKind::Answer(id) => drop(state.answers.entry(id).or_insert(span)),
+                LineKind::Other if is_notification(line, LIST_CHANGED) => {
+                    state.list_changed = true;
+                }
                 LineKind::Request(_) | LineKind::Other => {
                     state.others.push_back(span);
                     if state.others.len() > OTHERS_MAX {
@@ -472,19 +501,23 @@ impl Receiving {
     }
 
     fn hear(&mut self) -> io::Result<()> {
+        let mut length = None;
         loop {
             let decoded = wire::decode(&self.received);
             let decoded = decoded.map_err(|_| io::Error::other("the keeper sent no message"))?;
             let Some((message, taken)) = decoded else {
-                return Ok(());
+                break;
             };
             self.received.drain(..taken);
             match message {
-                ToAgent::Output { output } => {
-                    self.shared.read_output(&mut self.reader, Some(output))?;
-                }
+                ToAgent::Output { output } => length = Some(output),
                 other => self.shared.change(|state| state.note(other)),
             }
+        }
+        // Once for all that came at the same time: a server may say a lot.
+        match length {
+            Some(length) => self.shared.read_output(&mut self.reader, Some(length)),
+            None => Ok(()),
         }
     }
 

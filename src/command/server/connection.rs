@@ -45,6 +45,8 @@ pub(super) struct Connection {
     /// Of a line that is too long, what is still to come.
     skip: u64,
     to_send: Vec<u8>,
+    /// How long `out` is, to be told after that. Only the newest length counts.
+    output: Option<u64>,
 }
 
 impl Connection {
@@ -58,6 +60,7 @@ impl Connection {
             received: Vec::new(),
             skip: 0,
             to_send: Vec::new(),
+            output: None,
         })
     }
 
@@ -120,20 +123,34 @@ impl Connection {
         Ok(Some(said))
     }
 
+    /// Sends a message, or what of it can be sent now. A server that says more than the agent reads
+    /// adds nothing to what waits: lengths of `out` that were not sent yet become one.
     pub(super) fn tell(&mut self, message: &ToAgent) {
-        self.to_send.extend(wire::encode(message));
+        match message {
+            ToAgent::Output { output } => self.output = Some(*output),
+            other => self.to_send.extend(wire::encode(other)),
+        }
         self.flush();
     }
 
     /// Sends what can be sent now.
     pub(super) fn flush(&mut self) {
-        while !self.to_send.is_empty() {
+        loop {
+            if self.to_send.is_empty() {
+                let Some(output) = self.output.take() else {
+                    break;
+                };
+                self.to_send = wire::encode(&ToAgent::Output { output });
+            }
             match self.stream.write(&self.to_send) {
                 Ok(n) if n > 0 => drop(self.to_send.drain(..n)),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 // What it sent before is still read.
-                Ok(_) | Err(_) => self.to_send.clear(),
+                Ok(_) | Err(_) => {
+                    self.to_send.clear();
+                    self.output = None;
+                }
             }
         }
         if self.to_send.len() > UNREAD_MAX_BYTES {
@@ -143,7 +160,7 @@ impl Connection {
     }
 
     pub(super) fn has_to_send(&self) -> bool {
-        !self.to_send.is_empty()
+        !self.to_send.is_empty() || self.output.is_some()
     }
 }
 
@@ -182,6 +199,31 @@ mod tests {
             assert_eq!(connection.next(), Ok(Some(first)));
             assert_eq!(connection.next(), Ok(None), "{kept} bytes");
         }
+    }
+
+    /// A flood of a server is no reason to let go of an agent that reads slowly.
+    #[test]
+    fn an_agent_that_reads_slowly_is_told_the_last_length_of_a_flood() {
+        let (mut agent, mut connection) = pair();
+        let last = 200_000;
+        for output in 0..=last {
+            connection.tell(&ToAgent::Output { output });
+            assert!(connection.to_send.len() <= 64, "{output}");
+        }
+        connection.tell(&ToAgent::Resumed {});
+        agent.set_nonblocking(true).unwrap();
+        let (mut received, mut told) = (Vec::new(), Vec::new());
+        while connection.has_to_send() || told.last() != Some(&ToAgent::Output { output: last }) {
+            let mut buffer = [0; READ_BYTES];
+            let n = agent.read(&mut buffer).expect("it is still told");
+            received.extend_from_slice(&buffer[..n]);
+            while let Some((message, taken)) = wire::decode::<ToAgent>(&received).unwrap() {
+                received.drain(..taken);
+                told.push(message);
+            }
+            connection.flush();
+        }
+        assert!(told.contains(&ToAgent::Resumed {}));
     }
 
     #[test]

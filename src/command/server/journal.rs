@@ -16,6 +16,9 @@ use crate::command::folder::RunFolder;
 /// A new file is begun when one is so long, so that what was answered can be removed.
 const SEGMENT_BYTES: u64 = 8 * 1024 * 1024;
 
+/// Beyond this, only answers are written to `out`: a server that floods fills no disk.
+pub(super) const OTHERS_MAX_BYTES: u64 = 64 * 1024 * 1024;
+
 /// What the agent said to the server.
 pub(super) const INPUT: &str = "in";
 /// What the server said.

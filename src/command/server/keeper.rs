@@ -52,9 +52,6 @@ const IN_FLIGHT_MAX: usize = 1024;
 /// So much may wait for a server that does not read, until no more is taken from the agent.
 const WAITING_MAX_BYTES: usize = 1024 * 1024;
 
-/// Beyond this, only answers are written to `out`: a server that floods fills no disk.
-const OTHERS_MAX_BYTES: u64 = 64 * 1024 * 1024;
-
 /// Beyond this nothing more is taken, until what was answered is forgotten.
 const JOURNALS_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
@@ -591,7 +588,7 @@ impl Keeper {
             LineKind::Answer(id) if self.in_flight.contains(&id) => Some(id),
             LineKind::Answer(_) | LineKind::Request(_) | LineKind::Other => None,
         };
-        if answers.is_none() && self.output.size() >= OTHERS_MAX_BYTES {
+        if answers.is_none() && self.output.size() >= journal::OTHERS_MAX_BYTES {
             return;
         }
         line.push(b'\n');

@@ -1,6 +1,8 @@
 //! What the keeper has to know of a line: whether it asks for an answer, or is one. It reads
 //! nothing else of what passes through it.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -48,6 +50,20 @@ impl LineKind {
             Ok(_) | Err(_) => LineKind::Other,
         }
     }
+}
+
+#[derive(Deserialize)]
+struct Notification<'a> {
+    #[serde(default)]
+    id: Option<IgnoredAny>,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+}
+
+/// Whether a line is the notification of this name.
+pub(super) fn is_notification(line: &[u8], method: &str) -> bool {
+    let read: Result<Notification<'_>, _> = serde_json::from_slice(line);
+    read.is_ok_and(|read| read.id.is_none() && read.method == method)
 }
 
 /// Bytes of the server until they are a line. What is longer than the limit is not kept, but for
@@ -133,6 +149,22 @@ mod tests {
             LineKind::of(b"{\"id\":\"a_1\",\"result\":\"\xff\"}"),
             LineKind::Answer(id())
         );
+    }
+
+    #[test]
+    fn a_notification_is_known_by_its_name_alone() {
+        let is = |line: &str| is_notification(line.as_bytes(), "a/b");
+        assert!(is(r#"{"jsonrpc":"2.0","method":"a/b"}"#));
+        assert!(is(r#"{"method":"a\u002fb","params":{"_meta":{}}}"#));
+        for other in [
+            r#"{"method":"a"}"#,
+            r#"{"method":"a/b","id":7}"#,
+            r#"{"method":7}"#,
+            r#"["a/b"]"#,
+            "a/b",
+        ] {
+            assert!(!is(other), "{other}");
+        }
     }
 
     #[test]

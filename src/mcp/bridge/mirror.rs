@@ -8,6 +8,7 @@ use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::Value;
 
 use super::headers::encoded;
+use crate::core::text::one_line;
 
 const MARK: &str = "x-mcp-header";
 const PREFIX: &str = "mcp-param-";
@@ -15,6 +16,9 @@ const PREFIX: &str = "mcp-param-";
 /// Deeper schemas have no place for one.
 const DEPTH_MAX: usize = 32;
 const MIRRORS_MAX: usize = 64;
+
+/// The length of a tool's name in a note.
+const NAME_CHARS: usize = 100;
 
 /// Larger numbers are not exact everywhere.
 const INTEGER_MAX: i64 = (1 << 53) - 1;
@@ -49,6 +53,7 @@ impl Mirrors {
                     true
                 }
                 Err(why) => {
+                    let name = one_line(name, NAME_CHARS);
                     wrong.push(format!("the tool {name} is left out: {why}"));
                     false
                 }
@@ -210,5 +215,8 @@ mod tests {
         let kept: Value = serde_json::from_slice(&kept).unwrap();
         assert_eq!(kept["result"]["tools"].as_array().unwrap().len(), 1);
         assert_eq!(why.len(), wrong.len());
+        let long = tool(&"n".repeat(100_000), wrong[0].clone());
+        let (_, why) = mirrors.learn(&listed(json!([long]))).unwrap();
+        assert!(why[0].len() < 200, "{} bytes", why[0].len());
     }
 }

@@ -13,9 +13,10 @@ use futures_util::future::{BoxFuture, Shared};
 
 use super::asks::Asks;
 use super::health::Health;
+use super::learn::Relisted;
 use super::{Launch, Learning, ServerAccess};
 use crate::command::How;
-use crate::command::server::{Attached, Past, ServerSpec, Servers, describe};
+use crate::command::server::{Attached, Past, ServerInfo, ServerSpec, Servers, describe};
 use crate::core::entry::CallId;
 use crate::core::text::one_line;
 use crate::mcp::connection::Connection;
@@ -30,9 +31,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const BUSY_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// For the list of its tools, when that changed.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
-
 /// A polite server ends sooner; the folder of another is removed by a later start.
 const ENDS_WITHIN: Duration = Duration::from_millis(300);
 
@@ -44,9 +42,18 @@ const LINE_CHARS: usize = 300;
 pub(super) struct Live {
     pub run: String,
     pub connection: Connection,
+    pub relisted: tokio::sync::Mutex<Relisted>,
 }
 
 impl Live {
+    fn new(run: &str, connection: Connection) -> Live {
+        Live {
+            run: run.to_string(),
+            connection,
+            relisted: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// How it ended, if it did.
     fn ended(&self) -> Option<Past> {
         self.connection.client().ended().now_or_never()
@@ -120,10 +127,8 @@ impl LiveServers {
         server: &str,
         kept: Option<&str>,
     ) -> Result<Arc<Live>, String> {
-        if let Some(live) = self.alive(server) {
-            if live.connection.take_changed() {
-                self.learning.learn(server, &live, ANSWERS_WITHIN).await;
-            }
+        if let Some(live) = self.started(server) {
+            self.learn_if_changed(server, &live).await;
             return Ok(live);
         }
         let starting = match self.with(server, |slot| slot.starting.clone()) {
@@ -157,11 +162,7 @@ impl LiveServers {
     /// Why there is none.
     pub(super) fn at_hand(&self, server: &str) -> Result<(Starting, Duration), String> {
         let limit = (self.access.launch)(server)?.startup;
-        let over = self.with(server, |slot| slot.starting.as_ref()?.peek().cloned());
-        if let Some(started) = over {
-            self.note_start(server, &started);
-        }
-        if let Some(live) = self.alive(server) {
+        if let Some(live) = self.started(server) {
             let live = futures_util::future::ready(Ok(live)).boxed();
             return Ok((live.shared(), limit));
         }
@@ -173,6 +174,15 @@ impl LiveServers {
             }
         };
         Ok((starting, limit))
+    }
+
+    /// Returns the one that this process speaks with, also when nobody waited for its start.
+    pub(super) fn started(&self, server: &str) -> Option<Arc<Live>> {
+        let over = self.with(server, |slot| slot.starting.as_ref()?.peek().cloned());
+        if let Some(started) = over {
+            self.note_start(server, &started);
+        }
+        self.alive(server)
     }
 
     /// The one that this process speaks with, unless it is over.
@@ -273,10 +283,7 @@ impl LiveServers {
         // What it is was learnt before its first call.
         let begun = Connection::begin(client, &self.root, BUSY_WITHIN, elicit).await;
         let connection = begun.map_err(|e| io::Error::other(e.to_string()))?;
-        let live = Arc::new(Live {
-            run: run.to_string(),
-            connection,
-        });
+        let live = Arc::new(Live::new(run, connection));
         self.with(server, |slot| slot.live = Some(Arc::clone(&live)));
         Ok(Found::Live(live))
     }
@@ -323,6 +330,35 @@ impl LiveServers {
                 remove(&self.access.servers, &live.run);
             }
         }
+        self.end_others(&live).await;
+    }
+
+    /// Ends the servers of the session that this process does not speak with: those that an agent
+    /// before left and no call needed again, and those whose start is not over.
+    async fn end_others(&self, live: &[Arc<Live>]) {
+        let is_other = |info: &ServerInfo| live.iter().all(|live| live.run != info.run);
+        let others: Vec<String> = self.kept().filter(is_other).map(|info| info.run).collect();
+        for run in &others {
+            if let Err(error) = self.access.servers.stop(run) {
+                tracing::warn!(run, %error, "a server that is not used is not stopped");
+            }
+        }
+        let since = Instant::now();
+        while !others.is_empty() && since.elapsed() < ENDS_WITHIN {
+            if self.kept().all(|info| !others.contains(&info.run)) {
+                others
+                    .iter()
+                    .for_each(|run| remove(&self.access.servers, run));
+                return;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Returns the servers of this session that have a keeper.
+    pub(super) fn kept(&self) -> impl Iterator<Item = ServerInfo> {
+        let all = self.access.servers.list().into_iter();
+        all.filter(|info| info.is_kept && info.spec.session == self.session)
     }
 
     /// The next question of a server for a person. Dropped, none is lost.
@@ -417,10 +453,7 @@ impl Start {
         let limit = self.launch.startup;
         let elicit = Arc::clone(&self.elicit);
         match Connection::begin(client, &self.root, limit, elicit).await {
-            Ok(connection) => Ok(Live {
-                run: run.to_string(),
-                connection,
-            }),
+            Ok(connection) => Ok(Live::new(run, connection)),
             Err(error) => {
                 // One that does not say what it is, is of no use.
                 if let Err(error) = self.servers.stop(run) {

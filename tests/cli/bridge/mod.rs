@@ -314,7 +314,7 @@ async fn what_the_server_says_by_itself_is_heard() {
     until(|| server.with_verb("GET").len() == 1).await;
     let seen = async {
         let mut id = 0;
-        while !connection.take_changed() {
+        while !connection.is_changed() {
             id += 1;
             called(&connection, &format!("call_{id}")).await.unwrap();
         }
