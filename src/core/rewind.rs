@@ -18,6 +18,7 @@ pub use changes::Changes;
 pub use since::{Cause, NamedTree, Written, named_since};
 pub use told::{kept, told, told_of_folder};
 
+mod beside;
 mod changes;
 mod since;
 mod told;
@@ -71,6 +72,8 @@ pub struct Plan {
     pub merged: BTreeSet<PathBytes>,
     /// Paths that stay whatever is chosen for them.
     pub fixed: BTreeSet<PathBytes>,
+    /// Paths beside others, which get what somebody else made of those and what does not fit in.
+    pub beside: BTreeSet<PathBytes>,
 }
 
 /// What every path is to be.
@@ -82,10 +85,11 @@ pub fn plan(changes: &Changes, wanted: &mut Wanted<'_>) -> Plan {
     for (path, chain) in &changes.chains {
         let now = changes.now.0.get(path);
         let start = changes.start.0.get(path);
-        if now == start || !is_wanted(wanted.only, path) {
+        if !is_wanted(wanted.only, path) || is_told_elsewhere(changes, path) {
             continue;
         }
-        if is_told_elsewhere(changes, path) {
+        if now == start {
+            undone_by_calls(changes, path, chain, wanted, &mut plan);
             continue;
         }
         if never(changes, path).is_err() || as_it_was(chain).is_err() {
@@ -96,7 +100,7 @@ pub fn plan(changes: &Changes, wanted: &mut Wanted<'_>) -> Plan {
         let to = match choice {
             Some(PathChoice::Keep) => Err(KeptWhy::Chosen),
             Some(PathChoice::Take) | None => may_touch(changes, path, chain, wanted, is_whole)
-                .and_then(|()| of_path(path, chain, wanted, is_whole, &mut plan)),
+                .and_then(|()| of_path(changes, path, chain, wanted, is_whole, &mut plan)),
         };
         match to {
             Ok(to) if to.as_ref() == now => {
@@ -113,11 +117,58 @@ pub fn plan(changes: &Changes, wanted: &mut Wanted<'_>) -> Plan {
             }
         }
     }
+    beside::take_back_moves(changes, &mut plan);
     no_file_is_a_folder(changes, &mut plan);
     plan.of_commands
         .retain(|path| !plan.kept.contains_key(path));
     plan.merged.retain(|path| !plan.kept.contains_key(path));
     plan
+}
+
+/// A path is as it was, but only since a call took away what somebody else had made of it: they get
+/// that back.
+fn undone_by_calls(
+    changes: &Changes,
+    path: &PathBytes,
+    chain: &Chain,
+    wanted: &mut Wanted<'_>,
+    plan: &mut Plan,
+) {
+    let is_outside = |link: &Link| link.by == By::Outside;
+    let is_mixed = chain.links.iter().any(is_outside) && !chain.links.iter().all(is_outside);
+    if wanted.whole || !is_mixed || chosen_for(wanted.chosen, path).is_some() {
+        return;
+    }
+    let mut tried = Plan {
+        target: plan.target.clone(),
+        ..Plan::default()
+    };
+    let Ok(to) = of_path(changes, path, chain, wanted, false, &mut tried) else {
+        return;
+    };
+    if to.as_ref() == changes.now.0.get(path) && tried.beside.is_empty() {
+        return;
+    }
+    if let Err(why) = may_touch(changes, path, chain, wanted, false) {
+        plan.kept.insert(path.clone(), why);
+        return;
+    }
+    let Plan {
+        mut target,
+        beside,
+        merged,
+        of_commands,
+        ..
+    } = tried;
+    match to {
+        Some(item) => target.0.insert(path.clone(), item),
+        None => target.0.remove(path),
+    };
+    plan.target = target;
+    plan.fixed.extend(beside.iter().cloned());
+    plan.beside.extend(beside);
+    plan.merged.extend(merged);
+    plan.of_commands.extend(of_commands);
 }
 
 fn is_wanted(only: Option<&BTreeSet<PathBytes>>, path: &PathBytes) -> bool {
@@ -219,6 +270,7 @@ fn as_it_was(chain: &Chain) -> Result<Option<Item>, KeptWhy> {
 }
 
 fn of_path(
+    changes: &Changes,
     path: &PathBytes,
     chain: &Chain,
     wanted: &mut Wanted<'_>,
@@ -257,21 +309,35 @@ fn of_path(
             start => Ok(start.clone()),
         };
     }
-    let mut made = start.clone();
-    let mut was = start.clone();
-    for (link, by) in chain.links.iter().zip(&by) {
-        if *by == By::Outside {
-            made = three_way(&was, &link.to, &made, wanted.merge).ok_or(KeptWhy::Conflict)?;
-        }
-        was.clone_from(&link.to);
-    }
-    match made {
-        None if now.is_some() => Err(KeptWhy::Conflict),
-        made => {
+    match with_others(chain, &by, wanted.merge) {
+        Some(None) if now.is_some() => Err(KeptWhy::Conflict),
+        Some(made) => {
             plan.merged.insert(path.clone());
             Ok(made)
         }
+        None => {
+            let start = as_it_was(chain)?;
+            if start.is_none() && now.is_some() {
+                return Err(KeptWhy::Conflict);
+            }
+            let others = beside::gone(chain, &by, wanted.merge).ok_or(KeptWhy::Conflict)?;
+            beside::lay(changes, path, others, plan)?;
+            Ok(start)
+        }
     }
+}
+
+/// What it was, with the changes of others put onto it. `None`: they collide.
+fn with_others(chain: &Chain, by: &[By], merge: &mut Merge<'_>) -> Option<Option<Item>> {
+    let mut made = chain.start.clone();
+    let mut was = &chain.start;
+    for (link, by) in chain.links.iter().zip(by) {
+        if *by == By::Outside {
+            made = three_way(was, &link.to, &made, merge)?;
+        }
+        was = &link.to;
+    }
+    Some(made)
 }
 
 /// What `theirs` is with the change from `base` to `ours`. `None`: they collide.

@@ -96,6 +96,8 @@ pub enum PathBecomes {
     Written,
     /// It gets what it was, with the changes of others put onto it.
     Merged,
+    /// It gets what others made of the path beside it, and what does not fit in there.
+    Beside,
 }
 
 impl PathBecomes {
@@ -106,6 +108,7 @@ impl PathBecomes {
             PathBecomes::Back => "deleted → back",
             PathBecomes::Written => "",
             PathBecomes::Merged => "with the changes of others",
+            PathBecomes::Beside => "the version of others, which does not fit in",
         }
     }
 }
@@ -234,6 +237,7 @@ fn rows(store: &Store, rewinding: &Rewinding) -> Result<Vec<RewindRow>, StoreErr
         let from = now.0.get(path);
         let what = match (from, to) {
             (_, None) => PathBecomes::Removed,
+            _ if plan.beside.contains(path) => PathBecomes::Beside,
             (None, Some(_)) => PathBecomes::Back,
             _ if is_merged => PathBecomes::Merged,
             _ => PathBecomes::Written,

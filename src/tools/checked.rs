@@ -10,8 +10,9 @@ use std::path::Path;
 
 use super::Ran;
 use super::diff::Diff;
-use super::file::{self, CommitError, MAX_FILE_BYTES, Place};
+use super::file::{self, HAS_WRITER, MAX_FILE_BYTES, Place};
 use super::paths::{self, ToolContext, path_key};
+use super::staged::{self, CommitError, Loss};
 use crate::core::entry::{Fact, Guard, Outcome};
 
 /// The new content: from the path, as it is in guards, and the old content.
@@ -165,11 +166,20 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Ran,
     if before.as_ref() == Some(after) {
         return Ok(Ran::done(format!("{name} already has this content")).with(wrote));
     }
-    let staged = file::stage(path, &new.bytes)
+    let staged = staged::stage(path, &new.bytes)
         .map_err(|e| format!("cannot write {name}: {e}\nnothing was changed"))?;
     match staged.commit(before.as_deref()) {
-        Ok(()) => Ok(Ran::done(report(name, old.as_deref(), &new)).with(wrote)),
-        Err(CommitError::Changed) => Err(changed(name)),
+        Ok(loss) => {
+            let mut text = report(name, old.as_deref(), &new);
+            text.push_str(&loss_text(&loss));
+            Ok(Ran::done(text).with(wrote))
+        }
+        Err(CommitError::Changed(None)) => Err(changed(name)),
+        Err(CommitError::Changed(Some(kept))) => Err(format!(
+            "{name} was changed by two other programs while it was written\n\
+             hint: read it again; what one of them left is beside it, as {kept}"
+        )),
+        Err(CommitError::Open) => Err(format!("cannot write {name}: {HAS_WRITER}")),
         Err(CommitError::NotReplaced(e)) => {
             Err(format!("cannot replace {name}: {e}\nnothing was changed"))
         }
@@ -178,6 +188,27 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Ran,
         ))
         .with(wrote)),
     }
+}
+
+/// What a file lost when it was replaced.
+fn loss_text(loss: &Loss) -> String {
+    let mut text = String::new();
+    if loss.hard_links > 0 {
+        let links = count(
+            usize::try_from(loss.hard_links).unwrap_or(usize::MAX),
+            "other name",
+        );
+        text.push_str(&format!(
+            "\nit had {links} (hard links), which keep the old content"
+        ));
+    }
+    if !loss.attributes.is_empty() {
+        text.push_str(&format!(
+            "\nextended attributes that could not be copied: {}",
+            loss.attributes.join(", ")
+        ));
+    }
+    text
 }
 
 /// After a crash: what the file says. Removes what the interrupted call left beside it.
@@ -190,7 +221,15 @@ pub fn settle_file(guard: &Guard) -> FileState {
     else {
         return FileState::Conflict("the call has no hash of a file".to_string());
     };
-    file::remove_leftovers(Path::new(path), after);
+    match staged::settle_leftovers(Path::new(path), before.as_deref(), after) {
+        Ok(None) => {}
+        Ok(Some(kept)) => {
+            return FileState::Conflict(format!(
+                "{path} was changed by somebody else while it was written: what they left is beside it, as {kept}"
+            ));
+        }
+        Err(e) => return FileState::Conflict(format!("cannot look beside {path}: {e}")),
+    }
     match file::hash_at(Path::new(path)) {
         // Killed between the rename and the sync of the folder: a power cut could undo it yet.
         Ok(now) if now.as_ref() == Some(after) => match file::sync_parent(Path::new(path)) {
@@ -456,14 +495,14 @@ mod tests {
         let change = write("a", "new");
         let guard = prepare(&change, &room.ctx, Some(&hash("old"))).unwrap();
 
-        let staged = file::stage(&path, b"new").unwrap();
+        let staged = staged::stage(&path, b"new").unwrap();
         // Killed before the rename: what was beside the file stays, as nobody drops it.
         std::mem::forget(staged);
         assert_eq!(room.names().len(), 2);
         assert_eq!(settle_file(&guard), FileState::Before);
         assert_eq!(room.names(), ["a"], "and is cleared away");
 
-        let staged = file::stage(&path, b"new").unwrap();
+        let staged = staged::stage(&path, b"new").unwrap();
         staged.commit(Some(&hash("old"))).unwrap();
         assert_eq!(settle_file(&guard), FileState::After);
 
@@ -497,6 +536,50 @@ mod tests {
         );
         assert_eq!(room.get("real/a"), "new");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_file_that_another_program_writes_is_refused_before_anything_is_recorded() {
+        let room = Room::new();
+        let path = room.put("log", "one\n");
+        let change = edit("log", "one", "1");
+        let guard = prepare(&change, &room.ctx, Some(&hash("one\n"))).unwrap();
+        let mut writer = fs::File::options().append(true).open(path).unwrap();
+        let said = refused(&room, &change, Some(&hash("one\n")));
+        assert!(
+            said.contains("cannot write log: another program has it open"),
+            "{said}"
+        );
+        let ran = apply(&change, &guard, &room.ctx);
+        assert!(error(&ran).contains("open for writing"));
+        assert_eq!(ran.fact, None);
+        std::io::Write::write_all(&mut writer, b"two\n").unwrap();
+        assert_eq!(room.get("log"), "one\ntwo\n");
+    }
+
+    #[test]
+    fn a_hard_link_that_is_broken_is_said() {
+        let room = Room::new();
+        let path = room.put("a", "old");
+        fs::hard_link(&path, room.path("b")).unwrap();
+        for (change, words) in [
+            (edit("a", "old", "new"), "edited a: line 1, +1 −1"),
+            (write("b", "newer"), "overwrote b: line 1, +1 −1"),
+        ] {
+            fs::remove_file(room.path("c")).unwrap_or_default();
+            fs::hard_link(room.path("b"), room.path("c")).unwrap();
+            let guard = prepare(&change, &room.ctx, Some(&hash("old"))).unwrap();
+            let ran = apply(&change, &guard, &room.ctx);
+            assert!(done(&ran).starts_with(words), "{ran:?}");
+            assert!(
+                done(&ran).contains("hard links), which keep the old content"),
+                "{ran:?}"
+            );
+        }
+        assert_eq!(
+            (room.get("a"), room.get("b"), room.get("c")),
+            ("new".into(), "newer".into(), "old".into())
+        );
     }
 
     #[test]

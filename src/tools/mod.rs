@@ -45,6 +45,7 @@ mod review_history;
 mod save_skill;
 mod schema;
 mod shown;
+mod staged;
 mod task;
 mod tool;
 pub(crate) mod walk;

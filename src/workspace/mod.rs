@@ -3,6 +3,8 @@
 //! Invariant: nothing here runs a program, git included, and nothing is written.
 
 mod agents;
+pub(crate) mod attributes;
+pub(crate) mod beside;
 mod branch;
 mod commands;
 pub mod files;
@@ -18,6 +20,7 @@ pub(crate) mod regular;
 mod repository;
 mod skills;
 mod worktrees;
+pub(crate) mod writers;
 
 pub use agents::{Agent, Agents, agents};
 pub use branch::branch;

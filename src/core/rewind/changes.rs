@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::beside::is_beside;
 use super::since::{Cause, Written};
 use crate::core::path;
 use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree};
@@ -89,6 +90,8 @@ pub struct Changes {
     pub(super) start: Tree,
     pub(super) now: Tree,
     pub(super) chains: BTreeMap<PathBytes, Chain>,
+    /// Files that a command renamed: from the new path to the old one.
+    pub(super) moved: BTreeMap<PathBytes, PathBytes>,
 }
 
 impl Changes {
@@ -104,6 +107,7 @@ impl Changes {
             now: start.clone(),
             start,
             chains: BTreeMap::new(),
+            moved: BTreeMap::new(),
         }
     }
 
@@ -115,6 +119,14 @@ impl Changes {
     /// The next tree differs so from the last one. `is_exact`: the delta says which paths only
     /// became covered. `target` is the tree of [`Cause::Restored`].
     pub fn add(&mut self, delta: &Delta, is_exact: bool, cause: &Cause, target: Option<&Tree>) {
+        if let Cause::Calls {
+            command_ended_ms: Some(_),
+            ..
+        } = cause
+        {
+            let moves = self.moves(delta);
+            self.moved.extend(moves);
+        }
         for (path, change) in &delta.0 {
             let (to, entered) = match change {
                 Change::Put { item, entered } => (Some(item.clone()), *entered),
@@ -133,7 +145,15 @@ impl Changes {
             if let Cause::Restored { .. } = cause
                 && target.is_some_and(|target| target.0.get(path) == to.as_ref())
             {
-                chain.set_back(to);
+                match before.is_none() && is_beside(path) {
+                    // It is somebody else's, whoever laid it there.
+                    true => chain.links.push(Link {
+                        to,
+                        by: By::Outside,
+                        may_have_been: false,
+                    }),
+                    false => chain.set_back(to),
+                }
                 continue;
             }
             // It is there still, or was.
@@ -160,6 +180,35 @@ impl Changes {
             });
         }
         self.now.apply(delta);
+    }
+
+    /// New paths whose content is that of one path that is gone, and of no other.
+    fn moves(&self, delta: &Delta) -> Vec<(PathBytes, PathBytes)> {
+        let mut gone: BTreeMap<ContentHash, Vec<&PathBytes>> = BTreeMap::new();
+        let mut new: BTreeMap<ContentHash, Vec<&PathBytes>> = BTreeMap::new();
+        for (path, change) in &delta.0 {
+            let (before, paths) = match change {
+                Change::Gone { left: false } => (self.now.0.get(path), &mut gone),
+                Change::Put { item, .. } if !self.now.0.contains_key(path) => {
+                    (Some(item), &mut new)
+                }
+                Change::Put { .. } | Change::Gone { .. } => continue,
+            };
+            if let Some(Item::File {
+                hash, bytes: 1.., ..
+            }) = before
+            {
+                paths.entry(*hash).or_default().push(path);
+            }
+        }
+        let mut moves = Vec::new();
+        for (hash, to) in new {
+            let from = gone.get(&hash).map_or(&[][..], Vec::as_slice);
+            if let ([to], [from]) = (&to[..], from) {
+                moves.push(((*to).clone(), (*from).clone()));
+            }
+        }
+        moves
     }
 }
 

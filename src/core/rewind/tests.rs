@@ -378,6 +378,134 @@ fn saved(tree: &str) -> Entry {
     }
 }
 
+/// The model makes `2` of `f`, the user makes `theirs` of that, and a command leaves `left`.
+fn after_both(start: &[(&str, &str)], theirs: &str, left: &[(&str, &str)]) -> Vec<(Tree, Cause)> {
+    let others = start.iter().filter(|(path, _)| *path != "f");
+    let with = |content| {
+        tree(
+            &others
+                .clone()
+                .copied()
+                .chain([("f", content)])
+                .collect::<Vec<_>>(),
+        )
+    };
+    let before = start
+        .iter()
+        .find(|(path, _)| *path == "f")
+        .map(|(_, content)| *content);
+    vec![
+        (with("2"), written("f", before, "2")),
+        (with(theirs), Cause::Outside),
+        (tree(left), COMMAND),
+    ]
+}
+
+#[test]
+fn what_others_made_of_a_file_that_a_command_took_away_is_not_lost() {
+    let f = [("f", "1")];
+    let kept = "f.rewake-kept";
+    // rm, git stash, mv, and mv onto another file.
+    let cases: [(&[(&str, &str)], &[(&str, &str)], &[(&str, &str)]); 5] = [
+        (&f, &[], &[("f", "1")]),
+        (&f, &[("f", "1")], &[("f", "1")]),
+        (&f, &[("g", "theirs")], &[("f", "1")]),
+        (
+            &[("f", "1"), ("g", "0")],
+            &[("g", "theirs")],
+            &[("f", "1"), ("g", "0")],
+        ),
+        // One that a call created.
+        (&[], &[], &[]),
+    ];
+    for (start, left, target) in cases {
+        let with_kept = [target, &[(kept, "theirs")]].concat();
+        let mut steps = after_both(start, "theirs", left);
+        let plan = check(start, &steps, &with_kept);
+        assert!(plan.beside.contains(kept.as_bytes()) && plan.fixed.contains(kept.as_bytes()));
+        // No later rewind takes that away, be it to the same place or to an earlier one.
+        let restored = Cause::Restored {
+            target: String::new(),
+        };
+        steps.push((tree(&with_kept), restored));
+        check(start, &steps, &with_kept);
+        if left != start {
+            let only_the_last = [(
+                tree(&with_kept),
+                Cause::Restored {
+                    target: String::new(),
+                },
+            )];
+            let plan = planned(&changes(&tree(left), &only_the_last), &Asked::default());
+            assert_eq!(plan.target.0.get(kept.as_bytes()), Some(&file("theirs")));
+        }
+        // As it was is as it was.
+        let all = Asked {
+            whole: true,
+            ..Asked::default()
+        };
+        let changes = changes(&tree(start), &after_both(start, "theirs", left));
+        assert_eq!(planned(&changes, &all).target, tree(start));
+        // What fits in is put in. Nothing fits into a file that was not there.
+        if !start.is_empty() {
+            let steps = after_both(
+                start,
+                "2+u",
+                &left
+                    .iter()
+                    .map(|(p, c)| (*p, c.replace("theirs", "2+u")))
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .map(|(p, c)| (*p, c.as_str()))
+                    .collect::<Vec<_>>(),
+            );
+            let fits: Vec<_> = target
+                .iter()
+                .map(|(p, c)| if *p == "f" { (*p, "1+u") } else { (*p, *c) })
+                .collect();
+            assert!(check(start, &steps, &fits).beside.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_is_not_given_to_what_others_made() {
+    let start = [("f", "1"), ("f.rewake-kept", "mine")];
+    let steps = after_both(&start, "theirs", &[("f.rewake-kept", "mine")]);
+    let target = [
+        ("f", "1"),
+        ("f.rewake-kept", "mine"),
+        ("f.rewake-kept-1", "theirs"),
+    ];
+    check(&start, &steps, &target);
+}
+
+#[test]
+fn a_file_that_was_renamed_goes_only_when_it_is_back_and_nobody_changed_it_since() {
+    let moved = (tree(&[("g", "1")]), COMMAND);
+    check(&[("f", "1")], &[moved.clone()], &[("f", "1")]);
+    // By somebody else.
+    let steps = [moved.clone(), (tree(&[("g", "2")]), Cause::Outside)];
+    let plan = check(&[("f", "1")], &steps, &[("f", "1"), ("g", "2")]);
+    is_kept(&plan, "g", KeptWhy::Conflict);
+    // By a call.
+    let steps = [
+        moved.clone(),
+        (tree(&[("g", "2")]), written("g", Some("1"), "2")),
+    ];
+    check(&[("f", "1")], &steps, &[("f", "1")]);
+    // The old name stays gone.
+    let changes = changes(&tree(&[("f", "1")]), &[moved]);
+    let asked = Asked {
+        chosen: BTreeMap::from([(b"f".to_vec(), PathChoice::Keep)]),
+        ..Asked::default()
+    };
+    assert_eq!(planned(&changes, &asked).target, tree(&[("g", "1")]));
+    // Of two that may have been it, neither is.
+    let two = (tree(&[("g", "1"), ("h", "1")]), COMMAND);
+    check(&[("f", "1")], &[two], &[("f", "1"), ("g", "1"), ("h", "1")]);
+}
+
 #[test]
 fn the_log_says_who_made_each_tree() {
     let call = |index| CallId { reply: 0, index };
@@ -585,6 +713,12 @@ proptest! {
         for path in changes.now().0.keys().filter(|path| !plan.target.0.contains_key(*path)) {
             let chain = &changes.chains[path];
             prop_assert!(chain.start.is_none());
+            if let Some(from) = changes.moved.get(path) {
+                // The same file is back under its old name.
+                prop_assert!(plan.target.0.contains_key(from) && !changes.now().0.contains_key(from));
+                prop_assert!(chain.links.iter().all(|link| link.by != By::Outside), "{:?}", chain);
+                continue;
+            }
             prop_assert!(chain.links.iter().all(|link| link.by == By::Us), "{:?}", chain);
         }
     }
@@ -611,7 +745,9 @@ proptest! {
         let restored = Cause::Restored { target: String::new() };
         let delta = super::super::tree::diff(&before, &target);
         back.add(&delta, true, &restored, Some(&target));
-        let plan = planned(&back, &Asked::default());
+        let mut plan = planned(&back, &Asked::default());
+        // What was laid beside a file is somebody else's.
+        plan.target.0.retain(|path, _| !super::beside::is_beside(path));
         prop_assert_eq!(&plan.target, &before, "{:?}", plan.kept);
         // And once more is as the first time.
         changes.add(&delta, true, &restored, Some(&target));

@@ -8,7 +8,6 @@
 //! Invariants: no link is followed, nothing below version control's folders is touched, and nothing
 //! is removed but what is known to be kept.
 
-mod lease;
 mod place;
 mod stage;
 

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
 
-use model::{Edit, Model, PATHS, Way};
+use model::{ALL, Edit, Model, PATHS, Way, name};
 use stage::Stage;
 
 /// With and without a watch so many, beside each other.
@@ -25,6 +25,8 @@ enum Step {
     /// A turn of the agent: what its calls do, each by a tool or by a command.
     Turn(Vec<(usize, Edit, bool)>),
     ByHand(usize, Edit),
+    /// A command of the agent renames a file.
+    Rename(usize, usize),
     Rewind {
         to: Index,
         whole: bool,
@@ -54,6 +56,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => prop::collection::vec(call, 1..4).prop_map(Step::Turn),
         3 => (path(), edit()).prop_map(|(path, edit)| Step::ByHand(path, edit)),
+        2 => (path(), path()).prop_map(|(from, to)| Step::Rename(from, to)),
         4 => rewind.prop_map(|(to, whole, chosen)| Step::Rewind { to, whole, chosen }),
         1 => (any::<Index>(), prop::collection::vec(path(), 1..3))
             .prop_map(|(to, paths)| Step::Restore(to, paths)),
@@ -89,6 +92,13 @@ async fn play(steps: &[Step], is_watched: bool) -> Result<(), TestCaseError> {
                 model.changed(*path, *edit, Way::Hand);
                 stage.put(*path, model.now(*path).as_ref());
             }
+            Step::Rename(from, to) => {
+                if from != to && model.now(*from).is_some() {
+                    model.renamed(*from, *to);
+                    stage.rename(*from, *to).await;
+                    model.reached(stage.place());
+                }
+            }
             Step::Rewind { to, whole, chosen } => {
                 let place = model.places[to.index(model.places.len())].clone();
                 let plan = model.rewound(&place, *whole, chosen, None);
@@ -113,12 +123,12 @@ async fn play(steps: &[Step], is_watched: bool) -> Result<(), TestCaseError> {
                 model.reached(stage.place());
             }
         }
-        for (path, name) in PATHS.iter().enumerate() {
+        for path in 0..ALL {
             prop_assert_eq!(
                 stage.get(path),
                 model.now(path).clone(),
                 "{} after step {}: {:?}\n{}",
-                name,
+                name(path),
                 at,
                 step,
                 stage.log()

@@ -6,13 +6,12 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use super::stage::Slot;
-use super::{CutShort, Done, Ground, Job, Point, Spot, is_absent, is_folder, item_in, lease};
+use super::{CutShort, Done, Ground, Job, Point, Spot, is_absent, is_folder, item_in};
 use crate::core::entry::KeptWhy;
+use crate::workspace::beside;
+use crate::workspace::writers::is_open_for_writing;
 
 type At<'a> = &'a mut dyn FnMut(Point) -> Result<(), CutShort>;
-
-/// So many names beside a path are tried for what is somebody's.
-const MAX_BESIDE: u32 = 100;
 
 /// What became of a path.
 enum Fate {
@@ -234,21 +233,7 @@ impl Ground<'_> {
     }
 
     fn lay_beside(&self, slot: &Slot, from: &OsString, spot: &Spot) -> io::Result<()> {
-        for number in 0..MAX_BESIDE {
-            let mut name = spot.name.clone();
-            name.push(".rewake-kept");
-            if number > 0 {
-                name.push(format!("-{number}"));
-            }
-            match slot.folder.move_new(from, &spot.folder, &name) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-                moved => {
-                    moved?;
-                    return spot.folder.sync();
-                }
-            }
-        }
-        Err(ErrorKind::AlreadyExists.into())
+        beside::lay_beside(&slot.folder, from, &spot.folder, &spot.name).map(drop)
     }
 
     fn remove(&mut self, job: &Job, at: At<'_>) -> io::Result<Result<Fate, CutShort>> {
@@ -290,7 +275,7 @@ impl Ground<'_> {
         let is_open = slot
             .folder
             .file(Path::new(name))
-            .is_ok_and(|file| lease::is_open_for_writing(&file));
+            .is_ok_and(|file| is_open_for_writing(&file));
         if is_open {
             self.lay_beside(slot, name, spot)?;
             return Ok(Some(Fate::Kept(KeptWhy::Open)));

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::super::bench::Bench;
-use super::model::{File, PATHS, State as FileState};
+use super::model::{File, PATHS, State as FileState, name};
 
 /// So many that a tree with some changes is still a delta.
 const OTHER_FILES: usize = 60;
@@ -109,6 +109,14 @@ impl Stage {
         }
     }
 
+    /// The agent renames a file with a command.
+    pub async fn rename(&mut self, from: usize, to: usize) {
+        let command = format!("mkdir -p d; mv -f {} {}", PATHS[from], PATHS[to]);
+        let call = call("bash", json!({ "command": command }));
+        self.answer(VecDeque::from([vec![call], vec![Block::text("done")]]))
+            .await;
+    }
+
     /// The agent gives each of these files this content: the path, whether it is there, what it is
     /// to be, and whether a command does it.
     pub async fn turn(&mut self, calls: &[(usize, bool, FileState, bool)]) {
@@ -128,6 +136,10 @@ impl Stage {
             answers.push_back(vec![call("write", arguments)]);
         }
         answers.push_back(vec![Block::text("done")]);
+        self.answer(answers).await;
+    }
+
+    async fn answer(&mut self, answers: VecDeque<Vec<Block>>) {
         self.answers.replace(answers);
         let message = Message {
             text: "go".into(),
@@ -207,7 +219,7 @@ impl Stage {
     }
 
     pub fn get(&self, path: usize) -> FileState {
-        let path = self.path(PATHS[path]);
+        let path = self.path(&name(path));
         let content = fs::read_to_string(&path).ok()?;
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         Some(File {

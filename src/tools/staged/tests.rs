@@ -1,0 +1,335 @@
+//! Tests of [`super`]: what a replacement keeps, and that nothing of another writer is lost.
+
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, setxattr};
+
+use super::super::support::{Room, hash as hash_of};
+use super::*;
+
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
+
+fn appender(path: &Path) -> File {
+    File::options().append(true).open(path).unwrap()
+}
+
+fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = vec![0; 1024];
+    let length = fgetxattr(&File::open(path).unwrap(), name, &mut value[..]).ok()?;
+    value.truncate(length);
+    Some(value)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+#[test]
+fn a_replacement_keeps_the_mode() {
+    let room = Room::new();
+    let path = room.put("run.sh", "old");
+    fs::set_permissions(&path, Permissions::from_mode(0o751)).unwrap();
+    let staged = stage(&path, b"new").unwrap();
+    assert_eq!(room.get("run.sh"), "old");
+    staged.commit(Some(&hash_of("old"))).unwrap();
+    assert_eq!(room.get("run.sh"), "new");
+    assert_eq!(mode(&path), 0o751);
+    assert_eq!(room.names(), ["run.sh"]);
+}
+
+#[test]
+fn a_new_file_has_the_mode_that_any_program_would_give_it() {
+    let room = Room::new();
+    let theirs = room.put("theirs", "");
+    let ours = room.path("ours");
+    stage(&ours, b"x").unwrap().commit(None).unwrap();
+    assert_eq!(mode(&ours), mode(&theirs));
+}
+
+#[test]
+fn a_target_that_changed_meanwhile_is_left_alone() {
+    let room = Room::new();
+    let path = room.put("a", "old");
+    let staged = stage(&path, b"new").unwrap();
+    room.put("a", "theirs");
+    let failed = staged.commit(Some(&hash_of("old")));
+    assert!(matches!(failed, Err(CommitError::Changed(None))));
+    let staged = stage(&room.path("b"), b"new").unwrap();
+    room.put("b", "theirs");
+    assert!(matches!(
+        staged.commit(None),
+        Err(CommitError::Changed(None))
+    ));
+    assert_eq!(
+        (room.get("a"), room.get("b")),
+        ("theirs".into(), "theirs".into())
+    );
+    assert_eq!(room.names(), ["a", "b"]);
+}
+
+#[test]
+fn folders_are_made_on_the_way() {
+    let room = Room::new();
+    let path = room.path("a/b/c");
+    stage(&path, b"x").unwrap().commit(None).unwrap();
+    assert_eq!(room.get("a/b/c"), "x");
+}
+
+#[test]
+fn a_file_that_somebody_has_open_for_writing_is_not_replaced() {
+    let room = Room::new();
+    let path = room.put("log", "one\n");
+    let mut writer = appender(&path);
+    assert!(
+        super::super::file::replaceable(&path)
+            .unwrap_err()
+            .contains("open for writing")
+    );
+    let staged = stage(&path, b"new\n").unwrap();
+    let failed = staged.commit(Some(&hash_of("one\n")));
+    assert!(matches!(failed, Err(CommitError::Open)), "{failed:?}");
+    writeln!(writer, "two").unwrap();
+    assert_eq!(room.get("log"), "one\ntwo\n");
+    assert_eq!(room.names(), ["log"]);
+    drop(writer);
+    let staged = stage(&path, b"new\n").unwrap();
+    staged.commit(Some(&hash_of("one\ntwo\n"))).unwrap();
+    assert_eq!(room.get("log"), "new\n");
+}
+
+/// Somebody opened it after the look, and before the exchange.
+#[test]
+fn who_opens_a_file_in_the_instant_of_its_replacement_gets_it_back() {
+    let room = Room::new();
+    let path = room.put("a", "old");
+    let staged = stage(&path, b"new").unwrap();
+    let out = room.path(&staged.beside.to_string_lossy().replace(".tmp", ".out"));
+    let mut writer = None;
+    let failed = staged.commit_with(Some(&hash_of("old")), || writer = Some(appender(&out)));
+    assert!(matches!(failed, Err(CommitError::Open)), "{failed:?}");
+    write!(writer.unwrap(), " and more").unwrap();
+    assert_eq!(room.get("a"), "old and more");
+    assert_eq!(room.names(), ["a"]);
+}
+
+#[test]
+fn what_was_written_in_the_instant_of_a_replacement_gets_its_name_back() {
+    let room = Room::new();
+    let path = room.put("a", "old");
+    let staged = stage(&path, b"new").unwrap();
+    let out = room.path(&staged.beside.to_string_lossy().replace(".tmp", ".out"));
+    let failed = staged.commit_with(Some(&hash_of("old")), || {
+        write!(appender(&out), " and more").unwrap();
+    });
+    assert!(
+        matches!(failed, Err(CommitError::Changed(None))),
+        "{failed:?}"
+    );
+    assert_eq!(room.get("a"), "old and more");
+    assert_eq!(room.names(), ["a"]);
+}
+
+#[test]
+fn of_two_that_write_in_the_instant_of_a_replacement_none_loses_anything() {
+    let room = Room::new();
+    let path = room.put("a", "old");
+    let staged = stage(&path, b"new").unwrap();
+    let out = room.path(&staged.beside.to_string_lossy().replace(".tmp", ".out"));
+    let failed = staged.commit_with(Some(&hash_of("old")), || {
+        write!(appender(&out), " and more").unwrap();
+        write!(appender(&path), " and newer").unwrap();
+    });
+    let Err(CommitError::Changed(Some(kept))) = failed else {
+        panic!("{failed:?}");
+    };
+    assert_eq!(room.get("a"), "new and newer");
+    assert_eq!(room.get(&kept), "old and more");
+    assert_eq!(room.names(), ["a", "a.rewake-kept"]);
+}
+
+/// Killed at each instant of an exchange, with a writer and without one.
+#[test]
+fn after_a_kill_nothing_of_another_writer_is_removed() {
+    let (before, after) = (hash_of("old"), hash_of("new"));
+    let left = format!("{}1-1.out", prefix(&after));
+    let settle = |room: &Room| settle_leftovers(&room.path("a"), Some(&before), &after).unwrap();
+    // Before the exchange, and after it.
+    for (lies, beside) in [("old", "new"), ("new", "old")] {
+        let room = Room::new();
+        room.put("a", lies);
+        room.put(&left, beside);
+        room.put(&left.replace(".out", ".tmp"), "ne");
+        assert_eq!(settle(&room), None);
+        assert_eq!(
+            (room.get("a").as_str(), room.names()),
+            (lies, vec!["a".to_string()])
+        );
+    }
+    // Somebody wrote into what came out.
+    let room = Room::new();
+    room.put("a", "new");
+    room.put(&left, "old and more");
+    assert_eq!(settle(&room), None);
+    assert_eq!(
+        (room.get("a").as_str(), room.names()),
+        ("old and more", vec!["a".to_string()])
+    );
+    // They have it open yet.
+    let room = Room::new();
+    room.put("a", "new");
+    let writer = appender(&room.put(&left, "old"));
+    assert_eq!(settle(&room), None);
+    assert_eq!(
+        (room.get("a").as_str(), room.names()),
+        ("old", vec!["a".to_string()])
+    );
+    drop(writer);
+    // Somebody also wrote into what has the name now, or removed it.
+    let room = Room::new();
+    room.put("a", "newer");
+    room.put(&left, "old and more");
+    assert_eq!(settle(&room).as_deref(), Some("a.rewake-kept"));
+    assert_eq!(
+        (room.get("a"), room.get("a.rewake-kept")),
+        ("newer".into(), "old and more".into())
+    );
+    let room = Room::new();
+    room.put(&left, "old and more");
+    assert_eq!(settle(&room), None);
+    assert_eq!(
+        (room.get("a").as_str(), room.names()),
+        ("old and more", vec!["a".to_string()])
+    );
+}
+
+/// A program appends lines, through one open handle or by opening the file for each line, for as
+/// long as edits are tried.
+#[test]
+fn no_line_of_a_program_that_appends_is_lost() {
+    for (is_open_once, edits) in [(true, 3), (false, 40)] {
+        let room = Room::new();
+        let path = room.put("log", "");
+        let is_done = AtomicBool::new(false);
+        let mut lines = 0;
+        thread::scope(|scope| {
+            let written = scope.spawn(|| {
+                let mut log = appender(&path);
+                let mut written = 0;
+                while !is_done.load(Ordering::Acquire) {
+                    if !is_open_once {
+                        log = appender(&path);
+                    }
+                    writeln!(log, "line {written}").unwrap();
+                    written += 1;
+                    thread::sleep(Duration::from_micros(written % 7 * 100));
+                }
+                written
+            });
+            for n in 0..edits {
+                let old = fs::read(&path).unwrap();
+                let new = [&old[..], format!("edit {n}\n").as_bytes()].concat();
+                let staged = stage(&path, &new).unwrap();
+                let _ = staged.commit(Some(&hash(&old)));
+            }
+            is_done.store(true, Ordering::Release);
+            lines = written.join().unwrap();
+        });
+        let mut all = String::new();
+        for name in room.names() {
+            assert!(!name.starts_with('.'), "{name}");
+            all.push_str(&room.get(&name));
+        }
+        for n in 0..lines {
+            assert!(all.contains(&format!("line {n}\n")), "line {n} is lost");
+        }
+    }
+}
+
+#[test]
+fn attributes_and_the_acl_go_to_the_new_content() {
+    let room = Room::new();
+    let path = room.put("a", "old");
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    let file = File::open(&path).unwrap();
+    if let Err(e) = fsetxattr(&file, "user.origin", b"here", XattrFlags::empty()) {
+        skip::skip(&format!("a file system with extended attributes: {e}"));
+        return;
+    }
+    let acl = acl();
+    let has_acl = fsetxattr(&file, "system.posix_acl_access", &acl, XattrFlags::empty()).is_ok();
+    let before = mode(&path);
+    let staged = stage(&path, b"new").unwrap();
+    let loss = staged.commit(Some(&hash_of("old"))).unwrap();
+    assert_eq!(loss, Loss::default());
+    assert_eq!(
+        attribute(&path, "user.origin").as_deref(),
+        Some(&b"here"[..])
+    );
+    assert_eq!(mode(&path), before);
+    if has_acl {
+        assert_eq!(attribute(&path, "system.posix_acl_access"), Some(acl));
+    }
+}
+
+/// A file in a folder with a default ACL, which has none itself, gets none.
+#[test]
+fn the_default_acl_of_the_folder_is_not_given_to_a_file_without_one() {
+    let room = Room::new();
+    let path = room.put("a", "old");
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    let folder = room.path("");
+    if let Err(e) = setxattr(
+        &folder,
+        "system.posix_acl_default",
+        &acl(),
+        XattrFlags::empty(),
+    ) {
+        skip::skip(&format!("a file system with ACLs: {e}"));
+        return;
+    }
+    stage(&path, b"new")
+        .unwrap()
+        .commit(Some(&hash_of("old")))
+        .unwrap();
+    assert_eq!(attribute(&path, "system.posix_acl_access"), None);
+    assert_eq!(mode(&path), 0o640);
+}
+
+/// Another user may read and write, the group may not.
+fn acl() -> Vec<u8> {
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    const NOBODY: u32 = 65534;
+    const NO_ID: u32 = u32::MAX;
+    let entries = [
+        (1, 6, NO_ID),
+        (2, 6, NOBODY),
+        (4, 0, NO_ID),
+        (16, 6, NO_ID),
+        (32, 0, NO_ID),
+    ];
+    for (tag, rights, id) in entries {
+        acl.extend(u16::to_le_bytes(tag));
+        acl.extend(u16::to_le_bytes(rights));
+        acl.extend(id.to_le_bytes());
+    }
+    acl
+}
+
+#[test]
+fn the_other_names_of_a_file_are_counted() {
+    let room = Room::new();
+    let path = room.put("a", "old");
+    fs::hard_link(&path, room.path("b")).unwrap();
+    let loss = stage(&path, b"new")
+        .unwrap()
+        .commit(Some(&hash_of("old")))
+        .unwrap();
+    assert_eq!(loss.hard_links, 1);
+    assert_eq!((room.get("a"), room.get("b")), ("new".into(), "old".into()));
+}

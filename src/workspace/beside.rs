@@ -1,0 +1,35 @@
+//! A name beside a file, for content that is somebody's and has lost its own name.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
+
+use super::handle::Folder;
+
+/// So many names beside a file are tried.
+const MAX_NAMES: u32 = 100;
+
+/// Moves `from` to the first free name of `NAME.rewake-kept`, `NAME.rewake-kept-1`, … in `to`, and
+/// syncs that folder. Returns the name.
+pub(crate) fn lay_beside(
+    folder: &Folder,
+    from: &OsStr,
+    to: &Folder,
+    name: &OsStr,
+) -> io::Result<OsString> {
+    for number in 0..MAX_NAMES {
+        let mut beside = name.to_os_string();
+        beside.push(".rewake-kept");
+        if number > 0 {
+            beside.push(format!("-{number}"));
+        }
+        match folder.move_new(from, to, &beside) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            moved => {
+                moved?;
+                to.sync()?;
+                return Ok(beside);
+            }
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}

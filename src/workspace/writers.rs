@@ -1,0 +1,97 @@
+//! Whether anybody has a file open for writing. What they write into it after it was replaced or
+//! removed is lost.
+
+use std::fs::File;
+#[cfg(target_os = "linux")]
+use std::io;
+
+/// A signal that a process ignores unless it asks for it.
+#[cfg(target_os = "linux")]
+const IGNORED: libc::c_int = libc::SIGURG;
+
+/// Names the signal of a descriptor. The same number on all architectures of Linux but PA-RISC.
+#[cfg(target_os = "linux")]
+const F_SETSIG: libc::c_int = 10;
+
+/// Asks the kernel for a lease, which it does not give while somebody may write. Where it gives
+/// none at all (another user's file, a file system without leases), nothing is known.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_open_for_writing(file: &File) -> bool {
+    match lease(file) {
+        Ok(()) => {
+            // It would end with the file anyway.
+            let _ = fcntl(file, libc::F_SETLEASE, libc::F_UNLCK);
+            false
+        }
+        Err(error) => error.raw_os_error() == Some(libc::EAGAIN),
+    }
+}
+
+/// Takes a lease. Somebody who opens the file for writing waits until it ends, and the kernel
+/// sends its holder a signal: `SIGIO`, which would end the process, unless it is told another.
+#[cfg(target_os = "linux")]
+fn lease(file: &File) -> io::Result<()> {
+    fcntl(file, F_SETSIG, IGNORED)?;
+    fcntl(file, libc::F_SETLEASE, libc::F_RDLCK)?;
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn fcntl(file: &File, command: libc::c_int, argument: libc::c_int) -> io::Result<libc::c_int> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: the descriptor is open as long as `file` is, and no memory is given.
+    match unsafe { libc::fcntl(file.as_raw_fd(), command, argument) } {
+        -1 => Err(io::Error::last_os_error()),
+        given => Ok(given),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_open_for_writing(_: &File) -> bool {
+    false
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_writer_is_seen_for_as_long_as_it_has_the_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, "x").unwrap();
+        let file = File::open(&path).unwrap();
+        assert!(!is_open_for_writing(&file));
+        let writer = File::options().append(true).open(&path).unwrap();
+        assert!(is_open_for_writing(&file));
+        drop(writer);
+        assert!(!is_open_for_writing(&file));
+    }
+
+    /// The kernel would end the process that has a lease with `SIGIO`.
+    #[test]
+    fn who_opens_a_leased_file_does_not_end_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        fs::write(&path, "x").unwrap();
+        let file = File::open(&path).unwrap();
+        lease(&file).unwrap();
+        let append = "echo y >> \"$0\"";
+        let mut writer = Command::new("sh")
+            .args(["-c", append])
+            .arg(&path)
+            .spawn()
+            .unwrap();
+        // Until it waits for the lease, which the kernel then calls broken.
+        while fcntl(&file, libc::F_GETLEASE, 0).unwrap() != libc::F_UNLCK {
+            std::thread::yield_now();
+        }
+        drop(file);
+        assert!(writer.wait().unwrap().success());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "xy\n");
+    }
+}
