@@ -148,7 +148,7 @@ struct RunArgs {
     #[arg(long, value_name = "MODE", value_parser = values::mode())]
     permission_mode: Option<String>,
 
-    /// Ask nothing: the same as --permission-mode bypassPermissions; deny rules still hold
+    /// Skip all approvals and run commands WITHOUT the sandbox
     #[arg(long, conflicts_with = "permission_mode")]
     yolo: bool,
 

@@ -9,12 +9,13 @@ use super::run::STDIN_MAX_BYTES;
 use super::steer_args::{SendArgs, SetArgs, Steer};
 use crate::core::entry::{By, CallId, Image, Verdict, Via};
 use crate::core::form::{ServerQuestion, Wanted, takes};
+use crate::core::policy::Sandbox;
 use crate::core::visible::visible;
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{Trouble, exit, note};
 use crate::session::{
     AppContext, Order, Question, Sending, SessionError, SteerError, Which, ago, now_ms, read_image,
-    short_id,
+    sandbox, short_id,
 };
 use crate::store::{Message, SessionInfo, Store, StoreError, blob_ref};
 use crate::ui::call_in_words;
@@ -210,7 +211,8 @@ fn asks(ctx: &AppContext, watch: bool, json: bool) -> Result<u8, Trouble> {
             }
             let place = |q: &Question| (q.session.id.clone(), q.asked.seq);
             let new = questions.iter().filter(|q| !known.contains(&place(q)));
-            if !print(new, json && !watch, json) {
+            let sandbox = sandbox::given(ctx);
+            if !print(new, &sandbox, json && !watch, json) {
                 return Ok(exit::DONE);
             }
             known = questions.iter().map(place).collect();
@@ -226,7 +228,12 @@ fn asks(ctx: &AppContext, watch: bool, json: bool) -> Result<u8, Trouble> {
 }
 
 /// False: nobody reads any more.
-fn print<'a>(questions: impl Iterator<Item = &'a Question>, as_list: bool, json: bool) -> bool {
+fn print<'a>(
+    questions: impl Iterator<Item = &'a Question>,
+    sandbox: &Sandbox,
+    as_list: bool,
+    json: bool,
+) -> bool {
     let mut stdout = std::io::stdout().lock();
     let printed = match (as_list, json) {
         (true, _) => {
@@ -237,14 +244,14 @@ fn print<'a>(questions: impl Iterator<Item = &'a Question>, as_list: bool, json:
             .map(Question::to_json)
             .try_for_each(|question| writeln!(stdout, "{question}")),
         (false, false) => questions
-            .map(in_words)
+            .map(|question| in_words(question, sandbox))
             .try_for_each(|text| writeln!(stdout, "{text}")),
     };
     printed.and_then(|()| stdout.flush()).is_ok()
 }
 
 /// All of it: what was not seen cannot be allowed.
-fn in_words(question: &Question) -> String {
+fn in_words(question: &Question, sandbox: &Sandbox) -> String {
     let Question {
         session,
         call,
@@ -279,7 +286,8 @@ fn in_words(question: &Question) -> String {
     }
     lines.push(format!("  why it asks: {}", asked.why));
     if let Some(access) = asked.access {
-        lines.push(format!("  access {access}: {}", access.reach().0));
+        let told = sandbox.describe(access);
+        lines.push(format!("  {}", told.named(told.long)));
     }
     if let Some(at) = &asked.at {
         lines.push(format!("  leads to {at}"));
