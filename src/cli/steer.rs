@@ -9,12 +9,13 @@ use super::run::STDIN_MAX_BYTES;
 use super::steer_args::{SendArgs, SetArgs, Steer};
 use crate::core::entry::{By, CallId, Image, Verdict, Via};
 use crate::core::form::{ServerQuestion, Wanted, takes};
+use crate::core::policy::Sandbox;
 use crate::core::visible::visible;
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::{Trouble, exit, is_written, note, raw};
 use crate::session::{
     AppContext, Order, Question, Sending, SessionError, SteerError, Which, ago, now_ms, read_image,
-    short_id,
+    sandbox, short_id,
 };
 use crate::store::{Message, SessionInfo, Store, StoreError, blob_ref};
 use crate::ui::call_in_words;
@@ -210,7 +211,8 @@ fn asks(ctx: &AppContext, watch: bool, json: bool) -> Result<u8, Trouble> {
             }
             let place = |q: &Question| (q.session.id.clone(), q.asked.seq);
             let new = questions.iter().filter(|q| !known.contains(&place(q)));
-            print(new, json && !watch, json);
+            let sandbox = sandbox::given(ctx);
+            print(new, &sandbox, json && !watch, json);
             // What was not written fails at the end of the program.
             if !is_written() {
                 return Ok(exit::DONE);
@@ -227,7 +229,12 @@ fn asks(ctx: &AppContext, watch: bool, json: bool) -> Result<u8, Trouble> {
     }
 }
 
-fn print<'a>(questions: impl Iterator<Item = &'a Question>, as_list: bool, json: bool) {
+fn print<'a>(
+    questions: impl Iterator<Item = &'a Question>,
+    sandbox: &Sandbox,
+    as_list: bool,
+    json: bool,
+) {
     let print_line = |text: String| raw(format!("{text}\n").as_bytes());
     match (as_list, json) {
         (true, _) => {
@@ -237,12 +244,14 @@ fn print<'a>(questions: impl Iterator<Item = &'a Question>, as_list: bool, json:
         (false, true) => questions
             .map(Question::to_json)
             .for_each(|question| print_line(question.to_string())),
-        (false, false) => questions.map(in_words).for_each(print_line),
+        (false, false) => questions
+            .map(|question| in_words(question, sandbox))
+            .for_each(print_line),
     }
 }
 
 /// All of it: what was not seen cannot be allowed.
-fn in_words(question: &Question) -> String {
+fn in_words(question: &Question, sandbox: &Sandbox) -> String {
     let Question {
         session,
         call,
@@ -277,7 +286,8 @@ fn in_words(question: &Question) -> String {
     }
     lines.push(format!("  why it asks: {}", asked.why));
     if let Some(access) = asked.access {
-        lines.push(format!("  access {access}: {}", access.reach().0));
+        let told = sandbox.describe(access);
+        lines.push(format!("  {}", told.named(told.long)));
     }
     if let Some(at) = &asked.at {
         lines.push(format!("  leads to {at}"));

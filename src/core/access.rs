@@ -37,29 +37,6 @@ impl Access {
         }
     }
 
-    /// What a command with this access reaches, for a person who is asked: in a line, and in few
-    /// words.
-    pub fn reach(self) -> (&'static str, &'static str) {
-        match self {
-            Access::Read => (
-                "reads the workspace and the system, writes nothing, no network",
-                "reads, no network",
-            ),
-            Access::Workspace => (
-                "writes in the workspace but for protected files, no network",
-                "writes in the workspace",
-            ),
-            Access::Network => (
-                "writes in the workspace and package caches, and the whole network",
-                "the whole network",
-            ),
-            Access::Full => (
-                "all that you may do: your files, keys and network",
-                "all that you may do",
-            ),
-        }
-    }
-
     /// The level with this name, written exactly so. `None` for any other word.
     pub fn named(name: &str) -> Option<Access> {
         Access::ALL.into_iter().find(|access| access.name() == name)

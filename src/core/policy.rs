@@ -14,6 +14,7 @@ mod level;
 mod line;
 mod needs;
 mod protected;
+mod reach;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
 pub use level::Sandbox;
 pub use protected::{is_protected, may_be_protected};
+pub use reach::AccessText;
 
 /// Where a session works: absolute paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -394,6 +394,8 @@ mod tests {
             read: true,
             workspace: true,
             hides: true,
+            protects: true,
+            loopback: true,
         };
         let told = |sandbox| unasked(sandbox);
         assert!(told(whole).contains("acceptEdits: workspace;"));

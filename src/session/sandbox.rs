@@ -60,7 +60,7 @@ fn is_used(ctx: &AppContext) -> bool {
 }
 
 /// What the policy needs to know of it.
-pub(super) fn given(ctx: &AppContext) -> Sandbox {
+pub fn given(ctx: &AppContext) -> Sandbox {
     if !is_used(ctx) {
         return Sandbox::default();
     }
@@ -77,6 +77,8 @@ pub(super) fn given(ctx: &AppContext) -> Sandbox {
         read: unasked.read,
         workspace: unasked.workspace && !holds_home,
         hides: kernel.mounts,
+        protects: kernel.mounts,
+        loopback: kernel.private_network,
     }
 }
 

@@ -260,7 +260,7 @@ pub(crate) const BINDINGS: &[Binding] = {
         bind(InBox, Typing, KillToEnd, &[ctrl_char('k')], "cut to the end of the line"),
         bind(InBox, Typing, KillToStart, &[ctrl_char('u')], "cut to the beginning of the line"),
         bind(InBox, Typing, Yank, &[ctrl_char('y')], "paste what was cut"),
-        bind(Main, Typing, PasteImage, &[ctrl_char('v')], "paste an image from the clipboard"),
+        bind(Main, Typing, PasteImage, &[ctrl_char('v')], "paste an image"),
         bind(InBox, Typing, Undo, &[ctrl_char('_'), ctrl_char('/'), after_x('u')], "undo"),
         bind(InBox, Typing, Redo, &[alt_char('_'), alt_char('/'), after_x('r')], "redo"),
 

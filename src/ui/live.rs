@@ -25,6 +25,7 @@ use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::form::ServerQuestion;
 use crate::core::next::Why;
+use crate::core::policy::Sandbox;
 use crate::core::state::{Halt, State, UserCommand};
 use crate::engine::{
     ChildQuestion, Command, ContextFigures, EngineError, Event, FilesWork, NotRewound, Planned,
@@ -32,6 +33,7 @@ use crate::engine::{
 };
 use crate::model::{Delta, Figures};
 use crate::session::context::{Gauge, Gauging};
+use crate::session::sandbox;
 use crate::session::{AppContext, Driver, ResumeReport, Session, SessionError, Which, drive};
 use crate::store::{Queued, Store, StoreError};
 
@@ -145,6 +147,8 @@ pub struct Opening {
     pub input: Option<String>,
     /// What was written in the person's editor and did not come back from there.
     pub edited: Option<String>,
+    /// What the system keeps commands from doing here.
+    pub sandbox: Sandbox,
     pub now: Now,
 }
 
@@ -367,7 +371,7 @@ fn live(
     on_event: &OnEngineEvent,
 ) -> Option<(String, Option<String>)> {
     let gauging = session.gauging.clone();
-    match opening(&mut session, &gauging) {
+    match opening(ctx, &mut session, &gauging) {
         Ok(opening) => on_event(EngineEvent::Opened(Box::new(Opening { edited, ..opening }))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
@@ -438,7 +442,11 @@ fn waits(found: &ResumeReport, named: bool) -> bool {
     found.forked || (found.mode == Mode::BypassPermissions && !named)
 }
 
-fn opening(session: &mut Session, gauging: &Gauging) -> Result<Opening, StoreError> {
+fn opening(
+    ctx: &AppContext,
+    session: &mut Session,
+    gauging: &Gauging,
+) -> Result<Opening, StoreError> {
     let store = &session.log.store;
     Ok(Opening {
         id: session.id.clone(),
@@ -449,6 +457,7 @@ fn opening(session: &mut Session, gauging: &Gauging) -> Result<Opening, StoreErr
         queued: waiting(store, &session.id)?,
         input: store.drafts(&session.id)?.input,
         edited: None,
+        sandbox: sandbox::given(ctx),
         now: Now {
             // What was chosen is shown, and not in the log yet.
             seq: session.log.state.next_seq().saturating_sub(1),

@@ -17,6 +17,7 @@ use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::engine::{Command, child_question};
 use crate::model::Delta;
+use crate::session::sandbox;
 use crate::session::{AppContext, Meant, Order, SessionError, SteerError};
 use crate::store::Store;
 use crate::tools;
@@ -190,6 +191,7 @@ impl Follower {
             queued: waiting(&follower.store, &follower.id)?,
             input: None,
             edited: None,
+            sandbox: sandbox::given(ctx),
             now: Now::of(
                 &follower.state,
                 &ctx.gauging(&follower.store, &follower.state.model)?,

@@ -22,7 +22,7 @@ fn nothing_was_decided(terminal: &Terminal, home: &Home) {
 fn what_is_typed_ahead_is_for_the_box() {
     let home = asks_once("touch made");
     let mut terminal = Terminal::start(&home, &["make it"]);
-    terminal.sees("Run this?");
+    terminal.sees("Run this");
     terminal.types("yyya");
     terminal.sees("› yyya");
     terminal.sees("Tab puts your words aside");
@@ -30,7 +30,7 @@ fn what_is_typed_ahead_is_for_the_box() {
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     assert!(!config.contains("permissions"), "{config}");
     terminal.types("\t");
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("It is over.");
     assert!(home.path("made").exists());
     terminal.sees("› yyya");
@@ -40,9 +40,9 @@ fn what_is_typed_ahead_is_for_the_box() {
 fn every_byte_of_a_command_is_seen_and_exported() {
     let home = asks_once(OSC);
     let mut terminal = Terminal::start(&home, &["do it"]);
-    terminal.sees("Run this?");
+    terminal.sees("Run this");
     terminal.sees(SEEN);
-    terminal.answers("Enter chooses", "n");
+    terminal.chooses("n");
     terminal.types(ENTER);
     terminal.sees("It is over.");
     terminal.types("\x04");
@@ -83,10 +83,10 @@ fn blanks_hide_nothing() {
     ] {
         let home = asks_once(&format!("true;{blank}touch made"));
         let mut terminal = Terminal::start(&home, &["do it"]);
-        terminal.sees("Run this? · 2 commands");
+        terminal.sees("· 2 commands");
         terminal.sees(mark);
         terminal.sees("touch made");
-        terminal.answers("Enter chooses", "y");
+        terminal.chooses("y");
         terminal.sees("It is over.");
         assert!(home.path("made").exists());
     }
@@ -101,7 +101,7 @@ fn the_end_of_a_long_command_is_seen_before_a_yes() {
     terminal.types("\x1b[6~");
     terminal.sees("true 20");
     terminal.types("\x1b[F");
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("It is over.");
 }
 
@@ -143,7 +143,7 @@ fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
     terminal.sees("asks nothing");
     terminal.answers("Enter resume", "\r\r");
     terminal.sees("This session runs without asking");
-    terminal.answers("y or Enter continue", "n");
+    terminal.chooses("n");
     terminal.sees("waiting · Enter continues");
     // What is kept of it meanwhile, and any other news, is no word to go on.
     terminal.types("half a thought");

@@ -216,7 +216,7 @@ fn writing_the_config_draws() {
     other.lock().unwrap();
     let mut terminal = Terminal::start(&home, &["make it"]);
     terminal.sees("always, everywhere");
-    terminal.answers("Enter chooses", "e");
+    terminal.chooses("e");
     terminal.sees("Done.");
     terminal.types("abc");
     terminal.sees("› abc");

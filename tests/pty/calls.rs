@@ -40,7 +40,7 @@ fn who_looks_elsewhere_is_called_when_it_asks() {
 fn who_looks_at_it_is_not_called() {
     let home = home("[notify]\ncommand = [\"sh\", \"-c\", \"echo called > called\"]\n");
     let mut terminal = asking(&home, "");
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("Done.");
     assert!(!terminal.raw().contains("\x1b]9;"));
     assert_eq!(home.read("called"), "");
@@ -57,7 +57,7 @@ fn a_command_of_the_users_own_is_given_the_text_and_never_waited_for() {
     assert_eq!(home.read("called"), "approval|asks: run it|asks: run it");
     assert!(!terminal.raw().contains("\x1b]9;"));
     // Nothing waits for it.
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("Done.");
 }
 

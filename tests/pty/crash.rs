@@ -38,7 +38,7 @@ fn a_command_outlives_a_kill_and_gives_its_real_end() {
     terminal.sees("it runs without asking");
     terminal.sees("it began");
     terminal.answers("Enter resume", ENTER);
-    terminal.answers("y or Enter continue", "y");
+    terminal.chooses("y");
     terminal.sees("1 command ran on");
     open_gate(&home);
     terminal.sees("the real end");
@@ -55,6 +55,7 @@ fn the_offer_can_be_left_alone_for_something_new() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("unfinished work here");
     terminal.answers("Enter resume", "n");
+    terminal.answers("Enter something new", ENTER);
     terminal.sees("Say what is to be done");
     open_gate(&home);
 }
@@ -72,7 +73,7 @@ fn words_that_were_not_sent_are_in_the_box_again() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("typed half a thought");
     terminal.answers("Enter resume", ENTER);
-    terminal.answers("y or Enter continue", "y");
+    terminal.chooses("y");
     terminal.sees("› half a thought");
     open_gate(&home);
 }
@@ -147,7 +148,7 @@ fn an_open_question_is_open_again() {
     terminal.answers("Enter resume", ENTER);
     terminal.sees("Write ");
     assert!(!home.path("new.txt").exists());
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("It is written.");
     assert_eq!(home.read("new.txt"), "made\n");
 }
@@ -179,7 +180,7 @@ fn a_queued_message_outlives_a_kill() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("1 queued message");
     terminal.answers("Enter resume", ENTER);
-    terminal.answers("y or Enter continue", "y");
+    terminal.chooses("y");
     terminal.sees("queued: then the docs");
     open_gate(&home);
     terminal.sees("So it ended.");

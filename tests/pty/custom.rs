@@ -1,8 +1,6 @@
 //! Custom commands on the screen: listed, asked about, said in their order, and said again by
 //! nobody who did not trust them.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::support::{ENTER, Home, Terminal};
@@ -45,10 +43,8 @@ fn a_command_of_the_folder_is_asked_about_and_then_said() {
     terminal.types(ENTER);
     terminal.sees("comes with this folder. Do you trust");
     terminal.sees("Commit $1, see @rules.md.");
-    // A key is an answer only after a quiet that was seen.
-    terminal.sees(" y trust this text");
-    std::thread::sleep(Duration::from_millis(1_200));
-    terminal.types("y");
+    terminal.sees("y trust this text");
+    terminal.chooses("y");
     terminal.sees("Second answer.");
     terminal.sees("/git:commit parser");
     terminal.types("\x04");

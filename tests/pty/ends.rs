@@ -45,7 +45,7 @@ fn a_closed_window_loses_nothing() {
     again.sees("left on a signal");
     again.sees("runs on");
     again.answers("Enter resume", ENTER);
-    again.answers("y or Enter continue", "y");
+    again.chooses("y");
     again.sees("› unsent words");
     open_gate(&home);
     again.sees("So it ended.");

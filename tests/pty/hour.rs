@@ -87,8 +87,15 @@ impl Play {
                 return;
             }
             // A question is in front of everything else.
-            if screen.contains("Enter chooses") {
-                terminal.types("y");
+            let key = match screen.contains("Enter chooses") {
+                true if screen.contains("› y") => "\r",
+                true => "y",
+                false => "",
+            };
+            terminal.types(key);
+            let is_the_same = || !key.is_empty() && terminal.screen() == screen;
+            while is_the_same() && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
             }
             assert!(Instant::now() < end, "{what}:\n{screen}");
             std::thread::sleep(Duration::from_millis(15));
@@ -102,7 +109,15 @@ impl Play {
         let mut terminal = self.terminal.take().expect("it runs");
         terminal.types(&words);
         terminal.types("\r");
-        self.said.push(words);
+        self.said.push(words.clone());
+        // While a question is open, Enter right after a letter sends nothing.
+        let end = Instant::now() + LIMIT;
+        while !self.kept().contains(&words) && Instant::now() < end {
+            if terminal.screen().contains("press Enter again") {
+                terminal.types("\r");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
         self.terminal = Some(terminal);
     }
 

@@ -87,6 +87,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.answers("y restore", "t");
     terminal.sees("restores 2 files, removes 2, keeps 1");
     terminal.answers("y restore", "y");
+    terminal.answers("Enter restores", ENTER);
     terminal.sees("2 files restored, 2 removed");
     let back = some(["before\n", "", "before\n", "", "by hand\n"]);
     assert_eq!(all(&home), back);
@@ -96,6 +97,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.sees("Redo: take the last rewind back");
     terminal.sees("restores 4 files");
     terminal.answers("y restore", "y");
+    terminal.answers("Enter restores", ENTER);
     terminal.sees("4 files restored");
     assert_eq!(all(&home), some(AFTER));
     terminal.does_not_go_on();
@@ -109,6 +111,7 @@ fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
     terminal.types(ENTER);
     terminal.sees("Rewind files and conversation to before: do it");
     terminal.answers("y rewind", "y");
+    terminal.answers("Enter rewinds", ENTER);
     terminal.sees("2 files restored, 1 removed");
     let back = some(["before\n", "", "before\n", "by bash\n", "by hand\n"]);
     assert_eq!(all(&home), back);
@@ -122,6 +125,7 @@ fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
     terminal.types(ENTER);
     terminal.sees("Redo: take the last rewind back");
     terminal.answers("y restore", "y");
+    terminal.answers("Enter restores", ENTER);
     terminal.sees("It is done.");
     assert_eq!(all(&home), some(AFTER));
 }
@@ -151,6 +155,7 @@ fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
     terminal.types(ENTER);
     terminal.sees("restores 2,000 files");
     terminal.answers("y rewind", "y");
+    terminal.answers("Enter rewinds", ENTER);
     let staged = || {
         let names = fs::read_dir(home.workspace()).unwrap().flatten();
         let is_staged = |e: &fs::DirEntry| e.file_name().to_string_lossy().contains("-restore-");

@@ -51,7 +51,7 @@ fn calls(tool: &str, mode: &str, ms: u64) -> Home {
 fn fill_in(terminal: &mut Terminal) {
     terminal.answers("Enter sends", "ada");
     terminal.sees("ada");
-    terminal.types(ENTER);
+    terminal.answers("Enter sends", ENTER);
 }
 
 fn was_done_once(home: &Home) {

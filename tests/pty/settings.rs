@@ -11,13 +11,13 @@ fn a_rule_that_is_written_meanwhile_holds() {
         step("Both are there.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("Run this?");
+    terminal.sees("Run this");
     home.write_config(&format!(
         "{CONFIG}[permissions]\nallow = [\"Bash(touch second)\"]\n"
     ));
     terminal.sees("the config was read again");
     terminal.types("\x1b[6~");
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("Both are there.");
     assert!(home.path("second").exists());
 }
@@ -60,10 +60,10 @@ fn what_the_session_changed_is_not_taken_over_until_a_person_says_so() {
         step("And that.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make it"]);
-    terminal.sees("Run this?");
+    terminal.sees("Run this");
     assert!(!home.path("unasked").exists());
     terminal.sees("is not used: /reload reads it");
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("Now it is made.");
     terminal.says("/reload");
     terminal.sees("the config was read again");
@@ -80,10 +80,10 @@ fn a_person_may_change_the_config_while_nothing_runs_and_always_holds_at_any_tim
         step("Both are there.", &[]),
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.sees("Run this?");
+    terminal.sees("Run this");
     terminal.sees("is not used: /reload reads it");
     // "Always" is a person's: it holds, and the rest of the file does not come with it.
-    terminal.answers("Enter chooses", "e");
+    terminal.chooses("e");
     terminal.sees("Both are there.");
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     assert!(config.contains("Bash(touch:*)"), "{config}");
@@ -110,9 +110,9 @@ fn a_workspaces_config_that_changes_meanwhile_is_not_believed_and_that_is_said()
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
     terminal.sees("it changed since it was trusted");
     terminal.says("make it");
-    terminal.sees("Run this?");
+    terminal.sees("Run this");
     assert!(!home.path("unasked").exists());
-    terminal.answers("Enter chooses", "n");
+    terminal.chooses("n");
     // Trusted elsewhere, it holds at once.
     home.run(["trust"]).expect(0);
     terminal.sees("the config was read again");

@@ -247,7 +247,7 @@ fn trust_is_asked_once() {
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("Do you trust this folder?");
     terminal.sees("max_turns = 9");
-    terminal.answers("y trust it", "n");
+    terminal.chooses("n");
     terminal.sees("since the folder is not trusted: max_turns");
     terminal.types("\x04");
     terminal.ends();
@@ -270,7 +270,7 @@ fn what_changed_since_it_was_trusted_is_asked_about_again() {
     assert!(!terminal.screen().contains("max_turns"));
     // It changes again while the question stands: what was shown is what is trusted.
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\", \"Edit\"]\n");
-    terminal.answers("y trust it", "y");
+    terminal.chooses("y");
     terminal.sees("this folder is trusted with this content");
     terminal.sees("permissions.allow = [\"Bash\", \"Edit\"] (changed)");
     terminal.types("\x04");

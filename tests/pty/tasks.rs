@@ -30,7 +30,7 @@ fn a_task_asks_on_the_screen_of_its_parent() {
     terminal.sees("The task \"make the file\" asks");
     terminal.sees("touch made");
     assert!(!home.path("made").exists());
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees(OVER);
     assert!(home.path("made").exists());
     // Its session stands below that of its parent.
@@ -50,7 +50,7 @@ fn who_looks_on_is_shown_the_question_of_a_task_and_answers_it() {
     second.answers("Enter watch it", ENTER);
     second.sees("another process uses this session");
     second.sees("The task \"make the file\" asks");
-    second.answers("Enter chooses", "y");
+    second.chooses("y");
     second.sees(OVER);
     first.sees(OVER);
     assert!(home.path("made").exists());

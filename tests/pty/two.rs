@@ -114,7 +114,7 @@ fn who_leaves_a_question_of_another_process_leaves_it_open() {
     second.sees("touch made");
     second.answers("Enter chooses", ESC);
     second.sees("the other process goes on in it");
-    first.answers("Enter chooses", "y");
+    first.chooses("y");
     first.sees("It is over.");
     assert!(home.path("made").exists());
     assert!(entries(&home, "stopped").is_empty());
@@ -136,7 +136,7 @@ fn entries(home: &Home, kind: &str) -> Vec<serde_json::Value> {
 fn asking() -> (Home, Terminal, Terminal) {
     let home = scripted(&[step("", &[bash("touch made")]), step("It is over.", &[])]);
     let first = Terminal::start(&home, &["make it"]);
-    first.sees("Run this?");
+    first.sees("Run this");
     let mut second = Terminal::start(&home, &[]);
     second.sees("open in process");
     second.answers("Enter watch it", ENTER);
@@ -147,7 +147,7 @@ fn asking() -> (Home, Terminal, Terminal) {
 fn who_looks_on_answers_a_question_of_the_other_process() {
     let (home, first, mut second) = asking();
     second.sees("touch made");
-    second.answers("Enter chooses", "y");
+    second.chooses("y");
     first.sees("It is over.");
     second.sees("It is over.");
     assert!(home.path("made").exists());
@@ -158,11 +158,11 @@ fn who_looks_on_answers_a_question_of_the_other_process() {
 fn a_question_that_was_answered_there_is_gone_here() {
     let (home, mut first, second) = asking();
     second.sees("touch made");
-    second.sees("Run this?");
-    first.answers("Enter chooses", "n");
+    second.sees("Run this");
+    first.chooses("n");
     first.types(ENTER);
     first.sees("It is over.");
-    second.no_longer_sees("Run this?");
+    second.no_longer_sees("Run this");
     assert!(!home.path("made").exists());
     assert!(of_origin(&home, "decided").is_empty());
 }
@@ -173,8 +173,9 @@ fn one_that_is_open_elsewhere_can_be_taken_over() {
     let mut second = Terminal::start(&home, &[]);
     second.sees("open in process");
     second.answers("Enter watch it", "t");
+    second.answers("Enter take it over", ENTER);
     first.ends();
-    second.answers("y or Enter continue", "y");
+    second.chooses("y");
     second.sees("1 command ran on");
     open_gate(&home);
     second.sees("So it ended.");
@@ -186,7 +187,7 @@ fn naming_one_that_is_open_elsewhere_offers_to_watch_it() {
     let mut second = Terminal::start(&home, &["-c"]);
     second.sees(&format!("open in process {}", first.id()));
     second.sees("open in process");
-    second.answers("Enter watch it", "w");
+    second.answers("Enter watch it", ENTER);
     second.sees("another process uses this session");
     open_gate(&home);
     second.sees("So it ended.");

@@ -28,7 +28,7 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
         "one\n",
         "nothing is done before the answer"
     );
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("It is mended");
     assert_eq!(home.read("a.txt"), "two\n");
     terminal.sees("as you wished.");
@@ -88,7 +88,7 @@ fn a_denial_with_its_reason_reaches_the_model() {
         "[[step]]\nwhen = \"not before lunch\"\ntext = \"As you say.\"\n".to_string(),
     ]);
     let mut terminal = Terminal::start(&home, &["make it"]);
-    terminal.answers("Enter chooses", "n");
+    terminal.chooses("n");
     terminal.says("not before lunch");
     terminal.sees("As you say.");
     assert!(!home.path("made").exists());
@@ -118,8 +118,8 @@ fn always_is_for_this_project_and_asks_no_second_time() {
     let home = touches();
     let mut terminal = Terminal::start(&home, &["make them"]);
     terminal.sees("always in this project allows Bash(touch:*)");
-    terminal.answers("Enter chooses", "a");
-    terminal.sees("is allowed from now on in this project");
+    terminal.chooses("a");
+    terminal.sees("new permanent rule, in this project: Bash(touch:*)");
     terminal.sees("Both are there.");
     assert!(home.path("second").exists());
     let config = || std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
@@ -154,8 +154,8 @@ fn always_is_for_this_project_and_asks_no_second_time() {
 fn always_everywhere_is_written_into_the_config() {
     let home = touches();
     let mut terminal = Terminal::start(&home, &["make them"]);
-    terminal.answers("Enter chooses", "e");
-    terminal.sees("is allowed from now on everywhere");
+    terminal.chooses("e");
+    terminal.sees("new permanent rule, everywhere: Bash(touch:*)");
     terminal.sees("Both are there.");
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     assert!(config.contains("Bash(touch:*)"), "{config}");
@@ -175,7 +175,7 @@ fn a_rule_for_this_session_is_in_its_log_and_in_no_file() {
     ]);
     let mut terminal = Terminal::start(&home, &["make them"]);
     terminal.sees("for this session allows Bash(touch:*)");
-    terminal.answers("Enter chooses", "s");
+    terminal.chooses("s");
     terminal.sees("Both are there.");
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     assert!(!config.contains("touch") && project_rules(&home).is_empty());

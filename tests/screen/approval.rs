@@ -43,7 +43,8 @@ fn a_command_is_asked_about() {
     });
     scene!("ask_deny", |stage: &mut Stage| {
         asked(stage, Some("Bash(git push:*)"));
-        stage.answers("nnot before the tests pass");
+        stage.chooses("n");
+        stage.keys("not before the tests pass");
     });
 }
 
@@ -76,13 +77,13 @@ fn several_questions_of_an_answer_are_counted() {
     let ids = stage.replies(vec![bash("make"), bash("make test"), bash("make install")]);
     stage.asks_one_of(ids[0], WHY, None, (1, 3));
     stage.sees("Run this? · 1 of 3");
-    stage.answers("y");
+    stage.chooses("y");
     stage.log(entry::allowed(ids[0]));
     stage.asks_one_of(ids[1], WHY, None, (2, 3));
     stage.sees("Run this? · 2 of 3");
     // The first waits for the others.
     stage.does_not_see("running");
-    stage.answers("y");
+    stage.chooses("y");
     assert_eq!(verdicts(&stage), [Verdict::Allow, Verdict::Allow]);
     stage.log(entry::allowed(ids[1]));
     stage.asks(ids[2], WHY, None);
@@ -107,14 +108,14 @@ fn all_of_a_long_command_can_be_read() {
     stage.sees(WHY);
     stage.sees("61 commands");
     // A yes counts when the end was seen.
-    stage.answers("ya<Enter>");
+    stage.chooses("y");
     stage.sees("scroll to the end first");
     assert_eq!(verdicts(&stage), []);
     stage.keys(&"<PageDown>".repeat(9));
     stage.sees("rm -rf build");
     stage.sees(WHY);
     assert_eq!(verdicts(&stage), []);
-    stage.keys("y");
+    stage.chooses("y");
     assert_eq!(verdicts(&stage), [Verdict::Allow]);
 }
 
@@ -136,6 +137,8 @@ fn each_answer_is_given() {
         let mut stage = Stage::new(80, 24);
         asked(&mut stage, rule);
         stage.answers(keys);
+        assert_eq!(verdicts(&stage), [], "{keys}: no letter confirms");
+        stage.confirms();
         let always = stage.wanted.iter().find_map(|intent| match intent {
             Intent::AllowRule(scope, rule) => Some((*scope, rule.clone())),
             Intent::Engine(Command::Decide {
@@ -150,17 +153,25 @@ fn each_answer_is_given() {
         reason: reason.into(),
     };
     assert_eq!(answered("y", None), (vec![Verdict::Allow], None));
-    assert_eq!(answered("<Enter>", rule), (vec![Verdict::Allow], None));
+    assert_eq!(answered("", rule), (vec![Verdict::Allow], None));
     for (key, scope) in [
         ("s", RuleScope::Session),
         ("a", RuleScope::Project),
         ("e", RuleScope::Everywhere),
+        ("2", RuleScope::Session),
+        ("3", RuleScope::Project),
+        ("4", RuleScope::Everywhere),
     ] {
         let kept = rule.map(|rule| (scope, rule.to_string()));
         assert_eq!(answered(key, rule), (vec![Verdict::Allow], kept));
-        assert_eq!(answered(key, None), (vec![], None));
     }
-    assert_eq!(answered("nlater<Enter>", rule), (vec![deny("later")], None));
+    for key in ["s", "a", "e", "3"] {
+        assert_eq!(answered(key, None), (vec![], None), "no rule is offered");
+    }
+    let mut stage = Stage::new(80, 24);
+    asked(&mut stage, rule);
+    stage.denies("later");
+    assert_eq!(verdicts(&stage), [deny("later")]);
     // What is typed by chance is no answer.
     assert_eq!(answered("x <C-y><F5>", rule), (vec![], None));
 }
@@ -182,7 +193,7 @@ fn the_words_in_the_box_are_there_after_the_question() {
     stage.keys("!");
     stage.sees("half a sentence!");
     stage.keys("<Backspace><Tab>");
-    stage.answers("y");
+    stage.chooses("y");
     assert_eq!(verdicts(&stage), [Verdict::Allow]);
     stage.log(entry::allowed(id));
     stage.sees("half a sentence");
@@ -236,7 +247,7 @@ fn a_question_is_armed_by_quiet_after_it_was_seen() {
 fn the_next_question_needs_quiet_of_its_own() {
     let mut stage = Stage::new(80, 24);
     let first = asked(&mut stage, None);
-    stage.answers("y");
+    stage.chooses("y");
     stage.log(entry::allowed(first));
     stage.log(entry::started(first));
     stage.log(entry::ran(first, 0, "pushed"));
@@ -245,7 +256,7 @@ fn the_next_question_needs_quiet_of_its_own() {
     stage.keys("y");
     assert_eq!(verdicts(&stage), [Verdict::Allow]);
     stage.keys("<Backspace>");
-    stage.answers("y");
+    stage.chooses("y");
     assert_eq!(verdicts(&stage).len(), 2);
 }
 
@@ -260,7 +271,7 @@ fn a_paste_is_never_an_answer() {
     // But it may be the reason for a no.
     let mut stage = Stage::new(80, 24);
     asked(&mut stage, None);
-    stage.answers("n");
+    stage.chooses("n");
     stage.pastes("later");
     stage.keys("<Enter>");
     let reason = "later".into();
@@ -291,7 +302,8 @@ fn words_that_begin_when_it_is_armed_are_not_lost() {
 fn a_reason_that_is_typed_when_the_question_goes_is_not_lost() {
     let mut stage = Stage::new(80, 24);
     let id = asked(&mut stage, None);
-    stage.answers("nnot today");
+    stage.chooses("n");
+    stage.keys("not today");
     stage.log(entry::allowed(id));
     assert_eq!(stage.app.composer.text(), "not today");
 }
@@ -354,11 +366,11 @@ fn the_whole_of_a_long_file_is_seen_before_a_yes() {
     stage.says("go");
     let id = stage.replies(vec![write("a.sh", &content)])[0];
     stage.asks(id, WHY, None);
-    stage.answers("y<Enter>");
+    stage.chooses("y");
     assert_eq!(verdicts(&stage), []);
     stage.keys("<End>");
     stage.sees("rm -rf build");
-    stage.keys("y");
+    stage.chooses("y");
     assert_eq!(verdicts(&stage), [Verdict::Allow]);
 }
 
@@ -377,13 +389,18 @@ fn a_rule_that_is_too_long_for_its_row_is_read_first() {
 #[test]
 fn a_small_terminal_can_answer() {
     for (width, height) in [(40, 12), (20, 5), (12, 4)] {
-        for (keys, want) in [("y", vec![Verdict::Allow]), ("n<Enter>", Vec::new())] {
+        for (keys, want) in [("y", vec![Verdict::Allow]), ("n", Vec::new())] {
             let mut stage = Stage::new(width, height);
             asked(&mut stage, Some("Bash(git push:*)"));
             let down = "<Down>".repeat(60);
-            stage.answers(&format!("{down}{keys}"));
+            stage.answers(&down);
+            stage.chooses(keys);
             match keys {
                 "y" => assert_eq!(verdicts(&stage), want, "{width}x{height}"),
+                _ => stage.keys("<Enter>"),
+            }
+            match keys {
+                "y" => {}
                 _ => assert!(matches!(verdicts(&stage)[..], [Verdict::Deny { .. }])),
             }
             let mut stage = Stage::new(width, height);
@@ -495,8 +512,9 @@ fn an_edit_that_is_asked_about_stands_in_its_place_in_the_file() {
     let wants = |intent: &Intent| matches!(intent, Intent::ReadAsked(_, path) if path.ends_with("src/parser.rs"));
     assert!(stage.wanted.iter().any(wants));
     let rows = stage.rows();
-    let head = rows.iter().position(|row| row.starts_with("? edit"));
-    let below = &rows[head.expect("no head") + 1];
+    let title = "┃ Change src/parser.rs?";
+    let title = rows.iter().position(|row| row.starts_with(title));
+    let below = &rows[title.expect("no title") + 1];
     assert!(
         below.contains("4") && below.contains("fn next"),
         "{rows:#?}"
@@ -555,7 +573,7 @@ fn a_command_is_in_the_colours_of_the_shell_where_it_is_asked_about_alone() {
     // What a grammar takes for a comment is as loud as the rest.
     let text = stage.style_of("Run this?");
     assert_eq!(stage.style_of("# rm -rf build"), text);
-    stage.answers("y");
+    stage.chooses("y");
     stage.log(entry::allowed(id));
     stage.log(entry::started(id));
     stage.log(entry::ran(id, 0, ""));
@@ -591,7 +609,7 @@ fn a_file_that_would_be_written_over_is_asked_about_with_what_changes() {
 }
 
 #[test]
-fn a_plan_does_not_part_a_change_from_its_line() {
+fn the_title_of_a_question_names_the_file_of_the_diff_below_it() {
     let mut stage = Stage::new(80, 24);
     stage.open();
     stage.says("mend it");
@@ -611,8 +629,28 @@ fn a_plan_does_not_part_a_change_from_its_line() {
     stage.sees("plan 1 of 1 · mend the lexer");
     stage.asks(ids[1], "it changes `a.rs`", None);
     let rows = stage.rows();
-    let head = rows.iter().position(|row| row.starts_with("? edit"));
-    assert!(rows[head.unwrap() + 1].contains("- old"), "{rows:#?}");
+    let title = rows.iter().position(|row| row == "┃ Change a.rs?");
+    assert!(rows[title.unwrap() + 1].contains("- old"), "{rows:#?}");
+    // Of two edits in one answer, each has its own title, whatever stands above.
+    let mut stage = Stage::opened(80, 24);
+    stage.says("mend it");
+    let edits = [("README.md", "# Old"), ("total.py", "sum = 0")];
+    let calls = edits.map(|(path, old)| edit(path, old, "new"));
+    let ids = stage.replies(calls.to_vec());
+    for (place, (path, old)) in edits.iter().enumerate() {
+        stage.asks_one_of(
+            ids[place],
+            &format!("it changes `{path}`"),
+            None,
+            (place + 1, 2),
+        );
+        let rows = stage.rows();
+        let title = format!("┃ Change {path}? · {} of 2", place + 1);
+        let at = rows.iter().position(|row| *row == title).expect(&title);
+        assert!(rows[at + 1].contains(&format!("- {old}")), "{rows:#?}");
+        assert!(rows[at + 3].contains("y  once"), "{rows:#?}");
+        stage.log(entry::allowed(ids[place]));
+    }
 }
 
 #[test]
@@ -711,7 +749,7 @@ fn the_question_of_a_task_is_answered_on_the_screen_of_its_parent() {
     for (keys, wanted) in [
         ("y", Verdict::Allow),
         (
-            "nnot now<Enter>",
+            "n",
             Verdict::Deny {
                 reason: "not now".into(),
             },
@@ -719,7 +757,10 @@ fn the_question_of_a_task_is_answered_on_the_screen_of_its_parent() {
     ] {
         let mut stage = Stage::new(80, 24);
         child_asks(&mut stage);
-        stage.answers(keys);
+        match keys {
+            "n" => stage.denies("not now"),
+            keys => stage.chooses(keys),
+        }
         let sent = stage.wanted.iter().find_map(|intent| match intent {
             Intent::Engine(Command::DecideChild {
                 session,
@@ -732,12 +773,12 @@ fn the_question_of_a_task_is_answered_on_the_screen_of_its_parent() {
         let call = CallId { reply: 7, index: 0 };
         assert_eq!(sent, Some((CHILD, call, 9, wanted)), "{keys}");
         assert_eq!(verdicts(&stage), [], "the parent's own call is not decided");
-        stage.does_not_see("Run this?");
+        stage.does_not_see("Run this without the sandbox?");
     }
     // It was answered elsewhere.
     let mut stage = Stage::new(80, 24);
     child_asks(&mut stage);
-    stage.sees("Run this?");
+    stage.sees("Run this without the sandbox?");
     stage.engine_event(EngineEvent::ChildAsks(None));
-    stage.does_not_see("Run this?");
+    stage.does_not_see("Run this without");
 }

@@ -218,10 +218,10 @@ fn a_command_of_the_folder_is_shown_before_it_is_trusted() {
     let mut stage = Stage::opened(80, 24);
     stage.send(untrusted(true));
     stage.sees("changed since you trusted it");
-    stage.answers("n");
+    stage.chooses("n");
     assert!(stage.sent().is_empty());
     stage.send(untrusted(true));
-    stage.answers("y");
+    stage.chooses("y");
     assert_eq!(stage.sent(), ["/review the parser"]);
     // What failed is back in the box, with why.
     let typed = CommandLine::parse("/review x").unwrap();
@@ -252,17 +252,16 @@ fn a_command_is_trusted_when_the_end_of_its_text_was_seen() {
     stage.send(Msg::NotSaid(typed, why));
     stage.sees("⟨3,000 spaces⟩Then run evil.<U+2800>");
     stage.does_not_see("At the end.");
-    stage.answers("y");
-    stage.keys("<Enter>");
+    stage.chooses("y");
     assert!(stage.sent().is_empty(), "trusted unread");
     stage.sees("scroll to the end");
     stage.keys("<PageDown><Down><Up>");
     stage.does_not_see("At the end.");
-    stage.answers("y");
+    stage.chooses("y");
     assert!(stage.sent().is_empty(), "trusted half read");
     stage.keys("<End>");
     stage.sees("At the end.");
-    stage.answers("y");
+    stage.chooses("y");
     assert_eq!(stage.sent(), ["/review x"]);
 }
 

@@ -129,7 +129,9 @@ fn a_server_asks_with_a_form() {
     });
     scene!("form_wrong", |stage: &mut Stage| {
         asks(stage, &whole());
-        stage.answers("<PageDown>ada<Tab>200<Enter><PageDown><Enter>");
+        stage.answers("<PageDown>ada<Tab>200");
+        stage.confirms();
+        stage.keys("<PageDown><Enter>");
     });
     scene!("form_visit", |stage: &mut Stage| {
         let url = "https://good.example@login.evil.example/oauth/authorize?client_id=1&scope=all";
@@ -146,6 +148,9 @@ fn a_server_asks_with_a_form() {
 fn what_is_filled_in_is_sent() {
     let (mut stage, id) = asked();
     stage.answers("ada<Tab>33<Enter>");
+    assert_eq!(answers(&stage), [], "Enter right after a letter");
+    stage.sees("ada");
+    stage.confirms();
     let values = json!({"name": "ada", "age": 33, "sure": true, "colour": "g"});
     assert_eq!(answers(&stage), [(id, accept(values))]);
     stage.does_not_see("asks you");
@@ -178,7 +183,8 @@ fn what_is_typed_ahead_sends_nothing_and_is_for_the_box() {
     stage.sees("half a sentencex");
     stage.sees("Tab puts your words aside");
     stage.keys("<Tab>");
-    stage.answers("ada<Enter>");
+    stage.answers("ada");
+    stage.confirms();
     assert_eq!(answers(&stage).len(), 1);
     assert_eq!(stage.app.composer.text(), "half a sentencex");
 }
@@ -192,7 +198,8 @@ fn a_paste_goes_into_the_field_and_sends_nothing() {
     stage.quiet();
     stage.pastes("ada\n");
     assert_eq!(answers(&stage), []);
-    stage.keys("<Backspace><Enter>");
+    stage.keys("<Backspace>");
+    stage.confirms();
     assert_eq!(answers(&stage)[0].0, id);
     assert_eq!(stage.app.composer.text(), "");
 }
@@ -213,7 +220,8 @@ fn it_is_put_aside_and_comes_back_with_what_was_typed() {
     stage.sees("ada");
     stage.resize(80, 24);
     // Who writes on need not wait.
-    stage.keys(" l<Enter>");
+    stage.keys(" l");
+    stage.confirms();
     let values = json!({"name": "ada l", "sure": true, "colour": "g"});
     assert_eq!(answers(&stage), [(id, accept(values))]);
 }
@@ -234,7 +242,7 @@ fn the_same_question_again_keeps_what_was_typed() {
     stage.answers("ada");
     stage.engine_event(EngineEvent::ServerAsks(id, Box::new(whole())));
     stage.sees("ada");
-    stage.keys("<Enter>");
+    stage.confirms();
     assert_eq!(answers(&stage).len(), 1);
 }
 
@@ -295,11 +303,26 @@ fn an_address_is_opened_by_a_key_alone() {
     stage.keys("<Backspace>");
     stage.quiet();
     assert!(!opened(&stage));
-    stage.keys("o");
+    stage.keys("o<Enter>");
+    assert!(!opened(&stage), "Enter right after a letter");
+    stage.quiet();
+    stage.sees("Enter opens it");
+    stage.confirms();
     assert!(opened(&stage));
     assert_eq!(answers(&stage), []);
     stage.keys("<Enter>");
     assert_eq!(answers(&stage), [(id, accept(json!({})))]);
+    // A sentence that begins with a key of it is for the box.
+    let mut stage = Stage::new(80, 24);
+    asks(&mut stage, &visit(url));
+    stage.answers("okay wait");
+    assert_eq!(stage.app.composer.text(), "okay wait");
+    stage.confirms();
+    assert!(!opened(&stage) && answers(&stage).is_empty());
+    let mut stage = Stage::new(80, 24);
+    let id = asks(&mut stage, &visit(url));
+    stage.chooses("n");
+    assert_eq!(answers(&stage), [(id, FormAnswer::Decline)]);
 }
 
 /// A form of a server may be longer than the screen, and wider.
@@ -375,7 +398,8 @@ fn the_form_of_a_task_is_filled_in_on_the_screen_of_its_parent() {
     let mut stage = Stage::new(80, 24);
     let id = child_asks(&mut stage);
     stage.sees("in the task \"Look it up\"");
-    stage.answers("ada<Enter>");
+    stage.answers("ada");
+    stage.confirms();
     let sent = stage.wanted.iter().find_map(|intent| match intent {
         Intent::Engine(Command::AnswerChild {
             session,

@@ -24,6 +24,7 @@ mod random;
 mod review;
 mod rewind;
 mod scrolling;
+mod sentences;
 mod stage;
 mod start;
 mod status;

@@ -152,7 +152,7 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     assert!(!stage.wanted.iter().any(answered));
     stage.keys("<Esc>");
     stage.sees("Run this?");
-    stage.answers("y");
+    stage.chooses("y");
     assert!(stage.wanted.iter().any(answered));
     let _: CallId = id;
     stage.log(entry::allowed(id));

@@ -145,7 +145,7 @@ fn a_rewind_that_changes_nothing_offers_no_yes() {
     for key in ["y restore", "t restore", "k keep", "e exact", "Enter diff"] {
         stage.does_not_see(key);
     }
-    stage.keys("y");
+    stage.chooses("y");
     stage.sees("there is nothing to restore");
     assert_eq!(requests(&stage).len(), 1);
     stage.keys("<Esc>");
@@ -157,11 +157,11 @@ fn a_rewind_that_changes_nothing_offers_no_yes() {
     stage.quiet();
     stage.sees("t restore this");
     stage.does_not_see("y restore");
-    stage.keys("y");
+    stage.chooses("y");
     assert_eq!(requests(&stage).len(), 2);
     stage.keys("t");
     stage.sees("y restore");
-    stage.keys("y");
+    stage.chooses("y");
     assert_eq!(requests(&stage).len(), 3);
     // With the conversation there is something to do: the copy.
     stage.keys("<Esc>");
@@ -169,7 +169,10 @@ fn a_rewind_that_changes_nothing_offers_no_yes() {
     shows(&mut stage, 3, RewindPreview::default(), false);
     stage.quiet();
     stage.sees("y rewind");
-    stage.keys("y");
+    stage.answers("y");
+    stage.sees("Enter rewinds");
+    assert_eq!(requests(&stage).len(), 4);
+    stage.confirms();
     assert_eq!(requests(&stage).len(), 5);
 }
 
@@ -249,7 +252,7 @@ fn files_are_listed_before_they_go_back() {
     stage.sees("restores 2 files, removes 1, keeps 4");
     // They are in the box: with them in front, a key is for the box.
     stage.answers("<Tab>");
-    stage.answers("y");
+    stage.chooses("y");
     let seen = "the tree that was seen".to_string();
     assert_eq!(requests(&stage)[1].then, AfterPlan::Do { seen });
     // It was another list by then: nothing was done, and it is shown.
@@ -276,7 +279,7 @@ fn each_path_is_chosen_for_with_a_key_of_its_own() {
     // Taken back.
     stage.keys("t");
     stage.sees("restores 3 files, removes 1, keeps 3");
-    stage.keys("y");
+    stage.chooses("y");
     let request = requests(&stage).pop().unwrap();
     let path = |path: &str| path.as_bytes().to_vec();
     let chosen = BTreeMap::from([
@@ -341,7 +344,7 @@ fn both_go_back_in_a_copy_and_redo_leads_to_where_it_came_from() {
     let mut stage = Stage::new(80, 24);
     listed(&mut stage, "/undo<Enter>");
     stage.sees("Rewind files and conversation to before: and the docs");
-    stage.keys("y");
+    stage.chooses("y");
     assert!(matches!(
         requests(&stage)[1].then,
         AfterPlan::HandOver { .. }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -10,6 +11,7 @@ use rewake::config::{Config, ModelFigures};
 use rewake::core::access::Access;
 use rewake::core::entry::{Block, CallId, Entry, Mode, Via};
 use rewake::core::next::Why;
+use rewake::core::policy::Sandbox;
 use rewake::model::{Delta, Figures};
 use rewake::session::context::{Gauging, Known, windows};
 use rewake::session::{Ending, ResumeReport};
@@ -28,6 +30,16 @@ pub const ID: &str = "01a1fc18-224f-7000-8000-000000000000";
 
 /// The sizes that every screen is looked at.
 pub const SIZES: [(u16, u16); 3] = [(120, 40), (80, 24), (40, 12)];
+
+/// A kernel that has all.
+const SANDBOX: Sandbox = Sandbox {
+    available: true,
+    read: true,
+    workspace: true,
+    hides: true,
+    protects: true,
+    loopback: true,
+};
 
 pub struct Stage {
     pub app: App,
@@ -119,6 +131,7 @@ impl Stage {
             queued: Vec::new(),
             input: None,
             edited: None,
+            sandbox: SANDBOX,
             now: self.now(),
         };
         change(&mut opening);
@@ -249,6 +262,16 @@ impl Stage {
         }
     }
 
+    /// A key at this very time; `\n` is Enter.
+    pub fn presses(&mut self, key: char) {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            key => KeyCode::Char(key),
+        };
+        let key = KeyEvent::new(code, KeyModifiers::NONE);
+        self.send(Msg::Key(key, self.key_at));
+    }
+
     pub fn pastes(&mut self, text: &str) {
         self.send(Msg::Paste(text.into(), self.key_at));
     }
@@ -272,6 +295,26 @@ impl Stage {
     pub fn answers(&mut self, written: &str) {
         self.quiet();
         self.keys(written);
+    }
+
+    /// Selects an answer by its letter, and confirms it as soon as Enter counts.
+    #[track_caller]
+    pub fn chooses(&mut self, letter: &str) {
+        self.answers(letter);
+        self.confirms();
+    }
+
+    /// Enter, as soon as it counts.
+    #[track_caller]
+    pub fn confirms(&mut self) {
+        self.answers("<Enter>");
+    }
+
+    /// Denies what is asked, with this reason.
+    #[track_caller]
+    pub fn denies(&mut self, reason: &str) {
+        self.chooses("n");
+        self.keys(&format!("{reason}<Enter>"));
     }
 
     /// Another size of the terminal.

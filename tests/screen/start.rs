@@ -14,7 +14,7 @@ use rewake::ui::transcript::Tone;
 use crate::log::{FOLDER, NOON_MS, entry};
 use crate::stage::{ID, Stage, scene};
 
-fn offer(n: u8, title: &str) -> Offer {
+pub fn offer(n: u8, title: &str) -> Offer {
     Offer {
         info: SessionInfo {
             id: ID.replace("01a1fc18", &format!("01a1fc{}8", n + 1)),
@@ -62,7 +62,7 @@ fn details() -> Details {
     }
 }
 
-fn offers(stage: &mut Stage, offers: Vec<Offer>) {
+pub fn offers(stage: &mut Stage, offers: Vec<Offer>) {
     let begin = Begin::Offers {
         offers,
         prompt: None,
@@ -113,7 +113,10 @@ fn opened_by(key: &str, held: bool) -> Option<(Which, bool)> {
             ..offer(0, "mend it")
         }],
     );
-    stage.answers(key);
+    match key {
+        "<Enter>" => stage.confirms(),
+        letter => stage.chooses(letter),
+    }
     stage.wanted.into_iter().find_map(|intent| match intent {
         Intent::Open { which, take_over } => Some((which, take_over)),
         _ => None,
@@ -141,7 +144,7 @@ fn each_key_of_the_card_does_what_it_says() {
 #[test]
 fn what_is_dismissed_leaves_the_card_and_behind_the_last_a_new_session_begins() {
     let asks = |stage: &mut Stage| {
-        stage.answers("x");
+        stage.chooses("x");
         let wanted = std::mem::take(&mut stage.wanted);
         wanted.into_iter().find_map(|intent| match intent {
             Intent::Dismiss(id) => Some(id),
@@ -207,7 +210,10 @@ fn resumed(mode: Mode, forked: bool) -> Stage {
     stage.log.push(entry::said("mend it"));
     stage.log.push(entry::chose(mode));
     offers(&mut stage, vec![offer(0, "mend it")]);
-    stage.answers(if forked { "f" } else { "<Enter>" });
+    match forked {
+        true => stage.chooses("f"),
+        false => stage.confirms(),
+    }
     stage.open_found(mode, forked);
     stage.rest();
     stage
@@ -225,22 +231,23 @@ fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
         stage.open_found(Mode::BypassPermissions, false);
         stage.rest();
     });
-    for yes in ["y", "<Enter>"] {
-        let mut stage = resumed(Mode::BypassPermissions, false);
-        stage.sees("This session runs without asking");
-        stage.keys(&format!("{yes}<Backspace>"));
-        assert!(!goes_on(&stage), "typed ahead");
-        stage.answers(yes);
-        assert!(goes_on(&stage));
-        stage.does_not_see("runs without asking");
-    }
     let mut stage = resumed(Mode::BypassPermissions, false);
-    stage.answers("n");
-    assert!(!goes_on(&stage));
-    stage.sees("waiting · Enter continues");
+    stage.sees("This session runs without asking");
+    stage.keys("y<Enter><Backspace>");
+    assert!(!goes_on(&stage), "typed ahead");
+    stage.chooses("y");
+    assert!(goes_on(&stage));
+    stage.does_not_see("runs without asking");
+    // No is preselected.
+    for no in ["n", ""] {
+        let mut stage = resumed(Mode::BypassPermissions, false);
+        stage.chooses(no);
+        assert!(!goes_on(&stage));
+        stage.sees("waiting · Enter continues");
+    }
     // A copy waits for words, or for Enter on the box.
     let mut stage = resumed(Mode::BypassPermissions, true);
-    stage.answers("y");
+    stage.chooses("y");
     assert!(!goes_on(&stage));
     stage.keys("<Enter>");
     assert!(goes_on(&stage));
@@ -332,7 +339,7 @@ fn a_prompt_of_the_command_line_waits_for_the_card() {
     };
     stage.send(Msg::Begin(Box::new(begin)));
     stage.sees("in the box: and the docs");
-    stage.answers("n");
+    stage.chooses("n");
     assert!(matches!(stage.wanted.last(), Some(Intent::Open { .. })));
     assert_eq!(stage.app.composer.text(), "and the docs");
 }
@@ -525,9 +532,11 @@ fn trust_is_asked_for_before_anything_else() {
         stage.keys(key);
         assert!(stage.wanted.is_empty(), "typed ahead");
         stage.keys("<Backspace>");
-        stage.answers("x<Enter>");
+        stage.chooses("x");
         assert!(stage.wanted.is_empty(), "only y and n are answers");
-        stage.answers(key);
+        stage.sees("in the box: x");
+        stage.keys("<Backspace>");
+        stage.chooses(key);
         match &stage.wanted[0] {
             Intent::Trust(content) => assert!(trusts && *content == project.content),
             Intent::Distrust => assert!(!trusts),
@@ -552,11 +561,11 @@ fn a_folder_is_trusted_when_the_end_of_its_config_was_seen() {
     let mut stage = Stage::new(80, 24);
     stage.send(Msg::Begin(Box::new(Begin::Trust { project, then })));
     stage.sees(".evil\"");
-    stage.answers("y");
+    stage.chooses("y");
     assert!(stage.wanted.is_empty(), "trusted unread");
     stage.sees("scroll to the end");
     stage.keys("<End>");
-    stage.answers("y");
+    stage.chooses("y");
     assert!(matches!(stage.wanted[..], [Intent::Trust(_)]));
 }
 
@@ -868,6 +877,9 @@ fn the_keys_are_shown_over_the_card_and_the_first_screen() {
             stage.does_not_see("keys and commands");
             stage.sees(below);
             stage.answers("q");
+            if !stage.is_over() {
+                stage.confirms();
+            }
             assert!(stage.is_over(), "{below}");
         }
         // Behind words it is one of them.

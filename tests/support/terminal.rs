@@ -84,6 +84,13 @@ fn unbroken(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Whether a cell of the screen begins so. Keys may stand in columns.
+fn has_cell(screen: &str, begins: &str) -> bool {
+    let words = |cell: &str| cell.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut cells = screen.lines().flat_map(|line| line.split(['│', '┃']));
+    cells.any(|cell| words(cell).starts_with(begins))
+}
+
 fn lines(count: u16) -> NonZero<u16> {
     NonZero::new(count).unwrap()
 }
@@ -151,13 +158,21 @@ impl Terminal {
     #[track_caller]
     pub fn answers(&mut self, begins: &str, keys: &str) {
         self.waits(&format!("nothing listens with {begins:?}"), |screen| {
-            let mut cells = screen.lines().flat_map(|line| line.split(['│', '┃']));
-            // Keys may stand in columns.
-            let words = |cell: &str| cell.split_whitespace().collect::<Vec<_>>().join(" ");
-            let listens = !screen.contains("a moment …") && !screen.contains("Tab first");
-            listens && cells.any(|cell| words(cell).starts_with(begins))
+            let listens = !screen.contains("a moment") && !screen.contains("Tab first");
+            listens && has_cell(screen, begins)
         });
         self.types(keys);
+    }
+
+    /// Selects an answer by its letter, unless it is selected, and confirms it when Enter counts.
+    #[track_caller]
+    pub fn chooses(&mut self, letter: &str) {
+        self.answers("Enter chooses", "");
+        let selected = format!("› {letter} ");
+        if !has_cell(&self.screen(), &selected) {
+            self.types(letter);
+        }
+        self.answers(&selected, ENTER);
     }
 
     /// Waits until the screen has this text, wherever its lines break.

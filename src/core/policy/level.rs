@@ -29,6 +29,10 @@ pub struct Sandbox {
     pub workspace: bool,
     /// Files that a rule keeps from being read cannot be read in it.
     pub hides: bool,
+    /// Protected files are read-only while a command runs; else changes of them are undone.
+    pub protects: bool,
+    /// Access `workspace` has a loopback network; else no network.
+    pub loopback: bool,
 }
 
 /// What a person is told of an access, as the first words of a reason.

@@ -912,6 +912,8 @@ fn a_line_that_names_this_program_is_asked_about_whatever_is_allowed() {
             read: true,
             workspace: true,
             hides: true,
+            protects: true,
+            loopback: true,
         },
         ..place()
     };

@@ -239,11 +239,11 @@ impl App {
             // Typed by hand, and still asked.
             Some(mode @ Mode::BypassPermissions) => {
                 let yes = Yes::Do(self.choose_mode(mode));
-                let question = "this mode never asks: every command runs and every change is made at once; deny rules still apply";
+                let question = "This mode skips all approvals and runs commands WITHOUT the sandbox. Deny rules still apply.";
                 self.raise(Overlay::Confirm {
                     question: question.to_string(),
                     about: Vec::new(),
-                    keys: "y yes · n no",
+                    answers: ("use this mode", "keep the mode"),
                     yes,
                 });
                 Vec::new()
@@ -372,8 +372,11 @@ impl App {
                 _ => keys.push(keys::HelpLine { text, ..line }),
             }
         }
-        for line in keys {
+        for (place, line) in keys.iter().enumerate() {
             put(line.group.title(), &line.keys, line.text);
+            if place == 0 {
+                put(line.group.title(), "y n 1 2", "answer; Enter confirms");
+            }
         }
         put("In the box", "@", "a file or a folder; also @~/ @../ @/");
         put("In the box", "!", "a shell command; !! with the terminal");

@@ -113,7 +113,7 @@ impl App {
         self.raise(Overlay::Confirm {
             question,
             about,
-            keys: "y trust this text and send it · n not now",
+            answers: ("trust this text and send it", "not now"),
             yes: Yes::Say(Words::of_command(trusted)),
         });
     }

@@ -54,9 +54,10 @@ impl App {
                 access,
                 place,
             } => {
+                let told = access.map(|access| self.sandbox.describe(access));
                 let asked = self.asks(call, why, rule);
                 if let Some(asked) = asked {
-                    asked.access = access;
+                    asked.set_access(told);
                     asked.place = place;
                 }
                 let call = self.call(NotifyOn::Approval, "asks");
@@ -123,6 +124,7 @@ impl App {
         self.cost_usd = opening.cost_usd;
         self.id = Some(opening.id);
         self.now = opening.now;
+        self.sandbox = opening.sandbox;
         self.user_commands.clear();
         self.follow_user_commands();
         self.queued = opening.queued;
@@ -180,12 +182,14 @@ impl App {
             return Vec::new();
         }
         self.raise(Overlay::Confirm {
-            question:
-                "This session runs without asking: every command runs and every change is made at \
-                       once; deny rules still apply."
-                    .to_string(),
+            question: "This session runs without asking: it skips all approvals and runs commands \
+                       WITHOUT the sandbox. Deny rules still apply."
+                .to_string(),
             about: Vec::new(),
-            keys: "y or Enter continue · n not yet: it waits, and Shift+Tab changes the mode",
+            answers: (
+                "continue",
+                "not yet: it waits, and Shift+Tab changes the mode",
+            ),
             // A copy waits for words, or for Enter.
             yes: if found.forked {
                 Yes::Nothing
@@ -298,7 +302,7 @@ impl App {
         let why = format!("The task \"{}\" asks: {why}", one_line(&title, 60));
         let mut approval = Approval::new(self.asking, call.id, call, why, None);
         approval.of_child = Some((session, asked));
-        approval.access = access;
+        approval.set_access(access.map(|access| self.sandbox.describe(access)));
         self.asked = Some(approval);
         let call = self.call(NotifyOn::Approval, "asks");
         closed

@@ -43,7 +43,7 @@ fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
 }
 
 /// What a key finds in front of it.
-enum Front {
+pub(super) enum Front {
     Conversation,
     Question,
     Form,
@@ -51,7 +51,7 @@ enum Front {
 }
 
 impl App {
-    fn front(&self) -> Front {
+    pub(super) fn front(&self) -> Front {
         match (&self.overlay, &self.asked) {
             (Overlay::None, Some(_)) => Front::Question,
             (Overlay::None, None) if self.form_in_front().is_some() => Front::Form,
@@ -67,6 +67,14 @@ impl App {
         }
         let is_accepted = self.quiet.accepts(self.asking(), at);
         let gives_reason = self.asked.as_ref().is_some_and(|a| a.reason.is_some());
+        if !gives_reason {
+            if self.refuses_enter(key, at) {
+                return Vec::new();
+            }
+            if is_accepted && let Some(intents) = self.letter_key(key, at) {
+                return intents;
+            }
+        }
         match self.front() {
             Front::Question if is_accepted || gives_reason => self.asked_key(key, at),
             Front::Question => self.key_ahead(key, at),
@@ -93,7 +101,6 @@ impl App {
     fn asked_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         match self.asked.as_mut().map(|asked| asked.key(key)) {
             Some(Answer::Pass) | None => self.question_key(key, at),
-            Some(Answer::Typed) => self.words_key(key, at),
             Some(Answer::Back) => {
                 self.quiet.typed(at);
                 Vec::new()
@@ -156,6 +163,7 @@ impl App {
     /// A key for the box, which is not seen below a card: only what types gets there.
     pub(super) fn key_under(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
+        self.note_letter(key, at);
         if !self.has_words_in_front() && self.page.scrolled(key) {
             return Vec::new();
         }
@@ -192,8 +200,16 @@ impl App {
     /// A key for the box, whatever is asked.
     pub(super) fn words_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
+        self.note_letter(key, at);
         self.aside = false;
         self.box_key(key, at)
+    }
+
+    /// Enter right after a letter does not answer what asks, wherever the letter went.
+    pub(super) fn note_letter(&mut self, key: &KeyEvent, at: Instant) {
+        if matches!(key.code, KeyCode::Char(_)) {
+            self.letters.typed(at);
+        }
     }
 
     fn box_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
@@ -212,10 +228,15 @@ impl App {
     /// What is pasted is never an answer.
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Intent> {
         let is_accepted = self.quiet.accepts(self.asking(), at);
+        self.letters.typed(at);
         if self.paste_into_form(text, is_accepted) {
             return Vec::new();
         }
         self.quiet.typed(at);
+        if self.letters.is_held() {
+            self.select_letter(None);
+            self.letters_into_box();
+        }
         self.last_here.at = None;
         match &mut self.overlay {
             Overlay::History(pane) => {
@@ -624,7 +645,7 @@ impl App {
             asked.reason = None;
         }
         let intents = match answer {
-            Answer::Open | Answer::Unread | Answer::Back | Answer::Typed | Answer::Pass => {
+            Answer::Open | Answer::Unread | Answer::Back | Answer::Pass => {
                 return Vec::new();
             }
             Answer::Once => vec![decide(Verdict::Allow, None)],
@@ -658,7 +679,11 @@ impl App {
         if self.form.is_none() {
             self.clock_goes_on();
         }
-        let reason = self.asked.take().and_then(|asked| asked.reason);
+        let Some(asked) = self.asked.take() else {
+            return;
+        };
+        self.letters_into_box();
+        let reason = asked.reason;
         if let Some(reason) = reason.filter(|r| !r.trim().is_empty()) {
             self.in_box(|composer, around| composer.paste(&reason, around));
             self.typed_ms.get_or_insert(self.now_ms);

@@ -31,7 +31,7 @@ impl App {
             return Vec::new();
         }
         let is_accepted = self.quiet.accepts(self.asking(), at);
-        if self.asking().is_some() && !is_accepted && is_answer(line) {
+        if self.asking().is_some() && !is_accepted && self.is_answer(line) {
             self.quiet.typed(at);
             self.hint = Some(
                 "that line came before you could read the question, so it is not taken as the answer; answer now"
@@ -45,7 +45,7 @@ impl App {
             Overlay::FirstRun(_) => self.first_run_line(line.trim()),
             Overlay::Trust(_) | Overlay::Confirm { .. } => self.yes_or_no(line.trim()),
             Overlay::Picker(_) => self.pick_line(line.trim()),
-            Overlay::None if self.asked.is_some() => self.answer_line(line, at),
+            Overlay::None if is_accepted && self.asked.is_some() => self.answer_line(line, at),
             Overlay::None if is_accepted && self.form_in_front().is_some() => {
                 self.form_line(line, at)
             }
@@ -55,6 +55,16 @@ impl App {
             }
             _ => self.words_line(line, at),
         }
+    }
+
+    /// Whether a line is nothing but an answer to what asks. A longer one is text, which is not lost.
+    fn is_answer(&self, line: &str) -> bool {
+        let word = line.trim();
+        if matches!(self.overlay, Overlay::Card(_)) {
+            return offer_answer(word).is_some();
+        }
+        let is_number = word.parse::<u32>().is_ok();
+        is_number || matches!(word, "" | "y" | "yes" | "n" | "no" | "a" | "s" | "e")
     }
 
     /// What a start begins with, or a session, is still being looked up.
@@ -323,17 +333,6 @@ impl App {
             _ => self.ask_quit(),
         }
     }
-}
-
-/// What would answer a question if it stood there.
-fn is_answer(line: &str) -> bool {
-    let word = line.split_whitespace().next().unwrap_or_default();
-    let is_number = word.parse::<u32>().is_ok();
-    is_number
-        || matches!(
-            word,
-            "" | "y" | "yes" | "n" | "no" | "a" | "s" | "e" | "f" | "t" | "w"
-        )
 }
 
 /// The letter and the number of an answer to the offer, such as `f1`. `None`: it is a message.

@@ -13,6 +13,7 @@ mod engine_events;
 mod kept_words;
 mod keys;
 mod last_here;
+mod letters;
 mod lines;
 mod messages;
 mod over;
@@ -43,6 +44,7 @@ use super::rewind::RewindPane;
 use super::theme::{Ground, Palette, Theme};
 use super::transcript::{LayoutContext, Search, Tone, Transcript};
 use crate::config::{NotifyConfig, Project, UiConfig};
+use crate::core::policy::Sandbox;
 use crate::engine::{ChildQuestion, Command, FilesWork};
 use crate::model::Figures;
 use crate::session::Which;
@@ -70,8 +72,8 @@ pub enum Overlay {
         question: String,
         /// What it is about, line by line.
         about: Vec<String>,
-        /// What the keys do.
-        keys: &'static str,
+        /// What yes does, and what no does, for the person.
+        answers: (&'static str, &'static str),
         /// What a yes does.
         yes: Yes,
     },
@@ -147,6 +149,8 @@ pub struct App {
     pub phase: Phase,
     /// The session that is open. `None`: there is none.
     pub id: Option<String>,
+    /// What the system keeps its commands from doing.
+    sandbox: Sandbox,
     pub now: Now,
     /// What the session cost so far, US dollars. `None` when a price is not known.
     pub cost_usd: Option<f64>,
@@ -184,6 +188,8 @@ pub struct App {
     pub page: Page,
     /// When keys may answer what asks.
     pub quiet: Quiet,
+    /// Letters that selected an answer, and may be the beginning of a sentence.
+    pub(super) letters: Letters,
     /// What stands in the box waits until what asks is answered.
     pub aside: bool,
     /// The number of the question or card that came last.
@@ -264,6 +270,7 @@ impl App {
             engine: 0,
             phase: Phase::Nothing,
             id: None,
+            sandbox: Sandbox::default(),
             now: Now::default(),
             cost_usd: Some(0.0),
             transcript: Transcript::default(),
@@ -286,6 +293,7 @@ impl App {
             last_here: LastHere::default(),
             page: Page::default(),
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
+            letters: Letters::default(),
             aside: false,
             asking: 0,
             user_commands: Vec::new(),
@@ -481,6 +489,7 @@ impl App {
             || self.searches()
             || self.attached().is_some()
             || self.quiet.waits()
+            || self.blocks_enter()
             || matches!(&self.overlay, Overlay::Card(card) if card.moves())
             || matches!(self.behind.as_deref(), Some(Overlay::Card(card)) if card.moves())
             || !self.user_commands.is_empty()
@@ -525,11 +534,14 @@ impl App {
     /// What is typed is kept when there was a pause, or it was typed for long.
     fn tick(&mut self, now: Instant) -> Vec<Intent> {
         let asking = self.asking();
-        if asking.is_none() {
+        // While the turn goes on the next question may come: what was put aside stays so.
+        let may_ask = matches!(self.phase, Phase::Working { .. } | Phase::Watching);
+        if asking.is_none() && !may_ask {
             self.aside = false;
         }
         let may_arm = !self.has_words_in_front();
         self.quiet.tick(asking, may_arm, now);
+        self.letters.tick(now, self.quiet.length);
         if self.code.changed() {
             self.generation += 1;
         }
@@ -601,6 +613,7 @@ pub(crate) use custom::ASKING;
 use kept_words::Elsewhere;
 pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
+pub use letters::{Letter, Letters};
 pub use messages::{Intent, Msg};
 pub use quiet::{Asking, Quiet};
 pub use server_asks::ServerForm;

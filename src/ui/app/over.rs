@@ -18,7 +18,6 @@ impl App {
         match &mut self.overlay {
             Overlay::None => Vec::new(),
             Overlay::Card(card) => match card.key(key) {
-                Chosen::Typed => self.key_under(key, at),
                 Chosen::Help => {
                     self.show_help();
                     Vec::new()
@@ -36,6 +35,7 @@ impl App {
                     Vec::new()
                 }
                 Setup::Demo => vec![Intent::Demo],
+                Setup::Typed => self.key_under(key, at),
                 Setup::Help => {
                     self.show_help();
                     Vec::new()
@@ -127,7 +127,7 @@ impl App {
 
     pub(super) fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
         let which = match chosen {
-            Chosen::Nothing | Chosen::Typed | Chosen::Help => return Vec::new(),
+            Chosen::Nothing | Chosen::Help => return Vec::new(),
             Chosen::Quit => return vec![Intent::Quit],
             Chosen::History => return self.open_history(""),
             Chosen::Watch(id) => {
@@ -163,17 +163,29 @@ impl App {
         is_unread
     }
 
-    fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        if self.page.scrolled(key) {
-            return Vec::new();
+    /// A key of a question of yes or no: its answer, if it gives one. Letters select.
+    fn yes_or_no_key(&mut self, key: &KeyEvent) -> Option<bool> {
+        if self.page.scrolled(key) || !key.modifiers.is_empty() {
+            return None;
         }
-        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c') if ctrl => vec![Intent::Quit],
-            _ if ctrl => Vec::new(),
-            KeyCode::Char('y') => self.trust_answered(true),
-            KeyCode::Char('n') | KeyCode::Esc => self.trust_answered(false),
-            _ => Vec::new(),
+            KeyCode::Enter => return Some(self.page.is_yes),
+            KeyCode::Esc => return Some(false),
+            KeyCode::Up | KeyCode::Down | KeyCode::Left | KeyCode::Right | KeyCode::Tab => {
+                self.page.is_yes = !self.page.is_yes;
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
+        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            return vec![Intent::Quit];
+        }
+        match self.yes_or_no_key(key) {
+            Some(is_yes) => self.trust_answered(is_yes),
+            None => Vec::new(),
         }
     }
 
@@ -196,13 +208,9 @@ impl App {
     }
 
     fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        if self.page.scrolled(key) {
-            return Vec::new();
-        }
-        match key.code {
-            KeyCode::Char('y') | KeyCode::Enter => self.confirm_answered(true),
-            KeyCode::Char('n' | 'q') | KeyCode::Esc => self.confirm_answered(false),
-            _ => Vec::new(),
+        match self.yes_or_no_key(key) {
+            Some(is_yes) => self.confirm_answered(is_yes),
+            None => Vec::new(),
         }
     }
 

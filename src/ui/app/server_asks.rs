@@ -70,6 +70,7 @@ impl App {
         }
         self.asked_ms.get_or_insert(self.now_ms);
         self.asking += 1;
+        self.letters_into_box();
         self.form = Some(ServerForm {
             number: self.asking,
             call,
@@ -119,6 +120,7 @@ impl App {
     }
 
     pub(super) fn form_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        self.note_letter(key, at);
         let Some(form) = &mut self.form else {
             return Vec::new();
         };
@@ -241,6 +243,7 @@ impl App {
 
     fn close_form(&mut self) -> Option<ServerForm> {
         let form = self.form.take()?;
+        self.letters_into_box();
         if self.asked.is_none() {
             self.clock_goes_on();
         }

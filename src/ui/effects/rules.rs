@@ -177,6 +177,8 @@ fn explain(mode: Mode) -> &'static str {
         Mode::Default => "reading is free; changes and commands ask",
         Mode::AcceptEdits => "files of the workspace may be changed; commands ask",
         Mode::Plan => "read only; nothing may be changed",
-        Mode::BypassPermissions => "never asks; deny rules still apply",
+        Mode::BypassPermissions => {
+            "no approvals, commands run WITHOUT the sandbox; deny rules still apply"
+        }
     }
 }

@@ -199,9 +199,13 @@ impl Work {
             RuleScope::Everywhere => "everywhere",
             RuleScope::Project | RuleScope::Session => "in this project",
         };
+        // More than one line stays in the conversation: a rule must not be made unnoticed.
         self.notify(
             Tone::Calm,
-            format!("{rule} is allowed from now on {place}; /permissions removes it"),
+            format!(
+                "new permanent rule, {place}: {rule}\nIt is in {}. /permissions removes it.",
+                target.file.display()
+            ),
         );
     }
 

@@ -1,12 +1,14 @@
 //! A call that asks: what it would do, and the answers there are.
 //!
-//! Invariant: "yes" and "always" count only when the end of what is asked was on the screen.
+//! Invariant: "yes" and "always" count only when the end of what is asked was on the screen. Enter
+//! alone confirms: a letter only selects (`ui::app::Letters`).
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Mode, Seq};
+use crate::core::policy::AccessText;
 use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
 use crate::tools::{self, Body, Shown};
@@ -29,8 +31,8 @@ pub struct Approval {
     pub because: String,
     /// The text of the file that it would edit, and what it would be then.
     pub edit: Option<(String, String)>,
-    /// How far the command would reach. `None`: the call runs no command.
-    pub access: Option<Access>,
+    /// What the command could do. `None`: the call runs no command.
+    pub access: Option<AccessText>,
     /// What may be allowed with it, for as long as the answer says.
     pub rule: Option<String>,
     /// The answer that Enter gives.
@@ -111,6 +113,8 @@ pub struct Page {
     pub extent: Extent,
     /// The last line was on the screen: only then a yes counts.
     pub end_seen: bool,
+    /// Enter says yes: that was selected. Else it says no.
+    pub is_yes: bool,
 }
 
 impl Page {
@@ -153,8 +157,6 @@ pub enum Answer {
     Deny(String),
     /// The reason is given up, and the choice is open again.
     Back,
-    /// The beginning of words: for the box.
-    Typed,
     /// Not for here.
     Pass,
 }
@@ -260,6 +262,45 @@ impl Approval {
         }
     }
 
+    /// Sets how far the command would reach, and the choice that is preselected because of it.
+    pub fn set_access(&mut self, access: Option<AccessText>) {
+        self.access = access;
+        self.at = self.preselected();
+    }
+
+    /// Returns the choice that Enter confirms before another is selected: never a yes to a command
+    /// that reaches the network or runs without a sandbox.
+    fn preselected(&self) -> Choice {
+        match self.access.map(|told| told.access) {
+            Some(Access::Network | Access::Full) => Choice::Deny,
+            Some(Access::Read | Access::Workspace) | None => Choice::Once,
+        }
+    }
+
+    /// Returns the choice of a letter, or of a digit: its place from 1.
+    pub fn choice_of(&self, typed: char) -> Option<Choice> {
+        let choices = self.choices();
+        if let Some(place) = typed.to_digit(10) {
+            let place = usize::try_from(place).ok()?.checked_sub(1)?;
+            return choices.get(place).copied();
+        }
+        let choice = match typed {
+            'y' => Choice::Once,
+            's' => Choice::Rule(RuleScope::Session),
+            'a' => Choice::Rule(RuleScope::Project),
+            'e' => Choice::Rule(RuleScope::Everywhere),
+            'n' | 'd' => Choice::Deny,
+            _ => return None,
+        };
+        choices.contains(&choice).then_some(choice)
+    }
+
+    /// Selects the choice of a letter. `None`: the one that is preselected.
+    pub fn select(&mut self, typed: Option<char>) {
+        let choice = typed.and_then(|typed| self.choice_of(typed));
+        self.at = choice.unwrap_or_else(|| self.preselected());
+    }
+
     /// What was drawn is on the screen.
     pub fn drawn(&mut self) {
         self.end_seen |= self.extent.has_end(self.top);
@@ -275,7 +316,8 @@ impl Approval {
         top.is_some()
     }
 
-    /// Takes a key. A yes counts only when the end of what is asked was on the screen.
+    /// Takes a key that is no letter. A yes counts only when the end of what is asked was on the
+    /// screen.
     pub fn key(&mut self, key: &KeyEvent) -> Answer {
         if self.reason.is_some() {
             return self.reason_key(key);
@@ -289,18 +331,8 @@ impl Approval {
         }
         match key.code {
             KeyCode::Enter => return self.choose(self.at),
-            KeyCode::Char('y' | '1') => return self.choose(Choice::Once),
-            KeyCode::Char('a') => return self.choose(Choice::Rule(RuleScope::Project)),
-            KeyCode::Char('s') if self.rule.is_some() => {
-                return self.choose(Choice::Rule(RuleScope::Session));
-            }
-            KeyCode::Char('e') if self.rule.is_some() => {
-                return self.choose(Choice::Rule(RuleScope::Everywhere));
-            }
-            KeyCode::Char('n' | 'd') => return self.choose(Choice::Deny),
             KeyCode::Up | KeyCode::Left => self.step(false),
             KeyCode::Down | KeyCode::Right | KeyCode::Tab => self.step(true),
-            KeyCode::Char(_) => return Answer::Typed,
             _ => return Answer::Pass,
         }
         Answer::Open
@@ -370,6 +402,7 @@ impl Approval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::policy::Sandbox;
 
     fn asks(rule: Option<&str>) -> Approval {
         let id = CallId { reply: 2, index: 0 };
@@ -381,6 +414,7 @@ mod tests {
         asked
     }
 
+    /// Presses keys: a letter before the reason is typed selects.
     fn press(approval: &mut Approval, keys: &str) -> Answer {
         let mut last = Answer::Open;
         for c in keys.chars() {
@@ -388,7 +422,11 @@ mod tests {
                 '\n' => KeyCode::Enter,
                 '\t' => KeyCode::Tab,
                 '\u{1b}' => KeyCode::Esc,
-                'v' => KeyCode::PageDown,
+                '\u{c}' => KeyCode::PageDown,
+                c if approval.reason.is_none() => {
+                    approval.select(Some(c));
+                    continue;
+                }
                 c => KeyCode::Char(c),
             };
             last = approval.key(&KeyEvent::new(code, KeyModifiers::NONE));
@@ -397,32 +435,72 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_given_by_letter_and_by_choice() {
+    fn enter_confirms_the_choice_that_a_letter_a_digit_or_an_arrow_selects() {
         assert_eq!(press(&mut asks(None), "\n"), Answer::Once);
-        assert_eq!(press(&mut asks(None), "y"), Answer::Once);
-        assert_eq!(press(&mut asks(None), "a"), Answer::Open);
+        for letters in ["y", "n", "a", "1", "2"] {
+            assert_eq!(press(&mut asks(None), letters), Answer::Open, "{letters}");
+        }
+        assert_eq!(press(&mut asks(None), "y\n"), Answer::Once);
         for (keys, scope) in [
-            ("s", RuleScope::Session),
-            ("a", RuleScope::Project),
-            ("e", RuleScope::Everywhere),
+            ("s\n", RuleScope::Session),
+            ("a\n", RuleScope::Project),
+            ("e\n", RuleScope::Everywhere),
+            ("2\n", RuleScope::Session),
+            ("3\n", RuleScope::Project),
             ("\t\n", RuleScope::Session),
-            ("\t\t\n", RuleScope::Project),
+            ("s\t\n", RuleScope::Project),
             ("\t\t\t\n", RuleScope::Everywhere),
         ] {
             let rule = Answer::Rule(scope, "Bash(make)".into());
             assert_eq!(press(&mut asks(Some("Bash(make)")), keys), rule, "{keys}");
         }
-        assert_eq!(press(&mut asks(None), "s"), Answer::Typed);
         let no = Answer::Deny("use just".into());
-        assert_eq!(press(&mut asks(None), "nuse just\n"), no);
+        assert_eq!(press(&mut asks(None), "n\nuse just\n"), no);
+        assert_eq!(press(&mut asks(None), "2\nuse just\n"), no);
         assert_eq!(press(&mut asks(None), "\t\nuse just\n"), no);
         assert_eq!(
-            press(&mut asks(None), "n\n"),
+            press(&mut asks(None), "n\n\n"),
             Answer::Deny(NO_REASON.into())
         );
         // Escape leaves the reason, and is not an answer.
-        assert_eq!(press(&mut asks(None), "nx\u{1b}"), Answer::Back);
-        assert_eq!(press(&mut asks(None), "w"), Answer::Typed);
+        assert_eq!(press(&mut asks(None), "n\nx\u{1b}"), Answer::Back);
+    }
+
+    #[test]
+    fn only_letters_and_digits_of_a_choice_select() {
+        let offered = |rule, typed| asks(rule).choice_of(typed).is_some();
+        for typed in ['y', 'n', 'd', '1', '2'] {
+            assert!(offered(None, typed), "{typed}");
+        }
+        for typed in ['s', 'a', 'e', '3', '5'] {
+            assert!(!offered(None, typed), "{typed}");
+            assert!(offered(Some("Bash(make)"), typed), "{typed}");
+        }
+        for typed in ['w', 'Y', '0', '6', ' ', '?'] {
+            assert!(!offered(Some("Bash(make)"), typed), "{typed}");
+        }
+    }
+
+    #[test]
+    fn no_is_preselected_where_a_command_reaches_far() {
+        for (access, choice) in [
+            (None, Choice::Once),
+            (Some(Access::Read), Choice::Once),
+            (Some(Access::Workspace), Choice::Once),
+            (Some(Access::Network), Choice::Deny),
+            (Some(Access::Full), Choice::Deny),
+        ] {
+            let mut asked = asks(Some("Bash(make)"));
+            let sandbox = Sandbox {
+                available: true,
+                ..Sandbox::default()
+            };
+            asked.set_access(access.map(|access| sandbox.describe(access)));
+            assert_eq!(asked.at, choice, "{access:?}");
+            asked.select(Some('a'));
+            asked.select(None);
+            assert_eq!(asked.at, choice, "{access:?}");
+        }
     }
 
     #[test]
@@ -431,15 +509,15 @@ mod tests {
         asked.end_seen = false;
         asked.extent = Extent { rows: 4, lines: 9 };
         asked.drawn();
-        for yes in ["y", "a", "s", "e", "\n"] {
+        for yes in ["y\n", "a\n", "s\n", "e\n", "\n"] {
             assert_eq!(press(&mut asked, yes), Answer::Unread);
         }
-        assert_eq!(press(&mut asked, "vv"), Answer::Open);
+        assert_eq!(press(&mut asked, "\u{c}\u{c}"), Answer::Open);
         // Scrolled to, and not drawn yet.
-        assert_eq!(press(&mut asked, "y"), Answer::Unread);
+        assert_eq!(press(&mut asked, "y\n"), Answer::Unread);
         asked.drawn();
-        assert_eq!(press(&mut asked, "y"), Answer::Once);
+        assert_eq!(press(&mut asked, "y\n"), Answer::Once);
         asked.end_seen = false;
-        assert_eq!(press(&mut asked, "n\n"), Answer::Deny(NO_REASON.into()));
+        assert_eq!(press(&mut asked, "n\n\n"), Answer::Deny(NO_REASON.into()));
     }
 }

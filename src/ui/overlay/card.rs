@@ -17,6 +17,8 @@ pub struct Card {
     pub looking: bool,
     /// Which of the offers is selected, from 0.
     pub at: usize,
+    /// The letter whose action Enter does. `None`: Enter resumes, or watches.
+    pub letter: Option<char>,
 }
 
 /// What a key came to. Sessions are given by their ids.
@@ -41,8 +43,6 @@ pub enum Chosen {
     Quit,
     /// The keys and commands, over the card.
     Help,
-    /// The beginning of words: for the box.
-    Typed,
 }
 
 impl Card {
@@ -53,6 +53,7 @@ impl Card {
             looked_ms: 0,
             looking: false,
             at: 0,
+            letter: None,
         }
     }
 
@@ -104,31 +105,47 @@ impl Card {
         }
     }
 
-    /// Takes a key: it moves the selection, or chooses.
+    /// Whether a letter selects an action for the offer that is selected.
+    pub fn has_letter(&self, letter: char) -> bool {
+        self.action(Some(letter)).is_some()
+    }
+
+    /// What Enter does when this letter was typed. `None`: there is no such action.
+    fn action(&self, letter: Option<char>) -> Option<Chosen> {
+        let offer = self.offer()?;
+        let (id, held) = (offer.info.id.clone(), offer.held_by.is_some());
+        Some(match letter {
+            None | Some('w') if held => Chosen::Watch(id),
+            None => Chosen::Resume(id),
+            Some('t') if held => Chosen::TakeOver(id),
+            Some('f') => Chosen::Fork(id),
+            Some('x') if !held => Chosen::Dismiss(id),
+            Some('n') => Chosen::New,
+            Some('h') => Chosen::History,
+            Some('q') => Chosen::Quit,
+            Some(_) => return None,
+        })
+    }
+
+    /// Takes a key that is no letter: it moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Chosen {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let last = self.offers.len().saturating_sub(1);
-        let Some(offer) = self.offers.get(self.at) else {
-            return Chosen::New;
-        };
-        let (id, held) = (offer.info.id.clone(), offer.held_by.is_some());
         match key.code {
             KeyCode::Char('c' | 'd') if ctrl => return Chosen::Quit,
-            KeyCode::Enter if held => return Chosen::Watch(id),
-            KeyCode::Enter => return Chosen::Resume(id),
-            KeyCode::Char('w') if held => return Chosen::Watch(id),
-            KeyCode::Char('t') if held => return Chosen::TakeOver(id),
-            KeyCode::Char('f') => return Chosen::Fork(id),
-            KeyCode::Char('x') if !held => return Chosen::Dismiss(id),
-            KeyCode::Char('n') | KeyCode::Esc => return Chosen::New,
-            KeyCode::Char('h') | KeyCode::F(2) => return Chosen::History,
-            KeyCode::Char('q') => return Chosen::Quit,
+            KeyCode::Enter => {
+                let letter = self.letter.take();
+                let action = self.action(letter).or_else(|| self.action(None));
+                return action.unwrap_or(Chosen::New);
+            }
+            KeyCode::Esc => return Chosen::New,
+            KeyCode::F(2) => return Chosen::History,
             KeyCode::Char('?') | KeyCode::F(1) => return Chosen::Help,
-            KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => self.at = (self.at + 1).min(last),
-            KeyCode::Char(_) if !ctrl => return Chosen::Typed,
-            _ => {}
+            KeyCode::Up => self.at = self.at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
+            _ => return Chosen::Nothing,
         }
+        self.letter = None;
         Chosen::Nothing
     }
 }

@@ -55,6 +55,8 @@ pub enum Setup {
     /// The keys and commands, over this.
     Help,
     Quit,
+    /// The beginning of words: for the box.
+    Typed,
 }
 
 impl FirstRun {
@@ -104,6 +106,7 @@ impl FirstRun {
             KeyCode::Enter => return chosen(rows.get(self.at)),
             KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => self.at = (self.at + 1).min(last),
+            KeyCode::Char(_) if !ctrl => return Setup::Typed,
             _ => {}
         }
         Setup::Nothing

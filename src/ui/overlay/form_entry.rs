@@ -31,6 +31,8 @@ pub struct FormEntry {
     pub page: Page,
     /// The field that has the keys is to be in sight.
     pub follows: bool,
+    /// The letter whose action Enter does to the address. `None`: Enter says that it is done.
+    pub letter: Option<char>,
     /// Where lines are typed: the field that the next one is for; behind the last, whether to send.
     pub line_at: usize,
 }
@@ -111,6 +113,7 @@ impl FormEntry {
             error: None,
             page: Page::default(),
             follows: false,
+            letter: None,
             line_at: 0,
         }
     }
@@ -147,6 +150,7 @@ impl FormEntry {
         match key.code {
             KeyCode::Esc => return Filled::Later,
             KeyCode::Char('d') if ctrl => return Filled::Send(FormAnswer::Decline),
+            KeyCode::Enter if is_plain && self.url().is_some() => return self.visit_enter(),
             KeyCode::Enter if is_plain => return self.send(),
             KeyCode::PageUp | KeyCode::PageDown => {
                 self.follows = false;
@@ -156,30 +160,29 @@ impl FormEntry {
             KeyCode::Tab => self.step(true),
             KeyCode::BackTab => self.step(false),
             KeyCode::Up | KeyCode::Down if is_plain => self.walk(key),
-            _ if self.url().is_some() => return self.visit_key(key),
+            _ if self.url().is_some() => return Filled::Pass,
             _ => return self.field_key(key),
         }
         Filled::Open
     }
 
-    fn visit_key(&mut self, key: &KeyEvent) -> Filled {
-        if key
-            .modifiers
-            .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT)
-        {
-            return Filled::Pass;
-        }
-        match key.code {
-            KeyCode::Char('o') => match self.address() {
+    /// Whether a letter selects what is done with the address. `None`: it is a form, whose fields
+    /// take letters.
+    pub fn has_letter(&self, letter: char) -> Option<bool> {
+        self.url().map(|_| matches!(letter, 'o' | 'c' | 'y' | 'n'))
+    }
+
+    /// Does with the address what the last letter selected.
+    fn visit_enter(&mut self) -> Filled {
+        match self.letter.take() {
+            Some('o') => match self.address() {
                 _ if !self.is_read() => Filled::Unread,
                 Some(url) => Filled::Visit(url.to_string()),
                 None => Filled::Open,
             },
-            KeyCode::Char('c') => Filled::Copy(self.url().unwrap_or_default().to_string()),
-            KeyCode::Char('y') => self.send(),
-            KeyCode::Char('n') => Filled::Send(FormAnswer::Decline),
-            KeyCode::Char(_) => Filled::Typed,
-            _ => Filled::Pass,
+            Some('c') => Filled::Copy(self.url().unwrap_or_default().to_string()),
+            Some('n') => Filled::Send(FormAnswer::Decline),
+            _ => self.send(),
         }
     }
 

@@ -3,6 +3,7 @@
 use ratatui::text::Line;
 
 use super::Printer;
+use crate::core::access::Access;
 use crate::core::rule::RuleScope;
 use crate::core::text::count;
 use crate::core::tool::ToolCall;
@@ -172,11 +173,17 @@ fn question(asked: &Approval, theme: &Theme) -> String {
         of => format!(" {place} of {of}"),
     };
     let (what, about) = in_words(&asked.call, &asked.shown, theme);
-    let mut lines = vec![format!("Question{place}: {what}")];
+    let without = match asked.access.map(|told| told.access) {
+        Some(Access::Full) => " without the sandbox",
+        _ => "",
+    };
+    let mut lines = vec![format!("Question{place}: {what}{without}")];
     lines.extend(about.iter().map(|line| format!("  {line}")));
     lines.push(format!("Why it asks: {}", asked.why));
-    if let Some(access) = asked.access {
-        lines.push(format!("Access {access}: {}", access.reach().0));
+    match asked.access {
+        Some(told) if told.access == Access::Full => lines.push(told.long.to_string()),
+        Some(told) => lines.push(format!("Access {}: {}", told.access, told.long)),
+        None => {}
     }
     let mut answers = vec!["y yes, this once".to_string()];
     if let Some(rule) = &asked.rule {

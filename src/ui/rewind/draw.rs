@@ -18,14 +18,17 @@ use crate::ui::theme::Theme;
 fn keys(pane: &RewindPane) -> Vec<&'static str> {
     let mut keys = Vec::new();
     if pane.does_something() {
-        keys.push(match pane.what {
-            RewindWhat::Both => "y rewind",
-            RewindWhat::Files | RewindWhat::Redo => "y restore",
+        keys.push(match (pane.what, pane.is_yes) {
+            (RewindWhat::Both, false) => "y rewind",
+            (RewindWhat::Files | RewindWhat::Redo, false) => "y restore",
+            (RewindWhat::Both, true) => "Enter rewinds",
+            (RewindWhat::Files | RewindWhat::Redo, true) => "Enter restores",
         });
     }
     keys.push("Esc cancel");
     if pane.has_rows() {
-        keys.extend(["t restore this", "k keep", "e exact", "Enter diff"]);
+        keys.extend(["t restore this", "k keep", "e exact"]);
+        keys.extend((!pane.is_yes).then_some("Enter diff"));
     }
     keys
 }

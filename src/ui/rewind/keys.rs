@@ -16,8 +16,10 @@ impl RewindPane {
         TYPED.contains(typed)
     }
 
-    /// Takes a key. Of those that are typed only what was heard gets here.
+    /// Takes a key. Of those that are typed only what was heard gets here, and `y` does not: it
+    /// selects, and Enter confirms.
     pub fn key(&mut self, key: &KeyEvent) -> RewindDid {
+        let is_yes = std::mem::take(&mut self.is_yes);
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl && key.code == KeyCode::Char('c') {
             return RewindDid::Closed;
@@ -44,8 +46,8 @@ impl RewindPane {
                 self.shown = None;
                 return RewindDid::Plan(self.request(AfterPlan::Show));
             }
+            KeyCode::Enter if is_yes && self.is_seen => return self.confirmed(),
             KeyCode::Enter => return self.open_diff(),
-            KeyCode::Char('y') if self.is_seen => return self.confirmed(),
             _ => {}
         }
         RewindDid::Nothing

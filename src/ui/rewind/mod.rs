@@ -111,6 +111,8 @@ pub struct RewindPane {
     rows: usize,
     /// The list was on the screen, so that a key can be an answer to it.
     is_seen: bool,
+    /// Enter restores: `y` was typed last.
+    pub is_yes: bool,
     note: Option<String>,
     diff: Option<Diff>,
 }
@@ -137,6 +139,7 @@ impl RewindPane {
             top: 0,
             rows: 10,
             is_seen: false,
+            is_yes: false,
             note: None,
             diff: None,
         };
@@ -165,6 +168,7 @@ impl RewindPane {
         self.shown = Some(shown);
         self.diff = None;
         self.is_seen = false;
+        self.is_yes = false;
         self.top = 0;
         self.at = 0;
         self.step(false, 0);
@@ -186,6 +190,11 @@ impl RewindPane {
     /// The list is there, and a key may be an answer to it.
     pub fn asks(&self) -> bool {
         self.shown.is_some() && self.diff.is_none()
+    }
+
+    /// Whether `y` selects the restore.
+    pub fn may_confirm(&self) -> bool {
+        self.asks() && self.is_seen
     }
 
     /// The lines of one path lie over the list.

@@ -1,6 +1,6 @@
-//! The question about a call: all of the command, or of the diff of the change; the answers; how
-//! far it reaches; why it asks; and a line that says what keys do now. A bar stands before what
-//! is to be decided; a diff stands above it, where the conversation has its diffs.
+//! The question about a call: its title, which names the file of a change; all of the command, or of
+//! the diff; the answers; what it could do; why it asks; and a line that says what keys do now. All
+//! of it is one block, with a bar before each row.
 //!
 //! What does not fit is scrolled to. The number of commands, the reason, the access and the answers stay in
 //! sight, but for a screen of a few rows: there they are part of what is scrolled.
@@ -35,17 +35,16 @@ const FEW_ROWS: u16 = 10;
 const MAX_WHY_ROWS: usize = 2;
 /// The row of the question itself.
 const TITLE: u16 = 1;
-/// Before each row that is to be decided.
+/// Before each row.
 const BAR: &str = "┃ ";
-/// A diff stands where those of the conversation stand; with fewer columns, at the left.
-const DIFF_INDENT: u16 = 13;
-const WIDE: u16 = 60;
+/// Of what the command could do; else it is said in few words.
+const MAX_ACCESS_ROWS: usize = 2;
 
 impl Layout {
     fn of(room: u16, asked: Option<&Approval>) -> Layout {
-        // Two more answers, and the access.
+        // Two more answers, and what the command could do.
         let more = u16::from(asked.is_some_and(|asked| asked.rule.is_some())) * 2
-            + u16::from(asked.is_some_and(|asked| asked.access.is_some()));
+            + u16::from(asked.is_some_and(|asked| asked.access.is_some())) * 2;
         Layout {
             framed: room >= FRAMED_ROWS,
             roomy: room >= ROOMY_ROWS + more,
@@ -105,23 +104,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
         false => body.into_iter().chain(pinned).collect(),
         true => {
             let title = Line::styled(title(asked, room, Some(asked.extent)), theme.text);
-            let before = before_diff(asked, area.width);
-            let body = body.into_iter().map(|line| match before {
-                0 => line,
-                before => set_in(line, Span::raw(" ".repeat(usize::from(before)))),
-            });
-            let bar = |line| set_in(line, Span::styled(BAR, theme.warn));
-            match is_change(asked) {
-                // The change stands above the question, as it stands in the conversation.
-                true => body
-                    .chain(std::iter::once(title).chain(pinned).map(bar))
-                    .collect(),
-                false => std::iter::once(title)
-                    .chain(body)
-                    .chain(pinned)
-                    .map(bar)
-                    .collect(),
-            }
+            std::iter::once(title)
+                .chain(body)
+                .chain(pinned)
+                .map(|line| set_in(line, Span::styled(BAR, theme.warn)))
+                .collect()
         }
     };
     super::put(frame, area, &shown);
@@ -130,19 +117,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
 pub(super) fn set_in(mut line: Line<'static>, before: Span<'static>) -> Line<'static> {
     line.spans.insert(0, before);
     line
-}
-
-/// It is a diff that is asked about.
-pub(super) fn is_change(asked: &Approval) -> bool {
-    matches!(asked.shown.body, Body::Edits { .. } | Body::File { .. })
-}
-
-/// How far in the diff stands.
-fn before_diff(asked: &Approval, columns: u16) -> u16 {
-    match is_change(asked) && columns >= WIDE {
-        true => DIFF_INDENT,
-        false => 0,
-    }
 }
 
 /// Columns behind the bar.
@@ -162,10 +136,18 @@ fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
     let short = match &asked.shown.body {
         Body::Edits { .. } => "Change this file?".to_string(),
         Body::File { .. } => "Write this file?".to_string(),
-        Body::Command {
-            background: true, ..
-        } => "Run this in the background?".to_string(),
-        Body::Command { .. } => "Run this?".to_string(),
+        Body::Command { background, .. } => {
+            let place = if *background {
+                " in the background"
+            } else {
+                ""
+            };
+            let without = match asked.access.map(|told| told.access) {
+                Some(Access::Full) => " without the sandbox",
+                _ => "",
+            };
+            format!("Run this{place}{without}?")
+        }
         Body::Subject | Body::Plan(_) | Body::Served { .. } => {
             format!("Call {}?", counted(&asked.call.shown_name()))
         }
@@ -227,16 +209,8 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
         // How many lines there are is known when they are laid: the keys say it.
         lines.extend(words(&title(asked, room, None), theme.text, room));
         lines.extend(words(&asked.because, theme.dim, room));
-        lines.extend(access_line(asked, room, &theme));
+        lines.extend(access_lines(asked, room, &theme));
     }
-    let of_diff = columns
-        .saturating_sub(2 + before_diff(asked, columns))
-        .max(1);
-    let width = if is_change(asked) && !whole {
-        of_diff
-    } else {
-        width
-    };
     lines.extend(asked_lines(
         asked,
         width,
@@ -351,17 +325,20 @@ fn why(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     words(&asked.because, theme.dim, room)
 }
 
-/// How far the command would reach, in one row.
-fn access_line(asked: &Approval, room: usize, theme: &Theme) -> Option<Line<'static>> {
-    let access = asked.access?;
-    let (long, short) = access.reach();
-    let long = format!("access {access}: {long}");
-    let short = format!("access {access}: {short}");
-    let style = match access {
+/// What the command could do: all of it, or in few words where it would take too many rows.
+fn access_lines(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let Some(told) = asked.access else {
+        return Vec::new();
+    };
+    let style = match told.access {
         Access::Read | Access::Workspace => theme.dim,
         Access::Network | Access::Full => theme.warn,
     };
-    Some(Line::styled(fitting(&[&long, &short], room), style))
+    let long = words(&told.named(told.long), style, room);
+    match long.len() > MAX_ACCESS_ROWS {
+        true => words(&told.named(told.short), style, room),
+        false => long,
+    }
 }
 
 /// What stays in sight below what is scrolled.
@@ -387,7 +364,7 @@ fn pinned(
         let last = clip(&lines[MAX_WHY_ROWS - 1].to_string(), room.saturating_sub(2));
         lines[MAX_WHY_ROWS - 1] = Line::styled(format!("{last} …"), theme.dim);
     }
-    let access = access_line(asked, room, theme);
+    let access = access_lines(asked, room, theme);
     if let Some(reason) = &asked.reason {
         lines.splice(..0, access);
         lines.push(Line::styled(
@@ -400,7 +377,7 @@ fn pinned(
         lines.push(reason_line(reason, room, theme));
         return lines;
     }
-    let is_armed = readiness == Readiness::Armed;
+    let is_armed = matches!(readiness, Readiness::Armed | Readiness::Typed);
     let answers = match layout.roomy {
         true => answers(asked, is_armed, room, theme),
         false => vec![answers_in_a_row(asked, is_armed, room, theme)],
@@ -526,6 +503,7 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
             return fitting(&[&long, &short, "to the end first: ↓"], room);
         }
         (Readiness::Quiet, true) => &["wait a moment before you answer", "a moment …"],
+        (Readiness::Typed, true) => &["Enter counts in a moment", "a moment …"],
         (Readiness::Armed, true) if asked.extent.overflows() => &[
             "Enter chooses · ← → · ↑ ↓ scroll · Esc stops the model",
             "Enter chooses · ↑ ↓ scroll",
@@ -550,16 +528,28 @@ fn short_keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
             fitting(&[&long, &short, "↓ first"], room)
         }
         (Readiness::Quiet, ..) => fitting(&["a moment …"], room),
-        (Readiness::Armed, _, Some(_)) => fitting(
-            &[
-                "y yes s session a always e everywhere n no",
-                "y yes s a e n no",
-                "y s a e n",
-            ],
-            room,
-        ),
-        (Readiness::Armed, _, None) => fitting(&["y yes n no", "y n"], room),
+        (Readiness::Armed | Readiness::Typed, ..) => {
+            let rows = [0, 1, 2].map(|brevity| short_answers(asked, brevity));
+            fitting(&rows.each_ref().map(String::as_str), room)
+        }
     }
+}
+
+/// All answers, the one that Enter confirms marked: whole, shorter, and as letters.
+fn short_answers(asked: &Approval, brevity: usize) -> String {
+    let answer = |choice: &Choice| {
+        let names = match choice {
+            Choice::Once => ["y yes", "y yes", "y"],
+            Choice::Rule(RuleScope::Session) => ["s session", "s", "s"],
+            Choice::Rule(RuleScope::Project) => ["a always", "a", "a"],
+            Choice::Rule(RuleScope::Everywhere) => ["e everywhere", "e", "e"],
+            Choice::Deny => ["n no", "n no", "n"],
+        };
+        let mark = if *choice == asked.at { "›" } else { "" };
+        format!("{mark}{}", names[brevity])
+    };
+    let answers = asked.choices();
+    answers.iter().map(answer).collect::<Vec<_>>().join(" ")
 }
 
 /// The first of these that has room, else the last one cut.

@@ -45,8 +45,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         lines.push(Line::default());
     }
     let held = card.offer().is_some_and(|o| o.held_by.is_some());
-    let keys = if held { &HELD_KEYS } else { &KEYS };
-    let mut below = key_lines(app, keys, columns);
+    let mut keys = if held { HELD_KEYS } else { KEYS };
+    keys[0][0].1 = enter_does(card.letter, &keys);
+    let mut below = key_lines(app, &keys, columns);
     if columns >= GRID_COLUMNS {
         // Its place is the first line of the keys.
         lines.pop();
@@ -77,6 +78,15 @@ const HELD_KEYS: [[Key; 2]; 4] = [
     [("h", "history"), ("q", "leave")],
     [("?", "keys"), ("", "")],
 ];
+/// What Enter does when this letter was typed.
+fn enter_does(letter: Option<char>, keys: &[[Key; 2]; 4]) -> &'static str {
+    let typed = keys.iter().flatten().find(|(key, _)| {
+        let mut chars = key.chars();
+        letter.is_some() && chars.next() == letter && chars.next().is_none()
+    });
+    typed.map_or(keys[0][0].1, |(_, what)| *what)
+}
+
 const KEY_COLUMNS: [(usize, usize); 4] = [(7, 19), (3, 21), (3, 12), (3, 4)];
 const GRID_COLUMNS: usize = 72;
 
@@ -94,7 +104,7 @@ fn key_lines(app: &App, keys: &[[Key; 2]; 4], columns: usize) -> Vec<Line<'stati
     let (why, key_style) = match app.readiness() {
         Readiness::Armed => ("", theme.accent),
         Readiness::Behind => ("Tab first, then", theme.dim),
-        Readiness::Quiet => ("a moment …", theme.dim),
+        Readiness::Quiet | Readiness::Typed => ("a moment …", theme.dim),
     };
     let mut lines = vec![Line::styled(why, theme.dim)];
     for row in 0..2 {

@@ -72,7 +72,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let title = Line::styled(title(form, room), theme.heading());
     let shown = body.lines.into_iter().skip(form.entry.page.top).take(rows);
     let style = match readiness {
-        Readiness::Quiet => theme.dim,
+        Readiness::Quiet | Readiness::Typed => theme.dim,
         Readiness::Armed | Readiness::Behind => theme.accent,
     };
     let keys = Line::styled(keys(&form.entry, readiness, room), style);
@@ -445,12 +445,18 @@ fn keys(entry: &FormEntry, readiness: Readiness, room: usize) -> String {
             "Tab to answer",
         ],
         (Readiness::Quiet, ..) => vec!["wait a moment before you answer", "a moment …"],
+        (Readiness::Typed, ..) => vec!["Enter counts in a moment", "a moment …"],
         (Readiness::Armed, false, _) => vec![&first, &more, "PgDn first"],
-        (Readiness::Armed, true, Some(_)) => vec![
-            "o opens it · c copies it · Enter done, go on · n decline · Esc later",
-            "o open · c copy · Enter done · n no · Esc later",
-            "o c Enter n Esc",
-        ],
+        (Readiness::Armed, true, Some(_)) => match entry.letter {
+            Some('o') => vec!["Enter opens it · Esc later", "Enter opens"],
+            Some('c') => vec!["Enter copies it · Esc later", "Enter copies"],
+            Some('n') => vec!["Enter declines · Esc later", "Enter declines"],
+            _ => vec![
+                "Enter done, go on · o opens it · c copies it · n declines · Esc later",
+                "Enter done · o open · c copy · n no · Esc later",
+                "Enter o c n Esc",
+            ],
+        },
         (Readiness::Armed, true, None) => match entry.values.get(entry.at) {
             Some(Filling::SomeOf { .. }) => vec![
                 "Enter sends · Space ticks · ↑ ↓ moves · Tab next · Ctrl+D declines · Esc later",

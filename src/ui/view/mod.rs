@@ -124,7 +124,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         (false, true) => ask::height(app, area, left),
         (false, false) => 0,
     };
-    // A change stands directly below its own line of the conversation.
+    // A question has the room of what is not going on.
     let is_bare = going_on
         .iter()
         .all(|line| line.to_string().trim().is_empty());
@@ -253,10 +253,6 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let height = usize::from(area.height);
     let (mut layout, transcript) = app.layout_context();
     let mut lines = transcript.visible(height, &mut layout);
-    if app.asked.as_ref().is_some_and(ask::is_change) {
-        let is_blank = |line: &mut Line<'_>| line.to_string().trim().is_empty();
-        while lines.pop_if(is_blank).is_some() {}
-    }
     // A short conversation stands at the bottom, above the box.
     let gap = height.saturating_sub(lines.len());
     let area = Rect {
@@ -467,7 +463,7 @@ fn aside(app: &App) -> String {
 
 /// `plan 3 of 3 · Fix the rounding`, while it works; `/plan` shows it at any time.
 fn plan_step(app: &App, columns: usize) -> String {
-    // A change that is asked about stands directly below its own line.
+    // A question has the room.
     let asks = app.asked.is_some() || app.form.is_some();
     if !matches!(app.phase, Phase::Working { .. }) || asks {
         return String::new();

@@ -185,12 +185,12 @@ pub(super) fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if let Overlay::Confirm {
         question,
         about,
-        keys,
+        answers,
         ..
     } = &app.overlay
     {
-        let (question, about, keys) = (question.clone(), about.clone(), *keys);
-        question_box(frame, area, &question, &about, keys, app);
+        let (question, about, answers) = (question.clone(), about.clone(), *answers);
+        question_box(frame, area, &question, &about, answers, app);
     }
 }
 
@@ -225,8 +225,11 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             all(),
         ),
     };
-    let keys = "y trust it with this · n not now: only its [context] and theme count";
-    question_box(frame, area, &question, &list, keys, app);
+    let answers = (
+        "trust it with this",
+        "not now: only its [context] and theme count",
+    );
+    question_box(frame, area, &question, &list, answers, app);
 }
 
 /// What stands in the box, which is not seen below what asks.
@@ -255,11 +258,11 @@ fn not_heard_yet(readiness: Readiness) -> &'static str {
     match readiness {
         Readiness::Armed => "",
         Readiness::Behind => "Tab first, then ",
-        Readiness::Quiet => "a moment … ",
+        Readiness::Quiet | Readiness::Typed => "a moment … ",
     }
 }
 
-/// [`asking_keys`] in one row.
+/// The keys of what asks in one row, dim until they are heard.
 pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'static> {
     let before = not_heard_yet(app.readiness());
     let style = match app.readiness() {
@@ -280,24 +283,53 @@ pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'sta
     Span::styled(words, style)
 }
 
-/// The keys of what asks, which are dim until they are heard.
-pub(super) fn asking_keys(app: &App, keys: &str) -> Span<'static> {
-    let style = match app.readiness() {
-        Readiness::Armed => app.theme.accent,
-        _ => app.theme.dim,
-    };
-    let before = not_heard_yet(app.readiness());
-    Span::styled(format!("{before}{keys}"), style)
+/// The answers yes and no, the one that Enter confirms marked, and what keys do.
+fn answer_lines(
+    app: &App,
+    (yes, no): (&str, &str),
+    room: usize,
+    is_small: bool,
+) -> Vec<Line<'static>> {
+    let is_yes = app.page.is_yes;
+    if is_small {
+        let answers = match is_yes {
+            true => "› y yes · n no",
+            false => "› n no · y yes",
+        };
+        return vec![Line::from(asking_keys_in(app, answers, room))];
+    }
+    let mark = |is_chosen| if is_chosen { "› " } else { "  " };
+    let theme = &app.theme;
+    let is_armed = matches!(app.readiness(), Readiness::Armed | Readiness::Typed);
+    let mut lines = Vec::new();
+    for (is_chosen, answer) in [(is_yes, format!("y  {yes}")), (!is_yes, format!("n  {no}"))] {
+        let style = match (is_armed, is_chosen) {
+            (false, _) => theme.dim,
+            (true, true) => theme.accent,
+            (true, false) => theme.text,
+        };
+        let first = [Span::styled(mark(is_chosen), style)];
+        let words = [Span::styled(answer, style)];
+        lines.extend(wrap(
+            &words,
+            room,
+            &first,
+            &[Span::raw("     ")],
+            Break::Words,
+        ));
+    }
+    lines.push(Line::from(asking_keys_in(app, "Enter chooses", room)));
+    lines
 }
 
-/// A question, what it is about, and the keys that answer it, which stay when the rest scrolls.
+/// A question, what it is about, and the answers, which stay when the rest scrolls.
 /// Nothing is left out: a yes counts only when the end was on the screen.
 fn question_box(
     frame: &mut Frame<'_>,
     area: Rect,
     question: &str,
     about: &[String],
-    keys: &str,
+    answers: (&str, &str),
     app: &mut App,
 ) {
     let theme = &app.theme;
@@ -318,10 +350,7 @@ fn question_box(
         );
     }
     let is_small = area.height < SMALL_ROWS;
-    let keys = match is_small {
-        true => vec![Line::from(asking_keys_in(app, "y yes · n no", room))],
-        false => wrap(&[asking_keys(app, keys)], room, &[], &[], Break::Words),
-    };
+    let keys = answer_lines(app, answers, room, is_small);
     let words = words_below(app, room).filter(|_| !is_small);
     let gap = usize::from(!is_small);
     let fixed = gap + keys.len() + usize::from(words.is_some());

@@ -215,7 +215,7 @@ fn all(look: &Look) {
     };
     let mut terminal = asked(&home, &project);
     take(&terminal, "approval", APPROVAL);
-    terminal.answers("Enter chooses", "y");
+    terminal.chooses("y");
     terminal.sees("checking part 2 of 6");
     terminal.types("and then say what was wrong");
     terminal.types(ENTER);

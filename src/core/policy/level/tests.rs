@@ -13,6 +13,8 @@ const WHOLE: Sandbox = Sandbox {
     read: true,
     workspace: true,
     hides: true,
+    protects: true,
+    loopback: true,
 };
 
 /// Protected files are only compared afterwards.
