@@ -8,7 +8,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
 mod kept;
+mod processes;
 mod scene;
+#[path = "../support/skip.rs"]
+mod skip;
 mod tries;
 mod work;
 
