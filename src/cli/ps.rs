@@ -1,7 +1,7 @@
 //! `rewake ps`: the commands and servers of all sessions, also those whose agent is gone.
 
 use crate::command::server::ServerInfo;
-use crate::command::{How, RunInfo, RunState, Stopped};
+use crate::command::{Ended, How, RunInfo, RunState, Stopped};
 use crate::core::text::one_line;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, clock, now_ms, short_id};
@@ -53,9 +53,20 @@ fn state(info: &RunInfo) -> Option<String> {
         }
         RunState::Ended(ended) => match ended.how {
             How::Lost { group: Some(group) } => Some(format!("left behind, group {group}")),
-            _ => None,
+            _ => left_behind(ended),
         },
         RunState::NotBegun => None,
+    }
+}
+
+/// Processes that could not be ended with their command.
+fn left_behind(ended: &Ended) -> Option<String> {
+    let living = ended.sandbox.as_ref()?.living();
+    let pids: Vec<String> = living.iter().map(|one| one.pid.to_string()).collect();
+    match &pids[..] {
+        [] => None,
+        [one] => Some(format!("left behind, process {one}")),
+        _ => Some(format!("left behind, processes {}", pids.join(" "))),
     }
 }
 

@@ -17,6 +17,9 @@ use crate::sandbox::{
 use crate::session::AppContext;
 use crate::workspace::handle::Folder;
 
+/// So many processes that could not be ended are named.
+const MAX_SURVIVORS: usize = 20;
+
 /// How a shell says that a command was ended by a signal.
 const BY_SIGNAL: i32 = 128;
 
@@ -50,12 +53,22 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
         return Err(ConfigError::new(why).into());
     }
     let status = child.wait().map_err(cannot(&program))?;
-    if let Some(family) = Family::of(child.id()) {
-        let ended = family.end();
+    if let Some(family) = Family::of(child.id(), &profile) {
+        let found = family.end();
+        let ended = (found.ended + starting.left.count()) as u64;
         if ended > 0 {
             tell(&format!(
                 "note: {} that it left running ended with it",
                 count(ended, "process")
+            ));
+        }
+        if !found.survivors.is_empty() {
+            let pids = found.survivors.iter().take(MAX_SURVIVORS);
+            let pids: Vec<String> = pids.map(|pid| pid.as_raw_nonzero().to_string()).collect();
+            tell(&format!(
+                "note: {} that it left running could not be ended: {}",
+                count(found.survivors.len() as u64, "process"),
+                pids.join(", ")
             ));
         }
     }

@@ -6,12 +6,16 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::process;
 use crate::core::text::size_text;
-use crate::sandbox::{Change, Family, ModeChange, Modes, Profile, Watched, bytes_below};
+use crate::sandbox::{Change, Family, Left, ModeChange, Modes, Profile, Watched, bytes_below};
 
 /// How often processes are counted, and how often the temporary folder is measured.
 const COUNT_EVERY: Duration = Duration::from_millis(200);
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
+
+/// So many processes that could not be ended are named.
+const MAX_SURVIVORS: usize = 20;
 
 /// Of changes of protected files, so many are told, each with so much of its name.
 const MAX_CHANGES: usize = 6;
@@ -21,9 +25,12 @@ const NAME_MAX_CHARS: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Aftermath {
-    /// Processes of the command that still run. Only in records of older versions: now what a
-    /// command left running is ended with it.
+    /// Processes of the command that could not be ended in time. In records of older versions,
+    /// those that it left running.
     pub survivors: u32,
+    /// The first of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub survivor_pids: Vec<Survivor>,
     /// Processes of the command that were ended with it.
     pub ended: u32,
     /// Protected files that it changed: the changes are undone as far as they could be.
@@ -37,11 +44,30 @@ pub struct Aftermath {
     pub limit: Option<String>,
 }
 
+/// A process that could not be ended with its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survivor {
+    pub pid: u32,
+    /// When it was started, in the kernel's own unit: tells it from a later process with its pid.
+    pub started: Option<u64>,
+}
+
+impl Aftermath {
+    /// Processes of the command that run now, of those that are named.
+    pub fn living(&self) -> Vec<Survivor> {
+        let named = self.survivor_pids.iter().copied();
+        named
+            .filter(|one| one.started.is_some() && process::started(one.pid) == one.started)
+            .collect()
+    }
+}
+
 pub(super) struct Confined {
     profile: Profile,
     watched: Watched,
     modes: Modes,
     family: Option<Family>,
+    left: Option<Left>,
     count_at: Instant,
     measure_at: Instant,
     after: Aftermath,
@@ -57,6 +83,7 @@ impl Confined {
             watched: Watched::look(profile),
             modes: Modes::look(&profile.modes),
             family: None,
+            left: None,
             count_at: now + COUNT_EVERY,
             measure_at: now + MEASURE_EVERY,
             after: Aftermath::default(),
@@ -64,8 +91,9 @@ impl Confined {
         }
     }
 
-    pub(super) fn began(&mut self, child: u32) {
-        self.family = Family::of(child);
+    pub(super) fn began(&mut self, child: u32, left: Option<Left>) {
+        self.family = Family::of(child, &self.profile);
+        self.left = left;
     }
 
     /// True: a limit is passed, and the command is to be ended.
@@ -77,8 +105,7 @@ impl Confined {
         if let Some(family) = self.family.as_ref().filter(|_| self.count_at <= now) {
             self.count_at = now + COUNT_EVERY;
             family.reap();
-            let count = family.others().len();
-            if count > limits.processes as usize {
+            if family.count() > limits.processes as usize {
                 self.after.limit = Some(format!("more than {} processes", limits.processes));
             }
         }
@@ -102,8 +129,17 @@ impl Confined {
     /// what is undone here.
     pub(super) fn is_over(&mut self) {
         let Some(family) = &self.family else { return };
-        family.reap();
-        self.after.ended = count(family.end());
+        let found = family.end();
+        let left = self.left.take().map_or(0, Left::count);
+        self.after.ended = count(left + found.ended);
+        self.after.survivors = count(found.survivors.len());
+        let pids = found.survivors.iter().map(|pid| pid.as_raw_nonzero().get());
+        let named = pids.filter_map(|pid| u32::try_from(pid).ok());
+        let named = named.take(MAX_SURVIVORS).map(|pid| Survivor {
+            pid,
+            started: process::started(pid),
+        });
+        self.after.survivor_pids = named.collect();
     }
 
     /// When nothing more of it can happen that would be undone.

@@ -1,7 +1,8 @@
 //! Whether this process is a command that an agent runs, or was started by one.
 //!
-//! A fence, not a wall: a command without a sandbox may take the variable away and leave its
-//! ancestors behind.
+//! In the sandbox the filter of system calls says so, which nobody can take off. Without a sandbox
+//! this is a fence, not a wall: such a command may take the variable away and leave its ancestors
+//! behind.
 
 /// More ancestors than this nobody has.
 #[cfg(target_os = "linux")]
@@ -9,24 +10,26 @@ const MAX_ANCESTORS: usize = 1_000;
 
 /// `run` is the value of [`keeper::RUN_ENV`](super::keeper::RUN_ENV).
 pub fn is_below_keeper(run: Option<&str>) -> bool {
-    run.is_some() || has_keeper_above()
+    run.is_some() || crate::sandbox::is_inside() || has_keeper_above()
 }
 
-/// A keeper is among the ancestors, or leads the session of processes that this one is in.
+/// A keeper is among the ancestors, or leads the session of processes that this one is in. In a
+/// process namespace the first process is a copy of the keeper.
 #[cfg(target_os = "linux")]
 fn has_keeper_above() -> bool {
     if super::process::session_leader().is_some_and(is_keeper) {
         return true;
     }
-    let mut pid = std::process::id();
+    // The list of processes may be that of another namespace, in which this one has another number.
+    let mut above = super::process::own_parent();
     for _ in 0..MAX_ANCESTORS {
-        match super::process::parent(pid) {
-            Some(parent) if parent > 1 => pid = parent,
-            _ => return false,
-        }
+        let Some(pid) = above.filter(|pid| *pid > 0) else {
+            return false;
+        };
         if is_keeper(pid) {
             return true;
         }
+        above = super::process::parent(pid);
     }
     false
 }

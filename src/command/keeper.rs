@@ -36,7 +36,7 @@ use super::process::{self, GRACE, TICK};
 use super::signals::Signals;
 use super::spec::Spec;
 use super::status::{self, Begun, End, How};
-use crate::sandbox::{self, Profile, Report, adopt_orphans, close_inherited};
+use crate::sandbox::{self, Left, Profile, Report, adopt_orphans, close_inherited};
 use crate::store::now_ms;
 
 /// The hidden first argument. The second is the run folder.
@@ -110,12 +110,12 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
         How::NotRun(STOPPED_EARLY.to_string())
     } else {
         match start(folder, &spec) {
-            Ok((child, pipe)) => {
+            Ok((child, pipe, left)) => {
                 begun.group = Some(child.id());
                 // For display, and for a stop should this process be killed: not worth failing.
                 let _ = status::write_begun(&status, &begun);
                 if let Some(confined) = &mut confined {
-                    confined.began(child.id());
+                    confined.began(child.id(), left);
                 }
                 Watch::new(child, pipe, &spec, confined.as_mut()).watch(&signals, &mut capture)?
             }
@@ -163,7 +163,7 @@ fn end(how: How, took: Duration, capture: &mut Capture, confined: Option<Confine
 
 /// Starts the command as a process group of its own. Its output and errors share one pipe, of
 /// which only the command holds the writing end. The error is told to the model.
-fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String> {
+fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader, Option<Left>), String> {
     let metadata = std::fs::metadata(&spec.folder);
     if !metadata.is_ok_and(|m| m.is_dir()) {
         return Err(format!("there is no folder {}", spec.folder.display()));
@@ -174,7 +174,7 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
         true => vec![folder.script().into()],
         false => ["-c", "--", &spec.command].map(OsString::from).into(),
     };
-    let (mut command, report) = match &spec.sandbox {
+    let (mut command, sandbox) = match &spec.sandbox {
         _ if spec.child.is_some() => (child(folder, spec).map_err(failed)?, None),
         None => {
             let mut command = Command::new(&spec.shell);
@@ -188,9 +188,10 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
             let mut starting =
                 sandbox::forked(&profile, &exe, &spec.shell, args).map_err(failed)?;
             starting.command.env(RUN_ENV, name(folder));
-            (starting.command, Some(starting.report))
+            (starting.command, Some((starting.report, starting.left)))
         }
     };
+    let (report, left) = sandbox.unzip();
     let spawned = command
         .current_dir(&spec.folder)
         .process_group(0)
@@ -205,7 +206,7 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader), String>
         return Err(format!("there is no sandbox for this command: {why}"));
     }
     let child = spawned.map_err(failed)?;
-    Ok((child, reader))
+    Ok((child, reader, left))
 }
 
 fn name(folder: &RunFolder) -> &OsStr {

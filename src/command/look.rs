@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 
@@ -20,6 +20,9 @@ use crate::store::now_ms;
 
 /// A keeper needs microseconds from its claim to its first record.
 const BEGIN_WITHIN: Duration = Duration::from_millis(200);
+
+/// How long the kernel may take to end the processes of a namespace.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Gaps of a profile that begin so are told with the command's result: a rule wanted more of the
 /// sandbox than it keeps. The others are the kernel's, which `rewake doctor` speaks of.
@@ -149,7 +152,7 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
 /// `begun` only when it was in this boot: else nothing of it can be alive.
 pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
     let (kept, total) = on_disk(folder);
-    let group = begun.and_then(|begun| process::left_behind(begun).first().copied());
+    let group = begun.and_then(|begun| left_behind(folder, begun));
     let seen_ms = last_written_ms(&folder.output());
     let since_ms = begun.map_or(seen_ms, |begun| begun.at_ms);
     Ended {
@@ -166,6 +169,22 @@ pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
         access: None,
         not_held: Vec::new(),
     }
+}
+
+/// A group of the command that outlives its keeper. In a process namespace there is none: the kernel
+/// ends it with the keeper, which takes a moment.
+fn left_behind(folder: &RunFolder, begun: &Begun) -> Option<u32> {
+    let find = || process::left_behind(begun).first().copied();
+    let until = Instant::now() + ENDS_WITHIN;
+    let mut group = find();
+    let profile = group.and_then(|_| folder.prepared().ok()?.spec.sandbox);
+    if profile.is_some_and(|profile| profile.is_contained()) {
+        while group.is_some() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+            group = find();
+        }
+    }
+    group
 }
 
 /// What the files have: bytes of the head, and of head and tail.

@@ -76,7 +76,7 @@ mod signals;
 mod spec;
 mod status;
 
-pub use confined::Aftermath;
+pub use confined::{Aftermath, Survivor};
 pub use inside::is_below_keeper;
 pub use look::{Ended, NOT_HELD};
 pub use output::Printed;

@@ -115,11 +115,22 @@ pub(super) fn parent(pid: u32) -> Option<u32> {
     Stat::of(pid).map(|stat| stat.parent)
 }
 
+/// The same of this process. The number is one of the list of processes that is read.
+#[cfg(target_os = "linux")]
+pub(super) fn own_parent() -> Option<u32> {
+    own_stat().map(|stat| stat.parent)
+}
+
+#[cfg(target_os = "linux")]
+fn own_stat() -> Option<Stat> {
+    Stat::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
+}
+
 /// Who leads the session of processes that this one is in. In a container that is often a process
 /// outside of it, which has no number here; getsid(2) gives 0 then.
 #[cfg(target_os = "linux")]
 pub(super) fn session_leader() -> Option<u32> {
-    let own = Stat::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)?;
+    let own = own_stat()?;
     (own.session != 0).then_some(own.session)
 }
 

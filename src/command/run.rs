@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::{Signal, kill_process};
 use uuid::Uuid;
 
+use super::confined::Aftermath;
 use super::folder::{self, Prepared, RunFolder};
 use super::keeper;
 use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, with_context};
@@ -310,6 +311,7 @@ impl Runs {
         let this_boot = self.is_of_this_boot(&folder);
         loop {
             return match look_begun::<End>(&folder)? {
+                Seen::Ended(end) if this_boot && end_survivors(&end) => Ok(Stopped::Asked),
                 Seen::Ended(_) | Seen::Missing => Ok(Stopped::Over),
                 Seen::Unclaimed | Seen::Abandoned(_) if !this_boot => Ok(Stopped::Over),
                 Seen::Unclaimed if !folder.claim()? => continue,
@@ -412,9 +414,14 @@ impl Runs {
         let prepared = folder.prepared().ok()?;
         let this_boot = prepared.boot == process::boot_id();
         let mut since_ms = prepared.at_ms;
-        let state = match look(&folder).ok()? {
+        let state = match look::<End>(&folder).ok()? {
             // For a list, the output is not read.
-            Seen::Ended(end) => RunState::Ended(Box::new(ended(&folder, end, true))),
+            Seen::Ended(mut end) => {
+                if let Some(after) = end.sandbox.as_mut().filter(|_| !this_boot) {
+                    after.survivor_pids.clear();
+                }
+                RunState::Ended(Box::new(ended(&folder, end, true)))
+            }
             Seen::Kept(Slot::Written(begun)) => {
                 since_ms = begun.at_ms;
                 RunState::Running {
@@ -452,10 +459,15 @@ impl Runs {
     /// must stay in the list. A folder that is not there is removed.
     pub fn remove(&self, run: &str) -> io::Result<bool> {
         let folder = self.folder(run)?;
-        if let Seen::Abandoned(Slot::Written(begun)) = look::<End>(&folder)?
-            && self.is_of_this_boot(&folder)
-            && !process::left_behind(&begun).is_empty()
-        {
+        let lives = match look::<End>(&folder)? {
+            Seen::Abandoned(Slot::Written(begun)) => !process::left_behind(&begun).is_empty(),
+            Seen::Ended(End {
+                sandbox: Some(after),
+                ..
+            }) => !after.living().is_empty(),
+            _ => false,
+        };
+        if lives && self.is_of_this_boot(&folder) {
             return Ok(false);
         }
         let mut waited = Duration::ZERO;
@@ -509,6 +521,19 @@ fn made_at(name: &OsStr) -> Option<SystemTime> {
     let id = Uuid::try_parse(name.to_str()?).ok()?;
     let (secs, nanos) = id.get_timestamp()?.to_unix();
     UNIX_EPOCH.checked_add(Duration::new(secs, nanos))
+}
+
+/// Kills what could not be ended with its command. True when there was anything.
+fn end_survivors(end: &End) -> bool {
+    let living = end
+        .sandbox
+        .as_ref()
+        .map(Aftermath::living)
+        .unwrap_or_default();
+    for pid in living.iter().filter_map(|one| process::pid(one.pid)) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    !living.is_empty()
 }
 
 /// The claim alone would say "not begun", and that is what a later agent starts again.

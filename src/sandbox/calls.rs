@@ -201,7 +201,8 @@ impl Filter {
         if profile.kernel.landlock < 3 {
             absent.push(libc::SYS_openat2);
         }
-        let mut program = absent_calls(&absent);
+        let mut program = marked();
+        program.extend(absent_calls(&absent));
         // It begins with the architecture, and its jumps are relative.
         program.extend(compiled(denied).map_err(failed)?);
         Ok(Filter(program))
@@ -257,6 +258,41 @@ fn absent_calls(numbers: &[i64]) -> Vec<sock_filter> {
         program.push(step(RETURN, 0, 0, refuse));
     }
     program
+}
+
+/// The call by which a program asks for the mark, its argument, and the answer. Without the filter
+/// the kernel says that there is no such process.
+const ASKED: i64 = libc::SYS_kcmp;
+const ARGUMENT: u32 = 0x7e77_a4e0;
+const ANSWER: i32 = libc::ENOTNAM;
+
+/// The beginning of a program: whoever is below the filter can know it, and cannot take it off.
+fn marked() -> Vec<sock_filter> {
+    const NUMBER: u32 = 0;
+    const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "big") { 20 } else { 16 };
+    let Ok(asked) = u32::try_from(ASKED) else {
+        return Vec::new();
+    };
+    vec![
+        step(LOAD, 0, 0, NUMBER),
+        step(JUMP_IF_EQUAL, 0, 3, asked),
+        step(LOAD, 0, 0, FIRST_ARGUMENT),
+        step(JUMP_IF_EQUAL, 0, 1, ARGUMENT),
+        step(
+            RETURN,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | ANSWER.unsigned_abs(),
+        ),
+    ]
+}
+
+/// Whether this process is below a filter of ours.
+#[allow(unsafe_code)]
+pub(super) fn is_marked() -> bool {
+    // SAFETY: it compares two processes and changes nothing. There are none of these numbers.
+    let answer = unsafe { libc::syscall(ASKED, ARGUMENT, ARGUMENT, 0, 0, 0) };
+    answer == -1 && std::io::Error::last_os_error().raw_os_error() == Some(ANSWER)
 }
 
 type Made = Result<Rules, seccompiler::BackendError>;

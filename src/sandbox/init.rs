@@ -1,107 +1,381 @@
-//! The first process of a process namespace, between the stage and the command.
+//! The processes between a keeper and its command in a process namespace.
 //!
-//! The kernel treats that process apart: a signal that it has no handler for does nothing to
-//! it, and it inherits every process whose parent has ended. A shell is not made for that. So
-//! this process is the first: it starts the command, takes the ends of all others, and tells
-//! the stage how the command ended. With it the kernel ends all that is left in the namespace.
+//! ```text
+//! keeper ── stage ── bound ── first ── command
+//!             │        │        └ pid 1 of the namespace that the command sees
+//!             │        └ pid 1 of a namespace around it, whose `pid_max` limits the processes
+//!             └ outside of both; ends as the command did
+//! ```
 //!
-//! The stage lives outside of the namespace and inside of the command's group. It waits, deaf
-//! to signals that are meant for the command, and then ends as the command did.
+//! All are made by forking the process that sets up the sandbox. The bound is left out where the
+//! kernel has one `pid_max` for the whole machine.
+//!
+//! The kernel treats pid 1 apart: a signal that it has no handler for does nothing to it, and it
+//! inherits every process whose parent has ended. A shell is not made for that. So the first
+//! process starts the command, takes the ends of all others, and ends what is left when the
+//! command is over. It reports the status and the number of processes that it ended.
+//!
+//! Invariant: nothing of a namespace outlives the stage, and the stage does not outlive whoever
+//! started it. The kernel sees to both: each of the three gets SIGKILL when its parent ends, and
+//! with its pid 1 a namespace ends.
+//!
+//! Invariant: none of them has an open descriptor of the command. The end of a pipe is seen as if
+//! they were not there.
 
-use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, kill_process, pidfd_open, wait, waitpid,
+};
 
-/// Runs a command in the process namespace that was just made. Returns in the stage and in the
-/// first process, with what each of them has to exit with. The report is dropped when the
-/// command runs; an error is one for whoever reads it.
-pub(super) fn run(command: &mut Command, report: &mut Option<File>) -> Result<ExitCode, String> {
+use super::kernel::Kernel;
+use super::namespaces::own_processes;
+
+/// The number that the next process of a namespace follows. It is the reader's namespace that
+/// counts, not that of the mount.
+pub(super) const LAST_NUMBER: &str = "/proc/sys/kernel/ns_last_pid";
+
+/// The first number that no process gets.
+pub(super) const MOST_NUMBERS: &str = "/proc/sys/kernel/pid_max";
+
+/// The kernel gives numbers below this one away only once.
+const RESERVED: u32 = 300;
+
+/// How long what a command left running may take to end. A process that waits for a dead disk
+/// cannot be ended, and must not keep the result.
+const GONE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Who started the stage, and where it tells how many processes were ended with the command.
+#[derive(Debug)]
+pub(super) struct Parent {
+    pub pid: Option<Pid>,
+    pub left: Option<OwnedFd>,
+}
+
+/// The first process of a namespace, before it starts the command.
+pub(super) struct First {
+    /// Where it tells the stage what it knows.
+    ends: PipeWriter,
+    /// Which signals the command finds blocked.
+    mask: libc::sigset_t,
+}
+
+/// Forks into the process namespace that was just made. Returns in its first process only. An
+/// error may come from any of the processes, and is to be reported by it.
+pub(super) fn enter(kernel: &Kernel, processes: u32, parent: &Parent) -> Result<First, String> {
+    let outside = Outside::look();
     let (ends, end) = io::pipe().map_err(|e| format!("cannot make a pipe: {e}"))?;
-    hear_of_ends();
+    // Whoever started us may ignore SIGCHLD, and then nothing would be told of an end.
+    set_default(libc::SIGCHLD);
     let mask = set_mask(libc::SIG_BLOCK, &all_signals());
-    match fork().map_err(|e| format!("cannot make a process: {e}"))? {
-        Some(first) => {
-            *report = None;
-            drop(end);
-            Ok(follow(first, ends))
+    end_with_parent(parent.pid);
+    if let Some(child) = fork()? {
+        drop(end);
+        follow(child, ends, parent.left.as_ref());
+    }
+    drop(ends);
+    end_with_stage(&end)?;
+    if kernel.process_limit && outside.is_own_limit() {
+        limit_numbers(processes)?;
+        own_processes().map_err(|e| format!("cannot make a process namespace: {e}"))?;
+        if let Some(child) = fork()? {
+            bound(child, end);
         }
-        None => {
-            drop(ends);
-            // The command inherits what is blocked. To this process itself signals do nothing.
-            set_mask(libc::SIG_SETMASK, &mask);
-            start(command, report, end)
-        }
+    }
+    if kernel.process_numbers {
+        let most = read_number(MOST_NUMBERS).unwrap_or(outside.most);
+        let first = first_number(outside.own, outside.most, most);
+        write_number(LAST_NUMBER, first.saturating_sub(1))
+            .map_err(|e| format!("cannot choose the numbers of processes: {e}"))?;
+    }
+    Ok(First { ends: end, mask })
+}
+
+impl First {
+    /// Forks. Returns in the process that becomes the command.
+    pub(super) fn start(mut self) -> Result<(), String> {
+        let Some(command) = fork()? else {
+            set_mask(libc::SIG_SETMASK, &self.mask);
+            return Ok(());
+        };
+        leave_all_but(&[self.ends.as_raw_fd()]);
+        let status = wait_for_command(command);
+        let _ = self.ends.write_all(&status.to_ne_bytes());
+        let ended = end_the_rest();
+        let _ = self.ends.write_all(&ended.to_ne_bytes());
+        exit_with(0)
     }
 }
 
-/// In the first process.
-fn start(
-    command: &mut Command,
-    report: &mut Option<File>,
-    mut end: PipeWriter,
-) -> Result<ExitCode, String> {
-    let program = command.get_program().to_os_string();
-    let child = command
-        .spawn()
-        .map_err(|e| format!("cannot start {}: {e}", program.display()))?;
-    *report = None;
-    let status = loop {
+/// In the first process: the status of the command. Ends of orphans are taken meanwhile.
+fn wait_for_command(command: Pid) -> i32 {
+    loop {
         match wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) if pid.as_raw_nonzero().get().unsigned_abs() == child.id() => {
-                break status;
-            }
-            // An orphan, which would stay behind as a zombie.
+            Ok(Some((pid, status))) if pid == command => return status.as_raw(),
             Ok(_) | Err(Errno::INTR) => {}
-            Err(_) => return Ok(ExitCode::FAILURE),
+            Err(_) => exit_with(1),
         }
-    };
-    let _ = end.write_all(&status.as_raw().to_ne_bytes());
-    Ok(ExitCode::SUCCESS)
+    }
 }
 
-/// In the stage: waits until all of the namespace is gone, and ends as the command did.
-fn follow(first: Pid, mut ends: PipeReader) -> ExitCode {
-    let mut told = [0; 4];
-    let told = ends
-        .read_exact(&mut told)
-        .map(|()| i32::from_ne_bytes(told));
-    let own = loop {
-        match waitpid(Some(first), WaitOptions::empty()) {
-            Err(Errno::INTR) => {}
-            Ok(Some((_, status))) => break status.as_raw(),
-            Ok(None) | Err(_) => return ExitCode::FAILURE,
+/// Ends all other processes of the namespace. They are killed in one step of the kernel, so none
+/// can fork its way out. Returns how many there were.
+fn end_the_rest() -> u32 {
+    kill_all();
+    let mut ended = 0;
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some(_)) => ended += 1,
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(_) => return ended,
         }
-    };
-    // The first process was killed: so was the command.
-    let status = ExitStatus::from_raw(told.unwrap_or(own));
-    if let Some(signal) = status.signal().and_then(Signal::from_named_raw) {
-        let _ = kill_process(getpid(), signal);
-        set_mask(libc::SIG_UNBLOCK, &all_signals());
     }
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    ExitCode::from(code.unwrap_or(1))
+}
+
+/// In the bound. If the first process was killed, so was the command.
+fn bound(first: Pid, mut end: PipeWriter) -> ! {
+    leave_all_but(&[end.as_raw_fd()]);
+    match wait_for(first) {
+        Some(0) => {}
+        status => {
+            let _ = end.write_all(&status.unwrap_or(1 << 8).to_ne_bytes());
+        }
+    }
+    exit_with(0)
+}
+
+/// Its raw status.
+fn wait_for(child: Pid) -> Option<i32> {
+    loop {
+        match waitpid(Some(child), WaitOptions::empty()) {
+            Err(Errno::INTR) => {}
+            Ok(Some((_, status))) => return Some(status.as_raw()),
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+/// In the stage: waits until the namespace is gone, and ends as the command did.
+fn follow(child: Pid, mut ends: PipeReader, left: Option<&OwnedFd>) -> ! {
+    let kept: Vec<i32> = left.map(AsRawFd::as_raw_fd).into_iter().collect();
+    let kept = [&kept[..], &[ends.as_raw_fd()]].concat();
+    leave_all_but(&kept);
+    // A terminal may stop the group of the command, and the shell that waits has to see that.
+    for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+        set_mask(libc::SIG_UNBLOCK, &one_signal(signal));
+    }
+    let status = read_i32(&mut ends);
+    let until = Instant::now() + GONE_WITHIN;
+    let mut ended = 0;
+    if status.is_some() && is_readable(&ends, until) {
+        ended = read_i32(&mut ends).unwrap_or(0);
+    }
+    let own = match status {
+        Some(_) => wait_until(child, until),
+        // The first process was killed: so was the command.
+        None => wait_for(child),
+    };
+    if let Some(left) = left {
+        let _ = rustix::io::write(left, &ended.to_ne_bytes());
+    }
+    let status = ExitStatus::from_raw(status.or(own).unwrap_or(1 << 8));
+    if let Some(signal) = status.signal() {
+        set_default(signal);
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = kill_process(getpid(), signal);
+        }
+        set_mask(libc::SIG_UNBLOCK, &one_signal(signal));
+    }
+    exit_with(status.code().unwrap_or(1))
+}
+
+/// The raw status of a child that is gone in time.
+fn wait_until(child: Pid, until: Instant) -> Option<i32> {
+    if let Ok(process) = pidfd_open(child, PidfdFlags::empty())
+        && !is_readable(&process, until)
+    {
+        return None;
+    }
+    wait_for(child)
+}
+
+fn is_readable(fd: &impl std::os::fd::AsFd, until: Instant) -> bool {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or_default();
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return ready > 0,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn read_i32(from: &mut PipeReader) -> Option<i32> {
+    let mut bytes = [0; 4];
+    let read = from.read_exact(&mut bytes);
+    read.ok().map(|()| i32::from_ne_bytes(bytes))
+}
+
+/// What the stage sees, which is outside of the namespaces.
+struct Outside {
+    /// Its own number.
+    own: u32,
+    /// As [`MOST_NUMBERS`] says, and the file that said it.
+    most: u32,
+    limit: Option<std::fs::File>,
+}
+
+impl Outside {
+    fn look() -> Outside {
+        Outside {
+            own: std::process::id(),
+            most: read_number(MOST_NUMBERS).unwrap_or(u32::MAX),
+            limit: std::fs::File::open(MOST_NUMBERS).ok(),
+        }
+    }
+
+    /// Whether what is written there is about the namespace of whoever asks. A kernel before 6.14
+    /// has one limit for the whole machine, and it is one and the same file then.
+    fn is_own_limit(&self) -> bool {
+        let inode = |file: &std::fs::File| file.metadata().ok().map(|found| found.ino());
+        let (Some(outside), Ok(inside)) = (&self.limit, std::fs::File::open(MOST_NUMBERS)) else {
+            return false;
+        };
+        inode(outside) != inode(&inside)
+    }
+}
+
+/// Tries both files in the first process of a namespace: whether numbers can be chosen, and
+/// whether they can be limited. `outside` is the file of the parent, still open there.
+pub(super) fn try_numbers(outside: u64) -> (bool, bool) {
+    let numbers = write_number(LAST_NUMBER, RESERVED).is_ok();
+    let is_own = std::fs::metadata(MOST_NUMBERS).is_ok_and(|found| found.ino() != outside);
+    let most = read_number(MOST_NUMBERS).filter(|_| is_own);
+    let limit = most.is_some_and(|most| write_number(MOST_NUMBERS, most).is_ok());
+    (numbers, limit)
+}
+
+/// In a namespace of its own: so many processes may be below this one, and the first of them. One
+/// more may be made, so that whoever counts sees that there are too many. Threads count too.
+fn limit_numbers(processes: u32) -> Result<(), String> {
+    let most = RESERVED.saturating_add(processes).saturating_add(2);
+    write_number(MOST_NUMBERS, most)
+        // Numbers below the reserved ones would be given away too, once.
+        .and_then(|()| write_number(LAST_NUMBER, RESERVED))
+        .map_err(|e| format!("cannot limit the processes of a command: {e}"))
+}
+
+/// The number of the first process that a command consists of. Commands share a folder for
+/// temporary files, and `$TMPDIR/x.$$` has to be another file for each. So the number follows
+/// from that of the stage, which the machine gives away once in a long time, and lies far from
+/// those of processes outside: a PID file of one of them names nobody in the namespace.
+fn first_number(outside: u32, most_outside: u32, most: u32) -> u32 {
+    match most / most_outside.max(1) {
+        0 | 1 => {
+            let room = most.saturating_sub(RESERVED).max(1);
+            RESERVED + (outside.saturating_sub(RESERVED) % room + room / 2) % room
+        }
+        times => most_outside + outside * (times - 1),
+    }
+}
+
+fn read_number(path: &str) -> Option<u32> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn write_number(path: &str, number: u32) -> io::Result<()> {
+    std::fs::write(path, number.to_string())
+}
+
+/// The kernel ends this process when its parent ends. `None`: it may live on.
+fn end_with_parent(parent: Option<Pid>) {
+    let Some(parent) = parent else { return };
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    if getppid() != Some(parent) {
+        exit_with(1);
+    }
+}
+
+/// The same in a child of the stage, where the parent has no number. The stage alone reads what is
+/// written to `end`.
+fn end_with_stage(end: &PipeWriter) -> Result<(), String> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|e| format!("cannot end with the process that keeps the command: {e}"))?;
+    let mut fds = [PollFd::new(end, PollFlags::empty())];
+    let is_alone = poll(&mut fds, Some(&Timespec::default())).is_ok()
+        && fds.iter().any(|fd| fd.revents().contains(PollFlags::ERR));
+    match is_alone {
+        true => exit_with(1),
+        false => Ok(()),
+    }
+}
+
+/// Nothing of this process is the command's, and the command cannot look into it.
+#[allow(unsafe_code)]
+fn leave_all_but(kept: &[i32]) {
+    super::conceal();
+    let mut kept: Vec<u32> = kept
+        .iter()
+        .filter_map(|fd| u32::try_from(*fd).ok())
+        .collect();
+    kept.sort_unstable();
+    let mut from = 0;
+    // Not by the list in `/proc`, where this process may not be.
+    for end in kept.into_iter().chain([u32::MAX]) {
+        if from < end {
+            // SAFETY: what owned these descriptors is not used in this process any more.
+            unsafe { libc::syscall(libc::SYS_close_range, from, end - 1, 0) };
+        }
+        from = end.saturating_add(1);
+    }
+    // The handlers of whoever was forked are not ours.
+    for signal in 1..=libc::SIGSYS {
+        set_default(signal);
+    }
+}
+
+/// Without the handlers and buffers of the program that was forked.
+#[allow(unsafe_code)]
+fn exit_with(code: i32) -> ! {
+    // SAFETY: ends this process, and nothing of it is used after that.
+    unsafe { libc::_exit(code) }
 }
 
 /// None: in the new process.
 #[allow(unsafe_code)]
-fn fork() -> io::Result<Option<Pid>> {
+fn fork() -> Result<Option<Pid>, String> {
     // SAFETY: a stage has one thread, so the new process holds no lock of another one and may
     // do what any process may.
     match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
+        -1 => {
+            let error = io::Error::last_os_error();
+            Err(format!("cannot make a process: {error}"))
+        }
         pid => Ok(Pid::from_raw(pid)),
     }
 }
 
-/// Whoever started us may ignore SIGCHLD, and then nothing would be told of an end.
+/// All but the caller, in its namespace.
 #[allow(unsafe_code)]
-fn hear_of_ends() {
+fn kill_all() {
+    if getpid().as_raw_nonzero().get() == 1 {
+        // SAFETY: as the first process of a namespace it reaches nobody outside.
+        unsafe { libc::kill(-1, libc::SIGKILL) };
+    }
+}
+
+#[allow(unsafe_code)]
+fn set_default(signal: i32) {
     // SAFETY: sets no handler, only what the kernel does by itself.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 #[allow(unsafe_code)]
@@ -114,6 +388,17 @@ fn all_signals() -> libc::sigset_t {
     }
 }
 
+#[allow(unsafe_code)]
+fn one_signal(signal: i32) -> libc::sigset_t {
+    // SAFETY: a set is plain data, and is emptied before it is used.
+    unsafe {
+        let mut one: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut one);
+        libc::sigaddset(&mut one, signal);
+        one
+    }
+}
+
 /// Which signals are blocked. The ones that were before.
 #[allow(unsafe_code)]
 fn set_mask(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
@@ -121,4 +406,34 @@ fn set_mask(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
     // SAFETY: both sets are whole and live longer than the call.
     unsafe { libc::sigprocmask(how, set, &mut before) };
     before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_two_commands_are_apart_and_none_is_one_outside() {
+        for (most_outside, most) in [(32_768, 4_194_304), (65_536, 4_194_304)] {
+            let mut last = most_outside - 1;
+            for outside in 1..most_outside {
+                let first = first_number(outside, most_outside, most);
+                assert!(first > last && first < most, "{outside}: {first}");
+                last = first;
+            }
+        }
+    }
+
+    #[test]
+    fn where_all_numbers_are_in_use_outside_they_are_far_from_the_own_one() {
+        for most in [32_768, 4_194_304] {
+            let mut seen = std::collections::HashSet::new();
+            for outside in RESERVED..most {
+                let first = first_number(outside, most, most);
+                assert!((RESERVED..most).contains(&first), "{outside}: {first}");
+                assert!(first.abs_diff(outside) >= most / 3, "{outside}: {first}");
+                assert!(seen.insert(first), "{outside}");
+            }
+        }
+    }
 }

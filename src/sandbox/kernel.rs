@@ -28,6 +28,10 @@ pub struct Kernel {
     pub private_network: bool,
     /// A process namespace of one's own: a command sees no processes but its own.
     pub process_namespace: bool,
+    /// In such a namespace the numbers of processes can be chosen.
+    pub process_numbers: bool,
+    /// Such a namespace has a limit of its own for the number of processes (Linux 6.14).
+    pub process_limit: bool,
     /// The namespaces come with a user namespace, since we are not root.
     pub user_namespace: bool,
 }
@@ -56,14 +60,16 @@ impl Kernel {
             .map_err(|e| format!("cannot read what the kernel has for a sandbox: {e}"))
     }
 
-    /// This kernel with less: `abi=N`, `no-namespaces`, `no-network`, `no-pid`, `no-seccomp`,
-    /// separated by commas.
+    /// This kernel with less: `abi=N`, `no-namespaces`, `no-network`, `no-pid`, `no-numbers`,
+    /// `no-pid-max`, `no-seccomp`, separated by commas.
     pub fn pretending(mut self, less: &str) -> Result<Kernel, String> {
         for word in less.split(',').filter(|word| !word.is_empty()) {
             match word {
                 "no-seccomp" => self.seccomp = false,
                 "no-network" => self.private_network = false,
                 "no-pid" => self.process_namespace = false,
+                "no-numbers" => self.process_numbers = false,
+                "no-pid-max" => self.process_limit = false,
                 "no-namespaces" => {
                     self.mounts = false;
                     self.private_network = false;
@@ -86,6 +92,12 @@ impl Kernel {
     /// Without this a command could end processes that are not its own.
     pub(super) fn scopes_signals(&self) -> bool {
         self.landlock >= 6
+    }
+
+    /// Whether a command gets a process namespace. Commands share `$TMPDIR`: where all would get the
+    /// same numbers, only one that could end processes of others without it gets one.
+    pub(super) fn gives_own_processes(&self) -> bool {
+        self.process_namespace && (self.process_numbers || !self.scopes_signals())
     }
 
     /// Which levels run without a question here. A kernel that cannot keep a level's promises
@@ -136,8 +148,11 @@ impl Kernel {
         if !self.private_network {
             lacks.push("no network namespace: level workspace has no loopback network");
         }
-        if !self.scopes_signals() && !self.process_namespace {
-            lacks.push("no process namespace");
+        if !self.gives_own_processes() {
+            lacks.push(
+                "no process namespace: what a command leaves running is looked for and ended when \
+                 it is over",
+            );
         }
         lacks
     }
@@ -154,6 +169,8 @@ mod tests {
             mounts: true,
             private_network: true,
             process_namespace: true,
+            process_numbers: true,
+            process_limit: true,
             user_namespace: true,
         }
     }
@@ -166,6 +183,8 @@ mod tests {
             ("no-namespaces", Some(Access::Read)),
             ("abi=4", Some(Access::Workspace)),
             ("abi=4,no-pid", Some(Access::Read)),
+            ("no-numbers", Some(Access::Workspace)),
+            ("abi=4,no-numbers", Some(Access::Workspace)),
             ("abi=2", None),
             ("abi=0", None),
             ("no-seccomp", None),
@@ -178,6 +197,20 @@ mod tests {
                 less.is_empty() || less == "abi=6",
                 "{less}"
             );
+        }
+    }
+
+    #[test]
+    fn numbers_that_repeat_are_worse_than_no_namespace_where_signals_have_a_scope() {
+        for (less, own) in [
+            ("", true),
+            ("no-pid-max", true),
+            ("no-numbers", false),
+            ("abi=4,no-numbers", true),
+            ("no-pid", false),
+        ] {
+            let kernel = whole().pretending(less).unwrap();
+            assert_eq!(kernel.gives_own_processes(), own, "{less}");
         }
     }
 

@@ -21,7 +21,7 @@
 //! | `environment` | which variables a command sees |
 //! | `kernel` | what the kernel can do, by trying it |
 //! | `stage` | the process that becomes the command |
-//! | `init` | the first process of a process namespace |
+//! | `init` | the processes of a process namespace before its command |
 //! | `namespaces`, `mounts`, `files`, `calls`, `rights` | one mechanism each |
 //! | `start` | the command line that starts a stage, and what it reports |
 //! | `watch` | protected files that cannot be held: compared afterwards |
@@ -84,14 +84,23 @@ pub fn conceal() {
     }
 }
 
+/// Whether this process runs in a sandbox of ours: as a command, or started by one.
+pub fn is_inside() -> bool {
+    #[cfg(target_os = "linux")]
+    let inside = calls::is_marked();
+    #[cfg(not(target_os = "linux"))]
+    let inside = false;
+    inside
+}
+
 pub use descriptors::close_inherited;
 pub use environment::looks_secret;
-pub use family::{Family, adopt_orphans};
+pub use family::{Ended, Family, adopt_orphans};
 pub use folders::Folders;
 pub use kernel::{Kernel, Unasked};
 pub use modes::{ModeChange, Modes};
 pub use profile::{Limits, Looked, Network, Pinned, Profile, Request, Unsupported};
 pub use protected::Remembered;
 pub use repository::Repository;
-pub use start::{Report, Starting, command, forked};
+pub use start::{Left, Report, Starting, command, forked};
 pub use watch::{Change, Watched, bytes_below};

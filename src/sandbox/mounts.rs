@@ -29,6 +29,13 @@ pub(super) fn make_private() -> Result<(), String> {
     .map_err(|e| format!("cannot make mounts private: {e}"))
 }
 
+/// A list of processes that shows those of the own namespace alone. In a container whose list is
+/// covered in part there is none to be had, and the one that is there stays.
+pub(super) fn own_process_list() {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let _ = mount("proc", "/proc", "proc", flags, None);
+}
+
 /// Whether mounting works at all. There are systems that give the namespace and then refuse.
 pub(super) fn can_mount() -> bool {
     make_private().is_ok() && mount_bind("/dev", "/dev").is_ok() && cover_folder("/dev").is_ok()

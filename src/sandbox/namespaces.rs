@@ -42,6 +42,11 @@ pub(super) fn enter(wanted: Wanted) -> Result<(), String> {
     Ok(())
 }
 
+/// The next child is the first of a process namespace, below the one that was made before.
+pub(super) fn own_processes() -> rustix::io::Result<()> {
+    unshare(UnshareFlags::NEWPID)
+}
+
 #[allow(unsafe_code)]
 fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
     // SAFETY: only sharing the table of descriptors would be unsafe, and that flag is never

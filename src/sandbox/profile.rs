@@ -87,13 +87,14 @@ impl Pinned {
     }
 }
 
-/// Kept by the keeper, but for the size of a file.
+/// Held by the kernel where it can: the size of a file, and processes where a namespace has a limit
+/// of its own. Else the keeper looks from time to time and ends the command, which cannot be exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
     /// Of one file that the command writes.
     pub file_bytes: u64,
-    /// Alive at once.
+    /// Alive at once. The kernel counts threads too.
     pub processes: u32,
     /// In the temporary folder.
     pub tmp_bytes: u64,
@@ -103,10 +104,18 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             file_bytes: 16 * 1024 * 1024 * 1024,
-            processes: 1_000,
+            processes: processes(),
             tmp_bytes: 4 * 1024 * 1024 * 1024,
         }
     }
+}
+
+/// Build tools start threads and processes for each processor.
+fn processes() -> u32 {
+    const FOR_EACH: usize = 250;
+    const LEAST: usize = 1_000;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from((processors * FOR_EACH).max(LEAST)).unwrap_or(u32::MAX)
 }
 
 /// A look through a workspace for protected files.
@@ -438,6 +447,25 @@ impl Profile {
     /// Whether protected files are read-only while the command runs, and not only compared.
     pub fn is_held(&self) -> bool {
         self.kernel.mounts
+    }
+
+    /// How many processes of ours are between a stage and its command.
+    pub(super) fn processes_between(&self) -> usize {
+        match (self.kernel.gives_own_processes(), self.is_limited()) {
+            (true, true) => 2,
+            (true, false) => 1,
+            (false, _) => 0,
+        }
+    }
+
+    /// Whether the kernel ends what a command started with it, and with its keeper.
+    pub fn is_contained(&self) -> bool {
+        self.kernel.gives_own_processes()
+    }
+
+    /// Whether the kernel keeps the limit of processes.
+    pub(super) fn is_limited(&self) -> bool {
+        self.kernel.gives_own_processes() && self.kernel.process_limit
     }
 
     /// Whether a variable is kept from the command.

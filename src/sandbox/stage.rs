@@ -2,7 +2,8 @@
 //! its own rights away and then becomes the command.
 //!
 //! It reads what to do from one inherited descriptor and reports on another why it could not.
-//! The second one closes when the command is executed: nothing on it means that all is well.
+//! The second one closes when the command is executed: nothing on it means that all is well. On a
+//! third it tells how many processes ended with the command.
 //!
 //! With [`PROBE`] it tries what the kernel gives and prints it.
 //!
@@ -12,7 +13,7 @@
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-/// The hidden first argument. Then [`PROBE`], or the two descriptors.
+/// The hidden first argument. Then [`PROBE`], or the three descriptors.
 pub const WORD: &str = "__sandbox";
 /// The second argument that asks what the kernel gives. The answer is JSON on stdout.
 pub const PROBE: &str = "probe";
@@ -39,18 +40,22 @@ mod linux {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use linux::{apply, has_own_processes};
+pub(super) use linux::apply;
 
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs::File;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
+    use std::os::unix::fs::MetadataExt;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, ExitCode};
 
+    use rustix::process::Pid;
+
     use super::super::calls::{self, Filter, Reached};
     use super::super::descriptors::close_inherited;
+    use super::super::init::Parent;
     use super::super::kernel::Kernel;
     use super::super::namespaces::{self, Wanted};
     use super::super::profile::{Network, Profile};
@@ -58,30 +63,32 @@ mod linux {
     use super::super::{files, init, mounts, rights};
     use crate::core::access::Access;
 
+    /// The second argument of a child of the probe.
+    const NUMBERS: &str = "numbers";
+
     pub(super) fn run(words: &[&str]) -> ExitCode {
         match words {
             [super::PROBE] => probe(),
-            [order, report] => act(order, report),
+            [NUMBERS, outside] => try_numbers(outside),
+            [order, report, left] => act(order, report, left),
             _ => ExitCode::FAILURE,
         }
     }
 
-    fn act(order: &str, report: &str) -> ExitCode {
-        let Ok(report) = File::options().write(true).open(inherited(report)) else {
+    fn act(order: &str, report: &str, left: &str) -> ExitCode {
+        let open = |number| File::options().write(true).open(inherited(number));
+        let (Ok(mut report), Ok(left)) = (open(report), open(left)) else {
             return ExitCode::FAILURE;
         };
         let order = read_order(order);
-        close_inherited(&[report.as_raw_fd()]);
-        let mut report = Some(report);
-        match order.and_then(|order| carry_out(&order, &mut report)) {
-            Ok(code) => code,
-            Err(why) => {
-                if let Some(mut report) = report {
-                    let _ = report.write_all(why.as_bytes());
-                }
-                ExitCode::FAILURE
-            }
-        }
+        close_inherited(&[report.as_raw_fd(), left.as_raw_fd()]);
+        // It returns only when the command does not run.
+        let why = match order {
+            Ok(order) => carry_out(&order, left),
+            Err(why) => why,
+        };
+        let _ = report.write_all(why.as_bytes());
+        ExitCode::FAILURE
     }
 
     fn inherited(number: &str) -> String {
@@ -97,8 +104,10 @@ mod linux {
             .map_err(|e| format!("cannot understand what the sandbox is to be: {e}"))
     }
 
-    /// Takes the rights of this process away. It has to have one thread.
-    pub(crate) fn apply(profile: &Profile) -> Result<(), String> {
+    /// Takes the rights of this process away. It has to have one thread. Where the command gets
+    /// processes of its own it returns in another process than it was called in, and an error may
+    /// come from any of those between the two.
+    pub(crate) fn apply(profile: &Profile, parent: &Parent) -> Result<(), String> {
         rights::offer_to_out_of_memory();
         rights::limit(&profile.limits)?;
         let wanted = wanted(profile);
@@ -106,10 +115,26 @@ mod linux {
         if apart {
             namespaces::enter(wanted)?;
         }
+        let first = match wanted.processes {
+            true => Some(init::enter(
+                &profile.kernel,
+                profile.limits.processes,
+                parent,
+            )?),
+            false => None,
+        };
         if wanted.mounts {
             mounts::make_private()?;
+            if first.is_some() {
+                mounts::own_process_list();
+            }
             mounts::hold(profile)?;
             return_to_folder()?;
+        }
+        // What is taken away from here on, the processes between are not to have lost: a command
+        // could look into one that has as few rights as it has.
+        if let Some(first) = first {
+            first.start()?;
         }
         let rules = files::open(profile, wanted.mounts)?;
         rights::drop_all()?;
@@ -122,34 +147,34 @@ mod linux {
         Filter::new(profile, reached)?.enforce()
     }
 
-    /// Whether the command has to be a child of what was set up, and not the same process.
-    pub(crate) fn has_own_processes(profile: &Profile) -> bool {
-        wanted(profile).processes
-    }
-
-    fn carry_out(order: &Order, report: &mut Option<File>) -> Result<ExitCode, String> {
-        let profile = &order.profile;
-        apply(profile)?;
+    /// Why the command does not run.
+    fn carry_out(order: &Order, left: File) -> String {
+        let parent = Parent {
+            pid: i32::try_from(order.parent).ok().and_then(Pid::from_raw),
+            left: Some(left.into()),
+        };
+        if let Err(why) = apply(&order.profile, &parent) {
+            return why;
+        }
+        drop(parent);
         let mut command = Command::new(&order.program);
         command.args(&order.args);
         if let Some(name) = &order.shown_as {
             command.arg0(name);
         }
-        if has_own_processes(profile) {
-            return init::run(&mut command, report);
-        }
         let program = order.program.display();
-        Err(format!("cannot start {program}: {}", command.exec()))
+        format!("cannot start {program}: {}", command.exec())
     }
 
     fn wanted(profile: &Profile) -> Wanted {
         let kernel = &profile.kernel;
+        let processes = kernel.gives_own_processes();
         let has_to_hold = profile.access >= Access::Workspace || !profile.hidden.is_empty();
         Wanted {
             user: kernel.user_namespace,
-            mounts: kernel.mounts && has_to_hold,
+            mounts: kernel.mounts && (has_to_hold || processes),
             network: profile.network == Network::Private,
-            processes: kernel.process_namespace && !kernel.scopes_signals(),
+            processes,
         }
     }
 
@@ -191,17 +216,38 @@ mod linux {
         if let Some(wanted) = entered {
             kernel.user_namespace = wanted.user;
             kernel.private_network = wanted.network;
-            // This process is no longer in the first namespace of processes: its child is.
-            kernel.process_namespace = Command::new("/proc/self/exe")
-                .args([super::WORD, "first"])
-                .status()
-                .is_ok();
+            probe_processes(&mut kernel);
             kernel.mounts = mounts::can_mount();
         }
         kernel.seccomp = calls::can_filter();
         match serde_json::to_string(&kernel) {
             Ok(json) => println!("{json}"),
             Err(_) => return ExitCode::FAILURE,
+        }
+        ExitCode::SUCCESS
+    }
+
+    /// This process has left the namespace that its children are in: they try.
+    fn probe_processes(kernel: &mut Kernel) {
+        // Held open: a file that is not open may get another number.
+        let limit = File::open(init::MOST_NUMBERS);
+        let inode = limit.as_ref().ok().and_then(|file| file.metadata().ok());
+        let inode = inode.map_or(0, |found| found.ino());
+        let tried = Command::new("/proc/self/exe")
+            .args([super::WORD, NUMBERS, &inode.to_string()])
+            .output();
+        kernel.process_namespace = tried.is_ok();
+        let answer = tried.map(|output| output.stdout).unwrap_or_default();
+        let answer = serde_json::from_slice(&answer).unwrap_or((false, false));
+        (kernel.process_numbers, kernel.process_limit) = answer;
+    }
+
+    #[allow(clippy::print_stdout, reason = "the answer of the hidden word")]
+    fn try_numbers(outside: &str) -> ExitCode {
+        // What it writes is meant for a namespace that ends with it.
+        if std::process::id() == 1 {
+            let (numbers, limit) = init::try_numbers(outside.parse().unwrap_or(0));
+            println!("[{numbers},{limit}]");
         }
         ExitCode::SUCCESS
     }

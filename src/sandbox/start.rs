@@ -20,14 +20,44 @@ pub(super) struct Order {
     pub args: Vec<OsString>,
     /// The name that the program gets, when it is not its path.
     pub shown_as: Option<String>,
+    /// The process that starts the stage, which ends with it.
+    pub parent: u32,
 }
 
 /// A command line that is ready: set its folder and its descriptors, spawn it, and then ask
-/// [`Report::failure`].
+/// [`Report::failure`]. When it has ended, [`Left::count`] says what ended with it.
 #[derive(Debug)]
 pub struct Starting {
     pub command: Command,
     pub report: Report,
+    pub left: Left,
+}
+
+/// How many processes a command left running in its process namespace.
+#[derive(Debug)]
+pub struct Left {
+    reader: Option<io::PipeReader>,
+}
+
+impl Left {
+    /// The writing end is the stage's.
+    #[cfg(target_os = "linux")]
+    fn pipe() -> io::Result<(Left, std::os::fd::OwnedFd)> {
+        let (reader, writer) = io::pipe()?;
+        rustix::fs::fcntl_setfl(&reader, rustix::fs::OFlags::NONBLOCK)?;
+        let reader = Some(reader);
+        Ok((Left { reader }, writer.into()))
+    }
+
+    /// They were ended with the command. 0 where there is no such namespace.
+    pub fn count(self) -> usize {
+        let mut bytes = [0; 4];
+        let read = self.reader.map(|mut reader| reader.read_exact(&mut bytes));
+        match read {
+            Some(Ok(())) => u32::from_ne_bytes(bytes) as usize,
+            Some(Err(_)) | None => 0,
+        }
+    }
 }
 
 /// What the stage says. The [`Starting::command`] has to be dropped before it is asked.
@@ -61,6 +91,7 @@ pub fn command(
         program: program.to_path_buf(),
         args: args.into_iter().collect(),
         shown_as: None,
+        parent: std::process::id(),
     };
     let mut file = std::fs::File::from(memfd_create("rewake sandbox", MemfdFlags::empty())?);
     file.write_all(&serde_json::to_vec(&order)?)?;
@@ -69,19 +100,23 @@ pub fn command(
     let (reader, writer) = io::pipe()?;
     let writer = OwnedFd::from(writer);
     fcntl_setfd(&writer, FdFlags::empty())?;
+    let (left, count) = Left::pipe()?;
+    fcntl_setfd(&count, FdFlags::empty())?;
     let mut command = Command::new(exe);
     command
         .arg0("rewake")
         .arg(super::stage::WORD)
         .arg(order.as_raw_fd().to_string())
-        .arg(writer.as_raw_fd().to_string());
+        .arg(writer.as_raw_fd().to_string())
+        .arg(count.as_raw_fd().to_string());
     set_environment(&mut command, profile);
     Ok(Starting {
         command,
         report: Report {
             reader: Some(reader),
-            inherited: vec![order, writer],
+            inherited: vec![order, writer, count],
         },
+        left,
     })
 }
 
@@ -99,7 +134,7 @@ pub fn forked(
     use std::os::unix::process::CommandExt;
 
     let alone = std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1);
-    if !alone || super::stage::has_own_processes(profile) {
+    if !alone {
         return self::command(profile, exe, program, args);
     }
     let (reader, mut writer) = io::pipe()?;
@@ -107,8 +142,13 @@ pub fn forked(
     command.args(args);
     set_environment(&mut command, profile);
     let profile = profile.clone();
+    let (left, count) = Left::pipe()?;
+    let parent = super::init::Parent {
+        pid: Some(rustix::process::getpid()),
+        left: Some(count),
+    };
     let restrict = move || {
-        super::stage::apply(&profile).map_err(|why| {
+        super::stage::apply(&profile, &parent).map_err(|why| {
             let _ = writer.write_all(why.as_bytes());
             io::Error::from(rustix::io::Errno::PERM)
         })
@@ -122,6 +162,7 @@ pub fn forked(
             reader: Some(reader),
             inherited: Vec::new(),
         },
+        left,
     })
 }
 
@@ -149,6 +190,7 @@ pub fn command(
             reader: None,
             inherited: Vec::new(),
         },
+        left: Left { reader: None },
     })
 }
 

@@ -13,8 +13,11 @@
 )]
 
 mod kept;
+mod processes;
 mod race;
 mod scene;
+#[path = "../support/skip.rs"]
+mod skip;
 mod tries;
 mod work;
 

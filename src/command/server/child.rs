@@ -11,13 +11,13 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use super::spec::ServerSpec;
 use crate::command::keeper::RUN_ENV;
 use crate::command::process;
-use crate::sandbox::{self, Profile, Report};
+use crate::sandbox::{self, Family, Profile, Report, adopt_orphans};
 
 const READ_BYTES: usize = 64 * 1024;
 
 /// Starts the server as a process group of its own, with the environment of this process. The
-/// error is told to the agent.
-pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<Child, String> {
+/// error is told to the agent. In a sandbox, all that it starts is the server's family.
+pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Family>), String> {
     if !std::fs::metadata(&spec.folder).is_ok_and(|m| m.is_dir()) {
         return Err(format!("there is no folder {}", spec.folder.display()));
     }
@@ -29,6 +29,7 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<Child, String> {
             (command, None)
         }
         Some(profile) => {
+            adopt_orphans();
             let exe = process::own_exe().map_err(failed)?;
             let args = spec.args.iter().map(Into::into).collect();
             let profile = Profile::clone(profile);
@@ -51,7 +52,10 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<Child, String> {
         let _ = spawned.and_then(|mut child| child.wait());
         return Err(format!("there is no sandbox for this server: {why}"));
     }
-    spawned.map_err(failed)
+    let child = spawned.map_err(failed)?;
+    let profile = spec.sandbox.as_deref();
+    let family = profile.and_then(|profile| Family::of(child.id(), profile));
+    Ok((child, family))
 }
 
 /// Lines on their way into the server. Each was written down before it came here.

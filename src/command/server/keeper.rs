@@ -37,7 +37,7 @@ use crate::command::output::Capture;
 use crate::command::process::{self, GRACE};
 use crate::command::signals::Signals;
 use crate::command::status::{self, Begun, How};
-use crate::sandbox::close_inherited;
+use crate::sandbox::{Family, close_inherited};
 use crate::store::now_ms;
 
 /// The hidden first argument. The second is the run folder.
@@ -70,6 +70,9 @@ const DRAIN: Duration = Duration::from_millis(200);
 
 /// How often a write that failed is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+
+/// How often the processes of a server in a sandbox are counted, where the kernel does not.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// How often it looks whether its run folder is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -146,6 +149,11 @@ struct Keeper {
     signals: Signals,
     listener: UnixListener,
     child: Child,
+    /// In a sandbox.
+    family: Option<Family>,
+    /// So many processes may be alive at once, and when they are counted again.
+    processes: u32,
+    count_at: Instant,
     exit: Option<ExitStatus>,
     over_since: Option<Instant>,
     ending: Option<Ending>,
@@ -184,7 +192,7 @@ impl Keeper {
         // The names of the journals: what is in them has to be found after a power cut too.
         folder.sync().map_err(failed)?;
         let listener = socket::listen(address).map_err(failed)?;
-        let mut child = child::start(folder.path(), spec)?;
+        let (mut child, family) = child::start(folder.path(), spec)?;
         let into = ServerInput::new(child.stdin.take()).map_err(failed)?;
         let now = Instant::now();
         Ok(Keeper {
@@ -196,6 +204,9 @@ impl Keeper {
             answers: Answers::new(child.stdout.take()),
             errors: Errors::new(child.stderr.take()),
             child,
+            family,
+            processes: spec.sandbox.as_ref().map_or(0, |p| p.limits.processes),
+            count_at: now,
             exit: None,
             over_since: None,
             ending: None,
@@ -259,8 +270,29 @@ impl Keeper {
         if self.printed.tail_due().is_some_and(|due| due <= now) {
             self.printed.write_tail();
         }
+        self.count_processes(now);
         self.newcomers
             .retain(|newcomer| !newcomer.is_over && newcomer.since + HELLO_WITHIN > now);
+    }
+
+    /// Ends a server with too many processes, where the kernel does not limit them.
+    fn count_processes(&mut self, now: Instant) {
+        let Some(family) = self.family.as_ref().filter(|family| !family.is_limited()) else {
+            return;
+        };
+        family.reap();
+        if self.ending.is_some() || now < self.count_at {
+            return;
+        }
+        self.count_at = now + COUNT_EVERY;
+        if family.count() > self.processes as usize {
+            let told = format!(
+                "ended by the sandbox: more than {} processes\n",
+                self.processes
+            );
+            self.printed.take(told.as_bytes());
+            self.begin_to_end(now);
+        }
     }
 
     /// Nobody uses it any more.
@@ -293,6 +325,9 @@ impl Keeper {
         }
         // What it left running would speak to nobody.
         process::signal_group(self.child.id(), Signal::KILL);
+        if let Some(family) = &self.family {
+            family.end();
+        }
         self.printed.finish();
         // One that closed its output was about to exit, if it did so without a signal of ours.
         let ending = self.ending.as_ref();
@@ -323,7 +358,20 @@ impl Keeper {
             .filter(|due| self.ending.is_none() && *due > now);
         let drained = self.over_since.map(|since| since + DRAIN);
         let retry = self.held.as_ref().map(|held| held.retry_at);
-        let due = [ending, hello, idle, drained, retry, self.printed.tail_due()];
+        let is_counted = self
+            .family
+            .as_ref()
+            .is_some_and(|family| !family.is_limited());
+        let count = Some(self.count_at).filter(|_| is_counted && self.ending.is_none());
+        let due = [
+            ending,
+            hello,
+            idle,
+            drained,
+            retry,
+            count,
+            self.printed.tail_due(),
+        ];
         let due = due.into_iter().flatten().min().unwrap_or(now + LOOK_EVERY);
         due.min(now + LOOK_EVERY)
     }

@@ -82,7 +82,19 @@ pub(super) fn lines(ended: &Ended, printed: &str) -> Vec<String> {
         ));
     }
     if after.survivors > 0 {
-        lines.push(format!("it left {} running", processes(after.survivors)));
+        let pids: Vec<String> = after
+            .survivor_pids
+            .iter()
+            .map(|one| one.pid.to_string())
+            .collect();
+        lines.push(match pids.is_empty() {
+            true => format!("it left {} running", processes(after.survivors)),
+            false => format!(
+                "it left {} running that could not be ended in time: {}",
+                processes(after.survivors),
+                pids.join(", ")
+            ),
+        });
     }
     lines.extend(ended.not_held.iter().map(|gap| format!("not held: {gap}")));
     lines.extend(refusal(ended, printed));
@@ -106,7 +118,8 @@ pub(super) fn note(line: &str) -> Option<String> {
     if let Some((left, _)) = line.split_once(" that it left running ended with it; ") {
         return Some(format!("{left} that it left running ended with it"));
     }
-    let is_survivor = line.starts_with("it left ") && line.ends_with(" running");
+    let is_survivor = line.starts_with("it left ")
+        && (line.ends_with(" running") || line.contains(" running that could not be ended "));
     let is_other = is_survivor || OTHERS.iter().any(|known| line.starts_with(known));
     is_other.then(|| line.to_string())
 }
