@@ -340,6 +340,7 @@ mod tests {
             more_changed: 3,
             found_changed: vec![".mcp.json".into()],
             limit: Some("more than 10 processes".into()),
+            ..Aftermath::default()
         };
         let lines = lines(&ended(Access::Workspace, How::Exited(0), after), "");
         assert_eq!(lines.len(), 5, "{lines:?}");
