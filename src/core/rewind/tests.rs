@@ -403,13 +403,13 @@ fn after_both(start: &[(&str, &str)], theirs: &str, left: &[(&str, &str)]) -> Ve
 
 #[test]
 fn what_others_made_of_a_file_that_a_command_took_away_is_not_lost() {
-    let f = [("f", "1")];
     let kept = "f.rewake-kept";
     // rm, git stash, mv, and mv onto another file.
-    let cases: [(&[(&str, &str)], &[(&str, &str)], &[(&str, &str)]); 5] = [
-        (&f, &[], &[("f", "1")]),
-        (&f, &[("f", "1")], &[("f", "1")]),
-        (&f, &[("g", "theirs")], &[("f", "1")]),
+    type Files<'a> = &'a [(&'a str, &'a str)];
+    let cases: [(Files<'static>, Files<'static>, Files<'static>); 5] = [
+        (&[("f", "1")], &[], &[("f", "1")]),
+        (&[("f", "1")], &[("f", "1")], &[("f", "1")]),
+        (&[("f", "1")], &[("g", "theirs")], &[("f", "1")]),
         (
             &[("f", "1"), ("g", "0")],
             &[("g", "theirs")],
@@ -448,22 +448,16 @@ fn what_others_made_of_a_file_that_a_command_took_away_is_not_lost() {
         assert_eq!(planned(&changes, &all).target, tree(start));
         // What fits in is put in. Nothing fits into a file that was not there.
         if !start.is_empty() {
-            let steps = after_both(
-                start,
-                "2+u",
-                &left
-                    .iter()
-                    .map(|(p, c)| (*p, c.replace("theirs", "2+u")))
-                    .collect::<Vec<_>>()
-                    .iter()
-                    .map(|(p, c)| (*p, c.as_str()))
-                    .collect::<Vec<_>>(),
-            );
-            let fits: Vec<_> = target
-                .iter()
-                .map(|(p, c)| if *p == "f" { (*p, "1+u") } else { (*p, *c) })
-                .collect();
-            assert!(check(start, &steps, &fits).beside.is_empty());
+            let fitting = |files: Files<'static>, from: &str, to: &'static str| {
+                let files = files.iter().map(|(path, content)| match *content == from {
+                    true => (*path, to),
+                    false => (*path, *content),
+                });
+                files.collect::<Vec<_>>()
+            };
+            let steps = after_both(start, "2+u", &fitting(left, "theirs", "2+u"));
+            let plan = check(start, &steps, &fitting(target, "1", "1+u"));
+            assert!(plan.beside.is_empty());
         }
     }
 }
@@ -483,7 +477,8 @@ fn a_name_that_is_taken_is_not_given_to_what_others_made() {
 #[test]
 fn a_file_that_was_renamed_goes_only_when_it_is_back_and_nobody_changed_it_since() {
     let moved = (tree(&[("g", "1")]), COMMAND);
-    check(&[("f", "1")], &[moved.clone()], &[("f", "1")]);
+    let only = std::slice::from_ref(&moved);
+    check(&[("f", "1")], only, &[("f", "1")]);
     // By somebody else.
     let steps = [moved.clone(), (tree(&[("g", "2")]), Cause::Outside)];
     let plan = check(&[("f", "1")], &steps, &[("f", "1"), ("g", "2")]);

@@ -21,7 +21,7 @@ fn appender(path: &Path) -> File {
 
 fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
     let mut value = vec![0; 1024];
-    let length = fgetxattr(&File::open(path).unwrap(), name, &mut value[..]).ok()?;
+    let length = fgetxattr(File::open(path).unwrap(), name, &mut value[..]).ok()?;
     value.truncate(length);
     Some(value)
 }
