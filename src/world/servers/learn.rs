@@ -171,14 +171,11 @@ impl LiveServers {
     /// little. Returns a line for each of which nothing new is known, with the reason.
     pub(crate) async fn learn_for_search(&self) -> Vec<String> {
         let left: Vec<String> = self.kept().map(|info| info.spec.name).collect();
-        let mut waiting: BTreeSet<String> = self.names().into_iter().collect();
-        let mut asked: FuturesUnordered<_> = waiting
+        let names = self.names();
+        let mut waiting: BTreeSet<&String> = names.iter().collect();
+        let mut asked: FuturesUnordered<_> = names
             .iter()
-            .cloned()
-            .map(async |server| {
-                let line = self.learn_one(&server, left.contains(&server)).await;
-                (server, line)
-            })
+            .map(async |server| (server, self.learn_one(server, left.contains(server)).await))
             .collect();
         let mut lines = Vec::new();
         let mut patience = std::pin::pin!(tokio::time::sleep(FIND_WAITS));
@@ -189,7 +186,7 @@ impl LiveServers {
                 learnt = asked.next() => match learnt {
                     None => return lines,
                     Some((server, line)) => {
-                        waiting.remove(&server);
+                        waiting.remove(server);
                         lines.extend(line);
                     }
                 },
