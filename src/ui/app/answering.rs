@@ -115,8 +115,12 @@ impl App {
     /// a whole line sends one. It neither confirms nor sends. False: the key is for others.
     pub(super) fn refuses_enter(&mut self, key: &KeyEvent, at: Instant) -> bool {
         let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
-        let is_refused =
-            is_enter && self.asking().is_some() && !self.letters.allow_enter(at, self.quiet.length);
+        // In the list of a rewind Enter only shows the lines of a path, unless yes is selected.
+        let only_looks = matches!(&self.overlay, Overlay::Rewind(pane) if !pane.is_yes);
+        let is_refused = is_enter
+            && !only_looks
+            && self.asking().is_some()
+            && !self.letters.allow_enter(at, self.quiet.length);
         if is_refused {
             self.hint = Some(ENTER_TOO_SOON.into());
         }
