@@ -20,6 +20,7 @@ use rewake::config::Config;
 use rewake::core::entry::{
     Block, CallId, Entry, Fact, Guard, Outcome, Record, StopReason, Usage, Via,
 };
+use rewake::core::policy::Sandbox;
 use rewake::model::{Delta, Figures};
 use rewake::ui::app::{App, LaunchInfo, Msg};
 use rewake::ui::live::{EngineEvent, Now, Opening};
@@ -202,6 +203,7 @@ fn opened(records: &[Record]) -> App {
         queued: Vec::new(),
         input: None,
         edited: None,
+        sandbox: Sandbox::default(),
         now: Now {
             model: "local/test-model".into(),
             folder: "/home/ann/project".into(),
