@@ -202,6 +202,7 @@ fn opened(records: &[Record]) -> App {
         queued: Vec::new(),
         input: None,
         edited: None,
+        sandbox: rewake::core::policy::Sandbox::default(),
         now: Now {
             model: "local/test-model".into(),
             folder: "/home/ann/project".into(),
