@@ -80,8 +80,11 @@ const SENTENCES: [&str; 64] = [
     "先に テスト を実行して",
 ];
 
+/// The milliseconds before a letter, by its number.
+type Gap = fn(usize) -> i64;
+
 /// How a sentence is typed: milliseconds between two letters, and from the last one to Enter.
-const RHYTHMS: [(&str, fn(usize) -> i64, i64); 6] = [
+const RHYTHMS: [(&str, Gap, i64); 6] = [
     // A whole line at once, its end too.
     ("dictation", |_| 0, 0),
     ("fast", |_| 60, 60),
