@@ -4,8 +4,6 @@ use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use rustix::fs::{XattrFlags, fgetxattr, fsetxattr, setxattr};
 
@@ -206,49 +204,6 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
         (room.get("a").as_str(), room.names()),
         ("old and more", vec!["a".to_string()])
     );
-}
-
-/// A program appends lines, through one open handle or by opening the file for each line, for as
-/// long as edits are tried.
-#[test]
-fn no_line_of_a_program_that_appends_is_lost() {
-    for (is_open_once, edits) in [(true, 3), (false, 40)] {
-        let room = Room::new();
-        let path = room.put("log", "");
-        let is_done = AtomicBool::new(false);
-        let mut lines = 0;
-        thread::scope(|scope| {
-            let written = scope.spawn(|| {
-                let mut log = appender(&path);
-                let mut written = 0;
-                while !is_done.load(Ordering::Acquire) {
-                    if !is_open_once {
-                        log = appender(&path);
-                    }
-                    writeln!(log, "line {written}").unwrap();
-                    written += 1;
-                    thread::sleep(Duration::from_micros(written % 7 * 100));
-                }
-                written
-            });
-            for n in 0..edits {
-                let old = fs::read(&path).unwrap();
-                let new = [&old[..], format!("edit {n}\n").as_bytes()].concat();
-                let staged = stage(&path, &new).unwrap();
-                let _ = staged.commit(Some(&hash(&old)));
-            }
-            is_done.store(true, Ordering::Release);
-            lines = written.join().unwrap();
-        });
-        let mut all = String::new();
-        for name in room.names() {
-            assert!(!name.starts_with('.'), "{name}");
-            all.push_str(&room.get(&name));
-        }
-        for n in 0..lines {
-            assert!(all.contains(&format!("line {n}\n")), "line {n} is lost");
-        }
-    }
 }
 
 #[test]
