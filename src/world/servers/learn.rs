@@ -20,27 +20,8 @@ use crate::world::archive::Archive;
 /// For the list of its tools, when that changed.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// A server that said that its list changed and did not list it is asked again after this.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
-
 /// So long a search waits for servers that are not ready, once another one is known.
 const FIND_WAITS: Duration = Duration::from_secs(2);
-
-/// When a live server was asked for a list that changed.
-#[derive(Default)]
-pub(super) struct Relisted {
-    begun: Option<Instant>,
-    is_failed: bool,
-}
-
-impl Relisted {
-    /// Whether who came at `since` has to ask no more.
-    fn is_enough(&self, since: Instant) -> bool {
-        self.begun.is_some_and(|begun| {
-            begun >= since || (self.is_failed && begun.elapsed() < ASK_AGAIN_AFTER)
-        })
-    }
-}
 
 /// Where what is learnt is put, for this session and for those to come.
 #[derive(Clone)]

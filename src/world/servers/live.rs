@@ -13,7 +13,7 @@ use futures_util::future::{BoxFuture, Shared};
 
 use super::asks::Asks;
 use super::health::Health;
-use super::learn::Relisted;
+use super::relisted::Relisted;
 use super::{Launch, Learning, ServerAccess};
 use crate::command::How;
 use crate::command::server::{Attached, Past, ServerInfo, ServerSpec, Servers, describe};

@@ -10,6 +10,7 @@
 //! | `live` | the servers of the session that live: found again, started, left |
 //! | `health` | when a server that ended is started again |
 //! | `learn` | what servers say of their tools |
+//! | `relisted` | when a server was asked for its list again |
 //! | `offers` | what servers have for people: prompts and resources |
 //! | `call` | a call: made ready, made, settled |
 //! | `standing` | how far a call came |
@@ -27,6 +28,7 @@ mod health;
 mod learn;
 mod live;
 mod offers;
+mod relisted;
 mod result;
 mod standing;
 
