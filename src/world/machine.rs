@@ -251,7 +251,12 @@ impl Machine {
     }
 
     fn result(&self, ended: &Ended) -> Ran {
-        bash::result(&self.runs, ended, self.ctx.inline_max_bytes)
+        bash::result(
+            &self.runs,
+            ended,
+            &self.ctx.folder,
+            self.ctx.inline_max_bytes,
+        )
     }
 
     async fn settle_run(
@@ -596,7 +601,12 @@ impl World for Machine {
             return self.task_end(id, &background.run, child);
         }
         match self.runs.ended(&background.run) {
-            Ok(ended) => Some(bash::background_end(&self.runs, id, background, &ended?)),
+            Ok(ended) => {
+                let (ended, folder) = (ended?, &self.ctx.folder);
+                Some(bash::background_end(
+                    &self.runs, id, background, &ended, folder,
+                ))
+            }
             Err(e) => {
                 tracing::warn!(run = background.run, error = %e, "cannot look at a background command");
                 None
