@@ -9,6 +9,8 @@ use super::entry::{About, Block, Entry, Record, Seq};
 use super::exchange::Range;
 use super::freed::Freed;
 use super::happened;
+use super::plain_text::plain_text;
+use super::quoted::{escape_tags, indented, inside_tag};
 use super::request::{Message, Part, Request, Role};
 use super::rewind;
 use super::sharing;
@@ -46,7 +48,8 @@ pub fn request(
     summary_tokens: u64,
 ) -> Request {
     let instructions = instructions.replace("{max_words}", &(summary_tokens * 3 / 4).to_string());
-    let fixed = instructions.len() + before.map_or(0, str::len) + AROUND_BYTES;
+    let before = before.map(inside_tag);
+    let fixed = instructions.len() + before.as_ref().map_or(0, String::len) + AROUND_BYTES;
     let bytes = room.bytes(room.hard()).saturating_sub(fixed).max(1_000);
     let transcript = transcript(records, freed, bytes);
     let before = before
@@ -82,7 +85,7 @@ fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
     let is_said = |record: &Record| matches!(record.entry, Entry::Said { .. });
     let whole: Vec<(&Record, String)> = records
         .iter()
-        .filter_map(|r| line(r, usize::MAX).map(|line| (r, line)))
+        .filter_map(|r| Some((r, entry_text(&line(r, usize::MAX)?))))
         .collect();
     const LEAST: usize = 120;
     let at_most = |record: &Record| match freed.has(record.seq) {
@@ -114,7 +117,15 @@ fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
         })
         .collect();
     let all = lines.join("\n");
-    head_tail(&all, room, "\n[… left out …]\n").into_owned()
+    // What follows the cut may be the middle of a text.
+    head_tail(&all, room, "\n[… left out …]\n  ").into_owned()
+}
+
+/// An entry of a transcript: what was said or printed in it looks neither like another entry nor
+/// like the end of the transcript.
+fn entry_text(line: &str) -> String {
+    let text = indented(&plain_text(line));
+    escape_tags(&text).into_owned()
 }
 
 /// A line of a transcript, with what is left out of it in bytes and address.
@@ -214,7 +225,7 @@ fn digest_lines(state: &State, records: &[Record]) -> Vec<String> {
             let line = happened::line(calls.get(call), outcome, fact.as_ref(), 160);
             Some(format!("[{}] {line}", record.seq))
         }
-        _ => line(record, 160).map(|line| one_line(&line, 200)),
+        _ => line(record, 160).map(|line| one_line(&plain_text(&line), 200)),
     };
     records.iter().filter_map(of).collect()
 }

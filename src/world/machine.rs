@@ -1,6 +1,6 @@
 //! The real world: this machine's files and commands, and a model.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,8 @@ pub struct Machine {
     pub(super) boot: String,
     /// The runs that are waited for.
     active: RefCell<BTreeSet<String>>,
+    /// See [`World::leaves_when_idle`].
+    leaves_when_idle: Cell<bool>,
     /// `None`: there are no sub-agents.
     pub(super) tasks: Option<Tasks>,
     /// `None`: no tool of a server can be called.
@@ -89,9 +91,15 @@ impl Machine {
             session,
             boot: command::boot_id(),
             active: RefCell::default(),
+            leaves_when_idle: Cell::new(false),
             tasks: None,
             servers: None,
         }
+    }
+
+    /// The run ends when nothing is left to be done: there is no screen.
+    pub fn leave_when_idle(&self) {
+        self.leaves_when_idle.set(true);
     }
 
     /// Sub-agents can be given tasks from here on.
@@ -247,7 +255,7 @@ impl Machine {
             Ok(path) => path.display().to_string(),
             Err(e) => format!("(unknown: {e})"),
         };
-        bash::in_background(call, run, line, &output)
+        bash::in_background(call, run, line, &output, self.leaves_when_idle.get())
     }
 
     fn result(&self, ended: &Ended) -> Ran {
@@ -588,6 +596,10 @@ impl World for Machine {
         {
             tracing::warn!(run, error = %e, "a run folder stays");
         }
+    }
+
+    fn leaves_when_idle(&self) -> bool {
+        self.leaves_when_idle.get()
     }
 
     fn keep_at_work(&self, id: &str, background: &Background) {

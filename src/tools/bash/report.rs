@@ -6,9 +6,9 @@ use super::super::{Ran, fit};
 use super::hint;
 use crate::command::{Ended, How, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};
+use crate::core::quoted::fenced;
 use crate::core::state::Background;
 use crate::core::to_person::{NOT_BEGUN, RAN, TYPE_AGAIN};
-use crate::core::visible::{visible, without_cosmetics};
 
 /// Of what a background command printed, this many bytes are told when it ends. Its run folder
 /// goes then, so the whole is kept as a blob. With its frame it fits into a request of the smallest
@@ -142,12 +142,26 @@ pub(crate) fn background_id(call: CallId) -> String {
     format!("bg_{}_{}", call.reply, call.index)
 }
 
-/// Of a command that was begun in the background. `output` is where it prints to.
-pub(crate) fn in_background(call: CallId, run: &str, line: &str, output: &str) -> Ran {
+/// Returns the result of a command that was begun in the background. `output` is where it prints
+/// to. `leaves`: the run ends with the model's turn, and does not wait for the command.
+pub(crate) fn in_background(
+    call: CallId,
+    run: &str,
+    line: &str,
+    output: &str,
+    leaves: bool,
+) -> Ran {
     let id = background_id(call);
+    let told = match leaves {
+        true => {
+            "if it ends while you work, a note says so; once you end your turn nobody waits for it: \
+             it runs on, and you are told of its end only if the session is continued"
+        }
+        false => "you are told when it ends",
+    };
     let text = format!(
         "runs in the background as {id}; its output goes to {output}, which read shows; \
-         bash_stop with id {id} ends it; you are told when it ends"
+         bash_stop with id {id} ends it; {told}"
     );
     let fact = Fact::Background {
         id,
@@ -192,7 +206,8 @@ pub(crate) fn background_end(
         Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
         Ok(text) => {
             let (output, blobs) = fit(text, TOLD_BYTES);
-            (format!("its output:\n{}", output.text.trim_end()), blobs)
+            let quoted = fenced(output.text.trim_end());
+            (format!("its output:\n{quoted}"), blobs)
         }
         Err(why) => (why, Vec::new()),
     };
@@ -217,16 +232,17 @@ pub(crate) fn user_command_end(
 ) -> BackgroundEnd {
     let (line, exit_code) = how(ended);
     let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
-        Ok(text) => fit(
-            visible(&without_cosmetics(&text)).into_owned(),
-            inline_max_bytes.saturating_sub(ENDING_BYTES),
-        ),
+        Ok(text) => fit(text, inline_max_bytes.saturating_sub(ENDING_BYTES)),
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
+    };
+    let quoted = match output.text.trim().is_empty() {
+        true => String::new(),
+        false => fenced(output.text.trim_end()),
     };
     BackgroundEnd {
         spent: Vec::new(),
         exit_code,
-        text: format!("{RAN}{}\n{line}\n{}", in_brief(command), output.text),
+        text: format!("{RAN}{}\n{line}\n{quoted}", in_brief(command)),
         blobs,
     }
 }
