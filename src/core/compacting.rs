@@ -1,19 +1,45 @@
 //! The entries that a compaction or a continuation is recorded as.
 
+use std::ops::RangeInclusive;
+
 use super::budget::Budget;
 use super::continuation;
-use super::entry::{Entry, Record, Spent, SummaryBy};
+use super::entry::{Entry, Record, Seq, Spent, SummaryBy};
 use super::exchange::Range;
 use super::freeing::{self, Freeing};
 use super::said_again;
 use super::state::State;
-use super::summary::{self, Fallback};
+use super::summary;
 use super::window::Windows;
 
 /// What is summarised: the records of this range of the context.
 pub fn leaving(state: &State, range: Range) -> Vec<Record> {
     let within = |r: &&Record| (range.first..=range.last).contains(&r.seq);
     state.context.iter().filter(within).cloned().collect()
+}
+
+/// Entries that left the context and that no model summarised: of more than these, the oldest
+/// stay out of a digest and of the next summary.
+const MAX_UNSUMMARISED: u64 = 1_000;
+
+/// Returns the range of entries that left the context and that no model summarised yet. They are
+/// only in the log, whether a digest or a continuation note stands for them.
+pub fn unsummarised(state: &State) -> Option<RangeInclusive<Seq>> {
+    let preface = state.preface.as_ref()?;
+    let first = preface.unsound_from?;
+    let oldest = preface.last.saturating_sub(MAX_UNSUMMARISED);
+    Some(first.max(oldest)..=preface.last)
+}
+
+/// What stands for exchanges that left the context.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Summary {
+    /// A model wrote this.
+    Model(String),
+    /// A digest of these records: those of [`unsummarised`], and those that leave.
+    Digest(Vec<Record>),
+    /// One line that names the entries.
+    Placeholder,
 }
 
 /// The oldest exchanges leave for what a model wrote of them, else for what stands in. What
@@ -23,18 +49,16 @@ pub fn compacted(
     budget: &Budget,
     windows: &Windows,
     range: Range,
-    made: Option<String>,
-    fallback: Fallback,
+    summary: Summary,
     spent: Vec<Spent>,
 ) -> Vec<Entry> {
     let Range { first, last } = range;
-    let (summary, by) = match (made, fallback) {
-        (Some(text), _) => (text, SummaryBy::Model),
-        (None, Fallback::Placeholder) => (summary::placeholder(range), SummaryBy::Placeholder),
-        (None, Fallback::Digest) => {
+    let (summary, by) = match summary {
+        Summary::Model(text) => (text, SummaryBy::Model),
+        Summary::Placeholder => (summary::placeholder(range), SummaryBy::Placeholder),
+        Summary::Digest(records) => {
             let room = budget.bytes(windows.summary_tokens(budget));
-            let digest = summary::digest(state, &leaving(state, range), room);
-            (digest, SummaryBy::Digest)
+            (summary::digest(state, &records, room), SummaryBy::Digest)
         }
     };
     let inline = budget.inline_bytes(windows.inline_max_bytes);

@@ -9,11 +9,13 @@ use super::budget::Budget;
 use super::entry::{Block, Entry, Outcome, Seq};
 use super::happened;
 use super::ledger::RanCommand;
+use super::plain_text::plain_text;
 use super::prompt::inlined_result;
+use super::quoted::{clip_fenced, escape_tags, fenced, inside_tag};
 use super::said_again;
 use super::sharing;
 use super::state::State;
-use super::text::{clip, head_tail};
+use super::text::head_tail;
 
 /// No note is longer, besides what the user said, however large the window.
 const MAX_BYTES: usize = 16 * 1024;
@@ -49,6 +51,7 @@ pub fn note(
     const END: &str = "</continuation>";
     let room = note_bytes(state, budget).saturating_sub(HEAD.len() + END.len());
     let words = said_again::words(state, budget, Seq::MAX);
+    let words = escape_tags(&words).into_owned();
     let plan = said_again::plan(state, budget, words.len()).unwrap_or_default();
     // What the user said is never cut here, and the plan is not in the usual case.
     let rest = room.saturating_sub(words.len()).min(MAX_BYTES);
@@ -77,7 +80,11 @@ fn sections(
     room: usize,
     exists: &dyn Fn(&str) -> bool,
 ) -> Vec<Section> {
-    let section = |title, body: String, floor| Section { title, body, floor };
+    let section = |title, body: String, floor| Section {
+        title,
+        body: inside_tag(&body),
+        floor,
+    };
     // In the order of their worth.
     vec![
         section("Plan", plan, room / 3),
@@ -118,7 +125,7 @@ fn fit(sections: &mut [Section], room: usize) {
                 .len()
                 .saturating_sub(over)
                 .max(floor.min(section.body.len()));
-            section.body = clip(&section.body, keep).into_owned();
+            section.body = clip_fenced(&section.body, keep);
         }
     }
 }
@@ -136,7 +143,7 @@ fn last_results(state: &State, room: usize) -> String {
             }
             Entry::Finished { outcome, .. } => {
                 let (text, _) = outcome.to_model_text();
-                results.push((record.seq, text, outcome));
+                results.push((record.seq, plain_text(&text).into_owned(), outcome));
             }
             _ => {}
         }
@@ -151,16 +158,19 @@ fn last_results(state: &State, room: usize) -> String {
     text.push_str(&state.ledger.result_lines(room / 4));
     // A short one stands whole in its line.
     results.retain(|(_, text, _)| text.len() > SHORT_RESULT || text.trim().contains('\n'));
-    const AROUND: usize = 40;
+    const AROUND: usize = 50;
     let sizes = results.iter().map(|(_, text, _)| text.len() + AROUND);
     let each = sharing::level(sizes, room / 4);
     let each = each.saturating_sub(AROUND);
     for (seq, result, outcome) in &results {
         if result.len() <= each {
-            text.push_str(&format!("entry {seq}:\n{}\n", result.trim_end()));
+            text.push_str(&format!("entry {seq}:\n{}\n", fenced(result.trim_end())));
         } else if each >= MIN_PART_BYTES {
             let part = inlined_result(result, each, *seq, outcome);
-            text.push_str(&format!("entry {seq} in part:\n{}\n", part.trim_end()));
+            text.push_str(&format!(
+                "entry {seq} in part:\n{}\n",
+                fenced(part.trim_end())
+            ));
         }
     }
     text

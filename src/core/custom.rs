@@ -6,6 +6,7 @@
 //! Deliberately absent: reading files. [`expand`] names those that the text mentions.
 
 use super::front_matter::{FENCE, front_matter, in_a_line, pairs};
+use super::quoted::fenced;
 use super::text::{clip, one_line};
 use super::visible::visible;
 
@@ -298,17 +299,10 @@ pub fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// A file's text below the words that mention it. The fence is longer than any in the file, so
-/// that the text cannot end it.
+/// Puts a file's text below the words that mention it.
 pub fn put_below(text: &mut String, path: &str, contents: &str) {
-    let longest = contents
-        .lines()
-        .map(|line| line.trim_start().chars().take_while(|c| *c == '`').count())
-        .max();
-    let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
     let path = in_a_line(&clip(path, 1_024));
-    let end = if contents.ends_with('\n') { "" } else { "\n" };
-    text.push_str(&format!("\n\n{path}:\n{fence}\n{contents}{end}{fence}"));
+    text.push_str(&format!("\n\n{path}:\n{}", fenced(contents)));
 }
 
 #[cfg(test)]

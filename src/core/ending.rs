@@ -1,6 +1,6 @@
 //! How a session came to its end, read from its newest entries back: for whoever does not fold it.
 
-use super::entry::{Block, Entry, SaveReason, StopReason};
+use super::entry::{About, Block, Entry, SaveReason, StopReason};
 
 /// How the last process of a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Backwards {
     pub fn reads(kind: &str) -> bool {
         matches!(
             kind,
-            "opened" | "said" | "replied" | "stopped" | "failed" | "checked" | "woke"
+            "opened" | "said" | "replied" | "stopped" | "failed" | "checked" | "noted" | "woke"
         )
     }
 
@@ -98,6 +98,14 @@ impl Backwards {
                 true => Ending::Done,
                 false => owed,
             }),
+            // The model is to hear of the end of a task.
+            Entry::Noted {
+                about:
+                    Some(About::BackgroundEnded {
+                        asks_model: true, ..
+                    }),
+                ..
+            } => Some(owed),
             // The answer did not fit its schema, and another is owed.
             Entry::Checked { told: Some(_), .. } | Entry::Said { .. } => Some(owed),
             // Nothing was said in it.

@@ -488,6 +488,10 @@ pub enum About {
         /// Of a sub-agent: what its models were asked for.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
+        /// The model had ended its turn, and is asked again because of this: a run without a
+        /// screen waited for the sub-agent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        asks_model: bool,
     },
     /// A shell command of the user is over.
     UserCommandEnded {

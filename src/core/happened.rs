@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::entry::{Block, CallId, Entry, Fact, Outcome, Record};
 use super::permission::Permission;
+use super::plain_text::plain_text;
 use super::text::one_line;
 use super::tool::{Describe, Described, ToolCall};
 
@@ -45,7 +46,8 @@ pub(crate) fn line(
     let name = call.map_or_else(|| "a call".to_string(), name);
     let came = match (outcome, fact) {
         (Outcome::Done { output }, Some(Fact::Ran { exit_code, .. })) => {
-            let said = telling_line(&output.text, *exit_code != Some(0));
+            let text = plain_text(&output.text);
+            let said = telling_line(&text, *exit_code != Some(0));
             format!("{}{}", ended(&name, *exit_code), quoted(said))
         }
         // The result of a change says which file was changed, and what of it.
@@ -55,6 +57,7 @@ pub(crate) fn line(
         (Outcome::Done { output }, _) => format!("{} bytes", output.text.len()),
         (other, _) => {
             let (text, _) = other.to_model_text();
+            let text = plain_text(&text);
             format!("failed: {}", telling_line(&text, true).unwrap_or(""))
         }
     };

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::entry::{Fact, Outcome, Seq};
 use super::happened;
 use super::permission::Permission;
+use super::plain_text::plain_text;
 use super::text::{clip, one_line};
 use super::tool::{Described, ToolCall};
 
@@ -75,6 +76,7 @@ impl Ledger {
 
     pub fn finished(&mut self, seq: Seq, call: &ToolCall, outcome: &Outcome, fact: Option<&Fact>) {
         let (text, is_error) = outcome.to_model_text();
+        let text = plain_text(&text);
         let about = match (outcome, fact) {
             // The first line that a command printed says little.
             (Outcome::Done { .. }, Some(Fact::Ran { .. })) => {
@@ -108,7 +110,7 @@ impl Ledger {
                 }) if *code != 0 => format!("exit code {code}"),
                 _ => return,
             },
-            Outcome::Error { output } => one_line(&output.text, LINE_CHARS),
+            Outcome::Error { .. } => one_line(&text, LINE_CHARS),
             Outcome::Denied { reason } => format!("denied: {}", one_line(reason, LINE_CHARS)),
             Outcome::Interrupted { why, .. } => {
                 format!("interrupted: {}", one_line(why, LINE_CHARS))

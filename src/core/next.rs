@@ -209,6 +209,19 @@ pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
         let given_up = held.is_some_and(|held| matches!(held.standing, Standing::GivenUp(_)));
         return Some(if given_up { Why::Unfit } else { Why::Idle });
     }
+    used_up(state, policy)
+}
+
+/// Whether the model may be asked once more, although it ended its turn.
+pub fn may_ask_again(state: &State, policy: &Policy) -> bool {
+    let held = state.structured.as_ref();
+    state.halted.is_none()
+        && held.is_none_or(|held| held.standing == Standing::Owed)
+        && used_up(state, policy).is_none()
+}
+
+/// Which bound on asking the model is reached.
+fn used_up(state: &State, policy: &Policy) -> Option<Why> {
     if state.nonsense >= MAX_NONSENSE {
         return Some(Why::Nonsense);
     }

@@ -6,6 +6,7 @@
 
 mod kept;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -14,10 +15,14 @@ use super::budget::Budget;
 use super::cut::{Source, cut};
 use super::entry::{Block, CallId, Entry, Outcome, Output, Record, Seq};
 use super::freeing::{bytes_of, may_be_freed};
+use super::permission::Permission;
+use super::plain_text::plain_text;
+use super::quoted::inside_tag;
 use super::request::{Message, Part, Request, Role};
 use super::rewind;
 use super::size::{IMAGE_BYTES, PART_BYTES, SAID_FACTOR, UNSENT_BYTES, images_of, record_bytes};
 use super::state::State;
+use super::tool::Describe;
 use super::unsent;
 
 pub use kept::KeptMessages;
@@ -224,7 +229,33 @@ struct Called {
     id: CallId,
     given_id: Option<String>,
     name: String,
+    arguments: String,
     result: Option<Part>,
+}
+
+impl Called {
+    /// Whether its result has the text of files, of which the model has to know every byte. What a
+    /// command printed into a file of its run folder is no such text.
+    fn shows_files(&self, describe: Describe) -> bool {
+        match describe(&self.name, &self.arguments).map(|d| d.permission) {
+            Ok(Permission::Path { path, .. }) => !is_output_of_run(&path),
+            Ok(Permission::WriteInWorkspace { .. } | Permission::Glob { .. }) => true,
+            Ok(
+                Permission::None
+                | Permission::Command { .. }
+                | Permission::LookBack { .. }
+                | Permission::Task
+                | Permission::Foreign { .. },
+            )
+            | Err(_) => false,
+        }
+    }
+}
+
+/// Whether a path is where a command in the background prints to: `…/runs/RUN/output`.
+fn is_output_of_run(path: &str) -> bool {
+    let mut parts = path.rsplit('/');
+    parts.next() == Some("output") && parts.nth(1) == Some("runs")
 }
 
 impl Messages {
@@ -264,7 +295,7 @@ impl Messages {
             }
             Entry::Finished { call, outcome, .. } => match state.freed.line(record.seq) {
                 Some(line) => self.freed(*call, outcome, line),
-                None => self.result(record.seq, *call, outcome, refused),
+                None => self.result(record.seq, *call, outcome, refused, state),
             },
             Entry::Stopped {
                 draft: Some(draft), ..
@@ -280,24 +311,12 @@ impl Messages {
                 told: Some(text), ..
             } => {
                 self.flush();
-                self.push(
-                    Role::User,
-                    [plain(format!(
-                        "<note>\n{}\n</note>",
-                        inlined(text, self.inline, record.seq)
-                    ))],
-                );
+                self.push(Role::User, [note(&inlined(text, self.inline, record.seq))]);
             }
             Entry::Restored { .. } => {
                 self.flush();
                 if let Some(text) = rewind::told(&record.entry) {
-                    self.push(
-                        Role::User,
-                        [plain(format!(
-                            "<note>\n{}\n</note>",
-                            inlined(&text, self.inline, record.seq)
-                        ))],
-                    );
+                    self.push(Role::User, [note(&inlined(&text, self.inline, record.seq))]);
                 }
             }
             Entry::Forked { folder, .. } => {
@@ -307,8 +326,7 @@ impl Messages {
                 );
                 if let Some(folder) = folder {
                     self.flush();
-                    let text = format!("<note>\n{}\n</note>", rewind::told_of_folder(folder));
-                    self.push(Role::User, [plain(text)]);
+                    self.push(Role::User, [note(&rewind::told_of_folder(folder))]);
                 }
             }
             _ => {}
@@ -350,6 +368,7 @@ impl Messages {
                         id,
                         given_id,
                         name: name.clone(),
+                        arguments: arguments.clone(),
                         result: None,
                     });
                 }
@@ -372,10 +391,22 @@ impl Messages {
         }
     }
 
-    fn result(&mut self, seq: Seq, call: CallId, outcome: &Outcome, refused: Option<&str>) {
+    fn result(
+        &mut self,
+        seq: Seq,
+        call: CallId,
+        outcome: &Outcome,
+        refused: Option<&str>,
+        state: &State,
+    ) {
         if let Some(called) = self.calls.iter_mut().find(|called| called.id == call) {
             let (text, is_error) = outcome.to_model_text();
             let mut text = inlined_result(&text, self.inline, seq, outcome);
+            if !called.shows_files(state.describe())
+                && let Cow::Owned(plain) = plain_text(&text)
+            {
+                text = plain;
+            }
             let mut images = match outcome {
                 Outcome::Done { output } | Outcome::Error { output } => &output.images[..],
                 Outcome::Denied { .. } | Outcome::Interrupted { .. } => &[],
@@ -499,6 +530,11 @@ fn is_only(blocks: &[Block], given: &str) -> bool {
     let is_its =
         |block: &&Block| matches!(block, Block::Call { provider_id: Some(id), .. } if id == given);
     blocks.iter().filter(is_its).count() == 1
+}
+
+/// What rewake tells the model. Whatever the text quotes, it cannot end the note.
+fn note(text: &str) -> Part {
+    plain(format!("<note>\n{}\n</note>", inside_tag(text)))
 }
 
 fn plain(text: String) -> Part {

@@ -3,6 +3,7 @@
 use super::budget::Budget;
 use super::entry::Seq;
 use super::planned;
+use super::quoted::{escape_tags, inside_tag};
 use super::state::State;
 
 /// The results of the last answer have about this.
@@ -18,7 +19,7 @@ pub(crate) fn render(state: &State, budget: &Budget, summary: &str, last: Seq) -
     let mut text = format!(
         "<summary>\nEntries 0-{last} of this session were summarised; memory_search finds in them, \
          memory_page reads them.\n\n{}\n",
-        summary.trim_end()
+        inside_tag(summary.trim_end())
     );
     text.push_str(&said_again(state, budget, last));
     text.push_str("</summary>");
@@ -43,7 +44,7 @@ fn said_again(state: &State, budget: &Budget, last: Seq) -> String {
         let lines = state.ledger.result_lines(RESULTS_BYTES);
         text.push_str(&format!("\n## Results of the last answer\n{lines}"));
     }
-    text
+    escape_tags(&text).into_owned()
 }
 
 /// What the user said up to the entry `last`, in its share of the window.

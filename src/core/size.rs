@@ -2,6 +2,7 @@
 
 use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
 use super::entry::{Block, Entry, Image, Layers, Outcome, Record, ToolSpec};
+use super::quoted::escape_tags;
 use super::rewind;
 
 /// The user's own words are given more room than what a tool prints.
@@ -65,7 +66,8 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
             };
             text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + images
         }
-        Entry::Noted { text: noted, .. } => text(noted.len()),
+        // What the escape of a tag adds counts.
+        Entry::Noted { text: noted, .. } => text(escape_tags(noted).len()),
         Entry::Restored { .. } => text(rewind::told(&record.entry).map_or(0, |t| t.len())),
         Entry::Forked {
             folder: Some(folder),

@@ -462,6 +462,11 @@ impl State {
         }
     }
 
+    /// Whether a sub-agent works in the background.
+    pub fn works_in_background(&self) -> bool {
+        self.background.values().any(|b| b.child.is_some())
+    }
+
     /// Sub-agents that are at work: their calls are in progress, or go on in the background.
     pub fn children(&self) -> impl Iterator<Item = &str> {
         let open = self.calls.iter().filter(|c| !c.finished);

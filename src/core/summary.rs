@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::Budget;
 use super::choice::Effort;
-use super::entry::{About, Block, Entry, Record, Seq, SummaryBy};
+use super::entry::{About, Block, Entry, Record, Seq};
 use super::exchange::Range;
 use super::freed::Freed;
 use super::happened;
+use super::plain_text::plain_text;
+use super::quoted::{escape_tags, indented, inside_tag};
 use super::request::{Message, Part, Request, Role};
 use super::rewind;
 use super::sharing;
@@ -46,7 +48,8 @@ pub fn request(
     summary_tokens: u64,
 ) -> Request {
     let instructions = instructions.replace("{max_words}", &(summary_tokens * 3 / 4).to_string());
-    let fixed = instructions.len() + before.map_or(0, str::len) + AROUND_BYTES;
+    let before = before.map(inside_tag);
+    let fixed = instructions.len() + before.as_ref().map_or(0, String::len) + AROUND_BYTES;
     let bytes = room.bytes(room.hard()).saturating_sub(fixed).max(1_000);
     let transcript = transcript(records, freed, bytes);
     let before = before
@@ -82,7 +85,7 @@ fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
     let is_said = |record: &Record| matches!(record.entry, Entry::Said { .. });
     let whole: Vec<(&Record, String)> = records
         .iter()
-        .filter_map(|r| line(r, usize::MAX).map(|line| (r, line)))
+        .filter_map(|r| Some((r, entry_text(&line(r, usize::MAX)?))))
         .collect();
     const LEAST: usize = 120;
     let at_most = |record: &Record| match freed.has(record.seq) {
@@ -114,7 +117,15 @@ fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
         })
         .collect();
     let all = lines.join("\n");
-    head_tail(&all, room, "\n[… left out …]\n").into_owned()
+    // What follows the cut may be the middle of a text.
+    head_tail(&all, room, "\n[… left out …]\n  ").into_owned()
+}
+
+/// An entry of a transcript: what was said or printed in it looks neither like another entry nor
+/// like the end of the transcript.
+fn entry_text(line: &str) -> String {
+    let text = indented(&plain_text(line));
+    escape_tags(&text).into_owned()
 }
 
 /// A line of a transcript, with what is left out of it in bytes and address.
@@ -176,29 +187,19 @@ const SINCE: &str = "What came after that, from the log:";
 const ALL: &str = "What was done, from the log:";
 
 /// The summary without a model: the last one that a model made, whole, and a line for each
-/// thing that came of the exchanges behind it, the oldest left out first. `max_bytes` is the
-/// room of a summary; a quarter of that is for lines in any case.
+/// thing that came of the exchanges after it, the oldest left out first. `records` are all of
+/// those, also the ones that left the context earlier. `max_bytes` is the room of a summary; a
+/// quarter of that is for lines in any case.
 pub fn digest(state: &State, records: &[Record], max_bytes: usize) -> String {
     const HEAD: &str = "(The summary model gave no summary.)";
     let preface = state.preface.as_ref();
     let sound = preface.and_then(|p| p.sound.as_deref()).map(str::trim);
-    let before = match preface.map(|p| (p.summary.as_deref(), p.by)) {
-        // The lines of the digest before.
-        Some((Some(summary), SummaryBy::Digest)) => [SINCE, ALL]
-            .iter()
-            .find_map(|above| summary.split_once(above))
-            .map_or(summary, |(_, lines)| lines),
-        _ => "",
-    };
     let head = match sound {
         Some(sound) => format!("{HEAD}\n{sound}\n\n{SINCE}\n"),
         None => format!("{HEAD} {ALL}\n"),
     };
-    let before = before.lines().map(str::trim).filter(|l| !l.is_empty());
-    let mut lines: Vec<String> = before.map(str::to_string).collect();
-    lines.extend(digest_lines(state, records));
     let room = max_bytes.max(head.len() + max_bytes / 4);
-    newest(&head, &lines, room)
+    newest(&head, &digest_lines(state, records), room)
 }
 
 /// What came of each exchange. What the user said is no part of it: it stands by itself.
@@ -224,7 +225,7 @@ fn digest_lines(state: &State, records: &[Record]) -> Vec<String> {
             let line = happened::line(calls.get(call), outcome, fact.as_ref(), 160);
             Some(format!("[{}] {line}", record.seq))
         }
-        _ => line(record, 160).map(|line| one_line(&line, 200)),
+        _ => line(record, 160).map(|line| one_line(&plain_text(&line), 200)),
     };
     records.iter().filter_map(of).collect()
 }
@@ -273,7 +274,9 @@ pub fn accept(text: &str, max_bytes: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::entry::{CallId, Fact, Layers, Mode, Outcome, StopReason, Usage, Via};
+    use crate::core::entry::{
+        CallId, Fact, Layers, Mode, Outcome, StopReason, SummaryBy, Usage, Via,
+    };
     use crate::core::permission::Permission;
     use crate::core::tool::{Class, Described};
 
@@ -341,6 +344,16 @@ mod tests {
             });
         }
 
+        /// The digest that stands for all but the last exchange.
+        fn digest(&self, max_bytes: usize) -> String {
+            let left = crate::core::compacting::unsummarised(&self.0);
+            let left = left.map_or(&[][..], |range| {
+                &self.1[*range.start() as usize..=*range.end() as usize]
+            });
+            let records = [left, &self.0.context].concat();
+            digest(&self.0, &records, max_bytes)
+        }
+
         /// All but the last exchange leave for this summary.
         fn compacts(&mut self, summary: String, by: SummaryBy) {
             let range = crate::core::window::compactable(&self.0).unwrap();
@@ -368,7 +381,7 @@ mod tests {
                 let path = format!(r#"{{"path":"{round}-{n}.rs"}}"#);
                 log.calls("read", &path, Outcome::done("text ".repeat(50)), None);
             }
-            let text = digest(&log.0, &log.0.context, 600);
+            let text = log.digest(600);
             assert!(text.contains(sound.trim()), "{round}: {text}");
             assert!(text.len() <= 800, "{}", text.len());
             assert!(
@@ -389,12 +402,45 @@ mod tests {
                 let path = format!(r#"{{"path":"{round}-{n}.rs"}}"#);
                 log.calls("read", &path, Outcome::done("text"), None);
             }
-            let text = digest(&log.0, &log.0.context, 2_000);
+            let text = log.digest(2_000);
             assert_eq!(text.matches(ALL).count(), 1, "{text}");
             assert!(!text.contains("came after"), "{text}");
             assert!(text.contains("0-0.rs"), "{round}: {text}");
             assert_eq!(text.matches("gave no summary").count(), 1, "{text}");
             log.compacts(text, SummaryBy::Digest);
+        }
+    }
+
+    /// The note of a continuation has no lines that a digest could go on from: the log has them.
+    #[test]
+    fn a_digest_after_a_continuation_has_what_came_before_it() {
+        for sound in [None, Some("The parser was repaired.")] {
+            let mut log = Log::new();
+            log.says("the task");
+            log.calls("read", r#"{"path":"a.rs"}"#, Outcome::done("x"), None);
+            if let Some(sound) = sound {
+                log.compacts(sound.to_string(), SummaryBy::Model);
+            }
+            log.calls("read", r#"{"path":"b.rs"}"#, Outcome::done("x"), None);
+            log.compacts(log.digest(2_000), SummaryBy::Digest);
+            log.calls("read", r#"{"path":"c.rs"}"#, Outcome::done("x"), None);
+            log.push(Entry::Continued {
+                note: "a note".into(),
+                by: SummaryBy::Digest,
+                spent: Vec::new(),
+                story: None,
+            });
+            log.calls("read", r#"{"path":"d.rs"}"#, Outcome::done("x"), None);
+            for path in ["e.rs", "f.rs"] {
+                let arguments = format!(r#"{{"path":"{path}"}}"#);
+                log.calls("read", &arguments, Outcome::done("x"), None);
+                let text = log.digest(2_000);
+                for path in ["b.rs", "c.rs", "d.rs", path] {
+                    assert_eq!(text.matches(path).count(), 1, "{path}: {text}");
+                }
+                assert!(text.contains(sound.unwrap_or("a.rs")), "{text}");
+                log.compacts(text, SummaryBy::Digest);
+            }
         }
     }
 
@@ -404,7 +450,7 @@ mod tests {
         log.says("the task");
         let error = Outcome::error("path b.rs: there is no such file");
         log.calls("edit", r#"{"path":"b.rs","edits":[]}"#, error, None);
-        let text = digest(&log.0, &log.0.context, 2_000);
+        let text = log.digest(2_000);
         assert!(text.contains("there is no such file"), "{text}");
         assert!(
             !text.contains("edits") && !text.contains("the task"),

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 use super::entry::About;
+use super::quoted::without_fences;
+use super::visible::{visible, without_cosmetics};
 
 /// How the note of a command of the user (`!`) begins.
 pub(crate) const RAN: &str = "the user ran a command: ";
@@ -14,10 +16,16 @@ pub(crate) const NOT_BEGUN: &str = "the user ran a command that was not begun: "
 pub(crate) const TYPE_AGAIN: &str =
     "it is not run now; the user types it again if it is still wanted";
 
-/// A note as the screen, `show` and `export` have it. Other notes are as they were recorded.
+/// A note as the screen, `show` and `export` have it. Other notes are as they were recorded. The
+/// fences around output are for the model.
 pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
     match about {
-        Some(About::UserCommandEnded { .. }) => of_command(note),
+        Some(About::UserCommandEnded { .. }) => {
+            let note = without_fences(note);
+            let note = visible(&without_cosmetics(&note)).into_owned();
+            of_command(&note).into_owned().into()
+        }
+        Some(About::BackgroundEnded { .. }) => without_fences(note),
         Some(About::Mode { .. }) => note
             .replace("the user can be asked", "the model can ask you")
             .replace("the user cannot be asked", "the model cannot ask you")
@@ -55,7 +63,7 @@ mod tests {
         };
         let read = |note: &str| to_person(note, Some(&ended)).into_owned();
         assert_eq!(
-            read("the user ran a command: ls\na.rs"),
+            read("the user ran a command: ls\n```\n\u{1b}[31ma.rs\u{1b}[0m\n```"),
             "you ran: ls\na.rs"
         );
         assert_eq!(

@@ -224,7 +224,7 @@ fn is_writing(before: Option<char>, c: char, after: Option<char>) -> bool {
     }
 }
 
-fn is_unseen(c: char) -> bool {
+pub(super) fn is_unseen(c: char) -> bool {
     match c {
         '\t' | '\n' | ' '..='~' => false,
         _ => {
@@ -305,7 +305,7 @@ pub(crate) fn figure(n: impl std::fmt::Display) -> String {
 
 /// The bytes of the escape sequence without text that `text` begins with (ECMA-48): a control
 /// sequence, or an escape of two or three characters. One without its end is none.
-fn sequence_length(text: &str) -> Option<usize> {
+pub(super) fn sequence_length(text: &str) -> Option<usize> {
     let mut chars = text.chars();
     let (kind, introducer) = match chars.next()? {
         '\u{1b}' => (chars.next().filter(char::is_ascii)?, 2),

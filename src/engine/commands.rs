@@ -144,7 +144,8 @@ impl<W: World> Engine<W> {
             return Ok(false);
         }
         let waits = self.store.oldest_queued(self.head.session())?.is_some();
-        if self.state.owed || self.state.first_open().is_some() || waits {
+        let waits_for_tasks = self.world.leaves_when_idle() && self.state.works_in_background();
+        if self.state.owed || self.state.first_open().is_some() || waits || waits_for_tasks {
             let draft = self.draft.words();
             let stopped = Entry::Stopped {
                 draft,

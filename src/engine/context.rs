@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{Engine, EngineError, Event, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
-use crate::core::compacting;
+use crate::core::compacting::{self, Summary};
 use crate::core::entry::{Block, Entry, Failure, FailureClass, Layers, Record, Seq, Spent};
 use crate::core::exchange::Range;
 use crate::core::freeing;
@@ -48,9 +48,6 @@ pub type Render = Box<dyn Fn(&Budget) -> Layers>;
 const MAX_FAILURES: u32 = 3;
 /// … the summary model is left alone for this long.
 const LEFT_ALONE: Duration = Duration::from_secs(300);
-
-/// Entries that are summarised again at most, since no model could be asked when they left.
-const MAX_AGAIN: u64 = 1_000;
 
 /// Limits learnt in a row before the request is given up.
 const MAX_LEARNED: u32 = 8;
@@ -341,13 +338,17 @@ impl<W: World> Engine<W> {
         range: Range,
         made: Option<String>,
     ) -> Result<(), EngineError> {
+        let summary = match (made, self.settings.summarising.fallback) {
+            (Some(text), _) => Summary::Model(text),
+            (None, Fallback::Digest) => Summary::Digest(self.to_summarise(range)?),
+            (None, Fallback::Placeholder) => Summary::Placeholder,
+        };
         let entries = compacting::compacted(
             &self.state,
             &self.budget(),
             &self.settings.policy.windows,
             range,
-            made,
-            self.settings.summarising.fallback,
+            summary,
             std::mem::take(&mut self.summaries.spent),
         );
         self.record(Write::of_all(entries)).await?;
@@ -368,22 +369,13 @@ impl<W: World> Engine<W> {
 
     pub(super) fn begin_summary(&mut self, range: Range) -> Result<(), EngineError> {
         self.summaries.drop_pending();
-        let mut records = compacting::leaving(&self.state, range);
-        let mut before = self
-            .state
-            .preface
-            .as_ref()
-            .and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
-        // What is only in a digest is summarised again, from the log.
-        if let Some(preface) = &self.state.preface
-            && let Some(from) = preface.unsound_from
-        {
-            before = preface.sound.clone();
-            let range = from.max(preface.last.saturating_sub(MAX_AGAIN))..=preface.last;
-            let mut again = self.store.records(self.head.session(), range)?;
-            again.extend(records);
-            records = again;
-        }
+        let records = self.to_summarise(range)?;
+        let preface = self.state.preface.as_ref();
+        let before = preface.and_then(|p| match p.unsound_from {
+            // The records say it.
+            Some(_) => p.sound.clone(),
+            None => p.summary.clone().or_else(|| p.sound.clone()),
+        });
         let request = self.summary_request(
             &self.settings.summarising.instructions,
             before.as_deref(),
@@ -395,6 +387,16 @@ impl<W: World> Engine<W> {
             made: None,
         });
         Ok(())
+    }
+
+    /// The records of this range, after those that left the context without a summary.
+    fn to_summarise(&self, range: Range) -> Result<Vec<Record>, EngineError> {
+        let mut records = match compacting::unsummarised(&self.state) {
+            Some(range) => self.store.records(self.head.session(), range)?,
+            None => Vec::new(),
+        };
+        records.extend(compacting::leaving(&self.state, range));
+        Ok(records)
     }
 
     fn summary_request(

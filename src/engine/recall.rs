@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Engine, EngineError, Write};
 use crate::core::entry::{About, Entry, Fact, Outcome, Seq};
+use crate::core::quoted::fenced;
 use crate::core::text::one_line;
 use crate::store::{Scope, Sought};
 use crate::world::World;
@@ -54,7 +55,8 @@ impl<W: World> Engine<W> {
         if !text.is_empty() {
             let text = format!(
                 "Found in the log and in memories by words of the user's message; memory_page reads an \
-                 entry whole:\n{text}"
+                 entry whole:\n{}",
+                fenced(&text)
             );
             let about = Some(About::Recalled);
             self.record(Write::of(Entry::Noted { text, about })).await?;

@@ -3,7 +3,7 @@
 
 use super::{Engine, EngineError, Write};
 use crate::core::entry::{About, Entry, Guard, Via};
-use crate::core::next::Pending;
+use crate::core::next::{Pending, may_ask_again};
 use crate::store::{Message, Queued, StoreError};
 use crate::world::World;
 
@@ -106,6 +106,11 @@ impl<W: World> Engine<W> {
         let Some(end) = self.world.background_end(id, background) else {
             return Ok(());
         };
+        // Where nobody stays to say something, the model is asked again by itself.
+        let asks_model = background.child.is_some()
+            && !self.state.owed
+            && self.world.leaves_when_idle()
+            && may_ask_again(&self.state, &self.settings.policy);
         let (run, boot) = (background.run.clone(), String::new());
         let guard = match background.child.clone() {
             None => Guard::Supervised {
@@ -128,6 +133,7 @@ impl<W: World> Engine<W> {
             id: id.to_string(),
             exit_code: end.exit_code,
             spent: end.spent,
+            asks_model,
         };
         let noted = Entry::Noted {
             text: end.text,

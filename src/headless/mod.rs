@@ -21,6 +21,7 @@ use crate::core::next::{self, Why};
 use crate::core::run_limits;
 use crate::core::state::{Halt, State};
 use crate::core::structured::Standing;
+use crate::core::text::count;
 use crate::engine::{Command, Engine, EngineError, Event, Rest};
 use crate::report::{self, Trouble, exit, note, note_background};
 use crate::session::{
@@ -64,6 +65,7 @@ pub struct Named {
 /// Works until the model ends its turn, and gives the exit code.
 pub fn run(mut session: Session, task: Task) -> u8 {
     session.settings.policy.interactive = task.ask.is_attended();
+    session.world.leave_when_idle();
     let printer = Printer::new(task.format, &session);
     let waiting = Waiting::new(task.ask);
     let run = Run {
@@ -207,12 +209,20 @@ impl Run {
         }
     }
 
-    /// Works, and waits where a person elsewhere is waited for.
+    /// Works, and waits where a person elsewhere is waited for, and for sub-agents in the
+    /// background: their limits are the limit of that.
     async fn work_and_wait(&self, driver: &mut Driver, by: By) -> Result<Rest, EngineError> {
+        let mut is_said = false;
         loop {
             let rest = driver.run(by).await?;
+            let waits_for_tasks = matches!(rest, Rest::Waiting(Why::Idle))
+                && driver.engine.state().works_in_background();
+            if waits_for_tasks && !std::mem::replace(&mut is_said, true) {
+                let tasks = count(driver.engine.state().tasks_at_work() as u64, "task");
+                note(&format!("waiting for {tasks} in the background"));
+            }
             match rest {
-                Rest::Waiting(why) if self.waiting.waits_at(why, &self.id) => {
+                Rest::Waiting(why) if waits_for_tasks || self.waiting.waits_at(why, &self.id) => {
                     driver.engine.idle().await?;
                 }
                 Rest::Waiting(_) | Rest::Left(_) => return Ok(rest),

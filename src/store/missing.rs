@@ -1,6 +1,7 @@
 //! A stretch of entries that is in no copy, and how it is told to people and to the model.
 
 use crate::core::entry::Seq;
+use crate::core::quoted::fenced;
 use crate::core::text::{clip, count, one_line};
 
 /// Of a summary that is shown in a line.
@@ -60,7 +61,7 @@ impl Gap {
         let summary = match &self.summary {
             Some(summary) => format!(
                 "\n\nThe last summary from before says:\n{}",
-                clip(summary, TOLD_CHARS)
+                fenced(&clip(summary, TOLD_CHARS))
             ),
             None => String::new(),
         };

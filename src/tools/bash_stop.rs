@@ -52,7 +52,7 @@ fn stop(runs: &Runs, session: &str, id: &str) -> Ran {
             "the keeper of {id} was killed before; what still ran of {id} was ended now"
         )),
         (Ok(Stopped::Asked), _) => Ran::done(format!(
-            "{id} is being stopped; you are told when it has ended"
+            "{id} is being stopped; when it has ended while you work, a note says so"
         )),
         (Ok(Stopped::NotBegun), _) => Ran::done(format!("{id} had not begun and will not")),
         (Ok(Stopped::Over), _) => Ran::done(format!("{id} had ended already")),

@@ -1,6 +1,6 @@
 //! The real world: this machine's files and commands, and a model.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,8 @@ pub struct Machine {
     pub(super) boot: String,
     /// The runs that are waited for.
     active: RefCell<BTreeSet<String>>,
+    /// See [`World::leaves_when_idle`].
+    leaves_when_idle: Cell<bool>,
     /// `None`: there are no sub-agents.
     pub(super) tasks: Option<Tasks>,
     /// `None`: no tool of a server can be called.
@@ -89,9 +91,15 @@ impl Machine {
             session,
             boot: command::boot_id(),
             active: RefCell::default(),
+            leaves_when_idle: Cell::new(false),
             tasks: None,
             servers: None,
         }
+    }
+
+    /// The run ends when nothing is left to be done: there is no screen.
+    pub fn leave_when_idle(&self) {
+        self.leaves_when_idle.set(true);
     }
 
     /// Sub-agents can be given tasks from here on.
@@ -247,11 +255,16 @@ impl Machine {
             Ok(path) => path.display().to_string(),
             Err(e) => format!("(unknown: {e})"),
         };
-        bash::in_background(call, run, line, &output)
+        bash::in_background(call, run, line, &output, self.leaves_when_idle.get())
     }
 
     fn result(&self, ended: &Ended) -> Ran {
-        bash::result(&self.runs, ended, self.ctx.inline_max_bytes)
+        bash::result(
+            &self.runs,
+            ended,
+            &self.ctx.folder,
+            self.ctx.inline_max_bytes,
+        )
     }
 
     async fn settle_run(
@@ -606,6 +619,10 @@ impl World for Machine {
         }
     }
 
+    fn leaves_when_idle(&self) -> bool {
+        self.leaves_when_idle.get()
+    }
+
     fn keep_at_work(&self, id: &str, background: &Background) {
         if let Some(child) = &background.child {
             self.keep_task_at_work(id, &background.run, child);
@@ -617,7 +634,12 @@ impl World for Machine {
             return self.task_end(id, &background.run, child);
         }
         match self.runs.ended(&background.run) {
-            Ok(ended) => Some(bash::background_end(&self.runs, id, background, &ended?)),
+            Ok(ended) => {
+                let (ended, folder) = (ended?, &self.ctx.folder);
+                Some(bash::background_end(
+                    &self.runs, id, background, &ended, folder,
+                ))
+            }
             Err(e) => {
                 tracing::warn!(run = background.run, error = %e, "cannot look at a background command");
                 None

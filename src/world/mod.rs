@@ -270,6 +270,12 @@ pub trait World: 'static {
     /// started again. How one ended is [`World::background_end`]'s to say.
     fn keep_at_work(&self, _id: &str, _background: &Background) {}
 
+    /// Whether the run ends when the model ends its turn, and no sub-agent is at work: nobody stays
+    /// who could say something.
+    fn leaves_when_idle(&self) -> bool {
+        false
+    }
+
     /// `None` while it runs.
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd>;
 

@@ -10,11 +10,12 @@
 use super::child_log::{ChildLog, Standing, report, since};
 use super::give_tasks::{BackgroundRun, Tasks};
 use super::machine::{Machine, interrupted, unready, unsettled};
-use super::{BackgroundEnd, Settled, Unready};
+use super::{BackgroundEnd, Settled, Unready, World};
 use crate::command::keeper::SETTINGS_ENV;
 use crate::command::{Ended, How, RunState, Running, SettledRun, Spec};
 use crate::core::entry::{CallId, ChildRun, Fact, Guard, Outcome, Output, Spent};
 use crate::core::next::{MAX_RESTARTS, MAX_TASKS_AT_ONCE, MAX_TASKS_OF_PROMPT};
+use crate::core::quoted::fenced;
 use crate::core::state::State;
 use crate::core::text::one_line;
 use crate::core::tool::ToolCall;
@@ -157,7 +158,7 @@ impl Machine {
         };
         order
             .background
-            .then(|| task_in_background(call.id, run, &order.prompt, child))
+            .then(|| self.task_in_background(call.id, run, &order.prompt, child))
     }
 
     /// How the task ended, or under which guard its sub-agent is started again.
@@ -188,7 +189,7 @@ impl Machine {
                     before: before.clone(),
                     worked_ms: *worked_ms,
                 };
-                return Settled::Ended(task_in_background(call.id, run, &order.prompt, child));
+                return Settled::Ended(self.task_in_background(call.id, run, &order.prompt, child));
             }
             Ok(SettledRun::Running(mut running)) => {
                 if stop {
@@ -432,6 +433,30 @@ impl Machine {
         Ok(run)
     }
 
+    fn task_in_background(&self, call: CallId, run: &str, prompt: &str, child: ChildRun) -> Ran {
+        let id = background_id(call);
+        let told = match self.leaves_when_idle() {
+            true => {
+                "you are told when it ends, also after you ended your turn: this run waits for it"
+            }
+            false => "you are told when it ends",
+        };
+        let text = format!(
+            "task {} is at work in the background as {id}; bash_stop with id {id} ends it; {told}",
+            child.session
+        );
+        let fact = Fact::Background {
+            id,
+            run: run.to_string(),
+            command: format!("task: {}", one_line(prompt, LINE_CHARS)),
+            child: Some(child),
+        };
+        Ran {
+            fact: Some(fact),
+            ..Ran::done(text)
+        }
+    }
+
     /// Those of starts that a later one followed.
     pub(super) fn remove_runs_of(&self, session: &str) {
         let runs = self.runs.list().into_iter();
@@ -445,32 +470,23 @@ impl Machine {
     }
 }
 
-fn task_in_background(call: CallId, run: &str, prompt: &str, child: ChildRun) -> Ran {
-    let id = background_id(call);
-    let text = format!(
-        "task {} is at work in the background as {id}; bash_stop with id {id} ends it; you are told when it ends",
-        child.session
-    );
-    let fact = Fact::Background {
-        id,
-        run: run.to_string(),
-        command: format!("task: {}", one_line(prompt, LINE_CHARS)),
-        child: Some(child),
-    };
-    Ran {
-        fact: Some(fact),
-        ..Ran::done(text)
-    }
-}
-
 fn background_end(id: &str, ran: Ran) -> BackgroundEnd {
     let is_done = matches!(ran.outcome, Outcome::Done { .. });
     let spent = match ran.fact {
         Some(Fact::Task { spent, .. }) => spent,
         _ => Vec::new(),
     };
-    let (text, _) = ran.outcome.to_model_text();
-    let (Output { text, .. }, more) = tools::fit(text, TOLD_BYTES);
+    let (said, why) = match ran.outcome {
+        Outcome::Done { output } | Outcome::Error { output } => (output.text, None),
+        Outcome::Interrupted { output, why } => (output.text, Some(why)),
+        Outcome::Denied { reason } => (String::new(), Some(reason)),
+    };
+    let (Output { text, .. }, more) = tools::fit(said, TOLD_BYTES);
+    // Another agent wrote it.
+    let mut text = fenced(text.trim_end());
+    if let Some(why) = why {
+        text.push_str(&format!("\n[interrupted: {why}]"));
+    }
     let mut blobs = ran.blobs;
     blobs.extend(more);
     BackgroundEnd {

@@ -10,7 +10,7 @@
 use proptest::prelude::*;
 use rewake::config::Config;
 use rewake::core::budget::Budget;
-use rewake::core::compacting;
+use rewake::core::compacting::{self, Summary};
 use rewake::core::entry::*;
 use rewake::core::exchange::Range;
 use rewake::core::freeing;
@@ -138,13 +138,20 @@ impl Session {
             Summariser::Nonsense => summary::accept(" \n .", max_bytes),
             Summariser::Fails => None,
         };
+        let left = compacting::unsummarised(&self.state);
+        let left = left.map_or(&[][..], |range| {
+            &self.records[*range.start() as usize..=*range.end() as usize]
+        });
+        let summary = match made {
+            Some(text) => Summary::Model(text),
+            None => Summary::Digest([left, &leaving].concat()),
+        };
         let entries = compacting::compacted(
             &self.state,
             &budget,
             &self.policy.windows,
             range,
-            made,
-            summary::Fallback::Digest,
+            summary,
             Vec::new(),
         );
         for entry in entries {
@@ -398,6 +405,39 @@ fn check(session: &Session, request: &Request, window: u64) {
             "the result in entry {seq} is there, at least as its address"
         );
     }
+}
+
+/// The note of a continuation has no lines of a digest, so the next digest takes them from the log.
+#[test]
+fn at_4k_with_a_summary_model_that_fails_a_digest_after_a_continuation_has_the_old_lines() {
+    let mut session = Session::new(4_000, windows(), Summariser::Fails);
+    let text = "the task".to_string();
+    play(&mut session, Turn::Says { text, images: 0 });
+    // One exchange is too large to be summarised, the ones around it are not.
+    play(&mut session, Turn::Calls(vec![300; 2]));
+    play(&mut session, Turn::Calls(vec![900; 60]));
+    let is_continued = |session: &Session| {
+        let mut records = session.records.iter();
+        records.rposition(|r| matches!(r.entry, Entry::Continued { .. }))
+    };
+    session.make_room();
+    let continued = is_continued(&session).expect("a continuation");
+    let digest = (0..100).find_map(|_| {
+        play(&mut session, Turn::Calls(vec![1_500]));
+        session.records[continued..]
+            .iter()
+            .find_map(|r| match &r.entry {
+                Entry::Compacted { summary, .. } => Some(summary.clone()),
+                _ => None,
+            })
+    });
+    assert_eq!(is_continued(&session), Some(continued));
+    let digest = digest.expect("a digest");
+    let last = session.records[..continued]
+        .iter()
+        .rfind(|r| matches!(r.entry, Entry::Finished { .. }));
+    let line = format!("[{}] read file59: ", last.expect("a result").seq);
+    assert!(digest.contains(&line), "{line}: {digest}");
 }
 
 /// The entries of the results of the last answer.

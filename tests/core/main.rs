@@ -7,6 +7,7 @@
 )]
 mod bad_input;
 mod context;
+mod quoted;
 mod recorded;
 mod sim;
 mod steps;

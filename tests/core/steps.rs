@@ -831,6 +831,7 @@ fn what_cannot_have_happened_is_refused() {
         id: "b".into(),
         exit_code: None,
         spent: Vec::new(),
+        asks_model: false,
     });
     refuse(
         vec![],

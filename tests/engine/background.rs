@@ -167,7 +167,7 @@ async fn all_that_a_background_command_printed_is_kept_when_it_ends() {
     let hash = blake3::hash(whole.as_bytes()).to_hex();
     assert!(end.text.contains(&format!("blob:{hash}")), "{}", end.text);
     assert!(end.text.len() < 3_000);
-    assert!(end.text.ends_with("\n5000"));
+    assert!(end.text.ends_with("\n5000\n```"));
 }
 
 #[cfg(target_os = "linux")]

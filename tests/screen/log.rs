@@ -323,6 +323,7 @@ pub mod entry {
                 id: id.into(),
                 exit_code: Some(exit_code),
                 spent: Vec::new(),
+                asks_model: false,
             }),
         }
     }

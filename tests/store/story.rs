@@ -347,6 +347,7 @@ pub fn all_kinds() -> Vec<Entry> {
                 id: "1".into(),
                 exit_code: Some(0),
                 spent: Vec::new(),
+                asks_model: false,
             }),
         },
         Entry::Compacted {

@@ -286,8 +286,9 @@ impl State {
             }
             Entry::Noted { about, .. } => {
                 match about {
-                    Some(About::BackgroundEnded { id, .. }) => {
+                    Some(About::BackgroundEnded { id, asks_model, .. }) => {
                         self.background.remove(id);
+                        self.owed |= asks_model;
                     }
                     Some(About::UserCommandEnded { entry, .. }) => {
                         self.user_commands.remove(entry);

@@ -1,7 +1,7 @@
 //! What the sandbox has to say of a command that is over: what it left running, what was undone,
 //! and, of a failure that looks like the sandbox, which access would do.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::command::{Ended, How};
 use crate::core::access::Access;
@@ -45,8 +45,9 @@ const NOT_FOUND: i32 = 127;
 /// A program of the wrong kind is killed by the filter of calls.
 const BAD_CALL: i32 = 31;
 
-/// One line for each thing, without brackets. `printed` is what the command printed.
-pub(super) fn lines(ended: &Ended, printed: &str) -> Vec<String> {
+/// Returns one line for each thing, without brackets. `printed` is what the command printed,
+/// `folder` where it started.
+pub(super) fn lines(ended: &Ended, printed: &str, folder: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(after) = &ended.sandbox else {
         return lines;
@@ -97,7 +98,7 @@ pub(super) fn lines(ended: &Ended, printed: &str) -> Vec<String> {
         });
     }
     lines.extend(ended.not_held.iter().map(|gap| format!("not held: {gap}")));
-    lines.extend(refusal(ended, printed));
+    lines.extend(refusal(ended, printed, folder));
     lines
 }
 
@@ -125,13 +126,13 @@ pub(super) fn note(line: &str) -> Option<String> {
 }
 
 /// The command failed, and that looks like the sandbox.
-pub(super) fn is_refused(ended: &Ended, printed: &str) -> bool {
-    refusal(ended, printed).is_some()
+pub(super) fn is_refused(ended: &Ended, printed: &str, folder: &Path) -> bool {
+    refusal(ended, printed, folder).is_some()
 }
 
-fn refusal(ended: &Ended, printed: &str) -> Option<String> {
+fn refusal(ended: &Ended, printed: &str, folder: &Path) -> Option<String> {
     let access = ended.access.filter(|_| ended.sandbox.is_some())?;
-    hint(access, &ended.how, printed).filter(|_| failed(&ended.how))
+    hint(access, &ended.how, printed, folder).filter(|_| failed(&ended.how))
 }
 
 fn processes(count: u32) -> String {
@@ -146,7 +147,7 @@ fn failed(how: &How) -> bool {
 }
 
 /// Which rule of the sandbox a failure looks like, and what would do.
-fn hint(access: Access, how: &How, printed: &str) -> Option<String> {
+fn hint(access: Access, how: &How, printed: &str, folder: &Path) -> Option<String> {
     let start = printed.len().saturating_sub(LOOKED_AT_BYTES);
     let start = (start..=printed.len()).find(|at| printed.is_char_boundary(*at))?;
     let end = printed[start..].to_lowercase();
@@ -167,7 +168,10 @@ fn hint(access: Access, how: &How, printed: &str) -> Option<String> {
     } else if *how == How::Exited(NOT_FOUND) {
         return None;
     } else if *how == How::Exited(NOT_RUN) {
-        let folder = kept_from(&printed[start..])?;
+        let program = denied_program(&printed[start..], folder)?;
+        let folder = program.parent()?;
+        let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf());
+        let folder = folder.display();
         return Some(format!(
             "{LOOKS_LIKE_SANDBOX}with access {access} it may not run programs in {folder}; access \
              full would do, if it is needed"
@@ -196,17 +200,26 @@ fn hint(access: Access, how: &How, printed: &str) -> Option<String> {
     ))
 }
 
-/// The folder of a program that was denied to the command and that a person may run. `None`: it was
+/// Returns the program that was denied to the command and that a person may run. `None`: it was
 /// not the sandbox that denied it (the file is no program, or its disk runs none).
-fn kept_from(printed: &str) -> Option<String> {
+fn denied_program(printed: &str, folder: &Path) -> Option<PathBuf> {
     let denied = printed
         .lines()
         .filter(|line| line.to_lowercase().contains("permission denied"));
-    let paths = denied.flat_map(|line| line.split(": ")).map(Path::new);
-    let program = paths.filter(|path| path.is_absolute()).find(|path| {
-        path.is_file() && rustix::fs::access(*path, rustix::fs::Access::EXEC_OK).is_ok()
-    })?;
-    Some(program.parent()?.display().to_string())
+    let programs = denied.flat_map(|line| {
+        let parts: Vec<&str> = line.split(": ").collect();
+        // The first part names who speaks, such as the shell, unless it is all that is named.
+        let speaker = usize::from(parts.len() > 2);
+        parts[speaker..].to_vec()
+    });
+    programs
+        .map(|part| part.trim_matches(['\'', '"', '`', '‘', '’', ' ']))
+        // A name without a folder is looked up on PATH, and is told with its folder.
+        .filter(|part| part.contains('/'))
+        .map(|part| folder.join(part))
+        .find(|path| {
+            path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+        })
 }
 
 #[cfg(test)]
@@ -232,7 +245,11 @@ mod tests {
     }
 
     fn told(access: Access, how: How, printed: &str) -> String {
-        lines(&ended(access, how, Aftermath::default()), printed).join("\n")
+        told_in(access, how, printed, Path::new("/"))
+    }
+
+    fn told_in(access: Access, how: How, printed: &str, folder: &Path) -> String {
+        lines(&ended(access, how, Aftermath::default()), printed, folder).join("\n")
     }
 
     #[test]
@@ -243,7 +260,11 @@ mod tests {
             limit: Some("too many processes".into()),
             ..Aftermath::default()
         };
-        let lines = lines(&ended(Access::Read, How::Exited(1), after), "EROFS");
+        let lines = lines(
+            &ended(Access::Read, How::Exited(1), after),
+            "EROFS",
+            Path::new("/"),
+        );
         let notes: Vec<String> = lines.iter().filter_map(|line| note(line)).collect();
         assert_eq!(
             notes,
@@ -331,6 +352,40 @@ mod tests {
         assert_eq!(denied(&program, 127), "");
     }
 
+    /// The shell names itself first, and names the program as the command did.
+    #[test]
+    fn the_hint_names_the_folder_of_the_denied_program_and_not_that_of_the_shell() {
+        use std::os::unix::fs::PermissionsExt;
+        let top = tempfile::tempdir().unwrap();
+        let top = std::fs::canonicalize(top.path()).unwrap();
+        let bin = top.join("venv/bin");
+        let folder = top.join("project");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::create_dir(&folder).unwrap();
+        let program = bin.join("python");
+        std::fs::write(&program, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let want = format!("may not run programs in {}; access full", bin.display());
+        for printed in [
+            "bash: line 1: ../venv/bin/python: Permission denied",
+            "/bin/sh: line 1: ../venv/bin/python: Permission denied",
+            "/bin/sh: 1: ../venv/bin/python: Permission denied",
+            "zsh:1: permission denied: ../venv/bin/python",
+            "env: ‘../venv/bin/python’: Permission denied",
+            "../venv/bin/python: Permission denied",
+        ] {
+            let line = told_in(Access::Read, How::Exited(126), printed, &folder);
+            assert!(line.contains(&want), "{printed}: {line}");
+        }
+        for printed in [
+            "/bin/sh: line 1: ../venv/bin/ruby: Permission denied",
+            "/bin/sh: line 1: python: Permission denied",
+        ] {
+            let line = told_in(Access::Read, How::Exited(126), printed, &folder);
+            assert_eq!(line, "", "{printed}");
+        }
+    }
+
     #[test]
     fn what_the_sandbox_did_is_told_in_a_line_each() {
         let after = Aftermath {
@@ -342,14 +397,21 @@ mod tests {
             limit: Some("more than 10 processes".into()),
             ..Aftermath::default()
         };
-        let lines = lines(&ended(Access::Workspace, How::Exited(0), after), "");
+        let lines = lines(
+            &ended(Access::Workspace, How::Exited(0), after),
+            "",
+            Path::new("/"),
+        );
         assert_eq!(lines.len(), 5, "{lines:?}");
         assert!(lines[0].contains("more than 10 processes"));
         let open = Ended {
             not_held: vec!["a file is not hidden".into()],
             ..ended(Access::Read, How::Exited(0), Aftermath::default())
         };
-        assert_eq!(super::lines(&open, ""), ["not held: a file is not hidden"]);
+        assert_eq!(
+            super::lines(&open, "", Path::new("/")),
+            ["not held: a file is not hidden"]
+        );
         assert!(lines[1].contains(".git/config") && lines[1].contains("and 3 more"));
         assert!(lines[2].contains(".mcp.json") && lines[2].contains("somebody else"));
         assert!(lines[3].starts_with("1 process"));
@@ -360,6 +422,6 @@ mod tests {
     fn a_command_without_a_sandbox_is_told_as_it_was() {
         let mut ended = ended(Access::Read, How::Exited(1), Aftermath::default());
         ended.sandbox = None;
-        assert!(lines(&ended, "Permission denied").is_empty());
+        assert!(lines(&ended, "Permission denied", Path::new("/")).is_empty());
     }
 }

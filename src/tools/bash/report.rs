@@ -1,12 +1,14 @@
 //! What the model reads of a command that is over, or runs in the background.
 
+use std::path::Path;
+
 use super::super::{Ran, fit};
 use super::hint;
 use crate::command::{Ended, How, Runs};
 use crate::core::entry::{CallId, Fact, Outcome, Output, Spent};
+use crate::core::quoted::fenced;
 use crate::core::state::Background;
 use crate::core::to_person::{NOT_BEGUN, RAN, TYPE_AGAIN};
-use crate::core::visible::{visible, without_cosmetics};
 
 /// Of what a background command printed, this many bytes are told when it ends. Its run folder
 /// goes then, so the whole is kept as a blob. With its frame it fits into a request of the smallest
@@ -19,10 +21,11 @@ const ENDING_BYTES: usize = 400;
 /// At most this much of an output is kept in the store.
 const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The result of a call. An output over `inline_max_bytes` is cut, and kept whole as a blob.
-pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran {
+/// Returns the result of a call that started in `folder`. An output over `inline_max_bytes` is cut,
+/// and stored whole as a blob.
+pub(crate) fn result(runs: &Runs, ended: &Ended, folder: &Path, inline_max_bytes: usize) -> Ran {
     let printed = printed(runs, ended, STORED_MAX_BYTES).unwrap_or_else(|why| format!("[{why}]"));
-    let of_sandbox = hint::lines(ended, &printed);
+    let of_sandbox = hint::lines(ended, &printed, folder);
     let told: usize = of_sandbox.iter().map(String::len).sum();
     let room = inline_max_bytes.saturating_sub(ENDING_BYTES + told);
     let (output, blobs) = fit(printed, room);
@@ -30,7 +33,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, inline_max_bytes: usize) -> Ran
     let fact = Some(Fact::Ran {
         exit_code,
         took_ms: ended.took_ms,
-        refused: hint::is_refused(ended, &output.text),
+        refused: hint::is_refused(ended, &output.text, folder),
     });
     let outcome = match &ended.how {
         _ if ended.is_output_lost => Outcome::Interrupted { output, why: line },
@@ -139,12 +142,26 @@ pub(crate) fn background_id(call: CallId) -> String {
     format!("bg_{}_{}", call.reply, call.index)
 }
 
-/// Of a command that was begun in the background. `output` is where it prints to.
-pub(crate) fn in_background(call: CallId, run: &str, line: &str, output: &str) -> Ran {
+/// Returns the result of a command that was begun in the background. `output` is where it prints
+/// to. `leaves`: the run ends with the model's turn, and does not wait for the command.
+pub(crate) fn in_background(
+    call: CallId,
+    run: &str,
+    line: &str,
+    output: &str,
+    leaves: bool,
+) -> Ran {
     let id = background_id(call);
+    let told = match leaves {
+        true => {
+            "if it ends while you work, a note says so; once you end your turn nobody waits for it: \
+             it runs on, and you are told of its end only if the session is continued"
+        }
+        false => "you are told when it ends",
+    };
     let text = format!(
         "runs in the background as {id}; its output goes to {output}, which read shows; \
-         bash_stop with id {id} ends it; you are told when it ends"
+         bash_stop with id {id} ends it; {told}"
     );
     let fact = Fact::Background {
         id,
@@ -173,6 +190,7 @@ pub(crate) fn background_end(
     id: &str,
     background: &Background,
     ended: &Ended,
+    folder: &Path,
 ) -> BackgroundEnd {
     let command = crate::core::text::one_line(&background.command, 80);
     if let How::NotRun(why) = &ended.how {
@@ -188,12 +206,13 @@ pub(crate) fn background_end(
         Ok(text) if text.trim().is_empty() => ("it printed nothing".to_string(), Vec::new()),
         Ok(text) => {
             let (output, blobs) = fit(text, TOLD_BYTES);
-            (format!("its output:\n{}", output.text.trim_end()), blobs)
+            let quoted = fenced(output.text.trim_end());
+            (format!("its output:\n{quoted}"), blobs)
         }
         Err(why) => (why, Vec::new()),
     };
     let mut text = format!("the background command {id} ({command}) ended: {line}; {last}");
-    for line in hint::lines(ended, &text) {
+    for line in hint::lines(ended, &text, folder) {
         text.push_str(&format!("\n[{line}]"));
     }
     BackgroundEnd {
@@ -213,16 +232,17 @@ pub(crate) fn user_command_end(
 ) -> BackgroundEnd {
     let (line, exit_code) = how(ended);
     let (output, blobs) = match printed(runs, ended, STORED_MAX_BYTES) {
-        Ok(text) => fit(
-            visible(&without_cosmetics(&text)).into_owned(),
-            inline_max_bytes.saturating_sub(ENDING_BYTES),
-        ),
+        Ok(text) => fit(text, inline_max_bytes.saturating_sub(ENDING_BYTES)),
         Err(why) => (Output::text(format!("[{why}]")), Vec::new()),
+    };
+    let quoted = match output.text.trim().is_empty() {
+        true => String::new(),
+        false => fenced(output.text.trim_end()),
     };
     BackgroundEnd {
         spent: Vec::new(),
         exit_code,
-        text: format!("{RAN}{}\n{line}\n{}", in_brief(command), output.text),
+        text: format!("{RAN}{}\n{line}\n{quoted}", in_brief(command)),
         blobs,
     }
 }
@@ -332,15 +352,16 @@ mod tests {
     #[test]
     fn a_result_whose_output_a_power_cut_took_is_interrupted_and_names_its_exit_code() {
         let runs = Runs::new("/nowhere", "/nowhere");
+        let folder = Path::new("/nowhere");
         for code in [0, 3] {
-            let lost = result(&runs, &ended(How::Exited(code), true), 10_000);
+            let lost = result(&runs, &ended(How::Exited(code), true), folder, 10_000);
             let Outcome::Interrupted { why, .. } = lost.outcome else {
                 panic!("{:?}", lost.outcome);
             };
             let begins = format!("exit code {code}; it had ended when the machine went down");
             assert!(why.starts_with(&begins), "{why}");
             assert!(matches!(lost.fact, Some(Fact::Ran { exit_code: Some(c), .. }) if c == code));
-            let whole = result(&runs, &ended(How::Exited(code), false), 10_000);
+            let whole = result(&runs, &ended(How::Exited(code), false), folder, 10_000);
             assert!(matches!(whole.outcome, Outcome::Done { .. }));
         }
         let background = Background {
@@ -348,7 +369,13 @@ mod tests {
             command: "serve".into(),
             child: None,
         };
-        let end = background_end(&runs, "bg", &background, &ended(How::Exited(3), true));
+        let end = background_end(
+            &runs,
+            "bg",
+            &background,
+            &ended(How::Exited(3), true),
+            folder,
+        );
         assert_eq!(end.exit_code, Some(3));
         assert!(end.text.contains("the machine went down"), "{}", end.text);
     }
