@@ -359,6 +359,9 @@ enum Command {
         /// Trust it no longer
         #[arg(long)]
         remove: bool,
+        /// Trust what is listed without asking
+        #[arg(long, conflicts_with = "remove")]
+        yes: bool,
     },
     /// Keep the key of a provider: it is asked for, or read from stdin, and never shown
     ///
@@ -573,8 +576,8 @@ impl Cli {
             },
             Command::Permissions { json } => Invocation::Permissions { json },
             Command::Key { provider, remove } => Invocation::Key { provider, remove },
-            Command::Trust { remove: false } => Invocation::Trust,
-            Command::Trust { remove: true } => Invocation::Untrust,
+            Command::Trust { remove: true, .. } => Invocation::Untrust,
+            Command::Trust { yes, .. } => Invocation::Trust { yes },
             Command::Sandbox {
                 access,
                 pretend,
