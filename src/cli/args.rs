@@ -374,6 +374,9 @@ enum Command {
         /// Withdraw the trust
         #[arg(long)]
         remove: bool,
+        /// Trust what is listed without asking
+        #[arg(long, conflicts_with = "remove")]
+        yes: bool,
     },
     /// Store the API key of a provider
     ///
@@ -606,8 +609,8 @@ impl Cli {
             },
             Command::Permissions { json } => Invocation::Permissions { json },
             Command::Key { provider, remove } => Invocation::Key { provider, remove },
-            Command::Trust { remove: false } => Invocation::Trust,
-            Command::Trust { remove: true } => Invocation::Untrust,
+            Command::Trust { remove: true, .. } => Invocation::Untrust,
+            Command::Trust { yes, .. } => Invocation::Trust { yes },
             Command::Sandbox {
                 access,
                 pretend,

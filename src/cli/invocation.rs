@@ -106,7 +106,9 @@ pub(crate) enum Invocation {
     Permissions {
         json: bool,
     },
-    Trust,
+    Trust {
+        yes: bool,
+    },
     Untrust,
     Key {
         provider: String,

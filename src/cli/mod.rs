@@ -43,6 +43,7 @@ mod values;
 
 use tracing_appender::non_blocking::WorkerGuard;
 
+use crate::command;
 use crate::config::{self, Env, Paths};
 use crate::report::{Trouble, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
@@ -164,8 +165,17 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
         Err(_) if only_looks(&invocation) => {}
         created => created?,
     }
+    if is_for_a_person(&invocation) && command::is_below_keeper(env.var(command::keeper::RUN_ENV)) {
+        return Err(Trouble::new(
+            exit::USAGE,
+            "trust, keys and sessions are not changed from inside a command that an agent runs",
+        )
+        .with_hint("type it in a terminal of your own"));
+    }
     match invocation {
-        Invocation::Trust => return trust::trust(&paths, &project_of(&paths, &here)?),
+        Invocation::Trust { yes } => {
+            return trust::trust(&paths, &project_of(&paths, &here)?, yes);
+        }
         Invocation::Untrust => return trust::untrust(&paths, &project_of(&paths, &here)?),
         _ => {}
     }
@@ -188,6 +198,17 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     }
     *log = logging::start(&ctx.paths, ctx.config().log.level);
     work(&ctx, invocation)
+}
+
+/// What a model could give itself more with, or remove for good.
+fn is_for_a_person(invocation: &Invocation) -> bool {
+    matches!(
+        invocation,
+        Invocation::Trust { .. }
+            | Invocation::Untrust
+            | Invocation::Key { .. }
+            | Invocation::Purge { .. }
+    )
 }
 
 /// The project that a worktree of rewake's is of: what is trusted there holds in it.
@@ -264,7 +285,7 @@ fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
         | Invocation::Models { .. }
         | Invocation::Permissions { .. }
         | Invocation::Key { .. }
-        | Invocation::Trust
+        | Invocation::Trust { .. }
         | Invocation::Untrust => Ok(exit::DONE),
     }
 }

@@ -61,6 +61,14 @@ impl Env {
             .filter(|value| !value.is_empty())
     }
 
+    /// The variables with a value that is this one, but for space around it.
+    pub(crate) fn names_of(&self, value: &str) -> Vec<String> {
+        let vars = self.vars.iter();
+        let same = vars.filter(|(_, found)| found.to_str().is_some_and(|f| f.trim() == value));
+        same.filter_map(|(name, _)| Some(name.to_str()?.to_string()))
+            .collect()
+    }
+
     /// Absolute.
     pub fn cwd(&self) -> &Path {
         &self.cwd

@@ -11,6 +11,9 @@ use super::kept_key::kept_in;
 use super::schema::ChosenByProject;
 use super::{Config, ConfigError, Env, ProviderEntry};
 
+/// A shorter value may be that of a variable by chance: "test" or "none" as the key of a local server.
+const MIN_KEY_CHARS: usize = 16;
+
 /// All that is needed to speak to a provider, but for the key ([`super::Key`]).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProviderConfig {
@@ -329,6 +332,24 @@ impl Config {
             .chain(configured)
             .filter(|name| !self.shell.pass_env.iter().any(|pass| pass == name))
             .map(str::to_string)
+            .collect()
+    }
+
+    /// Variables of any name whose value is the key of a provider. Commands are run without them too,
+    /// but for those that `shell.pass_env` names.
+    pub fn copies_of_keys(&self, env: &Env) -> BTreeSet<String> {
+        let used = self.provider_names().into_iter().filter_map(|name| {
+            let key = self.provider(name).ok()?.key(env).ok()??;
+            Some(key.secret)
+        });
+        let variables = self.all_key_variables().into_iter();
+        let given = variables.filter_map(|name| Some(env.var(&name)?.trim().to_string()));
+        let keys: BTreeSet<String> = used.chain(given).collect();
+        let long = keys
+            .iter()
+            .filter(|key| key.chars().count() >= MIN_KEY_CHARS);
+        long.flat_map(|key| env.names_of(key))
+            .filter(|name| !self.shell.pass_env.iter().any(|pass| pass == name))
             .collect()
     }
 

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::file::{Digest, ReadError, lock, read_text};
 use super::layer::read_layer;
-use super::mcp::{self, ServerTrusted};
+use super::mcp::{self};
 use super::paths::create_private_dir;
-use super::project::{Content, project_file};
+pub(crate) use super::project::Content;
+use super::project::project_file;
 use super::trusted::{Record, TrustedContent};
 use super::worktree::project_root;
 use super::{ConfigError, Paths};
@@ -122,19 +123,6 @@ pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<boo
         trusted.contents.insert(name, content);
         (is_changed, is_new)
     })
-}
-
-/// Whether a server of it is not trusted as it is.
-pub(crate) fn has_new_servers(
-    paths: &Paths,
-    root: &Path,
-    content: &Content,
-) -> Result<bool, ConfigError> {
-    let (record, _) = record(paths, root, true)?;
-    let mut servers = content.servers.iter();
-    Ok(servers.any(|((source, name), given)| {
-        record.server(*source, name, &given.hash) != ServerTrusted::Yes
-    }))
 }
 
 /// The person was asked, and does not trust it now.

@@ -73,7 +73,7 @@ impl AppContext {
             path: config.shell.program(&self.env),
             timeout_ms: config.shell.timeout_ms,
             output_cap_bytes: config.shell.output_cap_bytes,
-            env_remove: unseen_by_commands(config),
+            env_remove: unseen_by_commands(config, &self.env),
             sandbox,
         };
         let chosen = self.choices(state, as_new)?;

@@ -99,27 +99,32 @@ pub struct Untrusted {
     pub body: String,
 }
 
-/// Trusts all commands and agents of the workspace as they are now: their paths, and whether anything is
-/// different now.
-///
-/// # Errors
-/// What is trusted cannot be kept.
-pub fn trust_commands(
+/// All commands and agents of the workspace as they are now: the path of each, and the hash of its text.
+pub fn commands_to_trust(
     here: &Here,
     paths: &Paths,
     is_taken: impl Fn(&str) -> bool,
-) -> Result<(Vec<String>, bool), ConfigError> {
+) -> BTreeMap<String, String> {
     let found = commands(here, &paths.config_dir, is_taken)
         .found
         .into_iter();
     let agents = agents(here, &paths.config_dir).found.into_iter();
-    let of_workspace: BTreeMap<String, String> = found
+    found
         .filter_map(|command| Some((command.of_workspace?, command.hash)))
         .chain(agents.filter_map(|agent| Some((agent.of_workspace?, agent.hash))))
-        .collect();
-    let names = of_workspace.keys().cloned().collect();
-    let is_new = config::trust::trust_commands(paths, &here.root, of_workspace, true)?;
-    Ok((names, is_new))
+        .collect()
+}
+
+/// Trusts these commands and agents of the workspace. Returns whether anything is different now.
+///
+/// # Errors
+/// What is trusted cannot be stored.
+pub fn trust_commands(
+    here: &Here,
+    paths: &Paths,
+    commands: BTreeMap<String, String>,
+) -> Result<bool, ConfigError> {
+    config::trust::trust_commands(paths, &here.root, commands, true)
 }
 
 impl AppContext {

@@ -57,7 +57,9 @@ pub use crate::store::now_ms;
 pub use crate::store::short_id;
 pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
 pub use changes::looking_git;
-pub use custom::{CommandLine, Expanded, NotSaid, Untrusted, is_prompt, trust_commands};
+pub use custom::{
+    CommandLine, Expanded, NotSaid, Untrusted, commands_to_trust, is_prompt, trust_commands,
+};
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
 pub use edited::{EDITED, MAX_EDITED_BYTES};
@@ -331,7 +333,7 @@ impl AppContext {
     /// The variables that commands are run without: those that hold keys, and those that
     /// change what a line means.
     pub fn unseen_by_commands(&self) -> Vec<String> {
-        unseen_by_commands(self.config())
+        unseen_by_commands(self.config(), &self.env)
     }
 
     /// The rules as they are now, for a session that works in this folder.
@@ -531,9 +533,10 @@ pub fn journal_place(config: &StoreConfig, paths: &Paths) -> Option<JournalPlace
 }
 
 /// The variables that commands are run without.
-fn unseen_by_commands(config: &Config) -> Vec<String> {
+fn unseen_by_commands(config: &Config, env: &Env) -> Vec<String> {
     let meaning = MEANING_ENV.map(str::to_string);
     let own = [command::keeper::SETTINGS_ENV.to_string()];
     let names = config.key_env_names().into_iter();
-    names.chain(meaning).chain(own).collect()
+    let copies = config.copies_of_keys(env).into_iter();
+    names.chain(meaning).chain(own).chain(copies).collect()
 }

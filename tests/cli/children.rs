@@ -517,7 +517,7 @@ fn an_agent_of_the_folder_is_used_once_it_is_trusted() {
         "{}",
         scene.result()
     );
-    scene.home.run(["trust"]).expect(0);
+    scene.home.run(["trust", "--yes"]).expect(0);
     scene.start().wait(LIMIT).expect(0);
     scene.is_whole();
     let heard = scene.heard.lock().unwrap();

@@ -140,13 +140,14 @@ fn trust_says_what_it_did() {
         let run = home.run(args).expect(0);
         assert!(run.stdout.contains(word), "{args:?}: {}", run.stdout);
     };
-    says(&["trust"], "is trusted now");
-    says(&["trust"], "was trusted already");
+    refused(home.run(["trust"]), 2, &["no terminal", "--yes"]);
+    says(&["trust", "--yes"], "is trusted now");
+    says(&["trust", "--yes"], "was trusted already");
     says(&["trust", "--remove"], "no longer");
     says(&["trust", "--remove"], "was not trusted");
     let new = Home::new();
     std::fs::remove_dir(new.rewake_home()).unwrap();
-    new.run(["trust"]).expect(0);
+    new.run(["trust", "--yes"]).expect(0);
 }
 
 #[test]

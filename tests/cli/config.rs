@@ -145,7 +145,7 @@ fn a_repository_grants_itself_nothing_until_it_is_trusted() {
     .unwrap();
     tool_results(&home, &[]);
     assert!(!home.path("granted").exists());
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     let trusted = home.run(["-p", "x"]).expect(0);
     assert_eq!(warnings(&trusted.stderr), 0, "{}", trusted.stderr);
     assert!(home.path("granted").exists());
@@ -162,7 +162,7 @@ fn what_is_pulled_into_a_trusted_folder_is_not_used_until_it_is_trusted_too() {
     std::fs::create_dir(home.path(".rewake")).unwrap();
     let says = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
     says("max_turns = 9\n");
-    let trusted = home.run(["trust"]).expect(0).stdout;
+    let trusted = home.run(["trust", "--yes"]).expect(0).stdout;
     assert!(trusted.contains("  max_turns = 9\n"), "{trusted}");
 
     says(&format!("max_turns = 9\n{GREEDY}"));
@@ -198,7 +198,7 @@ fn what_is_pulled_into_a_trusted_folder_is_not_used_until_it_is_trusted_too() {
     let run = home.run(["-p", "x"]).expect(0);
     assert!(!run.stderr.contains("trust"), "{}", run.stderr);
     says("max_turns = 9\n[permissions]\nallow = [\"Bash(touch:*)\"]\n");
-    let again = home.run(["trust"]).expect(0).stdout;
+    let again = home.run(["trust", "--yes"]).expect(0).stdout;
     assert!(
         again.contains("permissions.allow = [\"Bash(touch:*)\"]"),
         "{again}"
@@ -235,7 +235,7 @@ fn what_is_wrong_with_an_untrusted_config_stops_no_command() {
             }
         }
         if !text.contains("keep") {
-            refused(home.run(["trust"]), 2, &[".rewake/config.toml:"]);
+            refused(home.run(["trust", "--yes"]), 2, &[".rewake/config.toml:"]);
         }
     }
     for target in ["/dev/zero", "/dev/tty"] {
@@ -248,7 +248,7 @@ fn what_is_wrong_with_an_untrusted_config_stops_no_command() {
             run.stderr
         );
         refused(
-            home.run(["trust"]),
+            home.run(["trust", "--yes"]),
             2,
             &["cannot read the config file", "repair"],
         );
@@ -265,7 +265,7 @@ fn a_trusted_folder_of_another_name_is_another_folder() {
         "[permissions]\nallow = [\"Bash\"]\n",
     )
     .unwrap();
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     home.run(["-p", "x", "-C", "other"]).expect(0);
     assert!(!other.join("granted").exists());
 }
@@ -281,14 +281,18 @@ fn commands_do_not_see_what_changes_their_meaning_nor_keys() {
     }
     command
         .env("ANTHROPIC_API_KEY", "secret-a")
-        .env("HARMLESS", "kept");
+        .env("HARMLESS", "kept")
+        .env("OPENAI_API_KEY", "secret-of-24-characters-")
+        .env("SAME_AS_A_KEY", "secret-of-24-characters-")
+        .env("SHORT", "secret-a-short")
+        .env("GEMINI_API_KEY", "secret-a-short");
     let text = crate::results(&run(command, LIMIT).expect(0))[0].1.clone();
     assert!(
-        text.contains("HARMLESS=kept") && text.contains("status 0"),
+        text.contains("HARMLESS=kept") && text.contains("status 0") && text.contains("SHORT="),
         "{text}"
     );
     assert!(
-        !text.contains("evil") && !text.contains("secret-a"),
+        !text.contains("evil") && !text.contains("secret-of") && !text.contains("API_KEY"),
         "{text}"
     );
 }

@@ -72,7 +72,7 @@ fn a_command_of_the_folder_needs_trust_in_its_text() {
     put(&home, ".claude/commands/review.md", "Review it.");
     let why = ".claude/commands/review.md comes with this folder and is not trusted";
     refused(home.run(["-p", "/review"]), 2, &[why, "`rewake trust`"]);
-    let trusted = home.run(["trust"]).expect(0).stdout;
+    let trusted = home.run(["trust", "--yes"]).expect(0).stdout;
     assert!(
         trusted.contains("\n  .claude/commands/review.md\n"),
         "{trusted}"
@@ -88,7 +88,7 @@ fn a_command_of_the_folder_needs_trust_in_its_text() {
         2,
         &["changed since it was trusted"],
     );
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     home.run(["-p", "/review"]).expect(0);
     home.run(["trust", "--remove"]).expect(0);
     refused(home.run(["-p", "/review"]), 2, &["is not trusted"]);
@@ -180,7 +180,7 @@ fn a_command_of_the_folder_puts_in_nothing_from_outside_of_it() {
         put(&home, &format!(".rewake/commands/leak{n}.md"), mention);
         own(&home, &format!("mine{n}.md"), mention);
     }
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     for n in 0..3 {
         let why = "it lies outside of the workspace";
         refused(home.run(["-p", &format!("/leak{n}")]), 2, &[why]);

@@ -167,7 +167,7 @@ fn redirected(server: &Server, project: &str) -> Home {
         "[providers.openai]\nprotocol = \"openai-chat\"\nbase_url = {address:?}\n{project}\n"
     );
     std::fs::write(home.path(".rewake/config.toml"), config).unwrap();
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     home
 }
 
@@ -239,7 +239,7 @@ fn a_folder_cannot_name_the_file_of_a_kept_key() {
             server.base_url(Protocol::Chat)
         );
         std::fs::write(home.path(".rewake/config.toml"), config).unwrap();
-        home.run(["trust"]).expect(0);
+        home.run(["trust", "--yes"]).expect(0);
         let run = home.run(["-p", "hello"]);
         assert_eq!(server.requests().len(), 0, "the key was sent");
         refused(run, 2, &[why]);

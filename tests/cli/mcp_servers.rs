@@ -298,7 +298,7 @@ fn a_server_of_a_repository_starts_only_once_it_is_trusted() {
         "{report}"
     );
 
-    let trusted = home.run(["trust"]).expect(0).stdout;
+    let trusted = home.run(["trust", "--yes"]).expect(0).stdout;
     let (before, after) = trusted.split_once("is trusted now").unwrap();
     assert!(
         before.contains("server theirs (.mcp.json): /") && before.contains(SERVER),
@@ -367,7 +367,7 @@ fn a_server_of_a_repository_starts_only_once_it_is_trusted() {
         run.stderr
     );
     refused(
-        home.run(["trust"]),
+        home.run(["trust", "--yes"]),
         2,
         &[".mcp.json:2: ", "repair the file first"],
     );
@@ -386,7 +386,7 @@ fn text_of_a_repository_does_not_drive_the_terminal() {
         &["mcp", "get", "a"],
         &["mcp", "doctor"],
         &["mcp", "import"],
-        &["trust"],
+        &["trust", "--yes"],
         &["mcp", "get", "a"],
         &["mcp", "list"],
         &["doctor"],

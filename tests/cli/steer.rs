@@ -412,6 +412,30 @@ fn a_command_of_the_agent_cannot_answer_for_its_person() {
     assert_eq!(result.matches("code 2").count(), 3, "{result}");
 }
 
+/// Without the variable and in a session of its own: the filter of the sandbox says where it is.
+#[test]
+fn a_command_of_the_agent_changes_neither_trust_nor_keys_nor_sessions() {
+    let program = env!("CARGO_BIN_EXE_rewake");
+    let tries = [
+        "trust --yes",
+        "trust --remove",
+        "key anthropic",
+        "purge 01 --yes",
+    ];
+    let lines: Vec<String> = tries
+        .iter()
+        .map(|args| {
+            format!("env -u REWAKE_RUN setsid -w {program} {args} </dev/null; echo code $?")
+        })
+        .collect();
+    let scene = Scene::with_command(&lines.join("; "));
+    scene.start().wait(LIMIT).expect(0);
+    let result = scene.last_result();
+    let why = "are not changed from inside a command";
+    assert_eq!(result.matches(why).count(), 4, "{result}");
+    assert_eq!(result.matches("code 2").count(), 4, "{result}");
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_with_a_way_out() {
     let scene = writes();

@@ -199,7 +199,7 @@ fn a_deny_rule_of_the_project_holds_for_its_task_in_a_worktree() {
     git(&root, &["commit", "-q", "-m", "config"]);
     let rule = format!("Read({}/sub/**)", root.display());
     fs::write(&config, format!("[permissions]\ndeny = [{rule:?}]\n")).unwrap();
-    scene.home.run(["trust"]).expect(0);
+    scene.home.run(["trust", "--yes"]).expect(0);
     // The parent's mode, too: nothing is written unasked.
     let args = ["-p", "do it", "--permission-mode", "default"];
     scene.live(&args).wait(LIMIT).expect(0);

@@ -431,7 +431,7 @@ fn what_the_project_says_and_trusts_holds_in_its_worktrees() {
     let whole = format!("Read({}/hidden)", root.display());
     let says = format!("[permissions]\ndeny = [\"Read(secret/**)\", {whole:?}]\n");
     fs::write(&config, says).unwrap();
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     let args = ["-p", "go", "-w", "fix", "--permission-mode", "acceptEdits"];
     let mut command = home.rewake(args.iter().chain(&["--output-format", "stream-json"]));
     // So that nothing runs but what a rule allows.

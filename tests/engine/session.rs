@@ -141,7 +141,7 @@ fn a_session_is_under_the_rules_of_its_own_folder_wherever_it_is_resumed() {
         command.current_dir(folder);
         support::run(command, SOON).expect(0)
     };
-    at(&its, &["trust"]);
+    at(&its, &["trust", "--yes"]);
     let first = at(&its, &["-p", "go", "--output-format", "json"]);
     let id = result(&first)["session"].as_str().unwrap().to_string();
     let resumed = at(

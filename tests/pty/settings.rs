@@ -104,7 +104,7 @@ fn a_workspaces_config_that_changes_meanwhile_is_not_believed_and_that_is_said()
     std::fs::create_dir(home.path(".rewake")).unwrap();
     let config = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
     config("max_turns = 9\n");
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     let mut terminal = Terminal::start(&home, &["hello"]);
     terminal.sees("Hello.");
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
@@ -114,6 +114,6 @@ fn a_workspaces_config_that_changes_meanwhile_is_not_believed_and_that_is_said()
     assert!(!home.path("unasked").exists());
     terminal.chooses("n");
     // Trusted elsewhere, it holds at once.
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     terminal.sees("the config was read again");
 }

@@ -262,7 +262,7 @@ fn what_changed_since_it_was_trusted_is_asked_about_again() {
     std::fs::create_dir(home.path(".rewake")).unwrap();
     let config = |text: &str| std::fs::write(home.path(".rewake/config.toml"), text).unwrap();
     config("max_turns = 9\n");
-    home.run(["trust"]).expect(0);
+    home.run(["trust", "--yes"]).expect(0);
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
     let mut terminal = Terminal::start(&home, &[]);
     terminal.sees("It differs in:");

@@ -243,7 +243,8 @@ fn a_subcommand_wins_over_the_prompt() {
                 remove: true,
             },
         ),
-        ("trust", Invocation::Trust),
+        ("trust", Invocation::Trust { yes: false }),
+        ("trust --yes", Invocation::Trust { yes: true }),
         ("trust --remove", Invocation::Untrust),
         (
             "doctor --set log.level=debug",
