@@ -80,8 +80,11 @@ const SENTENCES: [&str; 64] = [
     "先に テスト を実行して",
 ];
 
+/// Milliseconds before the letter at a place.
+type Gap = fn(usize) -> i64;
+
 /// How a sentence is typed: milliseconds between two letters, and from the last one to Enter.
-const RHYTHMS: [(&str, fn(usize) -> i64, i64); 6] = [
+const RHYTHMS: [(&str, Gap, i64); 6] = [
     // A whole line at once, its end too.
     ("dictation", |_| 0, 0),
     ("fast", |_| 60, 60),
@@ -129,7 +132,7 @@ fn verdicts(stage: &Stage) -> Vec<Verdict> {
 }
 
 /// Types a text in a rhythm, and Enter behind it.
-fn types(stage: &mut Stage, text: &str, gap: fn(usize) -> i64, to_enter: i64) {
+fn types(stage: &mut Stage, text: &str, gap: Gap, to_enter: i64) {
     for (n, letter) in text.chars().enumerate() {
         if n > 0 {
             stage.waits(gap(n));
