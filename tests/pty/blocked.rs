@@ -223,7 +223,7 @@ fn writing_the_config_draws() {
     let config = || std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     assert!(!config().contains("touch"), "it was not held up");
     other.unlock().unwrap();
-    terminal.sees("is allowed from now on");
+    terminal.sees("new permanent rule");
     assert!(config().contains("touch"));
 }
 

@@ -132,7 +132,7 @@ fn verdicts(stage: &Stage) -> Vec<Verdict> {
 }
 
 /// Types a text in a rhythm, and Enter behind it.
-fn types(stage: &mut Stage, text: &str, gap: fn(usize) -> i64, to_enter: i64) {
+fn types(stage: &mut Stage, text: &str, gap: Gap, to_enter: i64) {
     for (n, letter) in text.chars().enumerate() {
         if n > 0 {
             stage.waits(gap(n));
