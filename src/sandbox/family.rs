@@ -168,7 +168,18 @@ impl Family {
 /// stopped before it is killed: what stands still makes no more.
 fn end_now(others: &[Pid]) {
     let own = getpgrp();
-    let groups = others.iter().filter_map(|pid| stat(*pid)?.group);
+    let parents: BTreeSet<_> = others
+        .iter()
+        .chain([&rustix::process::getpid()])
+        .map(|pid| pid.as_raw_nonzero())
+        .collect();
+    // A number may be a stranger's by now, whose parent is none of ours.
+    let group = |pid: &Pid| {
+        let found = stat(*pid)?;
+        let parent = found.parent?.as_raw_nonzero();
+        parents.contains(&parent).then_some(found.group?)
+    };
+    let groups = others.iter().filter_map(group);
     let groups: BTreeSet<_> = groups.map(Pid::as_raw_nonzero).collect();
     for group in groups
         .into_iter()

@@ -236,7 +236,7 @@ fn what_cannot_be_recorded_is_not_begun() {
     for args in [
         &["send", "@here", "y"][..],
         &["pause", "@here"],
-        &["go", "@here"],
+        &["unblock", "@here"],
     ] {
         let run = read_only(&home, &home.rewake_home(), args).unwrap();
         refused(run, 1, &["Read-only", "REWAKE_HOME"]);

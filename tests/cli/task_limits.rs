@@ -152,12 +152,14 @@ fn at_most_four_are_at_work_at_once() {
         (true, 0) => Answer::call("bash", json!({"command": WAITS})),
         (true, _) => Says::text(ANSWER).into(),
     });
-    scene.start().wait(LIMIT).expect(0);
-    let results = {
+    let mut live = scene.start();
+    let results = || {
         let heard = scene.heard.lock().unwrap();
-        let last = heard.iter().rev().find(|seen| !is_child(seen)).unwrap();
-        last.results.clone()
+        let last = heard.iter().rev().find(|seen| !is_child(seen))?;
+        (last.results.len() == 5).then(|| last.results.clone())
     };
+    scene.until("the parent has all results", || results().is_some());
+    let results = results().unwrap();
     let begun = results
         .iter()
         .filter(|(_, r)| r.contains("at work in the background"));
@@ -166,9 +168,9 @@ fn at_most_four_are_at_work_at_once() {
     assert!(results[4].1.contains(wanted), "{results:?}");
     assert_eq!(scene.children().len(), 4);
     scene.go();
-    scene.until("they end", || {
-        scene.children().iter().all(|c| !c.unfinished)
-    });
+    // It waits for them.
+    live.wait(LIMIT).expect(0);
+    assert!(scene.children().iter().all(|c| !c.unfinished));
 }
 
 #[test]

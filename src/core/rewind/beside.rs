@@ -113,3 +113,20 @@ pub(super) fn take_back_moves(changes: &Changes, plan: &mut Plan) {
         }
     }
 }
+
+/// Leaves the new name of what a command renamed, where the old name cannot come back after all: a
+/// folder lies there. Returns whether there was one.
+pub(super) fn leave_moves(changes: &Changes, plan: &mut Plan) -> bool {
+    let mut is_any = false;
+    for (to, from) in &changes.moved {
+        let Some(item) = changes.now.0.get(to) else {
+            continue;
+        };
+        if !plan.target.0.contains_key(to) && !plan.target.0.contains_key(from) {
+            plan.target.0.insert(to.clone(), item.clone());
+            plan.kept.insert(to.clone(), KeptWhy::Conflict);
+            is_any = true;
+        }
+    }
+    is_any
+}

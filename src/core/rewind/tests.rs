@@ -692,6 +692,19 @@ fn history(start: &Tree, steps: &[(Tree, u8)]) -> Changes {
     changes
 }
 
+/// The old name is a folder by now, so the file cannot come back there.
+#[test]
+fn a_renamed_file_stays_where_a_folder_took_its_old_name() {
+    let start = tree(&[("c", "1")]);
+    let steps = [
+        (tree(&[("c", "2")]), Cause::Outside),
+        (tree(&[("a", "2"), ("c/a", "11")]), COMMAND),
+    ];
+    let changes = changes(&start, &steps);
+    let plan = planned(&changes, &Asked::default());
+    assert_eq!(&plan.target, changes.now(), "{:?}", plan.kept);
+}
+
 proptest! {
     #[test]
     fn what_only_others_changed_is_as_it_is_now((start, steps) in steps()) {

@@ -385,7 +385,7 @@ fn row_of_readme(mode: Mode) -> String {
         })
     };
     let commands = match Access::ALL.iter().rev().find(command) {
-        Some(Access::Full) => "any, outside of the sandbox".to_string(),
+        Some(Access::Full) => "any, WITHOUT the sandbox".to_string(),
         Some(access) => format!("any, with access `{}`", access.name()),
         None => "none".to_string(),
     };

@@ -208,19 +208,24 @@ fn visit(url: &str) -> FormEntry {
 }
 
 #[test]
-fn an_address_is_opened_by_its_key_alone() {
+fn an_address_is_opened_by_its_letter_and_enter() {
     let url = "https://example.com/x";
-    assert_eq!(press(&mut visit(url), "o"), Filled::Visit(url.into()));
-    assert_eq!(press(&mut visit(url), "c"), Filled::Copy(url.into()));
-    assert_eq!(press(&mut visit(url), "y"), accepts(json!({})));
+    let does = |url: &str, letter: char| {
+        let mut form = visit(url);
+        assert_eq!(form.has_letter(letter), Some(true));
+        form.letter = Some(letter);
+        press(&mut form, "\n")
+    };
+    assert_eq!(does(url, 'o'), Filled::Visit(url.into()));
+    assert_eq!(does(url, 'c'), Filled::Copy(url.into()));
+    assert_eq!(does(url, 'y'), accepts(json!({})));
     assert_eq!(press(&mut visit(url), "\n"), accepts(json!({})));
-    assert_eq!(
-        press(&mut visit(url), "n"),
-        Filled::Send(FormAnswer::Decline)
-    );
-    assert_eq!(press(&mut visit(url), "w"), Filled::Typed);
+    assert_eq!(does(url, 'n'), Filled::Send(FormAnswer::Decline));
+    assert_eq!(visit(url).has_letter('w'), Some(false));
+    // A letter alone does nothing.
+    assert_eq!(press(&mut visit(url), "o"), Filled::Pass);
     for bad in ["file:///etc/passwd", "javascript:alert(1)", "--help", "x"] {
-        assert_eq!(press(&mut visit(bad), "o"), Filled::Open, "{bad}");
+        assert_eq!(does(bad, 'o'), Filled::Open, "{bad}");
     }
     // What a browser would go to is what is shown.
     let odd = visit("https://evil.example\\@good.example/");
