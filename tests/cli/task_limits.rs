@@ -152,7 +152,7 @@ fn at_most_four_are_at_work_at_once() {
         (true, 0) => Answer::call("bash", json!({"command": WAITS})),
         (true, _) => Says::text(ANSWER).into(),
     });
-    let mut live = scene.start();
+    let live = scene.start();
     let results = || {
         let heard = scene.heard.lock().unwrap();
         let last = heard.iter().rev().find(|seen| !is_child(seen))?;
