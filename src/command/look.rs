@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use serde::de::DeserializeOwned;
 
-use super::confined::Aftermath;
+use super::aftermath::Aftermath;
 use super::folder::{self, RunFolder};
 use super::output;
 use super::process;

@@ -60,6 +60,7 @@
 //! believed, and any hold on processes that leave the session (`setsid`) of a command without a
 //! sandbox: these are nobody's children, as they asked to be. In a sandbox they stay the keeper's.
 
+mod aftermath;
 mod child;
 mod confined;
 mod folder;
@@ -76,7 +77,7 @@ mod signals;
 mod spec;
 mod status;
 
-pub use confined::{Aftermath, Survivor};
+pub use aftermath::{Aftermath, Survivor};
 pub use inside::is_below_keeper;
 pub use look::{Ended, NOT_HELD};
 pub use output::Printed;

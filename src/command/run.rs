@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::process::{Signal, kill_process};
 use uuid::Uuid;
 
-use super::confined::Aftermath;
+use super::aftermath::Aftermath;
 use super::folder::{self, Prepared, RunFolder};
 use super::keeper;
 use super::look::{Ended, Seen, ended, look, look_begun, lost, not_run, with_context};

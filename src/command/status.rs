@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::confined::Aftermath;
+use super::aftermath::Aftermath;
 
 const SLOT_BYTES: usize = 4096;
 const SUM_BYTES: usize = 32;

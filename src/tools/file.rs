@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, Mode, Stat};
 
-use super::staged::has_writer;
 use crate::workspace::handle::Folder;
 pub use crate::workspace::regular::load;
 pub(super) use crate::workspace::regular::{Kind, kind_of, load_from, open_in};
+use crate::workspace::writers::has_writer;
 
 /// Files over this are not edited or overwritten as a whole.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

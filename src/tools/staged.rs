@@ -22,8 +22,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use rustix::fs::{Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
@@ -32,7 +30,7 @@ use super::file::{Kind, Place, hash};
 use crate::workspace::attributes::copy_attributes;
 use crate::workspace::beside::lay_beside;
 use crate::workspace::handle::Folder;
-use crate::workspace::writers::is_open_for_writing;
+use crate::workspace::writers::{has_writer, is_open_for_writing};
 
 /// Holds nothing of anybody's.
 const TEMP: &str = ".tmp";
@@ -41,10 +39,6 @@ const OUT: &str = ".out";
 
 /// So many names of a file beside its target are tried.
 const MAX_TEMP_NAMES: u32 = 1_000;
-
-/// A writer that has the file open now may be about to close it.
-const WRITER_LOOKS: u32 = 10;
-const WRITER_PAUSE: Duration = Duration::from_millis(20);
 
 /// New content beside its target, synced, not yet in its place. Dropped, it leaves nothing.
 pub(super) struct Staged {
@@ -160,19 +154,6 @@ fn keep_owner(file: &File, old: &Stat) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether somebody keeps a file open for writing, and not only for this instant.
-pub(super) fn has_writer(file: &File) -> bool {
-    for look in 0..WRITER_LOOKS {
-        if look > 0 {
-            thread::sleep(WRITER_PAUSE);
-        }
-        if !is_open_for_writing(file) {
-            return false;
-        }
-    }
-    true
 }
 
 impl Staged {

@@ -4,6 +4,12 @@
 use std::fs::File;
 #[cfg(target_os = "linux")]
 use std::io;
+use std::thread;
+use std::time::Duration;
+
+/// A writer that has the file open now may be about to close it.
+const WRITER_LOOKS: u32 = 10;
+const WRITER_PAUSE: Duration = Duration::from_millis(20);
 
 /// A signal that a process ignores unless it asks for it.
 #[cfg(target_os = "linux")]
@@ -50,6 +56,19 @@ fn fcntl(file: &File, command: libc::c_int, argument: libc::c_int) -> io::Result
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn is_open_for_writing(_: &File) -> bool {
     false
+}
+
+/// Whether somebody keeps a file open for writing, and not only for this instant.
+pub(crate) fn has_writer(file: &File) -> bool {
+    for look in 0..WRITER_LOOKS {
+        if look > 0 {
+            thread::sleep(WRITER_PAUSE);
+        }
+        if !is_open_for_writing(file) {
+            return false;
+        }
+    }
+    true
 }
 
 #[cfg(all(test, target_os = "linux"))]

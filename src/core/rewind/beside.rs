@@ -4,21 +4,13 @@
 //!
 //! Invariant: a name goes only when all that others made of the file is at the old name or beside it.
 
-use super::changes::{By, Chain, Changes};
+use super::changes::{By, Chain, Changes, ENDING};
 use super::{Merge, Plan, three_way};
 use crate::core::entry::KeptWhy;
 use crate::core::tree::{Item, PathBytes};
 
-const ENDING: &[u8] = b".rewake-kept";
-
 /// So many names beside a path are tried.
 const MAX_NAMES: usize = 100;
-
-/// Whether a rewind gives such a name to what is somebody else's.
-pub(super) fn is_beside(path: &[u8]) -> bool {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-    name.windows(ENDING.len()).any(|part| part == ENDING)
-}
 
 /// What others made of a path, when none of it is in what lies there now: it was removed, or is what
 /// it was before they changed it. `None`: it may be in there.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::beside::is_beside;
 use super::since::{Cause, Written};
 use crate::core::path;
 use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree};
+
+/// The end of the name of what others made, where a rewind lays it beside its path.
+pub(super) const ENDING: &[u8] = b".rewake-kept";
 
 /// Who changed a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,4 +241,10 @@ fn of_call(
 
 pub(super) fn hex(hash: &ContentHash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a rewind gives such a name to what is somebody else's.
+pub(super) fn is_beside(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    name.windows(ENDING.len()).any(|part| part == ENDING)
 }

@@ -755,7 +755,7 @@ proptest! {
         back.add(&delta, true, &restored, Some(&target));
         let mut plan = planned(&back, &Asked::default());
         // What was laid beside a file is somebody else's.
-        plan.target.0.retain(|path, _| !super::beside::is_beside(path));
+        plan.target.0.retain(|path, _| !super::changes::is_beside(path));
         prop_assert_eq!(&plan.target, &before, "{:?}", plan.kept);
         // And once more is as the first time.
         changes.add(&delta, true, &restored, Some(&target));

@@ -1,3 +1,5 @@
+//! Protected files are put back, whatever a command does meanwhile with the folders around them.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
