@@ -219,8 +219,11 @@ fn children_by_list(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// The kernel writes -1 for what a process that is just going has no more, and a signal to that
+/// group would go to process 1.
 fn pid(text: &str) -> Option<Pid> {
-    text.parse().ok().and_then(Pid::from_raw)
+    let number = text.parse().ok().filter(|number| *number > 0)?;
+    Pid::from_raw(number)
 }
 
 /// The fields of `/proc/PID/stat` that are needed here (proc_pid_stat(5)).
@@ -231,17 +234,20 @@ struct Stat {
 }
 
 fn stat(of: Pid) -> Option<Stat> {
-    let line = std::fs::read_to_string(format!("/proc/{}/stat", of.as_raw_nonzero())).ok()?;
-    let (_, rest) = line.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    Some(Stat {
-        state: fields.next()?.chars().next()?,
-        parent: pid(fields.next()?),
-        group: pid(fields.next()?),
-    })
+    Stat::parse(&std::fs::read_to_string(format!("/proc/{}/stat", of.as_raw_nonzero())).ok()?)
 }
 
 impl Stat {
+    fn parse(line: &str) -> Option<Stat> {
+        let (_, rest) = line.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        Some(Stat {
+            state: fields.next()?.chars().next()?,
+            parent: pid(fields.next()?),
+            group: pid(fields.next()?),
+        })
+    }
+
     fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X' | 'x')
     }
@@ -249,4 +255,17 @@ impl Stat {
 
 fn is_alive(pid: Pid) -> bool {
     stat(pid).is_some_and(|found| found.is_alive())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_just_going_has_no_group() {
+        let line = "42 (a) b) X 0 -1 -1 0 -1 4194564 0 0 0 0 0 0 0 0 20 0 0 0 98765 0 0";
+        let found = Stat::parse(line).unwrap();
+        assert!(!found.is_alive());
+        assert_eq!((found.parent, found.group), (None, None));
+    }
 }
