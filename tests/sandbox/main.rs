@@ -16,6 +16,8 @@ mod kept;
 mod processes;
 mod race;
 mod scene;
+#[path = "../support/signals.rs"]
+mod signals;
 #[path = "../support/skip.rs"]
 mod skip;
 mod tries;
