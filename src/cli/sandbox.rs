@@ -19,7 +19,8 @@ use crate::core::access::Access;
 use crate::core::text::count;
 use crate::report::Trouble;
 use crate::sandbox::{
-    Family, Kernel, Modes, Profile, Remembered, Repository, Request, Watched, adopt_orphans,
+    Family, Kernel, Modes, Profile, Remembered, Repository, Request, Toolchains, Watched,
+    adopt_orphans,
 };
 use crate::session::AppContext;
 use crate::workspace::handle::Folder;
@@ -189,10 +190,11 @@ fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, 
         workspace: &ctx.here.root,
         repository: Repository::of(&ctx.here.root),
         home: ctx.env.home(),
+        toolchains: &Toolchains::of(&ctx.env),
         more_read: &config.sandbox.read,
         more_write: &config.sandbox.write,
         pass_env: &config.shell.pass_env,
-        denied: &[],
+        denied: &ctx.key_files(),
         private: &private,
         shown: &[],
         tmp: &tmp,

@@ -20,6 +20,7 @@ mod scene;
 mod signals;
 #[path = "../support/skip.rs"]
 mod skip;
+mod toolchains;
 mod tries;
 mod work;
 
