@@ -48,6 +48,8 @@ mod stats;
 mod steer;
 mod store;
 mod structured;
+#[cfg(target_os = "linux")]
+mod survivors;
 mod task_limits;
 mod tools;
 mod traced;
