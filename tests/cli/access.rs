@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::{Home, Live, git, has_whole_sandbox};
-use crate::{LIMIT, SCRIPTED, calling, play, results, scripted, step, streamed};
+use crate::{LIMIT, SCRIPTED, calling, history, play, results, scripted, step, streamed};
 
 /// As many calls of one answer are run.
 const CALLS: usize = 32;
@@ -696,7 +696,18 @@ fn the_model_is_told_that_nobody_answers_and_of_another_mode() {
         .filter(|e| e["type"] == "entry.noted")
         .filter_map(|e| e["text"].as_str())
         .collect();
-    assert_eq!(noted, ["the mode is plan now"]);
+    let [noted] = noted[..] else {
+        panic!("{noted:?}");
+    };
+    assert!(
+        noted.starts_with("the mode is plan now\nedits: are denied in plan mode."),
+        "{noted}"
+    );
+    // A person reads that the mode changed, and not what the model may do.
+    let id = history(&home)[0].0.clone();
+    let shown = home.run(["show", &id]).expect(0).stdout;
+    assert!(shown.contains("the mode is plan now"), "{shown}");
+    assert!(!shown.contains("are denied in plan mode"), "{shown}");
     play(&home, &[step("three", &[])]);
     let run = streamed(&home, &["-p", "z", "-c"]).expect(0);
     assert!(run.events().iter().all(|e| e["type"] != "entry.noted"));

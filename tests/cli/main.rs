@@ -33,6 +33,7 @@ mod mcp_servers;
 mod models;
 mod nasty;
 mod network;
+mod old_sessions;
 mod output;
 mod refused;
 mod results;
