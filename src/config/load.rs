@@ -117,7 +117,7 @@ const VARIABLES: [(&str, &[&str]); 3] = [
     ("REWAKE_LOG", &["log", "level"]),
 ];
 
-/// So many old names of keys are reported.
+/// The most old names of keys that are reported.
 const MAX_OLD_NAMES: usize = 20;
 
 /// Reads all layers. `root` is the root of the workspace.

@@ -147,14 +147,10 @@ fn rename_below(table: &mut DeTable, path: &[&str], renamed: &Renamed) {
 
 /// Returns the hint for a value that is written with the old name of its key.
 pub(super) fn warning(path: &[String], value: &Value, origin: &Origin) -> Option<Warning> {
-    let renamed = Renamed::of(path)?;
+    let new = dotted(&new_path(path)?);
     Some(Warning {
-        text: format!("{origin}: {} is an old name", dotted(path)),
-        hint: Some(format!(
-            "write {} = {}",
-            dotted(&renamed.new_path(path)),
-            new_value(path, value.clone())
-        )),
+        text: format!("{origin}: {} is the old name of {new}", dotted(path)),
+        hint: Some(format!("write {new} = {}", new_value(path, value.clone()))),
     })
 }
 
@@ -202,14 +198,15 @@ mod tests {
         assert_eq!(said.len(), 8);
         let is = |text: &str| assert!(said.iter().any(|said| said == text), "{said:?}");
         is(
-            "config/config.toml:7: files.time is an old name\nhint: write files.snapshots = \"off\"",
+            "config/config.toml:7: files.time is the old name of files.snapshots\nhint: write files.snapshots = \"off\"",
         );
         is(
-            "config/config.toml:5: context.idle_minutes is an old name\n\
+            "config/config.toml:5: context.idle_minutes is the old name of context.idle_sec\n\
              hint: write context.idle_sec = 120",
         );
         is(
-            "config/config.toml:14: mcp_servers.a.trust is an old name\n\
+            "config/config.toml:14: mcp_servers.a.trust is the old name of \
+             mcp_servers.a.trust_annotations\n\
              hint: write mcp_servers.a.trust_annotations = true",
         );
     }
@@ -260,7 +257,7 @@ mod tests {
         assert_eq!(loaded.config.context.idle_sec, 240);
         assert!(
             hints(&f, &loaded)
-                .contains(&"--set context.idle_minutes: context.idle_minutes is an old name\nhint: write context.idle_sec = 240".to_string())
+                .contains(&"--set context.idle_minutes: context.idle_minutes is the old name of context.idle_sec\nhint: write context.idle_sec = 240".to_string())
         );
     }
 

@@ -203,7 +203,7 @@ pub struct ContextConfig {
     pub max_messages: u64,
     /// With `tokens`: a summary is made at so many tokens at the latest.
     pub max_tokens: u64,
-    /// With `minutes`: a compaction after a pause of so many seconds.
+    /// With `minutes`: a compaction after a pause of this many seconds.
     pub idle_sec: u64,
     pub summary_max_tokens: u64,
     pub fallback: Fallback,
@@ -435,7 +435,7 @@ pub struct FilesConfig {
     pub max_file_bytes: u64,
     /// For all workspaces, as stored. Beyond it nothing more is kept.
     pub max_bytes: u64,
-    /// `rewake gc` keeps the snapshots of sessions that were used in the last seconds of this number.
+    /// `rewake gc` keeps the snapshots of sessions that were used in this many seconds.
     pub keep_sec: u64,
     /// An effect waits so long for what the files are before it, milliseconds.
     pub wait_ms: u64,

@@ -46,7 +46,7 @@ pub struct Windows {
     pub max_messages: usize,
     /// With [`Strategy::Tokens`]: the request is compacted at this size at the latest.
     pub max_tokens: u64,
-    /// With [`Strategy::Minutes`]: a window ends at a pause of so many seconds.
+    /// With [`Strategy::Minutes`]: a window ends at a pause of this many seconds.
     pub idle_sec: u64,
     /// The most a summary may have. It gets a tenth of the context window at most.
     pub summary_max_tokens: u64,
