@@ -53,7 +53,7 @@ pub fn rows() -> Vec<Row> {
                     over_quick <= sync.median() + OVER,
                 ),
             Row::new(
-                "from a new agent to the call that goes on",
+                "from a new agent to the continued call",
                 ms(attach.median()),
             )
             .target("20 ms", attach.median() <= ATTACH),

@@ -67,7 +67,7 @@ fn memory() -> Row {
     live.wait(LIMIT);
     let _ = rustix::process::Pid::from_raw(group.cast_signed())
         .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
-    Row::new("memory of a sub-agent", mb(peak))
+    Row::new("memory of a subagent", mb(peak))
         .beside(format!(
             "peak, {CALLS} calls; {} of it its own; its parent {}",
             mb(own),
@@ -93,7 +93,7 @@ fn start() -> Row {
         live.wait(LIMIT);
         times.push(of_child - first);
     }
-    Row::new("start of a sub-agent to its first request", both(&times))
+    Row::new("start of a subagent to its first request", both(&times))
         .target("100 ms", times.median() <= START)
 }
 

@@ -42,7 +42,7 @@ On your own work, in the folder of a project:
   rewake -m ollama/MODEL      a model of this machine: no key
   rewake --help               all the rest";
 
-const TASK: &str = "The test fails: sh test.sh. Find out why, and mend it.";
+const TASK: &str = "The test fails: sh test.sh. Find out why and fix it.";
 const SLOW: &str = "sh test.sh";
 
 /// Nothing in the demo takes so long.

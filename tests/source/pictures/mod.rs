@@ -30,7 +30,7 @@ use crate::support::{ENTER, ESC, Home, Terminal};
 /// is never calm for long.
 const CALM: Duration = Duration::from_millis(400);
 
-const TASK: &str = "The total is wrong: sh test.sh fails. Find out why, and mend it.";
+const TASK: &str = "The total is wrong: sh test.sh fails. Find out why and fix it.";
 
 /// Slow on purpose: it runs while the agent is killed and started again.
 const TEST: &str = "#!/bin/sh
@@ -62,7 +62,7 @@ text = "I read the code first."
 calls = [
     { name = "plan", arguments = { steps = [
         { text = "find out why the test fails", state = "current" },
-        { text = "mend total.sh", state = "left" },
+        { text = "fix total.sh", state = "left" },
         { text = "run the whole test", state = "left" },
     ] } },
     { name = "read", arguments = { path = "total.sh" } },
@@ -79,14 +79,14 @@ text = "Now the whole test, which is slow."
 calls = [
     { name = "plan", arguments = { steps = [
         { text = "find out why the test fails", state = "done" },
-        { text = "mend total.sh", state = "done" },
+        { text = "fix total.sh", state = "done" },
         { text = "run the whole test", state = "current" },
     ] } },
     { name = "bash", arguments = { command = "sh test.sh" } },
 ]
 
 [[step]]
-text = """`total.sh` subtracted where it should add. It is mended, and the whole test passes:
+text = """`total.sh` subtracted where it should add. It is fixed, and the whole test passes:
 
 | input | before | now |
 |---|---|---|
@@ -130,6 +130,7 @@ context_window = 200000
 fn pictures() {
     for look in &LOOKS {
         all(look);
+        kill_and_resume(look);
     }
 }
 
@@ -175,11 +176,11 @@ fn each_picture_is_there_in_dark_and_in_light() {
             assert_eq!(dark, light, "{name}");
         }
     }
-    assert!(names.len() >= 16, "{names:?}");
+    assert!(names.len() >= 18, "{names:?}");
 }
 
 /// Pictures with a command that runs.
-const MOVING: [&str; 2] = ["conversation", "resume"];
+const MOVING: [&str; 3] = ["conversation", "kill-and-resume", "resume"];
 
 /// The texts of a picture, each with its colour.
 fn words(picture: &str) -> Vec<String> {
@@ -270,6 +271,65 @@ fn all(look: &Look) {
     terminal.kill();
 }
 
+/// Takes the animation of the README: one run, with a kill in the middle.
+fn kill_and_resume(look: &Look) {
+    let home = Home::new();
+    let project = project(&home, look);
+    let mut scenes = Vec::new();
+    let mut add = |frame: String, caption, seconds| {
+        scenes.push(svg::Scene {
+            frame,
+            caption,
+            seconds,
+        });
+    };
+    let frame = |terminal: &Terminal| {
+        std::thread::sleep(CALM);
+        terminal.cells(|screen| svg::frame(screen, &look.paper, same_each_time()))
+    };
+    let mut terminal = asked(&home, &project);
+    terminal.chooses("y");
+    terminal.sees("checking part 1 of 6");
+    let running = "The agent has fixed the bug and runs the slow test.";
+    add(frame(&terminal), running, 2);
+    terminal.sees("checking part 2 of 6");
+    add(frame(&terminal), running, 2);
+    let agent = terminal.id();
+    terminal.kill();
+
+    let ps = home.rewake(["ps"]).output().expect("rewake ps");
+    let lines = format!(
+        "$ kill -9 {agent}\n$ rewake ps\n{}$ rewake",
+        String::from_utf8_lossy(&ps.stdout)
+    );
+    let mut terminal = start(&home, &project);
+    let size = terminal.cells(vt100::Screen::size);
+    let mut shell = vt100::Parser::new(size.0, size.1, 0);
+    shell.process(lines.replace('\n', "\r\n").as_bytes());
+    let shell = svg::frame(shell.screen(), &look.paper, same_each_time());
+    add(shell, "The agent is killed. The test keeps running.", 4);
+
+    terminal.sees("runs on");
+    terminal.sees("checking part");
+    terminal.answers("Enter resume", "");
+    add(
+        frame(&terminal),
+        "A new start offers the unfinished session.",
+        4,
+    );
+    terminal.types(ENTER);
+    terminal.sees("the whole test passes");
+    add(
+        frame(&terminal),
+        "The real output of the test arrives. It ran once.",
+        5,
+    );
+    let title = "An agent is killed while a test runs, and resumed: the output of the test arrives";
+    let animation = svg::animation(size, &scenes, title, &look.paper);
+    std::fs::write(file(look, "kill-and-resume"), animation).expect("write a picture");
+    terminal.kill();
+}
+
 /// A folder `~/project` with a small program whose test fails.
 fn project(home: &Home, look: &Look) -> PathBuf {
     let project = home.user().join("project");
@@ -312,6 +372,8 @@ fn same_each_time() -> impl Fn(&str) -> String {
         (r"saved \d\.\d s ago", "saved 0.2 s ago"),
         (r"saved \d\d s ago", "saved 20 s ago"),
         (r"running in \d{5}\b", "running in 14458"),
+        (r"kill -9 \d+", "kill -9 14458"),
+        (r"group \d+", "group 14460"),
         (r"\b20\d\d-\d\d-\d\d", "2026-11-21"),
         (r"\b\d\d:\d\d\b", "10:24"),
         (r"\S*/rewake-test-\w+/user", "~"),

@@ -1,6 +1,7 @@
 //! A screen as a picture: text that stays text, in its colours.
 
 use std::fmt::Write;
+use std::num::NonZero;
 
 /// Of a cell, in the picture's own units.
 const CELL_WIDTH: f64 = 8.4;
@@ -16,17 +17,20 @@ pub struct Paper {
     text: &'static str,
     /// Of the picture's edge, where the page may have the same background.
     edge: &'static str,
+    caption: &'static str,
 }
 
 pub const DARK: Paper = Paper {
     background: "#16161e",
     text: "#c8cbdc",
     edge: "none",
+    caption: "#7aa2f7",
 };
 pub const LIGHT: Paper = Paper {
     background: "#ffffff",
     text: "#1f2328",
     edge: "#d0d7de",
+    caption: "#0550ae",
 };
 
 /// Cells side by side that look the same.
@@ -39,18 +43,92 @@ struct Look {
     underline: bool,
 }
 
-/// `rewrite` is given each text that looks the same, and may make it shorter.
+/// Returns one screen as a picture. `rewrite` gets each run of equal cells and may shorten it.
 pub fn picture(
     screen: &vt100::Screen,
     title: &str,
     paper: &Paper,
     rewrite: impl Fn(&str) -> String,
 ) -> String {
-    let (rows, columns) = screen.size();
-    let (rows, columns) = (rows.get(), columns.get());
-    let width = f64::from(columns) * CELL_WIDTH + 2.0 * MARGIN;
-    let height = f64::from(rows) * CELL_HEIGHT + 2.0 * MARGIN;
-    let mut svg = format!(
+    let mut svg = head(screen.size(), 0.0, title, paper);
+    svg.push_str(&frame(screen, paper, rewrite));
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// A moment of an animation.
+pub struct Scene {
+    /// What [`frame`] returned.
+    pub frame: String,
+    /// The line below the screen.
+    pub caption: &'static str,
+    pub seconds: u32,
+}
+
+/// The height of the line below the screen of an animation.
+const CAPTION_HEIGHT: f64 = 34.0;
+
+/// Returns scenes that follow each other without end, with CSS alone. A reader who wants no
+/// motion sees the last one.
+pub fn animation(
+    size: (NonZero<u16>, NonZero<u16>),
+    scenes: &[Scene],
+    title: &str,
+    paper: &Paper,
+) -> String {
+    let mut svg = head(size, CAPTION_HEIGHT, title, paper);
+    let total: u32 = scenes.iter().map(|scene| scene.seconds).sum();
+    let percent = |seconds: u32| 100.0 * f64::from(seconds) / f64::from(total);
+    let _ = writeln!(
+        svg,
+        "<style>\n.scene {{ opacity: 0; animation: {total}s step-end infinite }}"
+    );
+    let mut from = 0;
+    for (number, scene) in scenes.iter().enumerate() {
+        let (start, end) = (percent(from), percent(from + scene.seconds));
+        let _ = writeln!(
+            svg,
+            ".scene-{number} {{ animation-name: scene-{number} }}\n\
+             @keyframes scene-{number} {{ 0% {{ opacity: {} }} {start:.2}% {{ opacity: 1 }} \
+             {end:.2}%, 100% {{ opacity: {} }} }}",
+            u8::from(from == 0),
+            u8::from(from + scene.seconds == total),
+        );
+        from += scene.seconds;
+    }
+    let last = scenes.len().saturating_sub(1);
+    let _ = writeln!(
+        svg,
+        "@media (prefers-reduced-motion: reduce) {{ .scene {{ animation: none }} .scene-{last} {{ opacity: 1 }} }}\n</style>"
+    );
+    let (_, height) = extent(size, CAPTION_HEIGHT);
+    for (number, scene) in scenes.iter().enumerate() {
+        let _ = writeln!(
+            svg,
+            "<g class=\"scene scene-{number}\">\n{}<text x=\"{MARGIN:.1}\" y=\"{:.1}\" fill=\"{}\" \
+             font-weight=\"bold\">{}</text>\n</g>",
+            scene.frame,
+            height - MARGIN,
+            paper.caption,
+            escaped(scene.caption)
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// Returns the width and height of a picture of a screen.
+fn extent((rows, columns): (NonZero<u16>, NonZero<u16>), below: f64) -> (f64, f64) {
+    (
+        f64::from(columns.get()) * CELL_WIDTH + 2.0 * MARGIN,
+        f64::from(rows.get()) * CELL_HEIGHT + 2.0 * MARGIN + below,
+    )
+}
+
+/// Opens a picture and paints its background.
+fn head(size: (NonZero<u16>, NonZero<u16>), below: f64, title: &str, paper: &Paper) -> String {
+    let (width, height) = extent(size, below);
+    format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
          font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" \
          font-size=\"{FONT_SIZE}\" role=\"img\">\n<title>{}</title>\n\
@@ -58,11 +136,16 @@ pub fn picture(
         escaped(title),
         paper.background,
         paper.edge
-    );
-    for row in 0..rows {
-        line(screen, row, columns, paper, &rewrite, &mut svg);
+    )
+}
+
+/// Returns the texts of a screen, without a head.
+pub fn frame(screen: &vt100::Screen, paper: &Paper, rewrite: impl Fn(&str) -> String) -> String {
+    let (rows, columns) = screen.size();
+    let mut svg = String::new();
+    for row in 0..rows.get() {
+        line(screen, row, columns.get(), paper, &rewrite, &mut svg);
     }
-    svg.push_str("</svg>\n");
     svg
 }
 
