@@ -309,7 +309,7 @@ fn kill_and_resume(look: &Look) {
     let shell = svg::frame(shell.screen(), &look.paper, same_each_time());
     add(shell, "The agent is killed. The test keeps running.", 4);
 
-    terminal.sees("runs on");
+    terminal.sees("still running");
     terminal.sees("checking part");
     terminal.answers("Enter resume", "");
     add(
