@@ -25,7 +25,7 @@ pub fn rows() -> Vec<Row> {
         &["--yolo"],
         "started",
     );
-    let ask = ["--ask", "wait"];
+    let ask = ["--on-approval", "wait"];
     let asking = times("write", json!({"path": "f", "content": "x"}), &ask, "asked");
     let row = |what: &str, times: &Times| {
         let worst = times.worst_of_hundred();

@@ -63,7 +63,7 @@ impl AnswerArgs {
         match says || !self.value.is_empty() {
             true => Ok(()),
             false => Err(Trouble::new(exit::USAGE, "there is no answer").with_hint(
-                "--value NAME=VALUE for each field, --accept, --decline or --cancel; rewake asks shows the fields",
+                "--value NAME=VALUE for each field, --accept, --decline or --cancel; rewake approvals shows the fields",
             )),
         }
     }

@@ -248,7 +248,7 @@ enum Command {
         /// Remove the data instead of only listing it
         #[arg(long)]
         yes: bool,
-        /// Select sessions without activity for DAYS [default: files.keep_days]
+        /// Select sessions without activity for DAYS [default: files.keep_sec]
         #[arg(long, value_name = "DAYS")]
         older_than: Option<u64>,
     },

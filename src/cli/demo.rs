@@ -225,7 +225,7 @@ fn while_nobody_is_there(scene: &Scene) -> Result<(), Trouble> {
         let tail = String::from_utf8_lossy(&tail);
         let last = tail.lines().last().unwrap_or("").to_string();
         line(&format!(
-            "No agent, but the command runs on: {} … {last}",
+            "No agent, but the command is still running: {} … {last}",
             one_line(&running.spec.command, 40)
         ));
         std::thread::sleep(Duration::from_secs(1));

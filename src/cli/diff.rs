@@ -127,7 +127,7 @@ pub(super) fn tree(store: &Store, name: &str) -> Result<Tree, Trouble> {
             exit::USAGE,
             "what the files were there is not kept any more",
         )
-        .with_hint("rewake gc removes it from old sessions (files.keep_days)")),
+        .with_hint("rewake gc removes it from old sessions (files.keep_sec)")),
     }
 }
 

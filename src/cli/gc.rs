@@ -5,7 +5,7 @@ use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, EndedWorktree, now_ms, went_with, worktree_rows};
 use crate::store::{Keep, Tidied, database};
 
-const DAY_MS: i64 = 24 * 3_600_000;
+const DAY_SEC: u64 = 24 * 3_600;
 
 /// What is asked of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,14 +16,15 @@ pub(crate) struct Wanted {
 }
 
 pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
-    let days = wanted
-        .older_than_days
-        .unwrap_or(ctx.config().files.keep_days);
-    let days_ms = i64::try_from(days)
+    let keep_sec = match wanted.older_than_days {
+        Some(days) => days.saturating_mul(DAY_SEC),
+        None => ctx.config().files.keep_sec,
+    };
+    let keep_ms = i64::try_from(keep_sec)
         .unwrap_or(i64::MAX)
-        .saturating_mul(DAY_MS);
+        .saturating_mul(1_000);
     let keep = |dry_run| Keep {
-        since_ms: now_ms().saturating_sub(days_ms),
+        since_ms: now_ms().saturating_sub(keep_ms),
         dry_run,
     };
     let data_dir = &ctx.paths.data_dir;
@@ -50,7 +51,7 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
         }
         note(&format!(
             "nothing was removed yet; rewake gc --yes removes it (sessions used in the last {} are kept)",
-            count(days, "day")
+            age(keep_sec)
         ));
         return Ok(exit::DONE);
     }
@@ -71,6 +72,14 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
     let removed = store.tidy_files(data_dir, keep(false))?;
     line(&format!("removed    {}", words(&removed)));
     Ok(exit::DONE)
+}
+
+/// Returns a number of seconds in the largest unit that needs no fraction.
+fn age(seconds: u64) -> String {
+    let units = [(DAY_SEC, "day"), (3_600, "hour"), (60, "minute")];
+    let unit = units.into_iter().find(|(unit, _)| seconds % unit == 0);
+    let (unit, name) = unit.unwrap_or((1, "second"));
+    count(seconds / unit, name)
 }
 
 fn folders(left: u64) -> String {

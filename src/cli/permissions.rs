@@ -23,9 +23,9 @@ pub(super) fn run(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
             "no rules: whatever the mode does not allow is asked about, or denied when nobody can be asked",
         );
     }
-    let (words, name) = (mode.words(), mode.name());
     note(&format!(
-        "mode: {words} (permission_mode = {name:?}); deny beats ask beats allow"
+        "mode: {}; deny beats ask beats allow",
+        mode.name()
     ));
     Ok(exit::DONE)
 }

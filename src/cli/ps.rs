@@ -120,7 +120,7 @@ pub(super) fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
     };
     match stopped {
         Ok(Stopped::Asked) => line(&format!("{} is being stopped", one_line(shown, 100))),
-        Ok(Stopped::NotBegun) => line("it had not begun and will not"),
+        Ok(Stopped::NotBegun) => line("it had not started and will not"),
         Ok(Stopped::Over) => line("it had ended already"),
         Err(e) => return Err(Trouble::new(exit::FAILED, e.to_string())),
     }

@@ -198,9 +198,8 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
     );
     let trouble = Trouble::from(error);
     match held {
-        true => {
-            trouble.with_hint("wait for it, close that process, or go on in a copy: --fork-session")
-        }
+        true => trouble
+            .with_hint("wait for it, close that process, or continue in a copy: --fork-session"),
         false => trouble,
     }
 }

@@ -81,7 +81,7 @@ fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
     line(&format!(
         "model     {}  mode: {}",
         state.model,
-        state.mode.words()
+        state.mode.name()
     ));
     line(&format!(
         "from      {}  to {}",

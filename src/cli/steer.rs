@@ -1,4 +1,4 @@
-//! `rewake send`, `stop`, `pause`, `go`, `set`, `asks`, `allow`, `deny`, `answer`: a session is steered from
+//! `rewake send`, `stop`, `pause`, `unblock`, `set`, `approvals`, `allow`, `deny`, `answer`: a session is steered from
 //! another process, whether somebody works in it or not.
 
 use std::io::Read;
@@ -192,7 +192,7 @@ fn said(info: &SessionInfo, sending: Sending) -> u8 {
             "kept for {id}: nobody works in it; rewake -r {id}, or rewake -p -r {id}, takes it up"
         ),
         Sending::NothingToDo => format!("nobody works in {id}: there is nothing to stop"),
-        Sending::Done => format!("{id} is paused; rewake go {id} lifts that"),
+        Sending::Done => format!("{id} is paused; rewake unblock {id} lifts that"),
     });
     exit::DONE
 }

@@ -99,8 +99,8 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
     } = config;
     let table = [
         (
-            "checkpoint_interval_secs",
-            Some(config.checkpoint_interval_secs),
+            "checkpoint_interval_sec",
+            Some(config.checkpoint_interval_sec),
             1..=DAY_SECS,
         ),
         (
@@ -124,11 +124,7 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             Some(config.agents.max_turns),
             1..=10_000,
         ),
-        (
-            "agents.max_minutes",
-            Some(config.agents.max_minutes),
-            1..=10_080,
-        ),
+        ("agents.max_sec", Some(config.agents.max_sec), 1..=604_800),
         (
             "agents.max_tokens",
             config.agents.max_tokens,
@@ -145,17 +141,17 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             Some(context.max_tokens),
             4_000..=10_000_000,
         ),
-        (
-            "context.idle_minutes",
-            Some(context.idle_minutes),
-            1..=10_080,
-        ),
+        ("context.idle_sec", Some(context.idle_sec), 1..=604_800),
         (
             "context.summary_max_tokens",
             Some(context.summary_max_tokens),
             50..=10_000,
         ),
-        ("notify.after_s", Some(config.notify.after_s), 0..=86_400),
+        (
+            "notify.after_sec",
+            Some(config.notify.after_sec),
+            0..=86_400,
+        ),
         ("ui.quiet_ms", Some(config.ui.quiet_ms), 0..=5_000),
         ("shell.timeout_ms", Some(shell.timeout_ms), 1_000..=DAY_MS),
         (
@@ -192,7 +188,7 @@ fn numbers(config: &Config, origins: &Origins) -> Checked {
             Some(files.max_bytes),
             0..=1024 * 1024 * MIB,
         ),
-        ("files.keep_days", Some(files.keep_days), 0..=100_000),
+        ("files.keep_sec", Some(files.keep_sec), 0..=8_640_000_000),
         ("files.wait_ms", Some(files.wait_ms), 0..=DAY_MS),
     ];
     table
@@ -365,8 +361,8 @@ mod tests {
     fn values_out_of_bounds_are_named_with_their_line() {
         let table = [
             (
-                "checkpoint_interval_secs = 0",
-                "checkpoint_interval_secs is 0, and must be from 1 to 86400",
+                "checkpoint_interval_sec = 0",
+                "checkpoint_interval_sec is 0, and must be from 1 to 86400",
             ),
             (
                 "context.keep = 20",

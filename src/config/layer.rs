@@ -3,15 +3,17 @@
 //! A layer is checked against the whole schema when it is read, so that an error can name
 //! the file and the line; merging layers afterwards cannot go wrong.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::de::{DeTable, DeValue, Deserializer, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 
 use super::error::nearest;
 use super::file::{Digest, ReadError, read_text};
 use super::origin::dotted;
+use super::renamed::{new_path, new_value, rename_keys};
 use super::{Config, ConfigError, Env, Origin};
 
 /// Nobody writes a longer one by hand.
@@ -32,11 +34,21 @@ impl Leaf {
     /// A value that stands alone, checked against the schema.
     pub(super) fn checked(self) -> Result<Leaf, ConfigError> {
         let mut table = Table::new();
-        insert(&mut table, &self.path, self.value.clone());
+        let leaf = self.clone().with_new_name();
+        insert(&mut table, &leaf.path, leaf.value);
         match Config::deserialize(table) {
             Ok(_) => Ok(self),
             Err(e) => Err(explain(&self.origin, Some(&dotted(&self.path)), &e)),
         }
+    }
+
+    /// With the new name of its key, if it is written with an old one.
+    pub(super) fn with_new_name(mut self) -> Leaf {
+        if let Some(path) = new_path(&self.path) {
+            self.value = new_value(&self.path, self.value);
+            self.path = path;
+        }
+        self
     }
 
     /// Paths are absolute from here on.
@@ -100,8 +112,11 @@ fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
     };
     let document = DeTable::parse(text).map_err(|e| fail(None, &e))?;
     let mut found = Vec::new();
-    collect(document.into_inner(), &mut Vec::new(), &mut found);
-    toml::from_str::<Config>(text).map_err(|e| {
+    collect(document.get_ref().clone(), &mut Vec::new(), &mut found);
+    no_key_twice(&found, &origin)?;
+    let mut document = document;
+    rename_keys(document.get_mut());
+    Config::deserialize(Deserializer::from(document)).map_err(|e| {
         let key = e.span().and_then(|span| {
             let inside =
                 |f: &&RawLeaf| f.value.span().start <= span.start && span.end <= f.value.span().end;
@@ -143,6 +158,27 @@ fn collect<'a>(table: DeTable<'a>, path: &mut Vec<String>, found: &mut Vec<RawLe
         }
         path.pop();
     }
+}
+
+/// Fails if a key stands in a file with its old name and with its new one.
+fn no_key_twice(found: &[RawLeaf], origin: &impl Fn(usize) -> Origin) -> Result<(), ConfigError> {
+    let places: BTreeMap<&[String], usize> = found.iter().map(|f| (&f.path[..], f.at)).collect();
+    for leaf in found {
+        let Some(path) = new_path(&leaf.path) else {
+            continue;
+        };
+        if let Some(new_at) = places.get(&path[..])
+            && let Origin::File { line, .. } = origin(*new_at)
+        {
+            let (old, new) = (dotted(&leaf.path), dotted(&path));
+            return Err(ConfigError::new(format!(
+                "{}: {old} is the old name of {new}, which is set in line {line}",
+                origin(leaf.at)
+            ))
+            .with_hint(format!("remove {old}")));
+        }
+    }
+    Ok(())
 }
 
 /// Puts a value in its place, making the tables on the way.
@@ -213,6 +249,7 @@ fn plain(expected: &str) -> &str {
     match expected {
         "u64" => "a whole number, 0 or more",
         "f64" => "a number",
+        "a boolean" => "true or false",
         "a sequence" => "a list",
         "a map" => "a table",
         "path string" => "a path",

@@ -38,8 +38,8 @@ pub(super) use project::{is_server, of_workspace, refused};
 pub(super) use shown::shown;
 pub use shown::start;
 
-/// How long a server is kept that no session uses, seconds.
-const LINGER_S: u64 = 900;
+/// How long a server runs that no session uses, seconds.
+const IDLE_TIMEOUT_SEC: u64 = 900;
 
 /// How long a server may take until it answers, seconds.
 const STARTUP_S: f64 = 10.0;
@@ -69,24 +69,13 @@ pub struct McpServer {
     pub enabled_tools: Option<Vec<String>>,
     pub disabled_tools: Vec<String>,
     pub enabled: bool,
-    /// Only the user's own config says it.
-    pub trust: ServerTrust,
-    /// How long it is kept without a session.
-    pub linger_s: u64,
+    /// What the server calls read-only runs without a question, and what it calls repeatable is
+    /// repeated. Counts only in the user's own config.
+    pub trust_annotations: bool,
+    /// How long it runs without a session.
+    pub idle_timeout_sec: u64,
     /// What the system keeps it from doing. None: nothing.
     pub sandbox: Option<Access>,
-}
-
-/// Whether what a server says of its tools decides what is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(test, derive(serde::Serialize))]
-#[serde(rename_all = "lowercase")]
-pub enum ServerTrust {
-    /// It decides nothing: every call asks, unless a rule allows it.
-    #[default]
-    Ask,
-    /// What the server calls read-only runs unasked, and what it calls repeatable is repeated.
-    Annotations,
 }
 
 impl Default for McpServer {
@@ -104,8 +93,8 @@ impl Default for McpServer {
             enabled_tools: None,
             disabled_tools: Vec::new(),
             enabled: true,
-            trust: ServerTrust::Ask,
-            linger_s: LINGER_S,
+            trust_annotations: false,
+            idle_timeout_sec: IDLE_TIMEOUT_SEC,
             sandbox: None,
         }
     }
@@ -122,7 +111,7 @@ impl fmt::Debug for McpServer {
             .field("url", &self.url.as_deref().map(bare_url))
             .field("headers", &self.headers.keys())
             .field("enabled", &self.enabled)
-            .field("trust", &self.trust)
+            .field("trust_annotations", &self.trust_annotations)
             .field("sandbox", &self.sandbox)
             .finish_non_exhaustive()
     }

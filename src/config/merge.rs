@@ -1,4 +1,5 @@
-//! The layers of the config as one: later ones replace, permission rules add up.
+//! The layers of the config as one: later ones replace, permission rules add up, and old names of
+//! keys become the new ones.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub(super) fn checked(leaves: Vec<Leaf>) -> Result<(Config, Origins), ConfigErro
 fn merge(leaves: Vec<Leaf>) -> (Table, Origins) {
     let mut values: BTreeMap<Vec<String>, Value> = BTreeMap::new();
     let mut origins = BTreeMap::new();
+    let leaves = leaves.into_iter().map(Leaf::with_new_name);
     for Leaf {
         path,
         value,

@@ -33,6 +33,7 @@ mod origin;
 mod paths;
 mod project;
 mod provider;
+mod renamed;
 mod schema;
 mod setting;
 pub(crate) mod trust;

@@ -163,7 +163,7 @@ fn how_to_name(provider: &str) -> String {
     match builtin(provider) {
         Some(builtin) => {
             let what = builtin.model_is.as_deref().unwrap_or("the name of a model");
-            format!("behind {provider}/ stands {what}")
+            format!("after {provider}/ stands {what}")
         }
         None => "for example anthropic/claude-sonnet-4-5 or ollama/qwen3".to_string(),
     }
@@ -647,7 +647,7 @@ mod tests {
         let err = ModelName::parse("azure/").unwrap_err();
         assert_eq!(
             err.hint().unwrap(),
-            "behind azure/ stands the name of your deployment"
+            "after azure/ stands the name of your deployment"
         );
         let url = |version: &str, base: &str| {
             let text =

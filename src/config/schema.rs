@@ -30,7 +30,7 @@ pub struct Config {
     /// What runs without asking in a new session.
     pub permission_mode: Mode,
     /// Seconds between two checkpoints while something changes.
-    pub checkpoint_interval_secs: u64,
+    pub checkpoint_interval_sec: u64,
     /// None: the model's own limit.
     pub max_output_tokens: Option<u64>,
     /// `provider/model`, asked in this order when the model is overloaded or not reached.
@@ -79,7 +79,7 @@ impl Default for Config {
             model: None,
             summary_model: None,
             permission_mode: Mode::Default,
-            checkpoint_interval_secs: 600,
+            checkpoint_interval_sec: 600,
             max_output_tokens: None,
             fallback_model: Vec::new(),
             effort: None,
@@ -136,7 +136,7 @@ impl Default for UiConfig {
 pub struct NotifyConfig {
     pub on: Vec<NotifyOn>,
     /// Work that was done sooner, seconds, is not worth a call.
-    pub after_s: u64,
+    pub after_sec: u64,
     pub method: NotifyMethod,
     /// A program and its arguments; the text comes behind them. Empty: none.
     pub command: Vec<String>,
@@ -146,7 +146,7 @@ impl Default for NotifyConfig {
     fn default() -> NotifyConfig {
         NotifyConfig {
             on: vec![NotifyOn::Approval, NotifyOn::Done, NotifyOn::Failed],
-            after_s: 10,
+            after_sec: 10,
             method: NotifyMethod::Auto,
             command: Vec::new(),
         }
@@ -203,8 +203,8 @@ pub struct ContextConfig {
     pub max_messages: u64,
     /// With `tokens`: a summary is made at so many tokens at the latest.
     pub max_tokens: u64,
-    /// A pause as long as this brings a compaction where the strategy is `minutes`.
-    pub idle_minutes: u64,
+    /// With `minutes`: a compaction after a pause of this many seconds.
+    pub idle_sec: u64,
     pub summary_max_tokens: u64,
     pub fallback: Fallback,
     /// A new session is told how the last one of its workspace ended.
@@ -218,7 +218,7 @@ impl Default for ContextConfig {
             keep: 10,
             max_messages: 50,
             max_tokens: 120_000,
-            idle_minutes: 30,
+            idle_sec: 1_800,
             summary_max_tokens: 500,
             fallback: Fallback::Digest,
             cross_session: true,
@@ -428,15 +428,15 @@ impl Default for StoreConfig {
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct FilesConfig {
-    pub time: FilesInTime,
+    pub snapshots: FilesInTime,
     /// In a workspace with more files, only what file tools write is kept.
     pub max_files: u64,
     /// A larger file is named, and its content is not kept.
     pub max_file_bytes: u64,
     /// For all workspaces, as stored. Beyond it nothing more is kept.
     pub max_bytes: u64,
-    /// `rewake gc` leaves sessions alone in which something happened in so many days.
-    pub keep_days: u64,
+    /// `rewake gc` keeps the snapshots of sessions that were used in this many seconds.
+    pub keep_sec: u64,
     /// An effect waits so long for what the files are before it, milliseconds.
     pub wait_ms: u64,
     /// Whether the kernel is asked to tell what changed.
@@ -450,11 +450,11 @@ pub struct FilesConfig {
 impl Default for FilesConfig {
     fn default() -> FilesConfig {
         FilesConfig {
-            time: FilesInTime::On,
+            snapshots: FilesInTime::On,
             max_files: 200_000,
             max_file_bytes: 8 * 1024 * 1024,
             max_bytes: 2 * 1024 * 1024 * 1024,
-            keep_days: 30,
+            keep_sec: 30 * 24 * 3_600,
             wait_ms: 3_000,
             watch: FilesWatch::Auto,
             include: Vec::new(),
@@ -494,8 +494,8 @@ pub struct AgentsConfig {
     pub enabled: bool,
     /// Answers of its model for one task.
     pub max_turns: u64,
-    /// It works so long for one task, all its starts together.
-    pub max_minutes: u64,
+    /// Seconds that it works for one task, all its starts together.
+    pub max_sec: u64,
     /// Tokens of its requests and answers for one task. `None`: no limit.
     pub max_tokens: Option<u64>,
 }
@@ -505,7 +505,7 @@ impl Default for AgentsConfig {
         AgentsConfig {
             enabled: true,
             max_turns: 50,
-            max_minutes: 60,
+            max_sec: 3_600,
             max_tokens: None,
         }
     }

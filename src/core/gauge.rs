@@ -74,7 +74,7 @@ mod tests {
             keep: 10,
             max_messages: 50,
             max_tokens: 50_000,
-            idle_minutes: 30,
+            idle_sec: 1_800,
             summary_max_tokens: 500,
             inline_max_bytes: 16 * 1024,
         };

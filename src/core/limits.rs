@@ -7,6 +7,8 @@
 //! Gemini ("The input token count (210000) exceeds the maximum number of tokens allowed
 //! (200000)") and llama.cpp ("the request exceeds the available context size (8192 tokens)").
 
+use super::request_failure::RequestFailure;
+
 /// Tokens the model takes, and tokens the provider counted. Either may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Figures {
@@ -47,7 +49,7 @@ const BEFORE_LIMIT: [&str; 25] = [
     " > ",
 ];
 
-/// `message`: that of a failure, with the provider's words at its end.
+/// `message`: that of a failure, with the provider's words in it.
 pub(crate) fn figures(message: &str) -> Figures {
     let text = provider_words(message).to_lowercase();
     let numbers = numbers(&text);
@@ -66,18 +68,11 @@ pub(crate) fn figures(message: &str) -> Figures {
     Figures { limit, counted }
 }
 
-/// Without our own words before it, `asking NAME at URL: HTTP 400: `: a port and a status are
-/// numbers too.
+/// Returns the provider's words alone: a port and a status are numbers too.
 fn provider_words(message: &str) -> &str {
-    let Some((_, rest)) = message
-        .strip_prefix("asking ")
-        .and_then(|rest| rest.split_once(": "))
-    else {
-        return message;
-    };
-    match rest.strip_prefix("HTTP ") {
-        Some(status) => status.split_once(": ").map_or("", |(_, words)| words),
-        None => rest,
+    match RequestFailure::parse(message) {
+        Some(failure) => failure.server_words().unwrap_or_default(),
+        None => message,
     }
 }
 
@@ -443,6 +438,7 @@ mod tests {
             "string too long. Expected a string with maximum length 10485760, but instead got a string with length 15400820 instead.",
             "Request payload size exceeds the limit: 20971520 bytes.",
             "asking x at https://h/v1: HTTP 413: tokens",
+            "request to x failed: HTTP 413: tokens (http://127.0.0.1:36431/v1/8192)",
         ] {
             assert_eq!(figures(message), Figures::default(), "{message}");
         }

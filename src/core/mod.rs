@@ -41,6 +41,7 @@ pub(crate) mod preface;
 pub mod prompt;
 pub(crate) mod quoted;
 pub mod request;
+pub(crate) mod request_failure;
 pub mod rewind;
 pub mod rule;
 pub mod run_limits;

@@ -12,6 +12,7 @@
 //! ("this model does not support images"), DeepSeek ("unknown variant `image_url`").
 
 use super::entry::{FailureClass, Image, Refusal, Seq};
+use super::request_failure::RequestFailure;
 use super::text::one_line;
 
 /// Of a server's words, so much is told to the model.
@@ -97,11 +98,8 @@ pub(crate) fn refusal(class: FailureClass, message: &str, model: &str) -> Option
 
 /// The server's own, without the address that was asked.
 fn words(message: &str) -> String {
-    let own = message
-        .split_once(": HTTP ")
-        .and_then(|(_, rest)| rest.split_once(": "))
-        .map_or(message, |(_, own)| own);
-    one_line(own, MAX_WORDS)
+    let own = RequestFailure::parse(message).and_then(|failure| failure.server_words());
+    one_line(own.unwrap_or(message), MAX_WORDS)
 }
 
 /// A refusal, and where it stands in the log.
@@ -183,9 +181,13 @@ mod tests {
 
     #[test]
     fn the_words_are_the_servers_own() {
-        let message = "asking p at http://127.0.0.1:1/v1: HTTP 400: Could not process image";
-        let learnt = refusal(FailureClass::BadRequest, message, "a/b").unwrap();
-        assert_eq!(learnt.why, "Could not process image");
+        for message in [
+            "asking p at http://127.0.0.1:1/v1: HTTP 400: Could not process image",
+            "request to p failed: HTTP 400: Could not process image (http://127.0.0.1:1/v1)",
+        ] {
+            let learnt = refusal(FailureClass::BadRequest, message, "a/b").unwrap();
+            assert_eq!(learnt.why, "Could not process image");
+        }
         let learnt = refusal(FailureClass::BadRequest, &"image ".repeat(200), "a/b").unwrap();
         assert!(learnt.why.chars().count() <= MAX_WORDS + 1);
     }

@@ -46,8 +46,8 @@ pub struct Windows {
     pub max_messages: usize,
     /// With [`Strategy::Tokens`]: the request is compacted at this size at the latest.
     pub max_tokens: u64,
-    /// With [`Strategy::Minutes`]: a pause as long as this is where a window ends.
-    pub idle_minutes: u64,
+    /// With [`Strategy::Minutes`]: a window ends at a pause of this many seconds.
+    pub idle_sec: u64,
     /// The most a summary may have. It gets a tenth of the context window at most.
     pub summary_max_tokens: u64,
     /// A single text over this is never sent whole.
@@ -130,9 +130,9 @@ pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
         }
         Strategy::Minutes => {
             let all = all();
-            let idle_ms = i64::try_from(windows.idle_minutes)
+            let idle_ms = i64::try_from(windows.idle_sec)
                 .unwrap_or(i64::MAX)
-                .saturating_mul(60_000);
+                .saturating_mul(1_000);
             let gap = (1..all.len())
                 .rev()
                 .find(|i| all[*i].began_ms - all[*i - 1].ended_ms >= idle_ms)?;

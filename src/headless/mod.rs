@@ -327,7 +327,7 @@ fn run_result(
         ),
         Rest::Waiting(Why::Paused) => RunResult::of(
             exit::RESUMABLE,
-            Some(&format!("paused; continue with rewake go {short}")),
+            Some(&format!("paused; continue with rewake unblock {short}")),
         ),
         Rest::Waiting(Why::Asked) => question_is_open(engine.state(), id),
         Rest::Waiting(Why::Limit) => {
@@ -335,7 +335,7 @@ fn run_result(
             let reached = reached.map_or("a limit is reached".to_string(), |r| r.to_string());
             RunResult {
                 hint: Some(format!(
-                    "rewake go {short} lifts it, rewake set {short} gives another"
+                    "rewake unblock {short} lifts it, rewake set {short} gives another"
                 )),
                 ..RunResult::of(exit::RESUMABLE, Some(&format!("paused: {reached}")))
             }
@@ -383,7 +383,7 @@ fn question_is_open(state: &State, id: &str) -> RunResult {
         let (server, line) = (&asked.question.server, asked.question.line());
         return RunResult {
             hint: Some(format!(
-                "rewake asks shows it; rewake answer {short} {} answers it",
+                "rewake approvals shows it; rewake answer {short} {} answers it",
                 open.call.id
             )),
             ..RunResult::of(

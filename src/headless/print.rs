@@ -141,7 +141,7 @@ impl Printer {
         let short = short_id(&self.session);
         note(&format!("{} asks: {}", question.server, question.line()));
         note(&format!(
-            "rewake asks shows it; rewake answer {short} {call} answers it"
+            "rewake approvals shows it; rewake answer {short} {call} answers it"
         ));
     }
 
@@ -199,7 +199,7 @@ impl Printer {
                 let open = state.call(*call).and_then(|o| o.server_question.as_ref());
                 if let Some(OpenQuestion { question, .. }) = open {
                     note(&format!(
-                        "{} asks: {}; declined, since nobody is here: --ask wait waits for an answer",
+                        "{} asks: {}; declined, since nobody is here: --on-approval wait waits for an answer",
                         question.server,
                         question.line()
                     ));

@@ -112,10 +112,10 @@ impl Waiting {
         let short = short_id(session);
         match (why, self.ask) {
             (Why::Paused, Ask::Wait(_)) => note(&format!(
-                "paused; this run waits, and continues after rewake go {short}"
+                "paused; this run waits, and continues after rewake unblock {short}"
             )),
             (Why::Limit, Ask::Wait(_)) => note(&format!(
-                "a limit is reached; this run waits, and continues after rewake go {short}"
+                "a limit is reached; this run waits, and continues after rewake unblock {short}"
             )),
             (Why::Paused, Ask::Parent) => {}
             _ => return false,

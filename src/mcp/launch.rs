@@ -122,7 +122,7 @@ pub fn launch(
         folder,
         env: own.into_iter().map(|(name, _)| name).collect(),
         // With 0 its keeper would end it before its first agent is there.
-        linger_ms: server.linger_s.max(1).saturating_mul(1_000),
+        linger_ms: server.idle_timeout_sec.max(1).saturating_mul(1_000),
         sandbox,
     };
     Ok((spec, env))

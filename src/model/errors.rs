@@ -230,7 +230,7 @@ fn failure(status: u16, said: &Said, message: String) -> Failure {
 }
 
 pub(crate) const BILLING: &str = "check the plan and the billing of the account";
-const NAME: &str = "check the model's name behind `provider/`, and base_url";
+const NAME: &str = "check the model's name after `provider/`, and base_url";
 const TOMORROW: &str =
     "the quota of the day is used up: wait until tomorrow, or choose another model or plan";
 const TOOLS: &str = "choose a model that can call tools";

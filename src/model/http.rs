@@ -25,6 +25,7 @@ use super::wire::Codec;
 use super::{Delta, Reply, errors, post, read, wait};
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::request::Request;
+use crate::core::request_failure;
 use crate::core::unsent;
 use crate::net;
 use crate::net::address::is_loopback;
@@ -228,7 +229,7 @@ async fn refuse(
             variable => variable,
         };
         failure.hint = Some(format!(
-            "the account behind {account} has no credit, or its limit is reached: {}",
+            "the account of {account} has no credit, or its limit is reached: {}",
             errors::BILLING
         ));
     }
@@ -246,13 +247,9 @@ impl Refused {
     /// Says where it happened, and what to do; takes out what must not be shown.
     fn about(mut self, provider: &Provider, url: &Url) -> Refused {
         let failure = &mut self.failure;
-        let message = format!(
-            "asking {} at {}: {}",
-            provider.name,
-            shown(url),
-            failure.message
-        );
-        failure.message = clip(&provider.redact(&message));
+        let redacted = |text: &str| clip(&provider.redact(text));
+        let (reason, address) = (redacted(&failure.message), redacted(&shown(url)));
+        failure.message = request_failure::message(&provider.name, &reason, &address);
         // Some servers say so with a status that means "again", or inside the stream.
         if is_transient(failure.class) && unsent::is_clear(&failure.message) {
             failure.class = FailureClass::BadRequest;
@@ -276,9 +273,9 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
             provider.key_env
         )),
         FailureClass::Network if is_loopback(url) => {
-            Some("is the server running? `rewake demo` needs none".to_string())
+            Some("start the server; `rewake demo` needs none".to_string())
         }
-        FailureClass::Network => Some("is the network up? `rewake demo` needs none".to_string()),
+        FailureClass::Network => Some("check the network connection; `rewake demo` needs none".to_string()),
         // Until nothing is left that could leave the context, this is learnt from.
         FailureClass::TooLong => Some(
             "the least that rewake has to send does not fit: give the model a larger context window \

@@ -144,7 +144,7 @@ impl AppContext {
         let settings = Settings {
             policy,
             begins_within: BEGINS_WITHIN,
-            checkpoint_interval: Duration::from_secs(config.checkpoint_interval_secs),
+            checkpoint_interval: Duration::from_secs(config.checkpoint_interval_sec),
             summarising: context::summarising(config, interactive),
             render: Box::new(move |budget| renderer.render(budget, now_ms()).0),
             renewed: renewed.map(|layers| (VERSION.to_string(), layers)),

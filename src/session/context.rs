@@ -244,7 +244,7 @@ pub fn windows(config: &Config) -> Windows {
         keep: size(context.keep),
         max_messages: size(context.max_messages),
         max_tokens: context.max_tokens,
-        idle_minutes: context.idle_minutes,
+        idle_sec: context.idle_sec,
         summary_max_tokens: context.summary_max_tokens,
         inline_max_bytes: size(config.inline_max_bytes),
     }

@@ -263,12 +263,12 @@ impl Describer {
                 let by = who(By::Person, origin.as_deref());
                 event(
                     Tone::Warn,
-                    format!("paused {by}: what was begun ends, the rest waits"),
+                    format!("paused {by}: running calls end, the rest waits"),
                 )
             }
             Entry::Lifted { origin } => {
                 let by = who(By::Person, origin.as_deref());
-                event(Tone::Calm, format!("goes on: the pause was lifted {by}"))
+                event(Tone::Calm, format!("continues: the pause was lifted {by}"))
             }
             Entry::Failed { error, draft } => Description {
                 kind: Kind::Failure,
@@ -650,7 +650,7 @@ fn chosen<'a>(choice: &Choice) -> Description<'a> {
         return event(Tone::Calm, format!("{rule} was removed from this session"));
     }
     let model = choice.model.as_ref().map(|m| format!("model {m}"));
-    let mode = choice.mode.map(|m| format!("mode: {}", m.words()));
+    let mode = choice.mode.map(|m| format!("mode: {}", m.name()));
     let effort = choice.effort.map(|e| format!("effort {}", e.name()));
     let temperature = choice.temperature.map(|t| format!("temperature {t}"));
     let schema = match (&choice.schema, choice.without_schema) {

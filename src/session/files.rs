@@ -33,7 +33,7 @@ impl AppContext {
     /// What is wrong with the globs of the config.
     pub fn keeping(&self) -> Result<Option<Keeping>, String> {
         let files: &FilesConfig = &self.config().files;
-        let only_written = match files.time {
+        let only_written = match files.snapshots {
             FilesInTime::Off => return Ok(None),
             FilesInTime::Tools => Some(String::new()),
             FilesInTime::On => {

@@ -63,10 +63,10 @@ pub fn files_rows(env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) ->
     let home = env.home().map(PathBuf::from);
     let unfit = guard::unfit(&here.root, home.as_deref());
     let mut rows = vec![covered(files, unfit)];
-    if files.time == FilesInTime::Off {
+    if files.snapshots == FilesInTime::Off {
         return rows;
     }
-    let watch = match (files.time, unfit) {
+    let watch = match (files.snapshots, unfit) {
         (FilesInTime::On, None) => Some(watch(&here.root, files.watch)),
         _ => None,
     };
@@ -93,11 +93,11 @@ pub fn files_rows(env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) ->
 }
 
 fn covered(files: &FilesConfig, unfit: Option<&str>) -> FilesRow {
-    match (files.time, unfit) {
-        (FilesInTime::Off, _) => FilesRow::new(Grade::Note, "snapshots are off (files.time)"),
+    match (files.snapshots, unfit) {
+        (FilesInTime::Off, _) => FilesRow::new(Grade::Note, "snapshots are off (files.snapshots)"),
         (FilesInTime::Tools, _) => FilesRow::new(
             Grade::Fine,
-            "snapshots hold only what file tools write (files.time)",
+            "snapshots hold only what file tools write (files.snapshots)",
         ),
         (FilesInTime::On, Some(why)) => {
             let what = format!("snapshots hold only what file tools write: {why}");

@@ -160,7 +160,7 @@ impl Lost {
                 known.push("a log");
             }
             format!(
-                "session {id}, begun {}: {} has it",
+                "session {id}, started {}: {} has it",
                 at(id),
                 known.join(", ")
             )
@@ -229,7 +229,7 @@ fn opened(line: &str, data: &str) -> Option<String> {
 }
 
 fn begun(id: &str) -> String {
-    format!("{}, begun {}", short_id(id), at(id))
+    format!("{}, started {}", short_id(id), at(id))
 }
 
 fn at(id: &str) -> String {
@@ -248,13 +248,13 @@ mod tests {
         let one = Lost::sorted(vec![ids[0].clone(), ids[0].clone(), "notes".into()]);
         let line = one.unwrap().line();
         let said = format!(
-            "1 session that was recorded here is not in the database: {}, begun 0 s ago; it was",
+            "1 session that was recorded here is not in the database: {}, started 0 s ago; it was",
             short_id(&ids[0])
         );
         assert!(line.starts_with(&said), "{line}");
         let line = Lost::sorted(ids.clone()).unwrap().line();
         let start = format!(
-            "5 sessions that were recorded here are not in the database: {}, begun",
+            "5 sessions that were recorded here are not in the database: {}, started",
             short_id(&ids[4])
         );
         assert!(line.starts_with(&start), "{line}");

@@ -11,6 +11,7 @@ use crate::command::{RunState, Runs};
 use crate::core::ending::Ending;
 use crate::core::entry::{Entry, Failure, FailureClass, Guard, Mode, Record, SaveReason};
 use crate::core::marks::title_line;
+use crate::core::request_failure::RequestFailure;
 use crate::core::state::{Halt, State};
 use crate::core::text::{count, one_line};
 use crate::store::{SessionInfo, SessionLock, Store};
@@ -219,11 +220,8 @@ fn in_short(failure: &Failure) -> String {
     if let (FailureClass::Auth, Some(variable), Some(status)) = (failure.class, variable, status) {
         return format!("the key in {variable} was refused ({status})");
     }
-    let provider = message.strip_prefix("asking ").and_then(|rest| {
-        let (name, rest) = rest.split_once(" at ")?;
-        let (_, said) = rest.split_once(": ")?;
-        Some(format!("{name}: {said}"))
-    });
+    let provider = RequestFailure::parse(message);
+    let provider = provider.map(|failed| format!("{}: {}", failed.provider, failed.reason));
     let words = provider.as_deref().unwrap_or(message).split_whitespace();
     let words: Vec<&str> = words.filter(|word| !word.contains("://")).collect();
     one_line(&words.join(" "), 120)
@@ -332,7 +330,7 @@ mod tests {
         assert_eq!(
             of(
                 FailureClass::Auth,
-                &format!("asking mock at {url}: HTTP 401: no such key"),
+                &format!("request to mock failed: HTTP 401: no such key ({url})"),
                 Some("check the key in MOCK_KEY, and that it may use this model"),
             ),
             "the key in MOCK_KEY was refused (401)"

@@ -81,7 +81,7 @@ impl ResumeReport {
         }
         // One that was chosen once and goes on must not go unseen.
         if self.mode != Mode::Default {
-            line.push_str(&format!(", {}", self.mode.words()));
+            line.push_str(&format!(", mode {}", self.mode.name()));
         }
         if self.queued > 0 {
             line.push_str(&format!(", {} queued", count(self.queued, "message")));
@@ -103,7 +103,7 @@ impl ResumeReport {
 }
 
 /// The recorded line of [`ResumeReport::line`] for one who looks at the session itself: how it
-/// ended, how long it is, what went on meanwhile, and the mode in words. `None`: it is another line.
+/// ended, how long it is, what went on meanwhile, and the mode. `None`: it is another line.
 ///
 /// `resumed after a kill · 41 entries · 1 command ran on`
 pub fn resumed_in_short(line: &str) -> Option<String> {
@@ -133,14 +133,8 @@ pub fn resumed_in_short(line: &str) -> Option<String> {
         },
         None => (facts, None),
     };
-    let fact = |fact: &str| match fact.strip_prefix("mode ") {
-        Some(name) => {
-            let mode = Mode::ALL.into_iter().find(|mode| mode.name() == name);
-            mode.map_or_else(|| fact.to_string(), |mode| mode.words().to_string())
-        }
-        None => fact.to_string(),
-    };
-    let facts = facts.split(", ").filter(|f| !f.is_empty()).map(fact);
+    let facts = facts.split(", ").filter(|f| !f.is_empty());
+    let facts = facts.map(str::to_string);
     let parts = std::iter::once(after.to_string())
         .chain(facts)
         .chain(running);
@@ -210,7 +204,7 @@ mod tests {
         };
         assert_eq!(
             forked.line(),
-            "forked as 0197a1b2-c3d4 \"fix the parser\": 41 entries, asks nothing"
+            "forked as 0197a1b2-c3d4 \"fix the parser\": 41 entries, mode bypassPermissions"
         );
     }
 
@@ -232,7 +226,7 @@ mod tests {
         assert_eq!(
             resumed_in_short(&found.line()).as_deref(),
             Some(
-                "resumed after a kill · 41 entries · 2 of them from the journal · asks nothing · \
+                "resumed after a kill · 41 entries · 2 of them from the journal · mode bypassPermissions · \
                  1 command ran on"
             )
         );

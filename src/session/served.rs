@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{AppContext, SessionError};
 use crate::command::own_exe;
-use crate::config::mcp::{FoundServers, ServerTrust, find};
+use crate::config::mcp::{FoundServers, find};
 use crate::core::policy::{Rule, ServedTool};
 use crate::core::settings::ServedCheck;
 use crate::mcp::catalogue::SessionCatalogue;
@@ -89,7 +89,7 @@ fn find_tool(catalogue: SessionCatalogue) -> FindTool {
         let (server, tool) = now.lookup(full_name).ok_or_else(missing)?;
         let found = catalogue.found(&server.name).ok_or_else(missing)?;
         let says = |hint: &str| tool.annotations[hint] == true;
-        let is_believed = found.server.trust == ServerTrust::Annotations;
+        let is_believed = found.server.trust_annotations;
         Ok(KnownTool {
             server: server.name.clone(),
             name: tool.name.clone(),
@@ -122,7 +122,7 @@ pub(super) fn judged<'a>(
     });
     Some(ServedTool {
         hash: tool.hash.clone(),
-        only_looks: found.server.trust == ServerTrust::Annotations && says("readOnlyHint"),
+        only_looks: found.server.trust_annotations && says("readOnlyHint"),
         is_destructive: says("destructiveHint"),
         changed,
     })

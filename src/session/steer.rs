@@ -125,7 +125,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// As `rewake asks --json` and the server give it.
+    /// As `rewake approvals --json` and the server give it.
     pub fn to_json(&self) -> Value {
         json!({
             "session": self.session.id,
@@ -440,7 +440,7 @@ impl AppContext {
             (None, []) => Err(refused(
                 Refusal::NotNow,
                 format!("session {short} asks nothing"),
-                "rewake asks lists what is asked; what was asked before is answered or over",
+                "rewake approvals lists what is asked; what was asked before is answered or over",
             )),
             (None, several) => {
                 let calls: Vec<String> = several
@@ -460,7 +460,7 @@ impl AppContext {
                     format!(
                         "session {short} does not ask about call {id}: it is answered, over, or was never asked"
                     ),
-                    "rewake asks lists what is asked",
+                    "rewake approvals lists what is asked",
                 )),
             },
         }
@@ -488,7 +488,7 @@ impl AppContext {
                     "call {call} was allowed: its server {} asks for something",
                     form.server
                 ),
-                format!("rewake asks shows what; rewake answer {short} {call} answers it"),
+                format!("rewake approvals shows what; rewake answer {short} {call} answers it"),
             ));
         }
         let signal = Signal::Decide {
@@ -540,7 +540,7 @@ impl AppContext {
             return Err(refused(
                 Refusal::NotNow,
                 format!("call {id} asks something else by now: {}", found.asked.why),
-                "nothing was answered; rewake asks shows what is asked now",
+                "nothing was answered; rewake approvals shows what is asked now",
             ));
         }
         let Some(form) = &found.form else {
@@ -558,7 +558,7 @@ impl AppContext {
             refused(
                 Refusal::Nonsense,
                 format!("the answer does not fit what {} asks: {why}", form.server),
-                "rewake asks shows each field and what it takes",
+                "rewake approvals shows each field and what it takes",
             )
         })?;
         let signal = Signal::Answer {

@@ -90,7 +90,7 @@ impl AppContext {
             },
             price: std::sync::Arc::new(move |model, usage| figures.cost(model, usage)),
             settings: Setting::hand_down(&self.flags),
-            limit_ms: self.config().agents.max_minutes.saturating_mul(60_000),
+            limit_ms: self.config().agents.max_sec.saturating_mul(1_000),
             runs: RefCell::default(),
             ended: RefCell::default(),
         }

@@ -37,7 +37,7 @@ impl Verb {
     pub fn to_do(self) -> &'static str {
         match self {
             Verb::Call => "call",
-            Verb::Look => "look at",
+            Verb::Look => "read",
             Verb::Run => "run",
             Verb::Edit => "edit",
             Verb::Write => "write",
@@ -52,7 +52,7 @@ impl Verb {
     pub fn doing(self) -> &'static str {
         match self {
             Verb::Call => "calling",
-            Verb::Look => "looking at",
+            Verb::Look => "reading",
             Verb::Run => "running",
             Verb::Edit => "editing",
             Verb::Write => "writing",
@@ -67,7 +67,7 @@ impl Verb {
     pub fn done(self) -> &'static str {
         match self {
             Verb::Call => "called",
-            Verb::Look => "looked at",
+            Verb::Look => "read",
             Verb::Run => "ran",
             Verb::Edit => "edited",
             Verb::Write => "wrote",

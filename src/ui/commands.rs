@@ -72,7 +72,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Rewind, "rewind", &["checkpoint"], "", "rewind to before a message, and the files if you want"),
     entry(SlashCommand::Undo, "undo", &[], "", "undo the last message and its changes to files"),
     entry(SlashCommand::Redo, "redo", &[], "", "undo the last rewind"),
-    entry(SlashCommand::Stop, "stop", &["interrupt"], "", "stop what goes on here, also where another process works"),
+    entry(SlashCommand::Stop, "stop", &["interrupt"], "", "stop the work in this session, also of another process"),
     entry(SlashCommand::History, "history", &["sessions"], "[words]", "all sessions, searched as you type"),
     entry(SlashCommand::Compact, "compact", &["summarise", "summarize"], "", "summarise the older part of the conversation now"),
     entry(SlashCommand::Context, "context", &["tokens", "cost"], "", "what fills the context, in tokens"),
@@ -186,7 +186,7 @@ pub(crate) enum NotRun {
         name: &'static str,
         argument: &'static str,
     },
-    #[error("/{name} takes nothing behind it; a message may begin with a space")]
+    #[error("/{name} takes no arguments; a message may begin with a space")]
     TakesNone { name: &'static str },
 }
 
@@ -344,7 +344,7 @@ mod tests {
             ("/rename", Err("/rename needs <title>")),
             (
                 "/quit now",
-                Err("/quit takes nothing behind it; a message may begin with a space"),
+                Err("/quit takes no arguments; a message may begin with a space"),
             ),
             (
                 "/hlep",

@@ -29,7 +29,7 @@ impl Call {
 
     /// Whether it is worth a call, after so long a time of work.
     pub(crate) fn is_due(&self, config: &NotifyConfig, worked: Duration) -> bool {
-        let is_long = self.on != NotifyOn::Done || worked.as_secs() >= config.after_s;
+        let is_long = self.on != NotifyOn::Done || worked.as_secs() >= config.after_sec;
         config.on.contains(&self.on) && is_long
     }
 }

@@ -71,7 +71,7 @@ fn show_prints_what_was_said_done_and_told() {
     let shown = home.run(["show", &id]).expect(0).stdout;
     for word in [
         "title     first line\n",
-        "model     s/play  mode: asks nothing",
+        "model     s/play  mode: bypassPermissions",
         "you: first line\n       second line\n",
         "[bash {\"command\":\"echo out; exit 3\"}]",
         "  2.0 bash echo out; exit 3: done\n       out\n       [exit code 3]\n",
@@ -287,7 +287,7 @@ fn a_provider_that_lacks_something_says_what_to_set() {
     says(
         "azure",
         2,
-        &["behind azure/ stands the name of your deployment"],
+        &["after azure/ stands the name of your deployment"],
     );
     says("bedrock/claude", 2, &["is not spoken to", "gateway"]);
     home.write_config("[providers.azure]\nbase_url = \"https://r.openai.azure.com\"\n");

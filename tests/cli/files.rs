@@ -231,7 +231,7 @@ fn it_can_be_switched_off_and_not_by_a_workspace_that_is_not_trusted() {
     .unwrap();
     assert!(changed(&home).contains("a  +1 −0"));
     let home = calling(&[bash("echo 1 > a")]);
-    configure(&home, "time = \"off\"");
+    configure(&home, "snapshots = \"off\"");
     home.run(["-p", "go", "--yolo"]).expect(0);
     let unknown = home.run(["diff", &id(&home)]).expect(2);
     assert!(
@@ -273,8 +273,8 @@ fn the_doctor_says_what_is_kept_and_what_it_takes() {
         shown.contains("every file is checked each time: files.watch is off"),
         "{shown}"
     );
-    configure(&home, "time = \"off\"");
-    assert!(doctor(&home).contains("snapshots are off (files.time)"));
+    configure(&home, "snapshots = \"off\"");
+    assert!(doctor(&home).contains("snapshots are off (files.snapshots)"));
 }
 
 /// The same command, whose files may have 2 MB at most.

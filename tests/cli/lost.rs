@@ -109,7 +109,7 @@ impl Scene {
                 doctor.stdout
             );
         }
-        let row = format!("note   lost     session {}, begun ", self.killed);
+        let row = format!("note   lost     session {}, started ", self.killed);
         assert!(doctor.stdout.contains(&row), "{}", doctor.stdout);
         assert!(
             !doctor.stdout.contains("no problems found"),
@@ -386,7 +386,7 @@ fn doctor_has_a_row_for_a_session_that_only_the_journal_knows() {
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("state.jsonl"), "{\"inbox\":[],\"length\":3}\n").unwrap();
     let doctor = home.run(["doctor"]).expect(1);
-    let row = format!("session {id}, begun ");
+    let row = format!("session {id}, started ");
     assert!(doctor.stdout.contains(&row), "{}", doctor.stdout);
     assert!(
         doctor.stdout.contains("the journal has it"),

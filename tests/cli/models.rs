@@ -31,7 +31,7 @@ fn an_unreachable_server_is_told_soon_and_the_session_waits_for_it() {
     let since = Instant::now();
     let run = home.run(["-p", "fix it", "--set", "retry.tries=1"]);
     assert!(since.elapsed() < Duration::from_secs(20));
-    let run = refused(run, 75, &["http://127.0.0.1:1/v1", "is the server running"]);
+    let run = refused(run, 75, &["http://127.0.0.1:1/v1", "start the server"]);
     let (id, line) = history(&home).remove(0);
     assert!(
         run.stderr.contains(&format!("rewake -p -r {id}")),

@@ -38,7 +38,7 @@ fn configure(home: &Home, more: &str, says: &Value) {
          [mcp_servers.far.env]\n{} = \"tools\"\n{} = '''{says}'''\n",
         program.to_str().unwrap(),
         match more.contains("TRUSTED") {
-            true => "trust = \"annotations\"",
+            true => "trust_annotations = true",
             false => "",
         },
         spoken::ASKED,
@@ -168,7 +168,7 @@ fn what_was_allowed_once_is_asked_about_again_when_its_description_changes() {
     let lists = tools_in_file(&home);
     lists("Adds a line");
     let asks = |args: &[&str]| {
-        let asked = home.run([args, &["--ask", "wait=1s"]].concat());
+        let asked = home.run([args, &["--on-approval", "wait=1s"]].concat());
         assert_ne!(asked.code(), Some(0), "{}", asked.stderr);
         assert!(
             asked.stderr.contains("a question waits"),

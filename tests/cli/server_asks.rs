@@ -38,7 +38,7 @@ fn configure(scene: &Scene, tool: &str, mode: &str, more: &str) {
     std::fs::write(home.join("tools.json"), tools.to_string()).unwrap();
     let table = format!(
         "[permissions]\nallow = [\"mcp__far\"]\n[mcp_servers.far]\ncommand = {}\nargs = {}\n\
-         linger_s = 1\n{more}\n[mcp_servers.far.env]\n{} = \"{mode}\"\n{} = {}\n",
+         idle_timeout_sec = 1\n{more}\n[mcp_servers.far.env]\n{} = \"{mode}\"\n{} = {}\n",
         json!(program),
         json!(spoken::arguments(SERVER)),
         spoken::ASKED,
@@ -58,13 +58,13 @@ impl Scene {
     }
 
     fn asks_now(&self) -> Vec<Value> {
-        let run = self.home.run(["asks", "--json"]).expect(0);
+        let run = self.home.run(["approvals", "--json"]).expect(0);
         serde_json::from_str(&run.stdout).expect("a list")
     }
 
     /// Somebody is waited for, in the middle of the call.
     fn asked_by_server(&self) -> Live {
-        let live = self.live(&["-p", "do it", "--ask", "wait"]);
+        let live = self.live(&["-p", "do it", "--on-approval", "wait"]);
         live.wait_for(LIMIT, |line| is_entry(line, "asked"));
         live
     }
@@ -91,7 +91,7 @@ fn a_question_of_a_server_is_answered_from_another_process() {
         assert_eq!(asked.len(), 1, "{asked:?}");
         assert_eq!(asked[0]["form"]["server"], "far");
         assert_eq!(asked[0]["form"]["wanted"]["fields"][0]["name"], "name");
-        let words = scene.home.run(["asks"]).expect(0).stdout;
+        let words = scene.home.run(["approvals"]).expect(0).stdout;
         assert_has(
             &words,
             &["the server far asks", "who are you?", "name: text"],
@@ -160,7 +160,7 @@ fn the_next_process_asks_the_same_question() {
                 "rewake answer",
             ],
         );
-        let live = scene.live(&["-p", "-c", "--ask", "wait"]);
+        let live = scene.live(&["-p", "-c", "--on-approval", "wait"]);
         scene.until(|| scene.asks_now().first().is_some_and(|q| q["live"] == true));
         scene.answers(&["--decline"]).expect(0);
         live.wait(LIMIT).expect(0);
@@ -194,7 +194,7 @@ fn where_nobody_is_there_a_question_is_declined_and_that_is_recorded() {
         let run = scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
         assert_has(
             &run.stderr,
-            &["far asks: who are you?", "declined", "--ask wait"],
+            &["far asks: who are you?", "declined", "--on-approval wait"],
         );
         assert_has(&scene.last_result(), &["decline"]);
         assert_eq!(scene.entries("answered")[0]["by"], "start");
@@ -206,7 +206,9 @@ fn where_nobody_is_there_a_question_is_declined_and_that_is_recorded() {
 #[test]
 fn a_question_of_a_server_stays_open_when_nobody_answers_in_time() {
     let scene = calls("asks", "new", &effect(), "");
-    let run = scene.live(&["-p", "do it", "--ask", "wait=1s"]).wait(LIMIT);
+    let run = scene
+        .live(&["-p", "do it", "--on-approval", "wait=1s"])
+        .wait(LIMIT);
     let run = run.expect(75);
     assert_has(
         &run.stderr,
@@ -242,7 +244,7 @@ fn a_flood_of_questions_is_bounded() {
 #[test]
 fn a_question_behind_a_call_asks_nobody() {
     let scene = calls("asks_late", "old", &json!({}), "");
-    let live = scene.live(&["-p", "do it", "--ask", "wait=5s"]);
+    let live = scene.live(&["-p", "do it", "--on-approval", "wait=5s"]);
     live.wait(LIMIT).expect(0);
     assert!(scene.entries("asked").is_empty());
 }
@@ -270,7 +272,7 @@ fn a_question_in_a_sub_agent_is_answered() {
         });
         configure(&scene, "asks_old", "old", "");
         let live = match waits {
-            true => scene.live(&["-p", "do it", "--ask", "wait"]),
+            true => scene.live(&["-p", "do it", "--on-approval", "wait"]),
             false => scene.live(&["-p", "do it"]),
         };
         if waits {

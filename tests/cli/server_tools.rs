@@ -37,7 +37,7 @@ impl Far {
     fn configure(&self, protocol: Protocol, more: &str) {
         let _ = std::os::unix::fs::symlink(std::env::current_exe().unwrap(), self.program());
         let table = format!(
-            "[mcp_servers.far]\ncommand = {}\nargs = {}\nlinger_s = 2\n{more}\n\
+            "[mcp_servers.far]\ncommand = {}\nargs = {}\nidle_timeout_sec = 2\n{more}\n\
              [mcp_servers.far.env]\n{} = \"old\"\n{} = {}\n",
             json!(self.program()),
             json!(spoken::arguments(SERVER)),

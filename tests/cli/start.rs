@@ -72,7 +72,7 @@ fn a_pipe_of_lines_is_worked_off() {
     for line in [
         "You: hello",
         "rewake: first answer",
-        "Note: mode: plans only",
+        "Note: mode: plan",
         "You: and again",
     ] {
         assert!(said.stdout.contains(line), "{}", said.stdout);

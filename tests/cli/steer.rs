@@ -24,12 +24,12 @@ impl Scene {
 
     /// What is asked, as another process reads it.
     fn asked(&self) -> Vec<Value> {
-        let run = self.steers(&["asks", "--json"]).expect(0);
+        let run = self.steers(&["approvals", "--json"]).expect(0);
         serde_json::from_str(&run.stdout).expect("a list")
     }
 
     fn waiting(&self) -> Live {
-        let live = self.live(&["-p", "do it", "--ask", "wait"]);
+        let live = self.live(&["-p", "do it", "--on-approval", "wait"]);
         live.wait_for(LIMIT, |line| is_entry(line, "asked"));
         live
     }
@@ -44,7 +44,7 @@ fn a_question_of_one_process_is_answered_from_another() {
     assert_eq!(asked[0]["tool"], "write");
     assert_eq!(asked[0]["arguments"]["content"], "written\n");
     assert_eq!(asked[0]["live"], true);
-    let words = scene.steers(&["asks"]).expect(0).stdout;
+    let words = scene.steers(&["approvals"]).expect(0).stdout;
     assert_has(&words, &["changes a file", "+ written", "rewake allow"]);
     assert_eq!(scene.home.read("f"), "");
 
@@ -61,7 +61,7 @@ fn a_question_of_one_process_is_answered_from_another() {
     let late = scene.steers(&["allow", id, call]).expect(2);
     assert_has(
         &late.stderr,
-        &["does not ask about call", "hint: rewake asks"],
+        &["does not ask about call", "hint: rewake approvals"],
     );
     let late = scene.steers(&["deny", "@here", "no"]).expect(2);
     assert_has(&late.stderr, &["asks nothing"]);
@@ -85,7 +85,9 @@ fn a_denial_tells_the_model_why() {
 #[test]
 fn a_question_stays_open_when_nobody_answers_in_time() {
     let scene = writes();
-    let run = scene.live(&["-p", "do it", "--ask", "wait=1s"]).wait(LIMIT);
+    let run = scene
+        .live(&["-p", "do it", "--on-approval", "wait=1s"])
+        .wait(LIMIT);
     let run = run.expect(75);
     assert_has(
         &run.stderr,
@@ -201,10 +203,10 @@ fn a_pause_survives_a_restart() {
     scene.go();
     assert_eq!(scene.server.requests().len(), 1);
     let run = scene.go_on().expect(75);
-    assert_has(&run.stderr, &["paused; continue with rewake go"]);
+    assert_has(&run.stderr, &["paused; continue with rewake unblock"]);
     assert_eq!(scene.server.requests().len(), 1);
 
-    scene.steers(&["go", "@here"]).expect(0);
+    scene.steers(&["unblock", "@here"]).expect(0);
     scene.go_on().expect(0);
     assert_eq!(scene.entries("lifted")[0]["origin"], "cli");
     assert_eq!(scene.effects(), 1);
@@ -226,10 +228,13 @@ fn a_run_that_is_paused_says_so_and_ends() {
     let id = scene.store().newest(None).unwrap().unwrap().id;
     assert_has(
         &paused.stderr,
-        &[&format!("paused; continue with rewake go {}", &id[..13])],
+        &[&format!(
+            "paused; continue with rewake unblock {}",
+            &id[..13]
+        )],
     );
     assert_eq!(scene.entries("finished").len(), 1);
-    scene.steers(&["go", &id]).expect(0);
+    scene.steers(&["unblock", &id]).expect(0);
     scene.go_on().expect(0);
     assert_eq!(scene.effects(), 1);
 }
@@ -237,14 +242,14 @@ fn a_run_that_is_paused_says_so_and_ends() {
 #[test]
 fn a_run_that_waits_for_a_person_goes_on_when_its_pause_is_lifted() {
     let scene = Scene::with_command(&waits_for_go());
-    let args = ["-p", "do it", "--yolo", "--ask", "wait"];
+    let args = ["-p", "do it", "--yolo", "--on-approval", "wait"];
     let first = scene.live(&args);
     scene.until(|| scene.running().is_some());
     scene.steers(&["pause", "@here"]).expect(0);
     first.wait_for(LIMIT, |line| is_entry(line, "paused"));
     scene.go();
     first.wait_for(LIMIT, |line| is_entry(line, "finished"));
-    scene.steers(&["go", "@here"]).expect(0);
+    scene.steers(&["unblock", "@here"]).expect(0);
     let run = first.wait(LIMIT).expect(0);
     assert_has(&run.stderr, &["paused; this run waits"]);
 }
@@ -261,10 +266,10 @@ fn at_a_limit_the_session_pauses_and_says_so() {
     let run = scene.live(&["-p", "-c", "more"]).wait(LIMIT).expect(75);
     assert_has(
         &run.stderr,
-        &["the limit of answers is reached", "rewake go"],
+        &["the limit of answers is reached", "rewake unblock"],
     );
     assert_eq!(scene.server.requests().len(), 2);
-    scene.steers(&["go", "@here"]).expect(0);
+    scene.steers(&["unblock", "@here"]).expect(0);
     scene.go_on().expect(0);
     assert_eq!(scene.server.requests().len(), 3);
 }
@@ -282,8 +287,8 @@ fn one_go_lifts_a_pause_and_the_limit_behind_it() {
     scene.live(&["-p", "-c", "more"]).wait(LIMIT).expect(75);
     scene.steers(&["pause", "@here"]).expect(0);
     let run = scene.go_on().expect(75);
-    assert_has(&run.stderr, &["paused; continue with rewake go"]);
-    scene.steers(&["go", "@here"]).expect(0);
+    assert_has(&run.stderr, &["paused; continue with rewake unblock"]);
+    scene.steers(&["unblock", "@here"]).expect(0);
     scene.go_on().expect(0);
     assert_eq!(scene.server.requests().len(), 3);
     assert_eq!(scene.entries("lifted").len(), 1);
@@ -441,7 +446,7 @@ fn what_makes_no_sense_is_refused_with_a_way_out() {
     let scene = writes();
     scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
     let table: [(&[&str], &[&str]); 10] = [
-        (&["go"], &["<ID>", "rewake -- go"]),
+        (&["unblock"], &["<ID>", "rewake -- unblock"]),
         (&["send", "0000", "x"], &["there is no session", "hint:"]),
         (&["send", "@here"], &["the message is empty", "hint:"]),
         (
@@ -503,7 +508,7 @@ fn a_session_takes_so_many_signals_and_says_so() {
         store.signal(&id, "test", 1, name).expect("sent");
     }
     drop(store);
-    let refused = scene.steers(&["go", "@here"]).expect(1);
+    let refused = scene.steers(&["unblock", "@here"]).expect(1);
     assert_has(
         &refused.stderr,
         &["1000 signals wait in it already", "hint:"],
@@ -547,7 +552,11 @@ fn at_a_limit_of_cost_the_session_pauses_and_says_so() {
     assert_eq!(asked, 1, "it was asked beyond the limit");
     assert_has(
         &run.stderr,
-        &["the limit of cost is reached: $", "of $0.50", "rewake go"],
+        &[
+            "the limit of cost is reached: $",
+            "of $0.50",
+            "rewake unblock",
+        ],
     );
     // What was begun has its result, and nothing more is asked before somebody lifts it.
     assert_eq!(scene.entries("finished").len(), 1);
@@ -571,7 +580,7 @@ fn a_limit_of_cost_without_a_price_is_not_passed_over() {
         &run.stderr,
         &[
             "the price of a model that was asked is not known",
-            "rewake go",
+            "rewake unblock",
         ],
     );
     assert_eq!(scene.server.requests().len(), 1);
@@ -611,7 +620,7 @@ fn as_of_a_newer_version(scene: &Scene, id: &str) {
 fn a_session_of_a_newer_version_is_told() {
     let scene = writes();
     scene
-        .live(&["-p", "do it", "--ask", "wait=1s"])
+        .live(&["-p", "do it", "--on-approval", "wait=1s"])
         .wait(LIMIT)
         .expect(75);
     let id = scene.id();
@@ -620,7 +629,7 @@ fn a_session_of_a_newer_version_is_told() {
         let refused = scene.steers(args).expect(1);
         assert_has(&refused.stderr, &["teleported", "hint:", "update rewake"]);
     }
-    let asked = scene.steers(&["asks"]).expect(0);
+    let asked = scene.steers(&["approvals"]).expect(0);
     assert_has(&asked.stderr, &["a session cannot be read", "teleported"]);
     let kept = scene.steers(&["send", "@here", "later"]).expect(0);
     assert_has(&kept.stderr, &["nobody works in it"]);

@@ -127,7 +127,7 @@ fn what_is_typed_ahead_of_the_card_is_for_the_box_too() {
     let home = killed(crate::CONFIG);
     let mut terminal = Terminal::start(&home, &[]);
     terminal.types("f\r");
-    terminal.sees("unfinished work here");
+    terminal.sees("Unfinished sessions in this folder");
     terminal.sees("in the box: f");
     assert_eq!(sessions(&home), 1, "no copy was made");
     terminal.types("\t");
@@ -140,7 +140,7 @@ fn what_is_typed_ahead_of_the_card_is_for_the_box_too() {
 fn a_session_that_asks_for_nothing_goes_on_when_that_is_confirmed() {
     let home = killed(FREE);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("asks nothing");
+    terminal.sees("bypassPermissions");
     terminal.answers("Enter resume", "\r\r");
     terminal.sees("This session runs without asking");
     terminal.chooses("n");

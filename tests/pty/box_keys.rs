@@ -77,7 +77,7 @@ fn with_clipboard(home: &Home, script: &str) -> Terminal {
     command.env("WAYLAND_DISPLAY", "wayland-0");
     command.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
     let terminal = Terminal::of(command);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal
 }
 
@@ -145,7 +145,7 @@ fn the_mouse_is_left_to_the_terminal_when_that_is_wished() {
     let home = scripted(&[]);
     let shown = |home: &Home, args: &[&str]| {
         let terminal = Terminal::start(home, args);
-        terminal.sees("Say what is to be done");
+        terminal.sees("Describe a task");
         terminal.raw()
     };
     assert!(shown(&home, &[]).contains(CAPTURE));

@@ -10,7 +10,7 @@ fn asking(home: &Home, keys: &str) -> Terminal {
     let mut command = home.rewake([] as [&str; 0]);
     command.env("TERM_PROGRAM", "WezTerm");
     let mut terminal = Terminal::of(command);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types(keys);
     terminal.says("run it");
     terminal.sees("touch made");
@@ -114,7 +114,7 @@ fn a_command_that_hangs_does_not_outlive_rewake() {
 fn what_the_config_says_of_calls_holds_at_once() {
     let home = home("[notify]\non = []\ncommand = [\"sh\", \"-c\", \"echo called > called\"]\n");
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types(OUT_OF_FOCUS);
     let config = std::fs::read_to_string(home.rewake_home().join("config.toml")).unwrap();
     home.write_config(&config.replace("on = []\n", ""));
@@ -127,7 +127,7 @@ fn what_the_config_says_of_calls_holds_at_once() {
 fn the_title_of_the_window_comes_back() {
     let home = home("");
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("\x04");
     terminal.ends();
     let raw = terminal.raw();

@@ -27,7 +27,7 @@ fn a_fork_at_an_entry_that_is_not_there_leaves_the_session_open() {
         step("I am still here.", &[]),
     ]);
     let mut terminal = talked(&home);
-    terminal.sees("all saved");
+    terminal.sees("Describe a task");
     terminal.says("/fork 9999");
     terminal.sees("there is no entry 9999 of session");
     terminal.sees("hint: the last is");
@@ -123,7 +123,7 @@ fn memory_shows_what_is_remembered_here_and_searches_it() {
     ];
     let home = scripted(&[step("", &calls), step("The answer is 42.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("/memory");
     terminal.sees("nothing is remembered here yet");
     terminal.types(ESC);

@@ -25,16 +25,16 @@ fn working(exit_code: i32) -> Home {
 fn a_command_outlives_a_kill_and_gives_its_real_end() {
     let home = working(3);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("build the thing");
     terminal.sees("it began");
     terminal.kill();
 
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("unfinished work here");
+    terminal.sees("Unfinished sessions in this folder");
     terminal.sees("build the thing");
     terminal.sees("killed");
-    terminal.sees("runs on");
+    terminal.sees("still running");
     terminal.sees("it runs without asking");
     terminal.sees("it began");
     terminal.answers("Enter resume", ENTER);
@@ -53,10 +53,10 @@ fn the_offer_can_be_left_alone_for_something_new() {
     terminal.sees("it began");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("unfinished work here");
+    terminal.sees("Unfinished sessions in this folder");
     terminal.answers("Enter resume", "n");
-    terminal.answers("Enter something new", ENTER);
-    terminal.sees("Say what is to be done");
+    terminal.answers("Enter new session", ENTER);
+    terminal.sees("Describe a task");
     open_gate(&home);
 }
 
@@ -97,7 +97,7 @@ fn words_typed_in_a_finished_session_are_offered_after_a_kill() {
     terminal.types("\x04");
     assert_eq!(terminal.ends().code(), Some(0));
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
     let home = scripted(&[step("So it is.", &[]), step("The other one.", &[])]);
     for words in ["begin one", "begin two"] {
         let mut terminal = Terminal::start(&home, &[]);
-        terminal.sees("Say what is to be done");
+        terminal.sees("Describe a task");
         terminal.says(words);
         terminal.sees("So it is.");
         if words == "begin two" {
@@ -128,7 +128,7 @@ fn words_that_went_along_into_another_session_are_not_offered_in_the_first() {
         assert_eq!(terminal.ends().code(), Some(0));
     }
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_open_question_is_open_again() {
     terminal.sees("Write ");
     terminal.kill();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("unfinished work here");
+    terminal.sees("Unfinished sessions in this folder");
     terminal.answers("Enter resume", ENTER);
     terminal.sees("Write ");
     assert!(!home.path("new.txt").exists());
@@ -191,7 +191,7 @@ fn a_queued_message_outlives_a_kill() {
 fn a_session_shows_that_it_lives_while_its_command_prints_nothing() {
     let home = working(0);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("build the thing");
     terminal.sees("it began");
     let locks = home.rewake_home().join("locks");
@@ -205,7 +205,7 @@ fn a_session_shows_that_it_lives_while_its_command_prints_nothing() {
     });
     terminal.kill();
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("unfinished work here");
+    terminal.sees("Unfinished sessions in this folder");
     terminal.waits("it was killed long ago", |screen| {
         screen.contains("killed") && !screen.contains(" d ago")
     });

@@ -18,7 +18,7 @@ fn start(home: &Home, editor: &str) -> Terminal {
     let mut command = home.rewake::<&str>([]);
     command.env("EDITOR", editor);
     let terminal = Terminal::of(command);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal
 }
 

@@ -43,7 +43,7 @@ fn a_closed_window_loses_nothing() {
     assert_eq!(terminal.ends().code(), Some(129));
     let mut again = Terminal::start(&home, &[]);
     again.sees("left on a signal");
-    again.sees("runs on");
+    again.sees("still running");
     again.answers("Enter resume", ENTER);
     again.chooses("y");
     again.sees("› unsent words");
@@ -56,7 +56,7 @@ fn it_sleeps_and_comes_back() {
     let home = scripted(&[step("I am awake.", &[])]);
     let script = "\"$0\"; echo it sleeps; read line; fg";
     let mut terminal = Terminal::of(under_shell(&home, script));
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("words\x1a");
     terminal.sees("it sleeps");
     assert!(!terminal.is_on_other_screen());

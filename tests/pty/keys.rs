@@ -57,7 +57,7 @@ fn a_session_begins_with_a_key_that_was_pasted_on_the_first_screen() {
     terminal.types(&format!("{}{SECRET}{}", PASTE[0], PASTE[1]));
     terminal.sees("•••••");
     terminal.types("\r");
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("hello");
     terminal.sees("Hello from the server.");
     // The model's own commands do not find it.
@@ -101,7 +101,7 @@ fn a_wrong_key_is_changed_without_a_restart() {
     std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     wrong.env("LOCAL_KEY", "x");
     let mut terminal = Terminal::of(wrong);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("hello");
     terminal.sees("check the key in");
     terminal.types("/key\r");

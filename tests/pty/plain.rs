@@ -144,7 +144,7 @@ fn what_was_killed_is_offered_as_a_numbered_question() {
     terminal.sees("it began");
     terminal.kill();
     let mut terminal = plain(&home);
-    terminal.sees("Question: unfinished work of this folder");
+    terminal.sees("Question: unfinished sessions in this folder");
     terminal.sees("1. run it");
     terminal.sees("Offer 1: killed");
     answers(
@@ -178,13 +178,16 @@ fn killed_in_a_command(then: &[String]) -> Home {
 fn words_at_the_offer_wait_for_its_answer_and_go_where_it_leads() {
     let home = killed_in_a_command(&[step("The build ran.", &[])]);
     let mut terminal = plain(&home);
-    terminal.sees("Question: unfinished work of this folder");
+    terminal.sees("Question: unfinished sessions in this folder");
     terminal.sees("Anything longer is a message");
     terminal.types("then write the docs\r");
     terminal.sees("Note: kept until you have answered: then write the docs");
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     // The ages of what is offered move meanwhile: it is not printed again for that.
-    let asked = terminal.screen().matches("unfinished work of this").count();
+    let asked = terminal
+        .screen()
+        .matches("unfinished sessions in this")
+        .count();
     assert_eq!(asked, 1, "{}", terminal.screen());
     assert_eq!(home.run(["history"]).expect(0).stdout.lines().count(), 1);
     answers(
@@ -206,7 +209,7 @@ fn words_at_the_offer_begin_a_new_session_when_that_is_the_answer() {
     let script = step("Something new.", &[]);
     std::fs::write(home.rewake_home().join("script.toml"), script).unwrap();
     let mut terminal = plain(&home);
-    terminal.sees("Question: unfinished work of this folder");
+    terminal.sees("Question: unfinished sessions in this folder");
     terminal.types("say something new\r");
     answers(&mut terminal, "n", "rewake: Something new.");
     assert_eq!(home.run(["history"]).expect(0).stdout.lines().count(), 2);
@@ -242,7 +245,7 @@ fn commands_print_what_the_screen_shows() {
     terminal.types("/help\r");
     terminal.sees("/quit: leave; everything is saved");
     terminal.types("/mode plan\r");
-    terminal.sees("Note: mode: plans only");
+    terminal.sees("Note: mode: plan");
     // The session that is open is not among those to be resumed.
     terminal.types("/resume\r");
     terminal.sees("no other session");

@@ -50,10 +50,10 @@ const AFTER: [&str; 5] = [
 /// A session in which it was done, and a person saved a file since.
 fn played(home: &Home) -> Terminal {
     let mut terminal = Terminal::start(home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("do it");
     terminal.sees("It is done.");
-    terminal.sees("all saved");
+    terminal.sees("Describe a task");
     fs::write(home.path("hand"), "by hand\n").unwrap();
     terminal
 }
@@ -91,7 +91,7 @@ fn files_go_back_and_forth_with_their_bytes() {
     terminal.sees("2 files restored, 2 removed");
     let back = some(["before\n", "", "before\n", "", "by hand\n"]);
     assert_eq!(all(&home), back);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("/redo");
     terminal.types(ENTER);
     terminal.sees("Redo: take the last rewind back");
@@ -120,7 +120,7 @@ fn undo_takes_the_last_message_back_and_redo_brings_it_again() {
     terminal.no_longer_sees("It is done.");
     terminal.does_not_go_on();
     terminal.types("\x03");
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("/redo");
     terminal.types(ENTER);
     terminal.sees("Redo: take the last rewind back");
@@ -147,10 +147,10 @@ fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
         fs::write(name(n), format!("old {n}\n")).unwrap();
     }
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("do it");
     terminal.sees("It is done.");
-    terminal.sees("all saved");
+    terminal.sees("Describe a task");
     terminal.types("/undo");
     terminal.types(ENTER);
     terminal.sees("restores 2,000 files");

@@ -60,7 +60,7 @@ fn was_done_once(home: &Home) {
 
 fn resumed(home: &Home) -> Terminal {
     let mut terminal = Terminal::start(home, &[]);
-    terminal.sees("unfinished work here");
+    terminal.sees("Unfinished sessions in this folder");
     terminal.answers("Enter resume", ENTER);
     terminal
 }

@@ -32,7 +32,7 @@ fn home_with(steps: &[String]) -> Home {
 fn prompts_and_resources_are_completed_and_sent() {
     let home = home();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("/fa");
     terminal.sees("/far:");
     terminal.types("r:");
@@ -63,7 +63,7 @@ fn prompts_and_resources_are_completed_and_sent() {
 fn a_resource_is_not_mentioned_by_what_was_pasted() {
     let home = home();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     let lines = "a line of a log\n".repeat(12);
     terminal.types(&format!("\x1b[200~{lines}see @far:demo://notes\x1b[201~"));
     terminal.sees("[Pasted text #1");
@@ -119,7 +119,7 @@ fn a_call_is_named_by_server_and_tool_in_plain_lines_and_in_the_history() {
     assert_eq!(home.read("effects"), "one\n");
 
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("\x1bOQ");
     terminal.sees("look inside");
     terminal.types("\x1b[C");

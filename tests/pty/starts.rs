@@ -79,7 +79,7 @@ fn a_lost_database_without_a_journal_is_spoken_of() {
     terminal.types("\x04");
     terminal.ends();
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     assert!(!terminal.screen().contains("recorded here"));
 }
 
@@ -145,7 +145,7 @@ fn a_key_that_is_typed_at_the_first_start_says_what_was_written() {
     terminal.sees("config.toml: model = \"anthropic/claude-");
     assert!(!terminal.raw().contains("sk-typed"));
     terminal.types("/status\r");
-    terminal.sees("mode asks first");
+    terminal.sees("mode default");
 }
 
 /// Also by a terminal that marks what is pasted; and nothing is left for the shell to show.
@@ -214,7 +214,7 @@ fn the_terminal_is_asked_for_its_background_and_its_answer_is_never_typed() {
     let mut command = home.rewake::<&str>([]);
     command.env("COLORTERM", "truecolor");
     let mut terminal = Terminal::of(command);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     assert!(terminal.raw().contains("\u{1b}]11;?"));
     // The answer comes long after the first frame, in two pieces.
     terminal.types("\x1b]11;rgb:ffff/ff");
@@ -240,7 +240,7 @@ fn trust_is_asked_once() {
     config("theme = \"light\"\n");
     let mut terminal = Terminal::start(&home, &[]);
     // Nothing in it needs trust.
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("\x04");
     terminal.ends();
     config("theme = \"light\"\nmax_turns = 9\n");
@@ -277,7 +277,7 @@ fn what_changed_since_it_was_trusted_is_asked_about_again() {
     terminal.ends();
     config("max_turns = 9\n[permissions]\nallow = [\"Bash\"]\n");
     let terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     assert!(!terminal.screen().contains("Do you trust"));
 }
 
@@ -371,7 +371,7 @@ fn what_is_picked_for_a_copy_is_copied() {
     terminal.types("\x1b[B");
     terminal.types("\x12");
     terminal.sees("forked from");
-    terminal.sees("plans only");
+    terminal.sees(" · plan");
     let history = home.run(["history"]).expect(0).stdout;
     assert_eq!(history.lines().count(), 2, "{history}");
 }
@@ -399,7 +399,7 @@ fn prompts_of_other_sessions_of_the_project_are_there() {
 fn what_was_finished_here_is_listed_at_the_next_start_and_resumed() {
     let home = scripted(&[step("It is mended.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     let screen = terminal.screen();
     assert!(!screen.contains("Last here"), "{screen}");
     terminal.says("mend the parser");

@@ -85,7 +85,7 @@ fn who_looks_on_leaves_with_esc_and_stops_the_other_with_a_word() {
     second.sees("your text stays");
     second.types("\x03");
     second.types(ESC);
-    second.sees("the other process goes on in it");
+    second.sees("the other process continues it");
     second.no_longer_sees("another process uses this session");
     open_gate(&home);
     first.sees("So it ended.");
@@ -113,7 +113,7 @@ fn who_leaves_a_question_of_another_process_leaves_it_open() {
     let (home, mut first, mut second) = asking();
     second.sees("touch made");
     second.answers("Enter chooses", ESC);
-    second.sees("the other process goes on in it");
+    second.sees("the other process continues it");
     first.chooses("y");
     first.sees("It is over.");
     assert!(home.path("made").exists());

@@ -7,7 +7,7 @@ use crate::{open_gate, scripted, step, until_gate, wait_for};
 fn what_a_command_of_the_user_prints_is_shown_while_it_runs() {
     let home = scripted(&[]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says(&format!("!{}", until_gate(&home, 3)));
     terminal.sees("it began");
     let listed = home.run(["ps"]).stdout;
@@ -26,7 +26,7 @@ fn what_a_command_of_the_user_prints_is_shown_while_it_runs() {
 fn a_command_of_the_user_survives_the_death_of_the_agent_and_its_end_is_told() {
     let home = scripted(&[step("I read it.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says(&format!("!echo x >> ran; {}", until_gate(&home, 3)));
     terminal.sees("it began");
     terminal.kill();
@@ -48,7 +48,7 @@ fn a_command_of_the_user_survives_the_death_of_the_agent_and_its_end_is_told() {
 fn a_command_of_the_user_goes_on_when_the_program_is_left() {
     let home = scripted(&[]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says(&format!("!{}", until_gate(&home, 0)));
     terminal.sees("it began");
     terminal.types("\x04");
@@ -74,7 +74,7 @@ fn an_interactive_program_takes_the_terminal_and_gives_it_back() {
         "test -t 0 && test -t 1 && echo have the terminal; read line; echo \"$line\" > read; exit 4",
     );
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says(&format!("!{program} file"));
     terminal.sees("have the terminal");
     assert!(!terminal.is_on_other_screen());
@@ -100,7 +100,7 @@ fn an_interactive_program_ends_with_the_agent_and_that_is_told() {
         "trap 'echo over > over; exit' HUP; echo $$ > child; while :; do sleep 0.05; done",
     );
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says(&format!("!{program}"));
     wait_for(&home, "child");
     terminal.kill();

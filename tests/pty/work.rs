@@ -20,7 +20,7 @@ fn a_task_is_typed_streamed_and_its_edit_approved() {
     ]);
     std::fs::write(home.path("a.txt"), "one\n").unwrap();
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("mend a.txt");
     terminal.sees("Change ");
     assert_eq!(
@@ -233,7 +233,7 @@ fn escape_stops_and_what_was_said_stays() {
 fn a_shell_command_of_the_user_is_run() {
     let home = home(&[step("I saw it.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.says("!echo from-$((40+2))");
     terminal.sees("from-42");
 }
@@ -243,7 +243,7 @@ fn a_shell_command_of_the_user_is_ended_with_all_it_started() {
     for key in [ESC, "\x03"] {
         let home = home(&[]);
         let mut terminal = Terminal::start(&home, &[]);
-        terminal.sees("Say what is to be done");
+        terminal.sees("Describe a task");
         terminal.says("!sleep 1000 & echo $! > child; echo be''gun; echo > ready; sleep 1000");
         terminal.sees("Esc ends it");
         crate::wait_for(&home, "ready");
@@ -264,7 +264,7 @@ fn a_shell_command_of_the_user_is_ended_with_all_it_started() {
 fn all_keys_are_shown_and_the_size_may_change() {
     let home = home(&[]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("?");
     terminal.sees("keys and commands");
     terminal.resize(40, 12);
@@ -285,7 +285,7 @@ fn all_keys_are_shown_and_the_size_may_change() {
 fn a_paste_without_its_end_does_not_swallow_the_keyboard() {
     let home = home(&[step("I heard you.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("\x1b[200~half a paste");
     terminal.sees("half a paste");
     terminal.says(" and more");
@@ -296,7 +296,7 @@ fn a_paste_without_its_end_does_not_swallow_the_keyboard() {
 fn a_paste_is_not_sent_by_its_line_ends() {
     let home = home(&[step("I heard you.", &[])]);
     let mut terminal = Terminal::start(&home, &[]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types("\x1b[200~one\rtwo\rthree\x1b[201~");
     terminal.waits("the lines are not in the box", |screen| {
         ["› one", "  two", "  three"]

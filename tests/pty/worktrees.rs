@@ -26,7 +26,7 @@ fn a_worktree_in_which_a_screen_is_open_stays_and_is_nobody_elses() {
     git(&home, &["init", "-q", "-b", "main"]);
     git(&home, &["commit", "-q", "--allow-empty", "-m", "x"]);
     let mut terminal = Terminal::start(&home, &["-w", "fix"]);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     let folder = worktree(&home);
     // The rest of it waits until the store is nobody's.
     let gc = home.run(["gc", "--yes"]);

@@ -471,7 +471,7 @@ fn shift_tab_goes_round_the_modes_and_never_to_the_one_that_asks_nothing() {
         let mode = chosen.unwrap();
         seen.push(mode);
         stage.log(entry::chose(mode));
-        stage.sees(&format!("mode: {}", mode.words()));
+        stage.sees(&format!("mode: {}", mode.name()));
     }
     assert_eq!(seen, [Mode::AcceptEdits, Mode::Plan, Mode::Default]);
 }
@@ -520,7 +520,7 @@ fn an_edit_that_is_asked_about_stands_in_its_place_in_the_file() {
         "{rows:#?}"
     );
     stage.sees("5 -     self.at - 1");
-    stage.sees("It asks because edits ask in this mode. Shift+Tab: edits freely.");
+    stage.sees("It asks because edits ask in this mode. Shift+Tab: acceptEdits.");
     // A text that the edit does not fit changes nothing.
     let mut stage = Stage::new(80, 24);
     stage.says("mend it");

@@ -264,7 +264,7 @@ fn calls_that_look_stand_in_one_block_until_it_is_unfolded() {
         call("grep", json!({ "pattern": "fn next" })),
         "a.rs:1:fn next",
     );
-    stage.sees("· looked at  a.rs · *.md · \"fn next\" (1 hit)");
+    stage.sees("· read       a.rs · *.md · \"fn next\" (1 hit)");
     // One that failed stands alone.
     let id = stage.replies(vec![call("read", json!({ "path": "gone.rs" }))])[0];
     stage.log(entry::finished(
@@ -272,8 +272,8 @@ fn calls_that_look_stand_in_one_block_until_it_is_unfolded() {
         Outcome::error("there is no gone.rs"),
         None,
     ));
-    stage.sees("· looked at  a.rs · *.md · \"fn next\" (1 hit)");
-    stage.sees("✗ looked at  gone.rs");
+    stage.sees("· read       a.rs · *.md · \"fn next\" (1 hit)");
+    stage.sees("✗ read       gone.rs");
     stage.does_not_see("README.md");
     stage.keys("<C-o>");
     for seen in ["fn main() {}", "README.md", "a.rs:1:fn next"] {
@@ -281,7 +281,7 @@ fn calls_that_look_stand_in_one_block_until_it_is_unfolded() {
     }
     stage.keys("<C-o>");
     stage.does_not_see("README.md");
-    stage.sees("· looked at  a.rs · *.md · \"fn next\" (1 hit)");
+    stage.sees("· read       a.rs · *.md · \"fn next\" (1 hit)");
 }
 
 #[test]

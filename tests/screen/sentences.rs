@@ -327,7 +327,7 @@ fn a_sentence_at_the_card_and_at_a_question_of_yes_or_no_is_for_the_box() {
             }
             stage.presses('\n');
             assert_eq!(stage.app.composer.text(), sentence, "every {gap} ms");
-            stage.sees("unfinished work here");
+            stage.sees("Unfinished sessions in this folder");
             let mut stage = Stage::opened(80, 24);
             stage.keys("/permissions bypassPermissions<Enter>");
             stage.sees("WITHOUT the sandbox");

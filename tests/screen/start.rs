@@ -195,7 +195,7 @@ fn what_is_typed_ahead_of_the_card_is_for_the_box() {
     stage.keys("q<Enter>");
     let opens = |i: &Intent| matches!(i, Intent::Open { .. } | Intent::Quit);
     assert!(!stage.wanted.iter().any(opens));
-    stage.sees("unfinished work");
+    stage.sees("Unfinished sessions in this folder");
     stage.sees("in the box: fnq");
     // Words in the box keep it from being armed; Tab puts them aside, and they stay.
     stage.keys("<Tab>");
@@ -300,7 +300,7 @@ fn what_runs_on_is_looked_at_again_on_the_card() {
     stage.waits(1_000);
     assert_eq!(looks(&stage), 2);
     stage.send(Msg::StillRunning(Some(vec![(id.clone(), vec![])])));
-    stage.does_not_see("runs on");
+    stage.does_not_see("still running");
     stage.waits(5_000);
     assert_eq!(looks(&stage), 2);
 }
@@ -308,7 +308,7 @@ fn what_runs_on_is_looked_at_again_on_the_card() {
 #[test]
 fn the_card_says_what_is_asked_for_in_a_session() {
     for (mode, want) in [
-        (Mode::Plan, "plans only"),
+        (Mode::Plan, " · plan · "),
         (Mode::BypassPermissions, "it runs without asking"),
     ] {
         let mut stage = Stage::new(80, 24);
@@ -349,7 +349,7 @@ fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
     let starting = || {
         let mut stage = Stage::new(80, 24);
         stage.app.phase = Phase::Starting;
-        stage.sees("looking for unfinished work");
+        stage.sees("looking for unfinished sessions");
         stage.keys("hello<Enter>");
         stage.sees("sent when the session is open");
         assert!(stage.wanted.is_empty());
@@ -897,7 +897,7 @@ fn a_card_below_the_keys_takes_in_what_is_found_out_meanwhile() {
     stage.answers("?");
     stage.send(Msg::Details(offer(0, "").info.id, Some(details())));
     stage.keys("<Esc>");
-    stage.sees("plan 2/3   mend the loop");
+    stage.sees("plan 2/3      mend the loop");
 }
 
 #[test]
@@ -917,7 +917,7 @@ fn the_card_says_when_and_why_it_ended() {
     stage.send(Msg::Details(id, Some(failed)));
     stage.sees("failed 5 s ago: the key in MOCK_KEY was refused (401)");
     // What the title says is not said again.
-    stage.does_not_see("last       mend it");
+    stage.does_not_see("last message  mend it");
 }
 
 #[test]

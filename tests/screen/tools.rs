@@ -311,7 +311,7 @@ fn calls_that_only_look_are_one_block_and_commands_that_only_look_are_among_them
     let read = json!({ "command": "sed -n 1,9p a.py", "access": "read" });
     stage.runs(call("bash", read), 0, "all of a.py");
     stage.sees(
-        "· looked at  tally.py · \"round\" (5 hits) · cat notes.txt | head -3 · sed -n 1,9p a.py",
+        "· read       tally.py · \"round\" (5 hits) · cat notes.txt | head -3 · sed -n 1,9p a.py",
     );
     stage.does_not_see("all of");
     // One alone shows what it printed, as one that ran something or failed does.
@@ -391,11 +391,16 @@ fn a_command_in_the_background_says_that_it_runs_on_and_that_it_ended() {
     let line = stage.line_with("npm start");
     assert!(line.starts_with("◐ started    npm start"), "{line}");
     assert!(
-        line.trim_end().ends_with("runs on in the background"),
+        line.trim_end().ends_with("still running in the background"),
         "{line}"
     );
     stage.resize(40, 12);
-    assert!(stage.line_with("npm start").trim_end().ends_with("runs on"));
+    assert!(
+        stage
+            .line_with("npm start")
+            .trim_end()
+            .ends_with("still running")
+    );
     stage.resize(100, 30);
     stage.log(entry::background_ended("bg1", 3));
     let line = stage.line_with("ran        npm start");
@@ -405,7 +410,7 @@ fn a_command_in_the_background_says_that_it_runs_on_and_that_it_ended() {
             .ends_with("exit 3 · ended in the background"),
         "{line}"
     );
-    stage.does_not_see("runs on in");
+    stage.does_not_see("still running in");
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn a_person_steers_a_session_from_a_phone() {
     };
     let agent = |args: &[&str]| {
         Live::spawn(home.rewake(args.iter().chain(&[
-            "--ask",
+            "--on-approval",
             "wait",
             "--output-format",
             "stream-json",
@@ -343,7 +343,7 @@ fn a_hostile_session_is_shown_and_does_nothing() {
     let live = Live::spawn(home.rewake([
         "-p",
         prompt,
-        "--ask",
+        "--on-approval",
         "wait",
         "--output-format",
         "stream-json",

@@ -30,7 +30,7 @@ fn the_subcommands_print_what_the_routes_give() {
             format!("/agent/history?folder={folder}"),
         ),
         (vec!["show", &id, "--json"], format!("/sessions/{id}")),
-        (vec!["asks", "--json"], "/questions".to_string()),
+        (vec!["approvals", "--json"], "/questions".to_string()),
     ] {
         let given = server.get(&path).expect(200);
         assert_eq!(printed(&args), given.text(), "{path}");
@@ -197,7 +197,7 @@ fn the_change_of_a_question_is_given_to_who_may_answer() {
     let live = Live::spawn(home.rewake([
         "-p",
         "do it",
-        "--ask",
+        "--on-approval",
         "wait",
         "--output-format",
         "stream-json",
@@ -341,7 +341,7 @@ fn orders_and_settings_become_entries() {
     let live = Live::spawn(home.rewake([
         "-p",
         "do it",
-        "--ask",
+        "--on-approval",
         "wait",
         "--output-format",
         "stream-json",

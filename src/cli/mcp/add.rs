@@ -160,7 +160,7 @@ fn described(wanted: &Add) -> Result<McpServer, Trouble> {
             return Err(usage(format!(
                 "{word:?} stands before the command: both a url and a command"
             ))
-            .with_hint("a server has one of them; arguments of the command stand behind it"));
+            .with_hint("a server has one of them; arguments of the command follow it"));
         }
     };
     let pairs = |flag: &str, texts: &[String], sign: char| {

@@ -6,8 +6,8 @@ use super::states;
 use crate::cli::print_json;
 use crate::cli::table::terminal_columns;
 use crate::config::mcp::{
-    DefinedServer, McpServer, ServerSource, ServerState, ServerTrust, ServerTrusted,
-    asked_variables, bare_url, start,
+    DefinedServer, McpServer, ServerSource, ServerState, ServerTrusted, asked_variables, bare_url,
+    start,
 };
 use crate::core::access::Access;
 use crate::core::text::one_line;
@@ -172,7 +172,7 @@ fn describe(defined: &DefinedServer, server: &McpServer, row: &dyn Fn(&str, &str
     if let Some(seconds) = server.tool_timeout_sec {
         row("call", &format!("within {seconds} s"));
     }
-    row("linger", &format!("{} s", server.linger_s));
+    row("idle", &format!("ends after {} s", server.idle_timeout_sec));
     if let Some(only) = &server.enabled_tools {
         row("only", &names(only.iter().collect()));
     }
@@ -180,15 +180,12 @@ fn describe(defined: &DefinedServer, server: &McpServer, row: &dyn Fn(&str, &str
         row("without", &names(server.disabled_tools.iter().collect()));
     }
     let is_own = defined.source == ServerSource::User;
-    match (server.trust, is_own) {
-        (ServerTrust::Annotations, true) => {
-            row("trust", "annotations: what it calls read-only runs unasked")
-        }
-        (ServerTrust::Annotations, false) => {
-            row("trust", "ask (only your own config may say annotations)")
-        }
-        (ServerTrust::Ask, _) => row("trust", "ask"),
-    }
+    let trust = match (server.trust_annotations, is_own) {
+        (true, true) => "annotations: a call that it calls read-only runs without a question",
+        (true, false) => "ask (trust_annotations counts only in your own config)",
+        (false, _) => "ask",
+    };
+    row("trust", trust);
     if server.command.is_some() {
         row("sandbox", server.sandbox.unwrap_or(Access::Full).name());
     }

@@ -80,8 +80,8 @@ pub(in crate::config) fn fault(name: &str, server: &McpServer) -> Option<Fault> 
             return at(&[key], "must be from 0.1 to 86400 seconds");
         }
     }
-    if server.linger_s > LONGEST_S as u64 {
-        return at(&["linger_s"], "must be from 0 to 86400 seconds");
+    if server.idle_timeout_sec > LONGEST_S as u64 {
+        return at(&["idle_timeout_sec"], "must be from 0 to 86400 seconds");
     }
     None
 }

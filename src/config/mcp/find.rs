@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::check::fault;
 use super::expand::{expand, variables};
-use super::{DefinedServer, McpServer, ServerSource, ServerTrust, ServerTrusted};
+use super::{DefinedServer, McpServer, ServerSource, ServerTrusted};
 use crate::config::{Env, Loaded, Origin};
 use crate::core::access::Access;
 
@@ -93,7 +93,7 @@ fn not_counted(defined: &DefinedServer) -> Option<String> {
     if defined.source == ServerSource::User {
         return None;
     }
-    let trust = (server.trust != ServerTrust::Ask).then_some("trust");
+    let trust = server.trust_annotations.then_some("trust_annotations");
     let sandbox = (server.sandbox == Some(Access::Full)).then_some("sandbox = \"full\"");
     let keys: Vec<&str> = trust.into_iter().chain(sandbox).collect();
     match keys.is_empty() {
@@ -158,7 +158,7 @@ fn used(
     }
     let mut server = server.clone();
     if defined.source != ServerSource::User {
-        server.trust = ServerTrust::Ask;
+        server.trust_annotations = false;
         let users_own = others
             .iter()
             .filter(|other| other.source == ServerSource::User);

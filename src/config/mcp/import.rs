@@ -380,7 +380,7 @@ mod tests {
             (&a.disabled_tools[..], a.tool_timeout_sec),
             (&["u".to_string()][..], Some(2.0))
         );
-        assert_eq!(a.trust, super::super::ServerTrust::Ask);
+        assert!(!a.trust_annotations);
     }
 
     #[test]

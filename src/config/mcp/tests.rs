@@ -52,7 +52,7 @@ fn notes(f: &Fixture, vars: &[(&str, &str)]) -> Vec<String> {
 fn the_users_own_servers_are_used_with_the_defaults() {
     let f = Fixture::new();
     f.user(
-        "[mcp_servers.files]\ncommand = \"npx\"\nenv = { A = \"${B:-x}\" }\ntrust = \"annotations\"\n\
+        "[mcp_servers.files]\ncommand = \"npx\"\nenv = { A = \"${B:-x}\" }\ntrust_annotations = true\n\
          sandbox = \"workspace\"\n[mcp_servers.off]\ncommand = \"x\"\nenabled = false\n\
          [mcp_servers.far]\nurl = \"https://h/mcp\"\nbearer_token_env_var = \"T\"\n",
     );
@@ -64,14 +64,14 @@ fn the_users_own_servers_are_used_with_the_defaults() {
     let files = &found.servers[1].server;
     assert_eq!(files.env["A"], "x");
     assert_eq!(
-        (files.trust, files.sandbox),
-        (ServerTrust::Annotations, Some(Access::Workspace))
+        (files.trust_annotations, files.sandbox),
+        (true, Some(Access::Workspace))
     );
     assert_eq!(
         (files.startup_timeout_sec, files.tool_timeout_sec),
         (10.0, None)
     );
-    assert_eq!((files.linger_s, files.enabled), (900, true));
+    assert_eq!((files.idle_timeout_sec, files.enabled), (900, true));
     let origin = f.short(&found.servers[1].origin.to_string());
     assert!(origin.starts_with("config/config.toml:"), "{origin}");
 }
@@ -121,9 +121,9 @@ fn what_cannot_be_a_server_of_the_user_is_named_with_its_line() {
             "",
         ),
         (
-            "[mcp_servers.x]\ncommand = \"a\"\ntrust = \"all\"",
-            ":3: mcp_servers.x.trust cannot be \"all\"",
-            "one of ask, annotations",
+            "[mcp_servers.x]\ncommand = \"a\"\ntrust_annotations = \"all\"",
+            ":3: mcp_servers.x.trust_annotations must be true or false",
+            "",
         ),
         (
             "[mcp_servers.x]\ncomand = \"a\"",
@@ -285,7 +285,7 @@ fn a_nearer_server_is_the_whole_one_and_that_is_said() {
 fn what_loosens_counts_only_in_the_users_own_config() {
     let f = Fixture::new();
     f.project(
-        "[mcp_servers.a]\ncommand = \"a\"\ntrust = \"annotations\"\nsandbox = \"full\"\n\
+        "[mcp_servers.a]\ncommand = \"a\"\ntrust_annotations = true\nsandbox = \"full\"\n\
          [mcp_servers.b]\ncommand = \"b\"\nsandbox = \"read\"\n",
     );
     f.trust();
@@ -293,19 +293,13 @@ fn what_loosens_counts_only_in_the_users_own_config() {
     let said: Vec<_> = found
         .servers
         .iter()
-        .map(|s| (s.server.trust, s.server.sandbox))
+        .map(|s| (s.server.trust_annotations, s.server.sandbox))
         .collect();
-    assert_eq!(
-        said,
-        [
-            (ServerTrust::Ask, None),
-            (ServerTrust::Ask, Some(Access::Read))
-        ]
-    );
+    assert_eq!(said, [(false, None), (false, Some(Access::Read))]);
     assert_eq!(
         notes(&f, &[]),
         [
-            "server \"a\" of root/.rewake/config.toml:2: not used, since only your own config says it: trust, sandbox = \"full\""
+            "server \"a\" of root/.rewake/config.toml:2: not used, since only your own config says it: trust_annotations, sandbox = \"full\""
         ]
     );
 }

@@ -62,9 +62,9 @@ impl std::str::FromStr for CallId {
                 index: index.parse().ok()?,
             })
         };
-        parts
-            .and_then(parse)
-            .ok_or_else(|| format!("{text:?} names no call: `rewake asks` shows them, as in 12.0"))
+        parts.and_then(parse).ok_or_else(|| {
+            format!("{text:?} names no call: `rewake approvals` shows them, as in 12.0")
+        })
     }
 }
 

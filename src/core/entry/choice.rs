@@ -134,16 +134,6 @@ impl Mode {
         Mode::BypassPermissions,
     ];
 
-    /// What it means, in words for a person: the screen says these.
-    pub fn words(self) -> &'static str {
-        match self {
-            Mode::Default => "asks first",
-            Mode::AcceptEdits => "edits freely",
-            Mode::Plan => "plans only",
-            Mode::BypassPermissions => "asks nothing",
-        }
-    }
-
     /// The mode's name in the config, in the log and on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -142,10 +142,10 @@ impl Wire {
                 waits += 1;
                 if waits > WAITS_MAX || pause > WAIT_MAX {
                     return Err(Refusal::not_done(format!(
-                        "{} takes no more requests (HTTP {}) and wants to be left alone for {} s",
-                        shown(&url),
+                        "the server takes no more requests (HTTP {}) and asks for a pause of {} s ({})",
                         status.as_u16(),
-                        pause.as_secs()
+                        pause.as_secs(),
+                        shown(&url)
                     )));
                 }
                 tokio::time::sleep(pause).await;
@@ -172,17 +172,19 @@ impl Wire {
         let to = to.and_then(|to| from.join(to.to_str().ok()?).ok());
         let Some(to) = to else {
             let from = shown(from);
-            return Err(refused(format!("{from} redirects (HTTP {status}) nowhere")));
+            return Err(refused(format!(
+                "the server redirects (HTTP {status}) nowhere ({from})"
+            )));
         };
         if to.origin() == self.url.origin() && matches!(status, 307 | 308) && count <= REDIRECTS_MAX
         {
             return Ok(to);
         }
         Err(refused(format!(
-            "{} redirects (HTTP {status}) to {}, which is not followed; hint: if that is the server, \
-             make it the url of {}",
-            shown(from),
+            "the server redirects (HTTP {status}) to {}, which is not followed ({}); hint: if that is \
+             the server, make it the url of {}",
             shown(&to),
+            shown(from),
             self.name
         )))
     }
@@ -201,10 +203,12 @@ impl Wire {
                 clean(scope, WORDS_MAX_BYTES)
             ),
             (_, true) => format!(
-                "the server takes the login no more (HTTP {status}); hint: rewake mcp login {name}"
+                "the login is not valid any more (HTTP {status}); hint: rewake mcp login {name}"
             ),
             (_, false) => {
-                format!("the server wants a login (HTTP {status}); hint: rewake mcp login {name}")
+                format!(
+                    "the server requires a login (HTTP {status}); hint: rewake mcp login {name}"
+                )
             }
         };
         Refusal {

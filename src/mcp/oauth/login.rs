@@ -141,14 +141,16 @@ async fn ask_for_challenge(server: &Url) -> Result<Challenge, LoginError> {
     let response = match tokio::time::timeout(within, sent).await {
         Ok(sent) => sent.map_err(|e| {
             LoginError::new(format!(
-                "asking {}: {}",
-                super::web::shown(server),
-                reason(e)
+                "the server cannot be reached: {} ({})",
+                reason(e),
+                super::web::shown(server)
             ))
         })?,
         Err(_) => {
             let shown = super::web::shown(server);
-            return Err(LoginError::new(format!("{shown} does not answer")));
+            return Err(LoginError::new(format!(
+                "the server does not answer ({shown})"
+            )));
         }
     };
     let said = response.headers().get_all(WWW_AUTHENTICATE).iter();

@@ -169,7 +169,7 @@ impl Web {
             body.extend_from_slice(&chunk);
             if body.len() > ANSWER_MAX_BYTES {
                 return Err(LoginError::new(format!(
-                    "the answer of {} is too long",
+                    "the answer of the login server is too long ({})",
                     shown(url)
                 )));
             }
@@ -179,7 +179,11 @@ impl Web {
 }
 
 fn unreachable(url: &Url, error: reqwest::Error) -> LoginError {
-    LoginError::new(format!("asking {}: {}", shown(url), reason(error)))
+    LoginError::new(format!(
+        "the login server cannot be reached: {} ({})",
+        reason(error),
+        shown(url)
+    ))
 }
 
 /// Without a query, which may hold what is secret.

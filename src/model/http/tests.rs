@@ -266,7 +266,12 @@ async fn a_wrong_key_is_said_without_the_key() {
     let failure = ask(&provider(&base)).await.1.unwrap_err();
     assert_eq!(failure.class, FailureClass::Auth);
     let said = format!("{failure:?}");
-    assert!(said.contains("anthropic at http://127.0.0.1"), "{said}");
+    // The reason comes before the address.
+    assert!(
+        said.contains("request to anthropic failed: HTTP 401"),
+        "{said}"
+    );
+    assert!(said.contains(" (http://127.0.0.1"), "{said}");
     assert!(
         said.contains("HTTP 401") && said.contains("ANTHROPIC_API_KEY"),
         "{said}"
@@ -282,7 +287,7 @@ async fn a_server_that_is_not_there_is_said() {
     let failure = ask(&provider(&base)).await.1.unwrap_err();
     assert_eq!(failure.class, FailureClass::Network);
     assert!(failure.message.contains("refused"), "{}", failure.message);
-    assert!(failure.hint.unwrap().contains("is the server running?"));
+    assert!(failure.hint.unwrap().contains("start the server"));
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ fn refused(class: FailureClass, retry_after_s: Option<u64>) -> Refused {
     Refused {
         failure: Failure {
             class,
-            message: "asking p".into(),
+            message: "request to p failed".into(),
             hint: None,
         },
         retry_after: retry_after_s.map(Duration::from_secs),
@@ -54,13 +54,13 @@ fn only_what_may_pass_is_tried_again_and_not_for_ever() {
         let last = RETRY
             .next(&after(3), refused(class, None), 0.5)
             .unwrap_err();
-        assert_eq!(last.message, "asking p (tried 3 times)");
+        assert_eq!(last.message, "request to p failed (tried 3 times)");
     }
     for class in [TooLong, Auth, BadRequest, Protocol, Nonsense] {
         let failure = RETRY
             .next(&after(1), refused(class, None), 0.5)
             .unwrap_err();
-        assert_eq!(failure.message, "asking p");
+        assert_eq!(failure.message, "request to p failed");
     }
 }
 

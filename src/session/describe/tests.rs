@@ -222,7 +222,7 @@ fn every_kind_is_part_of_the_conversation_or_a_detail() {
                 mode: Some(Mode::Plan),
                 ..Choice::default()
             }),
-            ("model a/b, mode: plans only", Conversation),
+            ("model a/b, mode: plan", Conversation),
         ),
         (
             Entry::Chose(Choice {

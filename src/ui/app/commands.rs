@@ -250,8 +250,7 @@ impl App {
             }
             Some(mode) => self.choose_mode(mode),
             None => {
-                let named = |mode: &Mode| format!("{} ({})", mode.name(), mode.words());
-                let names: Vec<String> = Mode::ALL.iter().map(named).collect();
+                let names = Mode::ALL.map(Mode::name);
                 self.hint = Some(format!("the modes are {}", names.join(", ")));
                 Vec::new()
             }

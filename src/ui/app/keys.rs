@@ -476,7 +476,7 @@ impl App {
 
     /// The other process goes on as before.
     fn look_away(&mut self) -> Vec<Intent> {
-        self.hint = Some("you left that session; the other process goes on in it".into());
+        self.hint = Some("you left that session; the other process continues it".into());
         vec![Intent::Open {
             which: Which::New,
             take_over: false,

@@ -120,7 +120,7 @@ impl Effects {
         let mode = app.now.mode;
         picker.note = Some(format!(
             "Enter removes a rule · {}: {}",
-            mode.words(),
+            mode.name(),
             explain(mode)
         ));
         self.send(Msg::Pick(picker));
@@ -149,7 +149,7 @@ impl Effects {
                     .clone()
                     .unwrap_or_else(|| "the same model".into()),
             ),
-            ("mode", app.now.mode.words().to_string()),
+            ("mode", app.now.mode.name().to_string()),
             (
                 "folder",
                 format!("{} ({trusted})", ctx.here.folder.display()),

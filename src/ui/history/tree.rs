@@ -382,7 +382,7 @@ impl Drawn {
 /// As much is said on one line.
 const MAX_PARTS: usize = 3;
 
-/// What was done, as it stands on one line: `looked at 3 · ran cargo test ✗ · edited lexer.rs`.
+/// What was done, as it stands on one line: `read 3 · ran cargo test ✗ · edited lexer.rs`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Parts {
     parts: Vec<Part>,
@@ -442,7 +442,7 @@ impl Parts {
 
     pub(super) fn to_text(&self) -> String {
         let parts = self.parts.iter().map(|part| match part.times {
-            times if part.is_look => format!("looked at {times}"),
+            times if part.is_look => format!("read {times}"),
             1 => part.words.clone(),
             times => format!("{} ×{times}", part.words),
         });

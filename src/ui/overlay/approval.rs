@@ -222,7 +222,7 @@ impl Approval {
         };
         self.because = match mode {
             Mode::Default if changes_only => {
-                "It asks because edits ask in this mode. Shift+Tab: edits freely.".to_string()
+                "It asks because edits ask in this mode. Shift+Tab: acceptEdits.".to_string()
             }
             _ if !is_clause => return,
             _ if self.rule.is_none() && why.ends_with(NO_RULE) => {

@@ -293,7 +293,7 @@ fn offered(card: &Card) -> String {
 
 fn card_text(offers: &[Offer]) -> String {
     let mut lines = vec![
-        "Question: unfinished work of this folder. Which session do you want to resume?"
+        "Question: unfinished sessions in this folder. Which one do you want to resume?"
             .to_string(),
     ];
     for (place, offer) in offers.iter().enumerate() {

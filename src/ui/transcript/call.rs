@@ -278,8 +278,8 @@ fn result(call: &Call, is_wide: bool, theme: &Theme) -> Vec<Span<'static>> {
         _ => None,
     };
     let background = match (exit, is_wide) {
-        (Exit::InBackground, true) => Some("runs on in the background".to_string()),
-        (Exit::InBackground, false) => Some("runs on".to_string()),
+        (Exit::InBackground, true) => Some("still running in the background".to_string()),
+        (Exit::InBackground, false) => Some("still running".to_string()),
         (Exit::EndedInBackground(_), true) => Some("ended in the background".to_string()),
         (Exit::EndedInBackground(_), false) => Some("ended".to_string()),
         _ => None,

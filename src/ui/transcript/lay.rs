@@ -137,7 +137,7 @@ fn indent(lines: &mut [Line<'static>]) {
     }
 }
 
-/// `· looked at  *.py · tally.py                                   0.1 s`
+/// `· read       *.py · tally.py                                   0.1 s`
 fn looked_at(subjects: &[String], took_ms: u64, layout: &LayoutContext<'_>) -> Line<'static> {
     let theme = layout.theme;
     let took = call::duration(took_ms);

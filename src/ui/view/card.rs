@@ -17,7 +17,7 @@ use crate::ui::theme::Theme;
 use crate::ui::transcript::spinner;
 
 /// The names of what is told of an offer have so many columns.
-const NAME_COLUMNS: usize = 10;
+const NAME_COLUMNS: usize = 13;
 /// Of a title so much is looked at.
 const TITLE_CHARS: usize = 200;
 
@@ -29,8 +29,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let width = area.width.min(100);
     let columns = usize::from(width.saturating_sub(4));
     let title = match card.offers.len() {
-        1 => "unfinished work here".to_string(),
-        n => format!("unfinished work here: {n} sessions"),
+        1 => "Unfinished sessions in this folder".to_string(),
+        n => format!("Unfinished sessions in this folder: {n}"),
     };
     let mut lines = vec![Line::styled(title, theme.dim), Line::default()];
     let since_look = (app.now_ms - card.looked_ms).max(0);
@@ -68,13 +68,13 @@ type Key = (&'static str, &'static str);
 /// In columns, one below the other in each.
 const KEYS: [[Key; 2]; 4] = [
     [("Enter", "resume"), ("x", "dismiss")],
-    [("n", "something new"), ("f", "fork")],
+    [("n", "new session"), ("f", "fork")],
     [("h", "history"), ("q", "leave")],
     [("?", "keys"), ("", "")],
 ];
 const HELD_KEYS: [[Key; 2]; 4] = [
     [("Enter", "watch it"), ("t", "take it over")],
-    [("n", "something new"), ("f", "fork")],
+    [("n", "new session"), ("f", "fork")],
     [("h", "history"), ("q", "leave")],
     [("?", "keys"), ("", "")],
 ];
@@ -166,7 +166,7 @@ fn offer_lines(
     let mut facts = vec![how];
     match details {
         Some(details) if details.mode != Mode::Default => {
-            facts.push(details.mode.words().to_string());
+            facts.push(details.mode.name().to_string());
         }
         _ => {}
     }
@@ -247,13 +247,13 @@ fn detail_lines(
     }
     // The title says it already when nothing was said since.
     if let Some(request) = details.request.as_ref().filter(|r| r.as_str() != title) {
-        lines.extend(all(blank, "last", request, text));
+        lines.extend(all(blank, "last message", request, text));
     }
     for running in &details.running {
         let age = running.age_ms + since_look;
         let glyph = Span::styled(spinner(age), theme.running);
         let command = (running.command.as_str(), text);
-        let line = told_short(glyph, "runs on", command, &clock(age), columns, theme);
+        let line = told_short(glyph, "still running", command, &clock(age), columns, theme);
         lines.push(line);
         if let Some(last) = &running.last_line {
             let glyph = Span::raw(" ");

@@ -190,7 +190,7 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
     }
     let words = match app.phase {
         Phase::Working { .. } => "Type on: Enter queues it",
-        _ => "Say what is to be done",
+        _ => "Describe a task",
     };
     let at = Rect {
         x: area.x + 2,
@@ -382,7 +382,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     let hint = app.hint.clone().unwrap_or_default();
     let asks = app.asked.is_some() || app.form.is_some();
     let (text, style) = match app.phase {
-        Phase::Starting => ("looking for unfinished work …".to_string(), theme.dim),
+        Phase::Starting => ("looking for unfinished sessions …".to_string(), theme.dim),
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
         Phase::Working { .. } if app.files_work.is_some() => (files_work(app), theme.text),
         _ if app.form_aside().is_some() && app.asked.is_none() => (aside(app), theme.warn),

@@ -99,7 +99,7 @@ fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
             Mode::Default | Mode::AcceptEdits | Mode::Plan => theme.dim,
         };
         spans.push(dim(" · ".to_string()));
-        spans.push(Span::styled(app.now.mode.words(), style));
+        spans.push(Span::styled(app.now.mode.name(), style));
     }
     let tasks = app.now.background_tasks;
     if tasks > 0 && has(Part::Mode) {
@@ -142,7 +142,7 @@ fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
     if let Some(gauge) = app.now.gauge.as_ref().filter(|_| has(Part::Full)) {
         let percent = gauge.parts.all() * 100 / gauge.window.max(1);
         let style = if percent >= 80 { theme.warn } else { theme.dim };
-        spans.push(Span::styled(format!("{percent}% full"), style));
+        spans.push(Span::styled(format!("context {percent}%"), style));
         spans.push(dim(" · ".to_string()));
     }
     spans.push(saved(app));
@@ -162,7 +162,7 @@ fn saved(app: &App) -> Span<'static> {
                 false => Span::styled("NOT SAVED", theme.error),
             }
         }
-        (None, None) => Span::styled("all saved", style),
+        (None, None) => Span::styled("saved", style),
         (None, Some(age)) if age < 10_000 => {
             Span::styled(format!("saved {:.1} s ago", age as f64 / 1000.0), style)
         }

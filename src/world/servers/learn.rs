@@ -179,7 +179,7 @@ impl LiveServers {
                 .iter()
                 .map(|server| match self.learning.is_known(server) {
                     true => {
-                        format!("server {server}: it lists its tools anew; they are as they were")
+                        format!("server {server}: it listed its tools again; they are unchanged")
                     }
                     false => format!("server {server}: it is still starting; search again later"),
                 }),

@@ -164,7 +164,7 @@ fn a_login_lasts_until_it_is_forgotten() {
     refused(
         probed(&home, &server),
         1,
-        &["wants a login (HTTP 401)", &hint],
+        &["requires a login (HTTP 401)", &hint],
     );
     let logged_in = log_in(&home, &server).expect(0);
     assert!(
@@ -187,7 +187,7 @@ fn a_login_lasts_until_it_is_forgotten() {
     assert_eq!(mode & 0o777, 0o600);
     home.run(["mcp", "logout", &url]).expect(0);
     assert_eq!(kept(&home).len(), 0);
-    refused(probed(&home, &server), 1, &["wants a login"]);
+    refused(probed(&home, &server), 1, &["requires a login"]);
     let again = home.run(["mcp", "logout", &url]).expect(0);
     assert!(
         again.stderr.contains("nobody is logged in"),
@@ -242,7 +242,7 @@ fn a_server_that_takes_no_token_is_not_asked_for_ever() {
     refused(
         probed(&home, &server),
         1,
-        &["takes the login no more", "rewake mcp login"],
+        &["the login is not valid any more", "rewake mcp login"],
     );
     assert!(
         server.asked().len() - before < 10,

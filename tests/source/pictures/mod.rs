@@ -198,7 +198,7 @@ const APPROVAL: &str = "The model asks before it changes a file";
 /// The task was given, and it asks.
 fn asked(home: &Home, project: &Path) -> Terminal {
     let mut terminal = start(home, project);
-    terminal.sees("Say what is to be done");
+    terminal.sees("Describe a task");
     terminal.types(TASK);
     terminal.types(ENTER);
     terminal.answers("Enter chooses", "");
@@ -229,7 +229,7 @@ fn all(look: &Look) {
     terminal.kill();
 
     let mut terminal = start(&home, &project);
-    terminal.sees("runs on");
+    terminal.sees("still running");
     terminal.sees("checking part");
     terminal.answers("Enter resume", "");
     take(
@@ -309,7 +309,7 @@ fn kill_and_resume(look: &Look) {
     let shell = svg::frame(shell.screen(), &look.paper, same_each_time());
     add(shell, "The agent is killed. The test keeps running.", 4);
 
-    terminal.sees("runs on");
+    terminal.sees("still running");
     terminal.sees("checking part");
     terminal.answers("Enter resume", "");
     add(

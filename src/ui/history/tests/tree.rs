@@ -130,7 +130,7 @@ fn what_was_done_for_a_request_stands_together_below_it() {
             .map(|line| line.trim_matches('"').trim_end().to_string())
             .collect::<Vec<_>>()
     };
-    let first = "  ├ looked at 3 · looked at gone ✗ · ran python3 test.py ✗";
+    let first = "  ├ read 3 · read gone ✗ · ran python3 test.py ✗";
     let said = tree(&scene);
     assert!(
         said[0].starts_with("▌ look at them  ") && said[0].ends_with("  12:00"),
@@ -149,7 +149,7 @@ fn what_was_done_for_a_request_stands_together_below_it() {
     fork(&mut store, &head, 6, NOW_MS - HOUR_MS);
     drop(store);
     let forked = tree(&scene);
-    assert_eq!(forked[1], "  ├ looked at 3 · looked at gone ✗");
+    assert_eq!(forked[1], "  ├ read 3 · read gone ✗");
     assert!(
         forked[2].starts_with("  │  └─ ⑂ look at them"),
         "{forked:#?}"
