@@ -25,7 +25,7 @@ pub struct Policy {
     pub served_check: ServedCheck,
     /// A person is there to be asked.
     pub interactive: bool,
-    /// What the system keeps commands from doing: told to the model.
+    /// The sandbox of commands, as the model is told of it.
     pub sandbox: Sandbox,
     /// Answers for one message of the user, or for one start.
     pub max_turns: Option<u32>,

@@ -18,7 +18,7 @@ pub(super) fn below_link(path: &Path) -> Option<PathBuf> {
     Some(folder.canonicalize().ok()?.join(path.file_name()?))
 }
 
-/// What a user that is not root cannot read needs no hiding. Opening asks the kernel.
+/// Returns whether this user may read it; other paths need no hiding. Opening asks the kernel.
 pub(super) fn may_be_read(path: &Path) -> bool {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => std::fs::read_dir(path).is_ok(),

@@ -71,7 +71,7 @@ pub(super) struct OffLimits {
     pub not_above: Vec<PathBuf>,
     /// Secrets and rewake's own folders: nothing that lies in one.
     pub not_in: Vec<PathBuf>,
-    /// What a command of any level may write. Links in it lead nowhere.
+    /// Folders that a command of any level may write. Links in it lead nowhere.
     pub writable: Vec<PathBuf>,
 }
 

@@ -56,7 +56,7 @@ fn properties(schema: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// What a value of this schema is, in words.
+/// Describes a value of this schema in words.
 fn kind(schema: &Value) -> String {
     let fields = |schema: &Value| match properties(schema) {
         names if names.is_empty() => String::new(),
