@@ -80,8 +80,9 @@ class Problem extends Error {
   toString() { return this.hint ? this.message + ' — ' + this.hint : this.message; }
 }
 
-async function ask(method, path, body) {
+async function ask(method, path, body, key) {
   const headers = { Authorization: 'Bearer ' + token };
+  if (key) headers['Idempotency-Key'] = key;
   if (body) headers['Content-Type'] = 'application/json';
   let answer;
   try {
@@ -99,6 +100,30 @@ async function ask(method, path, body) {
 
 const get = async (path) => (await ask('GET', path)).json();
 const post = async (path, body) => (await ask('POST', path, body || {})).json();
+
+// Sends it once, however often it is tried: as long as no answer came, it has the same key.
+async function send(path, body) {
+  const text = JSON.stringify(body);
+  const before = kept('key ' + path);
+  const key = before.slice(33) === text ? before.slice(0, 32)
+    : Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  keep('key ' + path, key + ' ' + text);
+  try {
+    const answer = await (await ask('POST', path, body, key)).json();
+    keep('key ' + path, '');
+    return answer;
+  } catch (e) {
+    if (e.status) keep('key ' + path, '');
+    throw e;
+  }
+}
+
+// What was sent is recorded; whether somebody works on it is said.
+function sent(answer) {
+  const why = answer.not_started;
+  $('why').textContent = why ? 'Recorded, but nobody works on it: ' + why.error + (why.hint ? ' — ' + why.hint : '') : '';
+}
+
 const of = (id, more) => '/sessions/' + encodeURIComponent(id) + (more || '');
 
 function linked(is, why) {
@@ -281,7 +306,7 @@ $('start-form').addEventListener('submit', async (e) => {
   $('start-why').textContent = '';
   try {
     const folder = $('start-folder').value.trim();
-    const made = await post('/sessions', { prompt: $('start-prompt').value, ...(folder ? { folder } : {}) });
+    const made = await send('/sessions', { prompt: $('start-prompt').value, ...(folder ? { folder } : {}) });
     $('start-prompt').value = '';
     keep('start', '');
     location.hash = 's=' + made.session;
@@ -703,8 +728,7 @@ function formOf(mine, q, typed) {
       if (value !== undefined) Object.defineProperty(values, one.name, { value, enumerable: true });
     }
     try {
-      await post(of(mine.id, '/answers'), { call: q.call, asked: q.asked, answer: what, start: true, ...(what === 'accept' ? { values } : {}) });
-      $('why').textContent = '';
+      sent(await send(of(mine.id, '/answers'), { call: q.call, asked: q.asked, answer: what, start: true, ...(what === 'accept' ? { values } : {}) }));
       box.append(el('p', 'dim', what === 'accept' ? 'answered' : 'declined'));
     } catch (e) {
       $('why').textContent = 'Not answered: ' + e;
@@ -753,8 +777,7 @@ function drawQuestions(mine, questions) {
       yes.disabled = no.disabled = true;
       const reason = why.value.trim();
       try {
-        await post(of(mine.id, '/verdicts'), { call: q.call, verdict, start: true, ...(verdict === 'deny' && reason ? { reason } : {}) });
-        $('why').textContent = '';
+        sent(await send(of(mine.id, '/verdicts'), { call: q.call, verdict, start: true, ...(verdict === 'deny' && reason ? { reason } : {}) }));
         box.append(el('p', 'dim', verdict === 'allow' ? 'allowed' : 'denied'));
       } catch (e) {
         $('why').textContent = 'Not answered: ' + e;
@@ -797,7 +820,7 @@ $('send').addEventListener('submit', async (e) => {
   $('send-it').disabled = true;
   $('why').textContent = '';
   try {
-    await post(of(mine.id, '/messages'), { text, start: true });
+    sent(await send(of(mine.id, '/messages'), { text, start: true }));
     // What was typed meanwhile stays.
     const now = mine === view ? $('text').value : kept('words ' + mine.id);
     const rest = now.startsWith(text) ? now.slice(text.length) : now;
@@ -813,7 +836,7 @@ for (const [name, body] of [['stop', {}], ['pause', {}], ['go', { start: true }]
   $(name).addEventListener('click', async () => {
     const mine = view;
     $('why').textContent = '';
-    try { await post(of(mine.id, '/' + name), body); } catch (e) { $('why').textContent = String(e); }
+    try { sent(await post(of(mine.id, '/' + name), body)); } catch (e) { $('why').textContent = String(e); }
     soonAbout(mine);
   });
 }

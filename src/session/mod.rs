@@ -48,6 +48,7 @@ mod steer;
 mod takeover;
 mod tasks;
 mod tmp;
+mod waits;
 mod worktree;
 mod worktree_end;
 mod worktree_use;
