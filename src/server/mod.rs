@@ -9,6 +9,7 @@
 //! Invariant: no key and no config is ever served.
 
 mod access;
+mod admission;
 mod answer;
 mod body;
 mod connection;
