@@ -106,7 +106,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
         schema: None,
         ask: Ask::Deny,
     };
-    Ok(headless::run(session, task))
+    Ok(headless::run(ctx, session, task))
 }
 
 /// The words of the arguments, with `-` for what stdin has.

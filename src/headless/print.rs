@@ -198,7 +198,7 @@ impl Printer {
                 let open = state.call(*call).and_then(|o| o.server_question.as_ref());
                 if let Some(OpenQuestion { question, .. }) = open {
                     note(&format!(
-                        "{} asks: {}; declined, since nobody is here: --ask wait waits for an answer",
+                        "{} asks: {}; declined, since nobody is here: --on-approval wait waits for an answer",
                         question.server,
                         question.line()
                     ));

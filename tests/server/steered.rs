@@ -19,7 +19,7 @@ fn keyed(server: &Serve, path: &str, key: &str, body: &Value) -> Reply {
 }
 
 /// A session that asks whether it may write `f`, and in which nobody works.
-fn left_with_a_question(home: &Home) {
+fn left_with_a_question(home: &Home, meanwhile: impl FnOnce()) {
     let mut live = Live::spawn(home.rewake([
         "-p",
         "do it",
@@ -29,6 +29,7 @@ fn left_with_a_question(home: &Home) {
         "stream-json",
     ]));
     live.wait_for(LIMIT, |line| line.contains("entry.asked"));
+    meanwhile();
     live.kill();
 }
 
@@ -36,7 +37,7 @@ fn left_with_a_question(home: &Home) {
 fn the_newest_verdict_counts() {
     for (first, last, written) in [("allow", "deny", ""), ("deny", "allow", "written\n")] {
         let home = writes();
-        left_with_a_question(&home);
+        left_with_a_question(&home, || {});
         let server = Serve::start(&home, &[]);
         let asked = server.until("/questions", |asked| asked[0]["live"] == false);
         let id = asked[0]["session"].as_str().unwrap();
@@ -168,4 +169,33 @@ fn a_request_with_a_key_is_carried_out_once() {
     let queued = session["queued"].as_array().unwrap().iter();
     let queued: Vec<&str> = queued.filter_map(|q| q["text"].as_str()).collect();
     assert_eq!(queued, ["once", "two"]);
+}
+
+/// A person who looks at neither a screen nor the page learns of a question.
+#[test]
+fn the_users_program_is_told_of_a_question_without_a_screen() {
+    let tells = r#"printf '%s|%s' "$REWAKE_EVENT" "$1" > told.part; mv told.part told"#;
+    let config = format!(
+        "{}[notify]\ncommand = [\"sh\", \"-c\", {tells:?}, \"sh\"]\n",
+        crate::SCRIPTED
+    );
+    let is_told = |home: &Home| {
+        let end = std::time::Instant::now() + LIMIT;
+        while !home.path("told").exists() {
+            assert!(std::time::Instant::now() < end, "nobody is told");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(home.read("told"), "approval|asks: do it");
+    };
+    let home = writes();
+    home.write_config(&config);
+    left_with_a_question(&home, || is_told(&home));
+    let home = writes();
+    home.write_config(&config);
+    let server = Serve::start(&home, &[]);
+    let begin = json!({"prompt": "do it", "folder": home.workspace()});
+    let made = server.post("/sessions", &begin).expect(201).json();
+    is_told(&home);
+    let path = format!("/sessions/{}/stop", made["session"].as_str().unwrap());
+    server.post(&path, &json!({})).expect(202);
 }
