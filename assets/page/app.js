@@ -10,6 +10,9 @@ const PAGE = 200;          // entries that are shown at first
 const MAX_OUT = 20000;     // characters of an output that are shown
 const QUIET = 500;         // a button that just came is not pressed by chance
 const MAX_VALUES = 1000;   // characters of the values of an answer that are shown
+let silent = 40000;        // so long a stream may bring nothing: it has a sign of life every 15 s
+let patience = 20000;      // so long a request may take
+const SLOW = 60000;        // so long a start, or an image
 const COMPARED = 3000;     // so long a question waits for the difference to its file
 
 let token = '';
@@ -80,14 +83,15 @@ class Problem extends Error {
   toString() { return this.hint ? this.message + ' — ' + this.hint : this.message; }
 }
 
-async function ask(method, path, body) {
+async function ask(method, path, body, key, limit = patience) {
   const headers = { Authorization: 'Bearer ' + token };
+  if (key) headers['Idempotency-Key'] = key;
   if (body) headers['Content-Type'] = 'application/json';
   let answer;
   try {
-    answer = await fetch(path, { method, headers, body: body && JSON.stringify(body) });
-  } catch {
-    throw new Problem(0, {});
+    answer = await fetch(path, { method, headers, body: body && JSON.stringify(body), signal: AbortSignal.timeout(limit) });
+  } catch (e) {
+    throw new Problem(0, e.name === 'TimeoutError' ? { error: 'the server does not answer' } : {});
   }
   if (answer.ok) return answer;
   let said = {};
@@ -97,8 +101,34 @@ async function ask(method, path, body) {
   throw problem;
 }
 
-const get = async (path) => (await ask('GET', path)).json();
-const post = async (path, body) => (await ask('POST', path, body || {})).json();
+// The connection may die in the middle of an answer.
+const complete = (read) => read.catch(() => { throw new Problem(0, { error: 'the answer of the server was cut' }); });
+const get = async (path) => complete((await ask('GET', path)).json());
+const post = async (path, body) => complete((await ask('POST', path, body || {})).json());
+
+// Sends it once, however often it is tried: as long as no answer came, it has the same key.
+async function send(path, body) {
+  const text = JSON.stringify(body);
+  const before = kept('key ' + path);
+  const key = before.slice(33) === text ? before.slice(0, 32)
+    : Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  keep('key ' + path, key + ' ' + text);
+  try {
+    const answer = await complete((await ask('POST', path, body, key, path === '/sessions' ? SLOW : patience)).json());
+    keep('key ' + path, '');
+    return answer;
+  } catch (e) {
+    if (e.status) keep('key ' + path, '');
+    throw e;
+  }
+}
+
+// What was sent is recorded; whether somebody works on it is said.
+function sent(answer) {
+  const why = answer.not_started;
+  $('why').textContent = why ? 'Recorded, but nobody works on it: ' + why.error + (why.hint ? ' — ' + why.hint : '') : '';
+}
+
 const of = (id, more) => '/sessions/' + encodeURIComponent(id) + (more || '');
 
 function linked(is, why) {
@@ -112,15 +142,32 @@ const pause = (ms, signal) => new Promise((done) => {
   signal.addEventListener('abort', () => { clearTimeout(timer); done(); }, { once: true });
 });
 
+// What each stream does when the device is back: `again(true)` begins anew, `again(false)` only when
+// it was silent for longer than a sign of life takes.
+const streams = new Set();
+window.addEventListener('online', () => { for (const again of streams) again(true); });
+window.addEventListener('offline', () => linked(false, 'this device is offline'));
+document.addEventListener('visibilitychange', () => { if (!document.hidden) for (const again of streams) again(false); });
+
 // Follows a stream of events until it is given up. `last` is where it goes on from.
 async function follow(path, signal, last, on) {
   let wait = 300;
+  let line;                // the connection, or the pause between two
+  let heard;
+  const again = (anew) => {
+    if (anew || Date.now() - heard > 17000) { wait = 300; line.abort(); } else on.begin();
+  };
+  streams.add(again);
+  signal.addEventListener('abort', () => { streams.delete(again); line.abort(); }, { once: true });
   while (!signal.aborted) {
+    const mine = line = new AbortController();
+    heard = Date.now();
+    const watch = setInterval(() => { if (Date.now() - heard > silent) mine.abort(); }, 500);
     try {
       const headers = { Authorization: 'Bearer ' + token };
       const from = last();
       if (from !== null) headers['Last-Event-ID'] = String(from);
-      const answer = await fetch(path, { headers, signal });
+      const answer = await fetch(path, { headers, signal: mine.signal });
       if (answer.status === 401) return enter('the token is not known any more');
       if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => ({})));
       linked(true);
@@ -130,6 +177,7 @@ async function follow(path, signal, last, on) {
       let rest = '';
       for (;;) {
         const { value, done } = await reader.read();
+        heard = Date.now();
         if (done) break;
         rest += value;
         let end;
@@ -146,14 +194,58 @@ async function follow(path, signal, last, on) {
     } catch (e) {
       if (signal.aborted) return;
       if (e instanceof Problem && e.status) linked(false, String(e));
-      else linked(false);
+      else linked(false, mine.signal.aborted ? 'no sign of life from the server, trying again' : '');
+    } finally {
+      clearInterval(watch);
     }
     if (signal.aborted) return;
     linked(false, $('link').className === 'lost' ? $('link').textContent : '');
-    await pause(wait, signal);
+    line = new AbortController();
+    heard = 0;
+    await pause(wait, line.signal);
     wait = Math.min(wait * 2, 5000);
   }
 }
+
+// ---- questions of all sessions: how many, and a call to who looks elsewhere
+
+let asked = [];
+let titled = 'rewake';
+const called = new Set();
+
+function entitle(text) {
+  titled = text;
+  document.title = (asked.length ? '(' + asked.length + ') ' : '') + titled;
+}
+
+function knowAsked(questions) {
+  asked = questions;
+  entitle(titled);
+  for (const q of questions) {
+    const key = q.session + ' ' + q.call + ' ' + q.asked;
+    if (called.has(key)) continue;
+    called.add(key);
+    if (document.hidden) call(q, key);
+  }
+}
+
+function call(q, tag) {
+  if (!('Notification' in window) || Notification.permission !== 'granted') return;
+  const plain = (text) => String(text).replace(UNSEEN, mark).slice(0, 200);
+  const body = plain(q.form ? q.form.server + ' asks: ' + q.why : q.tool + ' ' + (q.subject || ''));
+  try {
+    const shown = new Notification(plain('rewake asks: ' + (q.title || 'untitled')), { body, tag });
+    shown.onclick = () => { window.focus(); location.hash = 's=' + q.session; shown.close(); };
+  } catch { /* a browser in which a page may not */ }
+}
+
+function offerCalls() {
+  $('notify').hidden = !('Notification' in window && isSecureContext && Notification.permission === 'default');
+}
+$('notify').addEventListener('click', async () => {
+  await Notification.requestPermission();
+  offerCalls();
+});
 
 function leave() {
   if (scope) scope.abort();
@@ -173,6 +265,8 @@ function enter(why) {
   leave();
   show('enter');
   $('title').textContent = 'rewake';
+  asked = [];
+  entitle('rewake');
   $('enter-why').textContent = why || '';
   linked(false, 'no token');
   $('enter-token').focus();
@@ -196,7 +290,8 @@ async function list() {
   view = null;
   show('list');
   $('title').textContent = 'rewake';
-  document.title = 'rewake';
+  entitle('rewake');
+  offerCalls();
   $('words').value = listed.words = kept('search');
   let due = null;
   const soon = () => { due = due || setTimeout(() => { due = null; refresh(signal); }, 400); };
@@ -218,6 +313,7 @@ async function refresh(signal, more) {
     listed.sessions = more ? listed.sessions.slice(0, shown).concat(page.sessions) : page.sessions;
     listed.next = page.next;
     drawList(asks);
+    knowAsked(asks);
     linked(true);
   } catch (e) {
     if (!signal.aborted && e.status !== 401) linked(false, String(e));
@@ -281,7 +377,7 @@ $('start-form').addEventListener('submit', async (e) => {
   $('start-why').textContent = '';
   try {
     const folder = $('start-folder').value.trim();
-    const made = await post('/sessions', { prompt: $('start-prompt').value, ...(folder ? { folder } : {}) });
+    const made = await send('/sessions', { prompt: $('start-prompt').value, ...(folder ? { folder } : {}) });
     $('start-prompt').value = '';
     keep('start', '');
     location.hash = 's=' + made.session;
@@ -323,6 +419,10 @@ async function session(id) {
     }
   }
   $('title').focus({ preventScroll: true });
+  const look = () => get('/questions').then((all) => { if (!signal.aborted) knowAsked(all); }, () => {});
+  const timer = setInterval(look, 10000);
+  signal.addEventListener('abort', () => clearInterval(timer));
+  look();
   follow(of(mine.id, '/events'), signal, () => mine.last, {
     begin: () => about(mine).catch(() => {}),
     event: (name, data, place) => {
@@ -331,6 +431,7 @@ async function session(id) {
       if (name === 'entry') {
         mine.last = Number(place);
         draw(mine, data, $('log'));
+        if (/^entry\.(asked|answered|decided|stopped)$/.test(data.type)) look();
         if (/^entry\.(asked|answered|decided|started|finished|stopped|paused|lifted|chose|named|titled|failed|replied|woke)$/.test(data.type)) soonAbout(mine);
       } else if (name === 'stream') {
         if (data.begins) $('streamed').textContent = '';
@@ -405,7 +506,7 @@ async function about(mine) {
   const title = s.title || s.name || 'untitled';
   $('title').replaceChildren();
   put($('title'), title);
-  document.title = title + ' · rewake';
+  entitle(title + ' · rewake');
   const cost = s.cost_usd ? ' · $' + s.cost_usd.toFixed(2) : '';
   const state = s.paused ? 'paused' : s.state;
   $('about').replaceChildren();
@@ -536,8 +637,8 @@ async function showImage(img) {
   if (img.dataset.is) return;
   img.dataset.is = 'wanted';
   try {
-    const answer = await ask('GET', of(img.dataset.session, '/blobs/' + img.dataset.hash + '?as=image'));
-    const blob = await answer.blob();
+    const answer = await ask('GET', of(img.dataset.session, '/blobs/' + img.dataset.hash + '?as=image'), null, null, SLOW);
+    const blob = await complete(answer.blob());
     if (!IMAGES.includes(blob.type)) throw new Problem(0, { error: 'it is no image' });
     if (img.dataset.is !== 'wanted' || !img.isConnected) return;
     img.dataset.is = 'shown';
@@ -703,8 +804,7 @@ function formOf(mine, q, typed) {
       if (value !== undefined) Object.defineProperty(values, one.name, { value, enumerable: true });
     }
     try {
-      await post(of(mine.id, '/answers'), { call: q.call, asked: q.asked, answer: what, start: true, ...(what === 'accept' ? { values } : {}) });
-      $('why').textContent = '';
+      sent(await send(of(mine.id, '/answers'), { call: q.call, asked: q.asked, answer: what, start: true, ...(what === 'accept' ? { values } : {}) }));
       box.append(el('p', 'dim', what === 'accept' ? 'answered' : 'declined'));
     } catch (e) {
       $('why').textContent = 'Not answered: ' + e;
@@ -731,7 +831,9 @@ function drawQuestions(mine, questions) {
     box.dataset.call = q.call;
     const name = 'why-' + q.call;
     const pre = whole(q);
-    box.append(el('h3', '', 'May it use ' + q.tool + '?'), el('p', 'dim', q.why + (q.access ? ' · access ' + q.access : '') + (q.leads_to ? ' · leads to ' + q.leads_to : '')), pre);
+    box.append(el('h3', '', q.no_sandbox ? 'Run this without the sandbox?' : 'May it use ' + q.tool + '?'));
+    if (q.access_text) box.append(el('p', q.no_sandbox ? 'danger' : '', q.access_text));
+    box.append(el('p', 'dim', q.why + (q.leads_to ? ' · leads to ' + q.leads_to : '')), pre);
     const answers = el('div', 'answers');
     const yes = el('button', 'yes', 'Allow once');
     const no = el('button', '', 'Deny');
@@ -753,8 +855,7 @@ function drawQuestions(mine, questions) {
       yes.disabled = no.disabled = true;
       const reason = why.value.trim();
       try {
-        await post(of(mine.id, '/verdicts'), { call: q.call, verdict, start: true, ...(verdict === 'deny' && reason ? { reason } : {}) });
-        $('why').textContent = '';
+        sent(await send(of(mine.id, '/verdicts'), { call: q.call, verdict, start: true, ...(verdict === 'deny' && reason ? { reason } : {}) }));
         box.append(el('p', 'dim', verdict === 'allow' ? 'allowed' : 'denied'));
       } catch (e) {
         $('why').textContent = 'Not answered: ' + e;
@@ -797,7 +898,7 @@ $('send').addEventListener('submit', async (e) => {
   $('send-it').disabled = true;
   $('why').textContent = '';
   try {
-    await post(of(mine.id, '/messages'), { text, start: true });
+    sent(await send(of(mine.id, '/messages'), { text, start: true }));
     // What was typed meanwhile stays.
     const now = mine === view ? $('text').value : kept('words ' + mine.id);
     const rest = now.startsWith(text) ? now.slice(text.length) : now;
@@ -813,7 +914,7 @@ for (const [name, body] of [['stop', {}], ['pause', {}], ['go', { start: true }]
   $(name).addEventListener('click', async () => {
     const mine = view;
     $('why').textContent = '';
-    try { await post(of(mine.id, '/' + name), body); } catch (e) { $('why').textContent = String(e); }
+    try { sent(await post(of(mine.id, '/' + name), body)); } catch (e) { $('why').textContent = String(e); }
     soonAbout(mine);
   });
 }

@@ -16,7 +16,7 @@ mod linux {
     use std::time::{Duration, Instant};
 
     use rewake::core::access::Access;
-    use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, forked};
+    use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Toolchains, forked};
 
     use crate::sample::{Times, process, ratio};
     use crate::table::{Row, ms};
@@ -73,6 +73,7 @@ mod linux {
             denied: &[],
             private: &[],
             shown: &[],
+            toolchains: &Toolchains::default(),
             tmp: &tmp,
             caches: &caches,
             quarantine: &path("quarantine"),
@@ -119,6 +120,7 @@ mod linux {
             denied: &[],
             private: &[],
             shown: &[],
+            toolchains: &Toolchains::default(),
             tmp: &path("tmp"),
             caches: &path("caches"),
             quarantine: &path("quarantine"),

@@ -49,5 +49,5 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, Trouble> {
         schema: None,
         ask: Ask::Parent,
     };
-    Ok(headless::run(session, task))
+    Ok(headless::run(&ctx, session, task))
 }

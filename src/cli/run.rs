@@ -74,7 +74,7 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         schema,
         ask: run.ask,
     };
-    Ok(headless::run(session, task))
+    Ok(headless::run(ctx, session, task))
 }
 
 /// The screen takes the terminal, so both ends of it must be one.

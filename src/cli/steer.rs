@@ -106,7 +106,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
         schema: None,
         ask: Ask::Deny,
     };
-    Ok(headless::run(session, task))
+    Ok(headless::run(ctx, session, task))
 }
 
 /// The words of the arguments, with `-` for what stdin has.
@@ -238,11 +238,11 @@ fn print<'a>(
     let print_line = |text: String| raw(format!("{text}\n").as_bytes());
     match (as_list, json) {
         (true, _) => {
-            let all: Vec<_> = questions.map(Question::to_json).collect();
+            let all: Vec<_> = questions.map(|q| q.to_json(sandbox)).collect();
             print_line(serde_json::Value::Array(all).to_string());
         }
         (false, true) => questions
-            .map(Question::to_json)
+            .map(|question| question.to_json(sandbox))
             .for_each(|question| print_line(question.to_string())),
         (false, false) => questions
             .map(|question| in_words(question, sandbox))

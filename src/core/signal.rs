@@ -83,6 +83,30 @@ pub const BECOME: &[&str] = &[
 ];
 
 impl Signal {
+    /// Returns whether this answers the same question as an earlier signal. Then the earlier one
+    /// does not count any more: the newest answer wins.
+    pub fn replaces(&self, earlier: &Signal) -> bool {
+        match (self, earlier) {
+            (
+                Signal::Decide { call, asked, .. },
+                Signal::Decide {
+                    call: before,
+                    asked: of,
+                    ..
+                },
+            )
+            | (
+                Signal::Answer { call, asked, .. },
+                Signal::Answer {
+                    call: before,
+                    asked: of,
+                    ..
+                },
+            ) => (call, asked) == (before, of),
+            _ => false,
+        }
+    }
+
     /// Whether the entry may be what it became. A rebuilt store asks, where nothing else tells.
     pub fn became(&self, entry: &Entry) -> bool {
         match (self, entry) {

@@ -7,6 +7,7 @@
 //! Invariant: the row of a signal is deleted in the transaction of the entry that it becomes, or
 //! alone when nothing can come of it. Who dies before that finds it again.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -68,6 +69,15 @@ pub(super) enum Heard {
     DropsStep,
 }
 
+/// Returns whether a later signal answers the same question.
+fn is_replaced(sent: &Sent, later: &VecDeque<Sent>) -> bool {
+    let Ok(earlier) = &sent.signal else {
+        return false;
+    };
+    let mut later = later.iter().filter_map(|sent| sent.signal.as_ref().ok());
+    later.any(|newer| newer.replaces(earlier))
+}
+
 impl<W: World> Engine<W> {
     /// The engine does something: it is looked often.
     pub(super) fn is_active(&mut self) {
@@ -106,11 +116,16 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Obeys the signals that wait, oldest first, and looks for new messages.
+    /// Obeys the signals that wait, oldest first, and looks for new messages. Of several answers to
+    /// one question only the newest counts.
     pub(super) async fn hear(&mut self) -> Result<Heard, EngineError> {
         let mut heard = Heard::Nothing;
-        for sent in self.store.signals(self.head.session())? {
-            if self.signals_look.compaction != Some(sent.id) {
+        let mut waiting = VecDeque::from(self.store.signals(self.head.session())?);
+        while let Some(sent) = waiting.pop_front() {
+            if is_replaced(&sent, &waiting) {
+                tracing::info!(id = sent.id.number(), "a newer answer replaces this one");
+                self.store.remove_signal(sent.id)?;
+            } else if self.signals_look.compaction != Some(sent.id) {
                 heard = heard.max(self.obey(sent).await?);
             }
         }

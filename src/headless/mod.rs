@@ -9,6 +9,7 @@ mod signals;
 mod wait;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -25,7 +26,8 @@ use crate::core::text::count;
 use crate::engine::{Command, Engine, EngineError, Event, Rest};
 use crate::report::{self, Trouble, exit, note, note_background};
 use crate::session::{
-    AppContext, CommandLine, Driver, ExpandedWords, NotSaid, ResumeReport, Session, drive, short_id,
+    AppContext, CommandLine, Driver, ExpandedWords, NotSaid, NotifyCommand, ResumeReport, Session,
+    drive, short_id,
 };
 use crate::store::Message;
 use crate::world::machine::Machine;
@@ -63,11 +65,11 @@ pub struct Named {
 }
 
 /// Works until the model ends its turn, and gives the exit code.
-pub fn run(mut session: Session, task: Task) -> u8 {
+pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     session.settings.policy.interactive = task.ask.is_attended();
     session.world.leave_when_idle();
     let printer = Printer::new(task.format, &session);
-    let waiting = Waiting::new(task.ask);
+    let waiting = Waiting::new(task.ask, NotifyCommand::new(ctx, Arc::default()));
     let run = Run {
         id: session.id.clone(),
         warnings: session.warnings.clone(),
@@ -79,7 +81,7 @@ pub fn run(mut session: Session, task: Task) -> u8 {
     let (commands, inbox) = unbounded_channel();
     let on_event = move |state: &State, event: Event<'_>| {
         printer.borrow_mut().event(state, &event);
-        waiting.event(&event);
+        waiting.event(state, &event);
     };
     let done = drive(session, inbox, Box::new(on_event), async move |driver| {
         run.work(driver, commands).await
@@ -222,7 +224,10 @@ impl Run {
                 note(&format!("waiting for {tasks} in the background"));
             }
             match rest {
-                Rest::Waiting(why) if waits_for_tasks || self.waiting.waits_at(why, &self.id) => {
+                Rest::Waiting(why)
+                    if waits_for_tasks
+                        || self.waiting.waits_at(why, driver.engine.state(), &self.id) =>
+                {
                     driver.engine.idle().await?;
                 }
                 Rest::Waiting(_) | Rest::Left(_) => return Ok(rest),

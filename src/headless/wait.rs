@@ -9,11 +9,13 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until};
 
+use crate::config::NotifyOn;
 use crate::core::entry::{Entry, SaveReason};
 use crate::core::next::Why;
+use crate::core::state::State;
 use crate::engine::{Command, Event};
 use crate::report::note;
-use crate::session::short_id;
+use crate::session::{NotifyCommand, short_id};
 
 /// What becomes of what would ask a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,30 +75,45 @@ impl Ask {
 /// Since when a person is waited for.
 pub(super) struct Waiting {
     ask: Ask,
+    /// Tells the person. `None`: nobody is waited for.
+    notify: Option<NotifyCommand>,
     since: Cell<Option<Instant>>,
     changed: Notify,
     is_over: Cell<bool>,
 }
 
 impl Waiting {
-    pub(super) fn new(ask: Ask) -> Rc<Waiting> {
+    pub(super) fn new(ask: Ask, notify: NotifyCommand) -> Rc<Waiting> {
         Rc::new(Waiting {
             ask,
+            notify: matches!(ask, Ask::Wait(_)).then_some(notify),
             since: Cell::new(None),
             changed: Notify::new(),
             is_over: Cell::new(false),
         })
     }
 
-    pub(super) fn event(&self, event: &Event<'_>) {
+    pub(super) fn event(&self, state: &State, event: &Event<'_>) {
         match event {
-            Event::Asked { .. } | Event::ServerAsks { .. } => self.waits(true),
+            Event::Asked { .. } | Event::ServerAsks { .. } => {
+                self.tell(state, NotifyOn::Approval, "asks");
+                self.waits(true);
+            }
+            Event::ChildAsks(Some(_)) => self.tell(state, NotifyOn::Approval, "asks"),
             Event::Recorded(record) => match &record.entry {
                 // Not what a person has anything to do with.
                 Entry::Saved { .. } | Entry::Asked { .. } | Entry::Paused { .. } => {}
                 _ => self.waits(false),
             },
             _ => {}
+        }
+    }
+
+    /// Runs the person's own program, as the screen does when they look elsewhere.
+    fn tell(&self, state: &State, event: NotifyOn, what: &str) {
+        if let Some(notify) = &self.notify {
+            let title = state.title().unwrap_or("new session");
+            notify.run_for(event, &format!("{what}: {title}"));
         }
     }
 
@@ -108,15 +125,18 @@ impl Waiting {
 
     /// Returns whether the run waits here until a person elsewhere lifts this. Says so, since
     /// nothing else is printed meanwhile.
-    pub(super) fn waits_at(&self, why: Why, session: &str) -> bool {
+    pub(super) fn waits_at(&self, why: Why, state: &State, session: &str) -> bool {
         let short = short_id(session);
         match (why, self.ask) {
             (Why::Paused, Ask::Wait(_)) => note(&format!(
                 "paused; this run waits, and continues after rewake unblock {short}"
             )),
-            (Why::Limit, Ask::Wait(_)) => note(&format!(
-                "a limit is reached; this run waits, and continues after rewake unblock {short}"
-            )),
+            (Why::Limit, Ask::Wait(_)) => {
+                self.tell(state, NotifyOn::Failed, "cannot continue");
+                note(&format!(
+                    "a limit is reached; this run waits, and continues after rewake unblock {short}"
+                ));
+            }
             (Why::Paused, Ask::Parent) => {}
             _ => return false,
         }

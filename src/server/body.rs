@@ -68,7 +68,8 @@ fn kind(headers: &HeaderMap) -> Option<&str> {
     Some(kind.split(';').next().unwrap_or(kind).trim())
 }
 
-async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+/// All bytes of a body, and no more than is bearable.
+pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
     let too_long = || {
         Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -1,6 +1,7 @@
 //! One connection of a client. It is closed when nothing was written and little was read for a
 //! while, so a reader that stopped reading, and a sender that stopped sending or sends a byte now
-//! and then, hold nothing for long.
+//! and then, hold nothing for long. The head of the first request has to come sooner, and a
+//! connection without a request is closed where there is no room for another ([`super::admission`]).
 //!
 //! A stream of events has a sign of life in between, so a reader that reads is never idle.
 
@@ -10,11 +11,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep};
+
+use super::admission::Place;
 
 /// Longer than the sign of life of a stream takes.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// So long the head of the first request may take.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// What a head ends with (RFC 9112, 2.1).
+const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Less that is read in this time counts as nothing. A request without a body is answered before.
 const MIN_BYTES: usize = 16 * 1024;
@@ -30,25 +38,27 @@ pub(super) struct Connection<S> {
     read: usize,
     /// So much of [`HTTP_2`] it began with. `None`: it began otherwise.
     http_2: Option<usize>,
+    /// So much of [`HEAD_END`] stands at the end of what was read. `None`: the first head is whole.
+    head: Option<usize>,
     /// After so long it is closed.
     longest: Duration,
-    /// One of those that may be open at once.
-    _place: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl<S> Connection<S> {
-    pub(super) fn new(stream: S, place: OwnedSemaphorePermit) -> Connection<S> {
-        Connection::closed_after(IDLE, stream, place)
+    pub(super) fn new(stream: S, place: Place) -> Connection<S> {
+        Connection::closed_after(HEAD, IDLE, stream, place)
     }
 
-    fn closed_after(longest: Duration, stream: S, place: OwnedSemaphorePermit) -> Connection<S> {
+    fn closed_after(head: Duration, longest: Duration, stream: S, place: Place) -> Connection<S> {
         Connection {
             stream,
-            idle: Box::pin(sleep(longest)),
+            idle: Box::pin(sleep(head)),
             read: 0,
             http_2: Some(0),
+            head: Some(0),
             longest,
-            _place: place,
+            place,
         }
     }
 
@@ -61,6 +71,26 @@ impl<S> Connection<S> {
         let common = rest.len().min(bytes.len());
         self.http_2 = (rest[..common] == bytes[..common]).then_some(known + common);
         self.http_2 == Some(HTTP_2.len())
+    }
+
+    /// Looks for the end of the first head. Until it came, the time of a head goes on.
+    fn hear(&mut self, bytes: &[u8]) {
+        let Some(mut found) = self.head else {
+            return self.place.is_asked();
+        };
+        for byte in bytes {
+            found = match *byte {
+                byte if byte == HEAD_END[found] => found + 1,
+                b'\r' => 1,
+                _ => 0,
+            };
+            if found == HEAD_END.len() {
+                self.head = None;
+                self.place.is_asked();
+                return self.begin_anew();
+            }
+        }
+        self.head = Some(found);
     }
 
     fn begin_anew(&mut self) {
@@ -83,15 +113,23 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.place.is_evicted(cx.waker()) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
             Poll::Ready(Ok(())) if self.is_http_2(&buf.filled()[before..]) => {
                 Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
             }
             Poll::Ready(Ok(())) => {
+                self.hear(&buf.filled()[before..]);
                 let is_first = self.read == 0;
                 self.read += buf.filled().len() - before;
-                if self.read >= MIN_BYTES {
+                if self.head.is_some() {
+                    if self.idle.is_elapsed() {
+                        return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                    }
+                } else if self.read >= MIN_BYTES {
                     self.begin_anew();
                 } else if is_first {
                     // A request after a while without one.
@@ -117,6 +155,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
         match Pin::new(&mut self.stream).poll_write(cx, bytes) {
             Poll::Ready(done) => {
                 self.begin_anew();
+                self.place.is_answered();
                 Poll::Ready(done)
             }
             Poll::Pending => self.unless_idle(cx),
@@ -137,23 +176,34 @@ mod tests {
     use std::sync::Arc;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-    use tokio::sync::Semaphore;
 
+    use super::super::admission::{Admission, Room};
     use super::*;
 
-    async fn connection<S>(stream: S) -> Connection<S> {
-        let places = Arc::new(Semaphore::new(1));
-        let place = places.acquire_owned().await.unwrap();
-        Connection::closed_after(Duration::from_millis(200), stream, place)
+    const SOON: Duration = Duration::from_millis(200);
+    const NEVER: Duration = Duration::from_secs(3600);
+
+    fn connection<S>(head: Duration, longest: Duration, stream: S) -> Connection<S> {
+        let admission = Arc::<Admission>::default();
+        let Room::Place(place) = admission.admit(None, Instant::now()) else {
+            panic!("there is room");
+        };
+        Connection::closed_after(head, longest, stream, place)
     }
 
-    /// Some of each write of the client, until the connection is closed. `None`: it is not.
-    fn written(piece: usize) -> Option<usize> {
+    /// Some of each write of the client, after this head, until the connection is closed. `None`:
+    /// it is not.
+    fn written(head: &[u8], piece: usize, limits: (Duration, Duration)) -> Option<usize> {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
         runtime.block_on(async {
             let (mut client, server) = duplex(1 << 20);
-            let mut connection = connection(server).await;
+            let mut connection = connection(limits.0, limits.1, server);
+            client.write_all(head).await.unwrap();
+            connection
+                .read_exact(&mut vec![0; head.len()])
+                .await
+                .unwrap();
             let mut buffer = vec![0; piece];
             for n in 0..100 {
                 client.write_all(&vec![b'x'; piece]).await.unwrap();
@@ -169,14 +219,26 @@ mod tests {
         })
     }
 
+    const WHOLE_HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
     #[test]
     fn a_client_that_sends_a_byte_now_and_then_is_left() {
-        assert!(written(1).is_some());
+        assert!(written(WHOLE_HEAD, 1, (NEVER, SOON)).is_some());
     }
 
     #[test]
     fn a_client_that_sends_a_long_body_is_heard_to_its_end() {
-        assert_eq!(written(MIN_BYTES), None);
+        assert_eq!(written(WHOLE_HEAD, MIN_BYTES, (NEVER, SOON)), None);
+    }
+
+    /// However much it sends of it.
+    #[test]
+    fn a_head_that_does_not_end_is_left() {
+        let limits = (SOON, NEVER);
+        for piece in [1, MIN_BYTES] {
+            assert!(written(&WHOLE_HEAD[..20], piece, limits).is_some());
+        }
+        assert_eq!(written(WHOLE_HEAD, 1, limits), None);
     }
 
     #[test]
@@ -185,7 +247,7 @@ mod tests {
         let runtime = { runtime }.enable_all().build().unwrap();
         runtime.block_on(async {
             let (_client, server) = duplex(64);
-            let mut connection = connection(server).await;
+            let mut connection = connection(SOON, NEVER, server);
             let read = connection.read(&mut [0; 8]).await;
             assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut);
         });

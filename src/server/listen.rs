@@ -13,17 +13,14 @@ use std::time::Duration;
 use axum::Router;
 use axum::serve::Listener;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 
 use super::Scope;
+use super::admission::Admission;
 use super::connection::Connection;
 use crate::report::{Trouble, exit};
 
 /// Where it listens when nothing is said.
 pub const DEFAULT: &str = "127.0.0.1:7391";
-
-/// So many connections are open at once; others wait until one is closed.
-const MAX_CONNECTIONS: usize = 256;
 
 /// Where no connection can be accepted, as when there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -137,15 +134,29 @@ impl Listening {
     }
 
     pub(super) async fn serve(&self, router: Router) -> io::Result<()> {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let admission = Arc::<Admission>::default();
         match self {
             Listening::Tcp(listener, _) => {
                 let listener = Arc::clone(listener);
-                axum::serve(Bounded { listener, places }, router).await
+                axum::serve(
+                    Bounded {
+                        listener,
+                        admission,
+                    },
+                    router,
+                )
+                .await
             }
             Listening::Unix(listener, _) => {
                 let listener = Arc::clone(listener);
-                axum::serve(Bounded { listener, places }, router).await
+                axum::serve(
+                    Bounded {
+                        listener,
+                        admission,
+                    },
+                    router,
+                )
+                .await
             }
         }
     }
@@ -163,24 +174,25 @@ impl Listening {
 /// Accepts no more than so many at once.
 struct Bounded<L> {
     listener: L,
-    places: Arc<Semaphore>,
+    admission: Arc<Admission>,
 }
 
 macro_rules! bounded {
-    ($listener:ty, $stream:ty) => {
+    ($listener:ty, $stream:ty, $address:expr) => {
         impl Listener for Bounded<$listener> {
             type Io = Connection<$stream>;
             type Addr = ();
 
             async fn accept(&mut self) -> (Self::Io, ()) {
                 loop {
-                    // The semaphore is never closed.
-                    let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
-                        tokio::time::sleep(PAUSE).await;
-                        continue;
-                    };
                     match self.listener.accept().await {
-                        Ok((stream, _)) => return (Connection::new(stream, place), ()),
+                        Ok((stream, address)) => {
+                            let address = $address(address);
+                            if let Some(place) = self.admission.place(address).await {
+                                return (Connection::new(stream, place), ());
+                            }
+                            tracing::warn!(?address, "too many connections of one address");
+                        }
                         Err(error) => {
                             tracing::warn!(%error, "a connection was not accepted");
                             tokio::time::sleep(PAUSE).await;
@@ -196,8 +208,12 @@ macro_rules! bounded {
     };
 }
 
-bounded!(Arc<TcpListener>, tokio::net::TcpStream);
-bounded!(Arc<UnixListener>, tokio::net::UnixStream);
+bounded!(
+    Arc<TcpListener>,
+    tokio::net::TcpStream,
+    |address: SocketAddr| Some(address.ip())
+);
+bounded!(Arc<UnixListener>, tokio::net::UnixStream, |_| None);
 
 fn cannot_listen(listen: &Listen, error: &io::Error) -> Trouble {
     let hint = match error.kind() {

@@ -9,6 +9,7 @@
 //! Invariant: no key and no config is ever served.
 
 mod access;
+mod admission;
 mod answer;
 mod body;
 mod connection;
@@ -19,7 +20,9 @@ mod listen;
 mod page;
 mod problem;
 mod reading;
+mod repeated;
 mod routes;
+mod starter;
 mod starting;
 mod steering;
 mod stores;
@@ -37,7 +40,8 @@ use access::Tokens;
 use events::Hub;
 use fence::Fence;
 use listen::Listening;
-use starting::Starter;
+use repeated::Repeated;
+use starter::Starter;
 use stores::Stores;
 
 use crate::report::{Trouble, exit, line, note};
@@ -66,6 +70,7 @@ struct App {
     fence: Fence,
     hub: Hub,
     starter: Starter,
+    repeated: Repeated,
     read_only: bool,
 }
 
@@ -110,6 +115,7 @@ async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8,
     let app = Arc::new(App {
         hub: Hub::new(Arc::clone(&ctx)),
         starter: Starter::new(&ctx)?,
+        repeated: Repeated::new(&ctx.paths.state_dir),
         fence: Fence::new(listening.address(), &options.hosts),
         read_only: options.read_only,
         stores,

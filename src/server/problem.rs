@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::session::{Refusal, SessionError, SteerError};
 use crate::store::StoreError;
@@ -51,7 +51,12 @@ impl Problem {
 
     /// As it stands in an event of a stream.
     pub(super) fn to_json(&self) -> String {
-        json!({"error": self.error, "hint": self.hint}).to_string()
+        self.value().to_string()
+    }
+
+    /// Returns `{"error": "…", "hint": "…"}`.
+    pub(super) fn value(&self) -> Value {
+        json!({"error": self.error, "hint": self.hint})
     }
 }
 

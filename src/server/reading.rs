@@ -11,8 +11,8 @@ use super::answer::{Named, Wanted, bytes_as, json};
 use super::problem::Problem;
 use crate::core::entry::CallId;
 use crate::core::image;
-use crate::session::Question;
 use crate::session::objects::{HistoryQuery, MAX_PAGE, checkpoint_objects, entry_line};
+use crate::session::sandbox::given;
 use crate::store::{Store, StoreError};
 
 /// Entries of one answer.
@@ -81,7 +81,9 @@ pub(super) async fn questions(State(app): State<Shared>) -> Result<Response, Pro
             for error in unread {
                 tracing::warn!(%error, "a session cannot be read");
             }
-            Ok(questions.iter().map(Question::to_json).collect::<Vec<_>>())
+            let sandbox = given(ctx);
+            let all = questions.iter().map(|question| question.to_json(&sandbox));
+            Ok(all.collect::<Vec<_>>())
         })
         .await?;
     json(StatusCode::OK, &asked)

@@ -9,7 +9,7 @@ use axum::routing::{MethodRouter, get, patch, post};
 
 use super::problem::Problem;
 use super::table::{ROUTES, Route};
-use super::{App, Shared, events, fence, page, reading, starting, steering};
+use super::{App, Shared, events, fence, page, reading, repeated, starting, steering};
 
 fn handler(route: &Route) -> MethodRouter<Shared> {
     match (route.method, route.path) {
@@ -46,6 +46,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         router = router.route(route.path, handler(route));
     }
     router
+        .route_layer(from_fn_with_state(Arc::clone(&app), repeated::once))
         .route_layer(from_fn_with_state(Arc::clone(&app), fence::permitted))
         .method_not_allowed_fallback(wrong_method)
         .fallback(nothing_there)

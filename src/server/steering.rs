@@ -36,6 +36,8 @@ struct Accepted {
     became: &'static str,
     /// A process was started that goes on with the session.
     started: bool,
+    /// Why no process was started although one was wanted: what was sent is recorded all the same.
+    not_started: Option<Value>,
 }
 
 fn became(sending: Sending) -> &'static str {
@@ -47,23 +49,31 @@ fn became(sending: Sending) -> &'static str {
     }
 }
 
-/// Answers, after a process was started where that is wanted and nobody works there.
+/// Answers, after a process was started where that is wanted and nobody works there. What was sent
+/// is recorded by then, so a start that fails is no refusal: the answer says why it failed.
 async fn accepted(
     app: &Shared,
     session: String,
     receipts: &[Receipt],
     start: bool,
 ) -> Result<Response, Problem> {
-    let last = receipts.last().map_or(Sending::NothingToDo, |r| r.sending);
-    let started = start && last == Sending::Kept;
-    if started {
-        app.starter.go_on(&session)?;
+    let mut last = receipts.last().map_or(Sending::NothingToDo, |r| r.sending);
+    let mut failed = None;
+    let mut started = false;
+    if start && last == Sending::Kept {
+        match app.starter.go_on(&app.stores, &session).await {
+            Ok(()) => started = true,
+            // Somebody else was quicker, and works there.
+            Err(_) if app.stores.ctx().is_in_use(&session) => last = Sending::Heard,
+            Err(problem) => failed = Some(problem.value()),
+        }
     }
     let answer = Accepted {
         session,
         ids: receipts.iter().filter_map(|receipt| receipt.id).collect(),
         became: became(last),
         started,
+        not_started: failed,
     };
     json(StatusCode::ACCEPTED, &answer)
 }

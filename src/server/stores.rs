@@ -38,6 +38,10 @@ impl Stores {
         }
     }
 
+    pub(super) fn ctx(&self) -> &AppContext {
+        &self.ctx
+    }
+
     /// Does this with an open store, on a thread that may block. Nothing is written but what
     /// follows from entries, as the search index.
     pub(super) async fn read<T: Send + 'static>(

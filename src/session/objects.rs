@@ -8,7 +8,8 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::steer::{Question, folded};
+use super::sandbox::given;
+use super::steer::folded;
 use super::{AppContext, GLANCE_ENTRIES, Glance, SessionError, glance};
 use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Plan, Record, RunLimits, Seq, Usage};
@@ -288,6 +289,7 @@ impl AppContext {
         let mut listed = self.listed(store, paged)?;
         let (_, state) = folded(store, &info.id)?;
         let questions = self.questions_in(&info, &state);
+        let sandbox = given(self);
         listed.plan = state.plan.clone();
         listed.asks = !questions.is_empty();
         Ok(SessionObject {
@@ -302,7 +304,7 @@ impl AppContext {
                 Some(Halt::Stopped) | None => None,
             },
             cost_usd: self.cost(&state),
-            questions: questions.iter().map(Question::to_json).collect(),
+            questions: questions.iter().map(|q| q.to_json(&sandbox)).collect(),
             queued,
             signals,
             background: state

@@ -12,9 +12,11 @@ use serde_json::{Value, json};
 
 use super::{AppContext, SessionError, now_ms};
 use crate::command;
+use crate::core::access::Access;
 use crate::core::entry::{CallId, Entry, Seq, Verdict, Via};
 use crate::core::form::{self, FormAnswer, ServerQuestion};
 use crate::core::image;
+use crate::core::policy::Sandbox;
 use crate::core::signal::Signal;
 use crate::core::state::{Asked, OpenCall, OpenQuestion, State};
 use crate::core::tool::ToolCall;
@@ -125,8 +127,9 @@ pub struct Question {
 }
 
 impl Question {
-    /// As `rewake approvals --json` and the server give it.
-    pub fn to_json(&self) -> Value {
+    /// Returns it as `rewake approvals --json` and the server give it.
+    pub fn to_json(&self, sandbox: &Sandbox) -> Value {
+        let reach = self.asked.access.map(|access| sandbox.describe(access));
         json!({
             "session": self.session.id,
             "title": self.session.title,
@@ -141,6 +144,8 @@ impl Question {
             "why": self.asked.why,
             "rule": self.asked.rule,
             "access": self.asked.access,
+            "access_text": reach.map(|reach| reach.named(reach.long)),
+            "no_sandbox": reach.is_some_and(|reach| reach.access == Access::Full),
             "leads_to": self.asked.at,
             "form": self.form,
             "live": self.is_live,

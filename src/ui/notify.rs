@@ -6,11 +6,8 @@
 
 use std::time::Duration;
 
-use super::text::clean_line;
 use crate::config::{NotifyConfig, NotifyMethod, NotifyOn};
-use crate::core::text::one_line;
-
-const TEXT_CHARS: usize = 200;
+use crate::session::notification_line;
 
 /// What a person is called for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,9 +19,10 @@ pub struct Call {
 
 impl Call {
     pub(crate) fn new(on: NotifyOn, text: &str) -> Call {
-        let line = one_line(&clean_line(text), TEXT_CHARS);
-        let text = line.chars().filter(|c| !c.is_control()).collect();
-        Call { on, text }
+        Call {
+            on,
+            text: notification_line(text),
+        }
     }
 
     /// Whether it is worth a call, after so long a time of work.

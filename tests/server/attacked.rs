@@ -391,3 +391,24 @@ fn a_session_that_is_followed_is_not_purged() {
     let new = done_session(&home, "comes");
     assert_eq!(again.entry("replied")["session"], new.as_str());
 }
+
+/// More idle connections than there may be keep nobody out.
+#[test]
+fn connections_without_a_request_keep_nobody_out() {
+    let home = scripted(&[]);
+    let server = Serve::start(&home, &[]);
+    let idle: Vec<_> = (0..300).map(|_| server.connect()).collect();
+    let mut asks = server.connect();
+    // Shorter than an idle connection lives.
+    asks.set_read_timeout(Some(std::time::Duration::from_secs(30)))
+        .unwrap();
+    let request = format!(
+        "GET /health HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n",
+        server.port
+    );
+    asks.write_all(request.as_bytes()).unwrap();
+    let mut answer = [0; 15];
+    asks.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    drop(idle);
+}

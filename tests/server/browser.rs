@@ -2,8 +2,11 @@
 //!
 //! Where there is no browser the test says so. `REWAKE_PAGE_PICTURES` names a folder for pictures.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,7 +14,7 @@ use serde_json::{Value, json};
 use crate::client::{LIMIT, Reply, Serve};
 use crate::routes::{base64, wide_gif};
 use crate::support::{Live, skip_everywhere};
-use crate::{done_session, scripted, step};
+use crate::{done_session, scripted, step, writes};
 
 /// A phone that is narrow.
 const WIDTH: u32 = 360;
@@ -355,7 +358,7 @@ fn a_hostile_session_is_shown_and_does_nothing() {
         server.port, server.token
     ));
     browser.press("#sessions a");
-    browser.until_text("May it use bash?");
+    browser.until("return Boolean(document.querySelector('.question h3'))");
     for shown in [
         "<script>window.hit=1</script>",
         "\u{241b}[31mred",
@@ -387,4 +390,159 @@ fn a_hostile_session_is_shown_and_does_nothing() {
     browser.go(&format!("http://127.0.0.1:{}/", server.port));
     browser.post("/refresh", &json!({}));
     browser.until_text("Which link?");
+}
+
+/// A way to the server that can die: what is sent on it goes nowhere then, and it is not closed.
+struct DyingWay {
+    port: u16,
+    is_dead: Arc<AtomicBool>,
+}
+
+impl DyingWay {
+    fn to(server: u16) -> DyingWay {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let is_dead = Arc::new(AtomicBool::new(false));
+        let dead = Arc::clone(&is_dead);
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let Ok(far) = TcpStream::connect(("127.0.0.1", server)) else {
+                    continue;
+                };
+                let ways = [
+                    (near.try_clone().unwrap(), far.try_clone().unwrap()),
+                    (far, near),
+                ];
+                for (from, to) in ways {
+                    let dead = Arc::clone(&dead);
+                    std::thread::spawn(move || carry(from, to, &dead));
+                }
+            }
+        });
+        DyingWay { port, is_dead }
+    }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, dead: &AtomicBool) {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(_) if dead.load(Ordering::SeqCst) => {}
+            Ok(n) if to.write_all(&buffer[..n]).is_err() => break,
+            Ok(_) => {}
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+}
+
+/// Nothing says that a connection is dead but that nothing comes.
+#[test]
+fn a_dead_connection_is_noticed_and_begun_anew() {
+    let home = writes();
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    let way = DyingWay::to(server.port);
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        way.port, server.token
+    ));
+    browser.until("return document.getElementById('link').textContent === 'connected'");
+    way.is_dead.store(true, Ordering::SeqCst);
+    // Sooner than a person would want it.
+    browser.script("silent = 1000; patience = 1000");
+    browser.until("return document.getElementById('link').className === 'lost'");
+    let begin = json!({"prompt": "write it", "folder": home.workspace()});
+    server.post("/sessions", &begin).expect(201);
+    server.until("/questions", |asked| asked[0]["tool"] == "write");
+    way.is_dead.store(false, Ordering::SeqCst);
+    browser.script("silent = 40000; patience = 20000; window.dispatchEvent(new Event('online'))");
+    browser.until("return document.getElementById('link').textContent === 'connected'");
+    browser.until_text("write f");
+    // The same in a session, and what came meanwhile is there.
+    browser.press("#sessions a");
+    browser.until_text("May it use write?");
+    way.is_dead.store(true, Ordering::SeqCst);
+    browser.script("silent = 1000; patience = 1000");
+    browser.until("return document.getElementById('link').className === 'lost'");
+    let asked = server.get("/questions").json();
+    let id = asked[0]["session"].as_str().unwrap();
+    let verdict = json!({"verdict": "allow"});
+    server
+        .post(&format!("/sessions/{id}/verdicts"), &verdict)
+        .expect(202);
+    server.until(&format!("/sessions/{id}"), |s| s["state"] == "done");
+    way.is_dead.store(false, Ordering::SeqCst);
+    browser.script(
+        "silent = 40000; patience = 20000; document.dispatchEvent(new Event('visibilitychange'))",
+    );
+    browser.until("return document.getElementById('link').textContent === 'connected'");
+    browser.until("return document.getElementById('about').textContent.startsWith('done')");
+    browser.until("return document.querySelectorAll('.question').length === 0");
+}
+
+/// Who looks elsewhere learns of a question.
+#[test]
+fn questions_are_counted_in_the_title_and_notified() {
+    let home = writes();
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        server.port, server.token
+    ));
+    browser.until("return document.getElementById('link').textContent === 'connected'");
+    browser.script(
+        "window.shown = []; \
+         window.Notification = class { \
+           constructor(title, more) { window.shown.push(title + '|' + more.body); } \
+           close() {} \
+           static permission = 'default'; \
+           static async requestPermission() { Notification.permission = 'granted'; } \
+         }; \
+         Object.defineProperty(document, 'hidden', { get: () => true }); \
+         offerCalls()",
+    );
+    browser.press("#notify");
+    browser.until("return document.getElementById('notify').hidden");
+    let begin = json!({"prompt": "write it", "folder": home.workspace()});
+    server.post("/sessions", &begin).expect(201);
+    browser.until("return document.title === '(1) rewake'");
+    let shown = browser.script("return window.shown");
+    assert_eq!(shown, json!(["rewake asks: write it|write f"]));
+    browser.press("#sessions a");
+    browser.until("return document.title === '(1) write it · rewake'");
+    browser.press(".question .yes");
+    browser.until("return document.title === 'write it · rewake'");
+    assert_eq!(browser.script("return window.shown.length"), 1);
+}
+
+/// The danger of a command is said before it is allowed.
+#[test]
+fn a_command_without_the_sandbox_says_what_it_could_do() {
+    let command = json!({"command": "echo hi", "access": "full"});
+    let home = scripted(&[step("", &[("bash", command)]), step("done", &[])]);
+    let server = Serve::start(&home, &[]);
+    let begin = json!({"prompt": "run it", "folder": home.workspace()});
+    server.post("/sessions", &begin).expect(201);
+    let asked = server.until("/questions", |asked| asked[0]["tool"] == "bash");
+    let danger = "NO SANDBOX: can read and change all your files, use your keys and the network";
+    assert_eq!(asked[0]["access_text"], danger);
+    assert_eq!(asked[0]["no_sandbox"], true);
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        server.port, server.token
+    ));
+    browser.press("#sessions a");
+    browser.until_text("Run this without the sandbox?");
+    browser.until_text(danger);
+    browser.press(".question .answers button:not(.yes)");
+    browser.until_text("denied: the user said no");
 }

@@ -148,7 +148,7 @@ fn every_status_that_is_described_is_given() {
     let key = |status| ("POST".to_string(), "/sessions".to_string(), status);
     given.insert(key(ask("POST", "/sessions", &good, &prompt).status));
     // What is described of each route, and what it takes other tests to bring about.
-    let elsewhere = [409, 429, 500, 503];
+    let elsewhere = [409, 422, 429, 500, 503];
     let blob = (
         "GET".to_string(),
         "/sessions/{id}/blobs/{hash}".to_string(),

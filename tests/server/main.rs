@@ -20,6 +20,7 @@ mod followed;
 mod listens;
 mod refused;
 mod routes;
+mod steered;
 
 use serde_json::{Value, json};
 use support::Home;

@@ -21,7 +21,7 @@ mod settings;
 mod show;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
 use crate::net::browser;
-use crate::session::{AppContext, Which};
+use crate::session::{AppContext, RunningNotifiers, Which};
 use changes::Acting;
 use outbox::Outbox;
 use settings::{Ask, Settings};
@@ -76,7 +76,7 @@ pub(crate) struct Effects {
     /// The clipboard is being read.
     is_pasting: Arc<AtomicBool>,
     /// How many commands run that call the person.
-    calls: Arc<AtomicUsize>,
+    calls: RunningNotifiers,
     /// Dismissed sessions are offered too.
     offers_all: bool,
 }

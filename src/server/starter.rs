@@ -1,0 +1,290 @@
+//! Processes that work in sessions, started as a person would start them. None of them is this
+//! server's: they go on when it ends.
+//!
+//! Invariant: a place is reserved before a process is started, and is free again when it ended.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::problem::Problem;
+use super::stores::Stores;
+use crate::command::own_exe;
+use crate::core::choice::Effort;
+use crate::core::entry::Mode;
+use crate::report::Trouble;
+use crate::session::{AppContext, SessionError};
+
+/// So many processes that were started from here work at once. Those that only wait for a person
+/// do not count.
+const MAX_AT_WORK: usize = 16;
+
+/// So many live at once, with those that wait.
+const MAX_LIVING: usize = 64;
+
+/// So long a new session may take until its prompt is on the disk. A connection on which nothing
+/// is written is closed soon after this.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// So long a process may take until it has opened its session. One that takes longer is starting.
+const PATIENCE_TO_OPEN: Duration = Duration::from_secs(15);
+
+/// Of what a start that failed printed.
+const MAX_PRINTED_BYTES: u64 = 16 * 1024;
+
+pub(super) struct Starter {
+    exe: PathBuf,
+    folder: PathBuf,
+    living: Arc<Living>,
+}
+
+/// What a new session is begun with.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Begin {
+    pub(super) prompt: String,
+    /// Absolute. The one that the server was started in when it is missing.
+    pub(super) folder: Option<PathBuf>,
+    pub(super) model: Option<String>,
+    pub(super) mode: Option<Mode>,
+    pub(super) effort: Option<Effort>,
+}
+
+/// The processes that were started from here and live.
+#[derive(Default)]
+struct Living(Mutex<Processes>);
+
+#[derive(Default)]
+struct Processes {
+    started: u64,
+    /// The session of each, as soon as it is known.
+    sessions: HashMap<u64, Option<String>>,
+}
+
+/// The place of one process, until it is dropped.
+struct Place {
+    living: Arc<Living>,
+    number: u64,
+}
+
+impl Living {
+    fn processes(&self) -> MutexGuard<'_, Processes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place, unless as many work. `waiting` of those that live only wait for a person.
+    fn take(self: &Arc<Living>, waiting: usize) -> Option<Place> {
+        let mut processes = self.processes();
+        let living = processes.sessions.len();
+        if living.saturating_sub(waiting) >= MAX_AT_WORK || living >= MAX_LIVING {
+            return None;
+        }
+        processes.started += 1;
+        let number = processes.started;
+        processes.sessions.insert(number, None);
+        Some(Place {
+            living: Arc::clone(self),
+            number,
+        })
+    }
+}
+
+impl Place {
+    fn is_of(&self, session: &str) {
+        let mut processes = self.living.processes();
+        let session = Some(session.to_string());
+        processes.sessions.insert(self.number, session);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.living.processes().sessions.remove(&self.number);
+    }
+}
+
+impl Starter {
+    pub(super) fn new(ctx: &AppContext) -> Result<Starter, Trouble> {
+        Ok(Starter {
+            exe: own_exe().map_err(|e| Trouble::from(SessionError::OwnExe(e)))?,
+            folder: ctx.here.folder.clone(),
+            living: Arc::default(),
+        })
+    }
+
+    /// Reserves the place of a process. Who waits for a person is looked for only when the places
+    /// are taken: it reads each of the sessions.
+    async fn place(&self, stores: &Arc<Stores>) -> Result<Place, Problem> {
+        if let Some(place) = self.living.take(0) {
+            return Ok(place);
+        }
+        let sessions: Vec<String> = {
+            let processes = self.living.processes();
+            processes.sessions.values().flatten().cloned().collect()
+        };
+        let waiting = stores
+            .read(move |ctx, store| {
+                let waits = |id: &&String| ctx.only_waits_for_person(store, id).unwrap_or(false);
+                Ok(sessions.iter().filter(waits).count())
+            })
+            .await?;
+        self.living.take(waiting).ok_or_else(|| {
+            Problem::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                format!(
+                    "{MAX_AT_WORK} sessions that were started from here work already, or \
+                     {MAX_LIVING} live"
+                ),
+            )
+            .hint("wait until one has ended, or stop one; then POST /sessions/{id}/go with start")
+        })
+    }
+
+    /// Not in this process's group: what ends it there does not end the session.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.exe);
+        command
+            .args(["-p", "--on-approval", "wait"])
+            .args(["--output-format", "stream-json"])
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        command
+    }
+
+    /// Starts a process that goes on with a session in which nobody works. Whoever is quicker has
+    /// it. Returns when the process has opened the session.
+    ///
+    /// # Errors
+    /// All places are taken, or the process ended before it opened the session: what it printed.
+    pub(super) async fn go_on(&self, stores: &Arc<Stores>, session: &str) -> Result<(), Problem> {
+        let place = self.place(stores).await?;
+        place.is_of(session);
+        let mut command = self.command();
+        let child = command.args(["-r", session]).spawn();
+        let mut child = child.map_err(|e| cannot_start(&e))?;
+        let opened = tokio::time::timeout(PATIENCE_TO_OPEN, opened(&mut child, "")).await;
+        wait_for(child, place);
+        match opened {
+            // It takes long, and lives.
+            Err(_) => Ok(()),
+            Ok(opened) => opened.map(drop),
+        }
+    }
+
+    /// Starts a new session. Returns its id when its prompt is on the disk.
+    ///
+    /// # Errors
+    /// As [`Starter::go_on`].
+    pub(super) async fn begin(
+        &self,
+        stores: &Arc<Stores>,
+        begin: Begin,
+    ) -> Result<String, Problem> {
+        let place = self.place(stores).await?;
+        let mut command = self.command();
+        if let Some(model) = &begin.model {
+            command.arg(format!("--model={model}"));
+        }
+        if let Some(mode) = begin.mode {
+            command.args(["--permission-mode", mode.name()]);
+        }
+        if let Some(effort) = begin.effort {
+            command.args(["--effort", effort.name()]);
+        }
+        let folder = begin.folder.as_ref().unwrap_or(&self.folder);
+        let child = command.current_dir(folder).stdin(Stdio::piped()).spawn();
+        let mut child = child.map_err(|e| cannot_start(&e))?;
+        let opened = tokio::time::timeout(PATIENCE, opened(&mut child, &begin.prompt)).await;
+        let opened = opened.unwrap_or_else(|_| {
+            Err(Problem::busy("the session did not begin in time")
+                .hint("GET /agent/history says whether it is there"))
+        });
+        if let Ok(session) = &opened {
+            place.is_of(session);
+        }
+        wait_for(child, place);
+        opened
+    }
+}
+
+/// Its end is nobody's business here, but the system's table has to forget it.
+fn wait_for(mut child: Child, place: Place) {
+    tokio::spawn(async move {
+        let _ = child.wait().await;
+        drop(place);
+    });
+}
+
+fn cannot_start(error: &std::io::Error) -> Problem {
+    Problem::busy(format!("cannot start a session: {error}")).hint("try again in a moment")
+}
+
+/// Gives it its prompt. It names the session on its first line, when the prompt is on the disk.
+async fn opened(child: &mut Child, prompt: &str) -> Result<String, Problem> {
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
+        return Err(Problem::busy("cannot start a session").hint("try again in a moment"));
+    };
+    let says = async move {
+        // One that ends before it has read says why.
+        if let Some(mut stdin) = stdin {
+            let _ = stdin.write_all(prompt.as_bytes()).await;
+        }
+    };
+    let mut first = BufReader::new(stdout).take(MAX_PRINTED_BYTES);
+    let named = async {
+        let mut line = String::new();
+        let (_, read) = tokio::join!(says, first.read_line(&mut line));
+        read.map(|_| line)
+    };
+    let errors = async {
+        let mut printed = String::new();
+        let _ = stderr
+            .take(MAX_PRINTED_BYTES)
+            .read_to_string(&mut printed)
+            .await;
+        printed
+    };
+    tokio::pin!(named);
+    tokio::pin!(errors);
+    let mut printed = None;
+    // What it prints meanwhile is read too, or it would wait for us.
+    let read = tokio::select! {
+        read = &mut named => read,
+        all = &mut errors => {
+            printed = Some(all);
+            named.await
+        }
+    };
+    let session = read.ok().and_then(|line| {
+        let opened: Value = serde_json::from_str(&line).ok()?;
+        Some(opened.get("session")?.as_str()?.to_string())
+    });
+    match (session, printed) {
+        (Some(session), _) => Ok(session),
+        (None, Some(printed)) => Err(not_begun(&printed)),
+        (None, None) => Err(not_begun(&errors.await)),
+    }
+}
+
+/// What it said on stderr: `error: …`, and perhaps `hint: …`.
+fn not_begun(printed: &str) -> Problem {
+    let of = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name));
+    let error = of("error: ").unwrap_or("the session did not begin");
+    let problem = Problem::bad(format!("the session was not begun: {error}"));
+    match of("hint: ") {
+        Some(hint) => problem.hint(hint),
+        None => problem.hint("rewake doctor looks at config, keys and store"),
+    }
+}

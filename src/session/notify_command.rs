@@ -1,0 +1,104 @@
+//! The user's own program that is run when they are needed (`notify.command`): by the screen when
+//! they look elsewhere, and by a run without a screen that waits for them.
+
+use std::path::PathBuf;
+use std::process::Command as Process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::AppContext;
+use crate::command::limited;
+use crate::config::{NotifyConfig, NotifyOn};
+use crate::core::text::one_line;
+use crate::core::visible::visible;
+
+/// A program that takes longer is ended, with all that it started.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// While so many run, no other is begun.
+const AT_ONCE: usize = 4;
+
+const TEXT_CHARS: usize = 200;
+
+/// How many run, of all that are started with one of these.
+pub type RunningNotifiers = Arc<AtomicUsize>;
+
+/// The program, and what it is started with.
+pub struct NotifyCommand {
+    config: NotifyConfig,
+    /// Variables that it does not get: those with keys.
+    unseen: Vec<String>,
+    folder: PathBuf,
+    running: RunningNotifiers,
+}
+
+impl NotifyCommand {
+    pub fn new(ctx: &AppContext, running: RunningNotifiers) -> NotifyCommand {
+        NotifyCommand {
+            config: ctx.config().notify.clone(),
+            unseen: ctx.unseen_by_commands(),
+            folder: ctx.here.folder.clone(),
+            running,
+        }
+    }
+
+    /// Runs the program when the user wants to know of this event. Nobody waits for it.
+    pub fn run_for(&self, event: NotifyOn, text: &str) {
+        if self.config.on.contains(&event) {
+            self.run(event, text);
+        }
+    }
+
+    /// Runs the program, if there is one. Nobody waits for it.
+    pub fn run(&self, event: NotifyOn, text: &str) {
+        let Some((program, arguments)) = self.config.command.split_first() else {
+            return;
+        };
+        if self.running.fetch_add(1, Ordering::SeqCst) >= AT_ONCE {
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            tracing::warn!("too many notify.command run already");
+            return;
+        }
+        let text = notification_line(text);
+        // Never a part of a shell line: it may be a model's text.
+        let mut arguments = arguments.to_vec();
+        arguments.push(text.clone());
+        let mut process = match limited::command(PATIENCE, program, &arguments) {
+            Ok(process) => process,
+            Err(error) => {
+                self.running.fetch_sub(1, Ordering::SeqCst);
+                return tracing::warn!(%error, "notify.command was not run");
+            }
+        };
+        for name in &self.unseen {
+            process.env_remove(name);
+        }
+        process
+            .env("REWAKE_EVENT", event.name())
+            .env("REWAKE_TEXT", &text)
+            .current_dir(&self.folder);
+        let running = Arc::clone(&self.running);
+        std::thread::spawn(move || {
+            if let Err(error) = wait_for(&mut process) {
+                tracing::warn!(%error, "notify.command was not run");
+            }
+            running.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+}
+
+/// Returns one line without control characters: what is said comes from a model too.
+pub fn notification_line(text: &str) -> String {
+    let line = one_line(&visible(text), TEXT_CHARS);
+    line.chars().filter(|c| !c.is_control()).collect()
+}
+
+/// Its stdin is held open as long as this program lives, which is how it knows.
+fn wait_for(process: &mut Process) -> std::io::Result<()> {
+    let mut child = process.spawn()?;
+    let _held = child.stdin.take();
+    match child.wait()?.code() {
+        Some(127) => Err(std::io::ErrorKind::NotFound.into()),
+        _ => Ok(()),
+    }
+}
