@@ -215,14 +215,14 @@ enum Command {
     },
     /// Copy a session and print the ID of the copy
     Fork(ForkArgs),
-    /// Show the file changes of a session
+    /// Show the file changes of a session and who made each
     Diff {
         /// Session ID or its beginning
         id: String,
         /// Entries to compare, as `rewake show` numbers them (default: all)
         #[arg(value_name = "FROM[..TO]")]
         range: Option<Range>,
-        /// Print only file names and line counts
+        /// Print only file names, line counts and authors
         #[arg(long)]
         stat: bool,
     },

@@ -1,11 +1,12 @@
 //! `rewake diff ID`: what changed in the workspace's files between two places of a session, by
-//! calls, by shell commands and by hand, tracked by git or not.
+//! calls, by shell commands and by hand, tracked by git or not; and who made each change.
 
 use crate::core::entry::{Record, Seq};
 use crate::core::text::count;
-use crate::core::tree::{Change, Tree, diff, named, path_text, tree_at, why_unknown};
+use crate::core::tree::{Change, Tree, diff, named, path_text, place_at, why_unknown};
+use crate::engine::NotRewound;
 use crate::report::{Trouble, exit, line, note};
-use crate::session::{AppContext, FileChange};
+use crate::session::{AppContext, FileAuthors, FileChange};
 use crate::store::Store;
 
 /// Between which entries. `None`: from the first of the session, to the last.
@@ -39,9 +40,16 @@ pub(super) fn run(ctx: &AppContext, id: &str, range: Range, stat: bool) -> Resul
     let store = super::open_store_to_look(ctx)?;
     let info = store.find(id)?;
     let (_, records) = store.load(&info.id)?;
-    let from = name(&records, range.from, true)?;
-    let to = name(&records, range.to, false)?;
-    let (from, to) = (tree(&store, from)?, tree(&store, to)?);
+    let from_place = place(&records, range.from, true)?;
+    let to_place = place(&records, range.to, false)?;
+    // The first entry may be the later one; the same people changed the files between the two.
+    let is_forward = from_place.0 <= to_place.0;
+    let (first, last) = match is_forward {
+        true => (from_place, to_place),
+        false => (to_place, from_place),
+    };
+    let authors = FileAuthors::between(&store, &records, first, last.0).map_err(not_read)?;
+    let (from, to) = (tree(&store, from_place.1)?, tree(&store, to_place.1)?);
     let delta = diff(&from, &to);
     let mut sums = (0, 0);
     for (path_bytes, change) in &delta.0 {
@@ -51,9 +59,21 @@ pub(super) fn run(ctx: &AppContext, id: &str, range: Range, stat: bool) -> Resul
         };
         let path = path_text(path_bytes);
         let changed = FileChange::of(&store, from.0.get(path_bytes), now)?;
-        match stat {
-            true => line(&changed.stat(&path)),
-            false => line(changed.unified(&path).trim_end()),
+        let author = authors.of_file(path_bytes);
+        if stat || changed.lines.is_none() {
+            line(&format!("{}  {author}", changed.stat(&path)));
+        } else {
+            let of_lines = match is_forward {
+                true => authors.of_lines(&store, path_bytes)?,
+                false => None,
+            };
+            let by = |lines: &[_]| {
+                of_lines
+                    .as_ref()
+                    .map_or(String::new(), |of| of.of_hunk(lines))
+            };
+            line(&format!("{path}: {author}"));
+            line(changed.unified_by(&path, by).trim_end());
         }
         let (added, removed) = changed.lines.unwrap_or_default();
         sums = (sums.0 + added, sums.1 + removed);
@@ -68,12 +88,21 @@ pub(super) fn run(ctx: &AppContext, id: &str, range: Range, stat: bool) -> Resul
     Ok(exit::DONE)
 }
 
-/// The name of the tree at an entry; of the first or the last that the session names.
-fn name(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<&str, Trouble> {
+fn not_read(error: NotRewound) -> Trouble {
+    Trouble::new(exit::FAILED, error.to_string())
+}
+
+/// The tree at an entry, and the place of the entry that names it; without an entry the first or the
+/// last that the session names.
+fn place(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<(usize, &str), Trouble> {
+    let mut all = records.iter().enumerate();
+    fn its((place, record): (usize, &Record)) -> Option<(usize, &str)> {
+        Some((place, named(&record.entry)?))
+    }
     let found = match at {
-        Some(seq) => tree_at(records, seq),
-        None if is_from => records.iter().find_map(|record| named(&record.entry)),
-        None => records.iter().rev().find_map(|record| named(&record.entry)),
+        Some(seq) => place_at(records, seq),
+        None if is_from => all.find_map(its),
+        None => all.rev().find_map(its),
     };
     found.ok_or_else(|| {
         let why = match at {

@@ -1,9 +1,16 @@
 //! `rewake sandbox`: one command in the sandbox that commands of the model get. Its exit code
 //! and its three standard descriptors are the command's own.
 
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::signal;
 
 use super::invocation::Sandboxed;
 use crate::command::own_exe;
@@ -12,13 +19,17 @@ use crate::core::access::Access;
 use crate::core::text::count;
 use crate::report::Trouble;
 use crate::sandbox::{
-    Family, Kernel, Modes, Profile, Remembered, Repository, Request, Watched, adopt_orphans,
+    Family, Kernel, Modes, Profile, Remembered, Repository, Request, Toolchains, Watched,
+    adopt_orphans,
 };
 use crate::session::AppContext;
 use crate::workspace::handle::Folder;
 
 /// So many processes that could not be ended are named.
 const MAX_SURVIVORS: usize = 20;
+
+/// So long a command may clean up after a signal that ends this process.
+const CLEANS_UP_WITHIN: Duration = Duration::from_secs(5);
 
 /// How a shell says that a command was ended by a signal.
 const BY_SIGNAL: i32 = 128;
@@ -43,6 +54,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
     let watched = Watched::look(&profile);
     let modes = Modes::look(&profile.modes);
     adopt_orphans();
+    let signals = Signals::catch().map_err(cannot(&program))?;
     let mut starting = crate::sandbox::command(&profile, &exe, &program, args.iter().cloned())
         .map_err(cannot(&program))?;
     starting.command.current_dir(&ctx.here.folder);
@@ -52,7 +64,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
         let _ = child.wait();
         return Err(ConfigError::new(why).into());
     }
-    let status = child.wait().map_err(cannot(&program))?;
+    let status = signals.wait_for(&mut child).map_err(cannot(&program))?;
     if let Some(family) = Family::of(child.id(), &profile) {
         let found = family.end();
         let ended = (found.ended + starting.left.count()) as u64;
@@ -95,6 +107,58 @@ pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
     Ok(exit_code(status))
 }
 
+/// Signals that would end this process. Sent to its group, as by a terminal, they reach the command
+/// too, which may handle them: if this process ended first, the kernel would end the command.
+struct Signals {
+    /// SIGTERM or SIGHUP, once it came.
+    ends: Arc<AtomicUsize>,
+    /// Readable when one of those came, or a child ended.
+    wake: UnixStream,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        let (wake, waker) = UnixStream::pair()?;
+        let ends = Arc::new(AtomicUsize::new(0));
+        for signal in [signal::SIGTERM, signal::SIGHUP] {
+            let number = usize::try_from(signal).unwrap_or_default();
+            // The number is there before the stream is readable: actions run in this order.
+            signal_hook::flag::register_usize(signal, Arc::clone(&ends), number)?;
+            signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
+        }
+        signal_hook::low_level::pipe::register(signal::SIGCHLD, waker)?;
+        // What these are to a program is up to the command.
+        let unread = Arc::new(AtomicUsize::new(0));
+        for signal in [signal::SIGINT, signal::SIGQUIT] {
+            signal_hook::flag::register_usize(signal, Arc::clone(&unread), 1)?;
+        }
+        Ok(Signals { ends, wake })
+    }
+
+    /// Waits for the end of the command. After SIGTERM or SIGHUP this process ends by that signal
+    /// if the command does not end in time.
+    fn wait_for(mut self, child: &mut Child) -> io::Result<ExitStatus> {
+        let mut until = None;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            let signal = self.ends.load(Ordering::Relaxed);
+            let left = (signal != 0).then(|| {
+                let until = until.get_or_insert_with(|| Instant::now() + CLEANS_UP_WITHIN);
+                until.saturating_duration_since(Instant::now())
+            });
+            if left.is_some_and(|left| left.is_zero()) {
+                let signal = i32::try_from(signal).unwrap_or(signal::SIGTERM);
+                signal_hook::low_level::emulate_default_handler(signal)?;
+            }
+            // A timeout is looked at above.
+            self.wake.set_read_timeout(left)?;
+            let _ = self.wake.read(&mut [0; 64]);
+        }
+    }
+}
+
 fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, Trouble> {
     let kernel = Kernel::probe(exe)
         .and_then(|kernel| kernel.pretending(&wanted.pretend))
@@ -126,10 +190,11 @@ fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, 
         workspace: &ctx.here.root,
         repository: Repository::of(&ctx.here.root),
         home: ctx.env.home(),
+        toolchains: &Toolchains::of(&ctx.env),
         more_read: &config.sandbox.read,
         more_write: &config.sandbox.write,
         pass_env: &config.shell.pass_env,
-        denied: &[],
+        denied: &ctx.key_files(),
         private: &private,
         shown: &[],
         tmp: &tmp,

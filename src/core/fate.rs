@@ -7,7 +7,9 @@ use super::policy::{Decision, Judgement, Rule};
 use super::settings::Policy;
 use super::state::{OpenCall, State};
 use super::text;
+use super::to_person::{DO_WITHOUT, NOT_RUN, SEND_SMALLER, SEND_THE_REST};
 use super::tool::{Class, MAX_CALLS};
+use super::tool_name;
 
 /// What becomes of a call that was not begun.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +63,7 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
             Fate::Ask { why, rule, access }
         }
         Decision::Ask { why, .. } => denied(format!(
-            "{why}, and nobody is there to be asked; do without it, or say what is needed"
+            "{why}, and nobody is there to be asked{DO_WITHOUT}"
         )),
     }
 }
@@ -201,23 +203,25 @@ fn hopeless(state: &State, policy: &Policy, open: &OpenCall) -> Option<Outcome> 
     }
     if open.is_surplus() {
         return Some(Outcome::error(format!(
-            "not run: at most {} calls of one answer are run; send the rest again",
-            MAX_CALLS
+            "{NOT_RUN}at most {MAX_CALLS} calls of one answer are run{SEND_THE_REST}"
         )));
     }
     if open.cut {
-        return Some(Outcome::error(
-            "not run: the answer was cut by the output limit inside this call; send it again, in smaller pieces",
-        ));
+        return Some(Outcome::error(format!(
+            "{NOT_RUN}the answer was cut by the output limit inside this call{SEND_SMALLER}"
+        )));
     }
     let name = &open.call.name;
     let listed = || state.layers.tools.iter().map(|t| t.name.as_str());
     if !is_offered(name, listed()) {
         let names: Vec<&str> = listed().collect();
+        let hint = match tool_name::meant(name, &names) {
+            Some(tool) => format!("use `{tool}`"),
+            None => format!("the tools are {}", names.join(", ")),
+        };
         return Some(Outcome::error(format!(
-            "there is no tool named {:?}; the tools are {}",
-            text::one_line(name, 80),
-            names.join(", ")
+            "there is no tool named {:?}; {hint}",
+            text::one_line(name, 80)
         )));
     }
     let why = match &open.call.described {
@@ -228,5 +232,5 @@ fn hopeless(state: &State, policy: &Policy, open: &OpenCall) -> Option<Outcome> 
             (None, _) => None,
         },
     };
-    why.map(|why| Outcome::error(format!("not run: {why}")))
+    why.map(|why| Outcome::error(format!("{NOT_RUN}{why}")))
 }

@@ -59,6 +59,7 @@ pub(crate) mod text;
 pub mod to_person;
 pub mod told;
 pub mod tool;
+pub(crate) mod tool_name;
 pub mod tree;
 pub(crate) mod unsent;
 pub(crate) mod visible;

@@ -37,12 +37,7 @@ fn lines(plan: &Plan, max: usize) -> Vec<String> {
 }
 
 fn line(step: &PlanStep, max: usize) -> String {
-    let state = match step.state {
-        StepState::Done => "done",
-        StepState::Current => "current",
-        StepState::Left => "left",
-    };
-    format!("- [{state}] {}\n", flat(&step.text, max))
+    format!("- [{}] {}\n", step.state.status(), flat(&step.text, max))
 }
 
 fn goal_line(goal: &str, max: usize) -> String {
@@ -92,7 +87,7 @@ fn cut(plan: &Plan, at: Option<Seq>, room: usize) -> String {
     }
     let count = of(StepState::Done).count();
     text + &rest(
-        &format!("{} steps, {count} of them done", plan.steps.len()),
+        &format!("{} steps, {count} of them completed", plan.steps.len()),
         at,
     )
 }
@@ -120,7 +115,7 @@ mod tests {
     fn a_plan_that_fits_is_verbatim() {
         let text = to_text(&plan(3), Some(7), 10_000).unwrap();
         assert!(
-            text.starts_with("- goal: no test is changed\n- [done] step 0 of many"),
+            text.starts_with("- goal: no test is changed\n- [completed] step 0 of many"),
             "{text}"
         );
         assert!(text.contains(plan(3).steps[2].text.trim()), "{text}");
@@ -146,7 +141,11 @@ mod tests {
         for room in [300, 1_000, 5_000] {
             let text = to_text(&plan(200), Some(7), room).unwrap();
             assert!(text.len() <= room + 100, "{room}: {text}");
-            for part in ["[current] step 50", "entry 7", "goal: no test is changed"] {
+            for part in [
+                "[in_progress] step 50",
+                "entry 7",
+                "goal: no test is changed",
+            ] {
                 assert!(text.contains(part), "{room} {part}: {text}");
             }
         }

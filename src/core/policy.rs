@@ -25,6 +25,7 @@ use super::path;
 use super::permission::{LookBack, PathUse, Permission, Reach};
 use super::rule::Bases;
 pub use super::rule::{Rule, Rules};
+use super::to_person::FINISH_THE_PLAN;
 pub use level::Sandbox;
 pub use protected::{is_protected, may_be_protected};
 pub use reach::AccessText;
@@ -105,7 +106,12 @@ pub enum Decision {
 
 /// What the model is told in plan mode.
 const PLANNING: &str = "plan mode is on: nothing may be changed and no command may run that does \
-                        more than look; finish the plan, and ask the user to leave plan mode";
+                        more than look";
+
+/// The reason of plan mode, with advice.
+fn planning() -> String {
+    format!("{PLANNING}{FINISH_THE_PLAN}")
+}
 
 /// What a decision asks of the disk, at which the core does not look itself.
 #[derive(Clone, Copy)]
@@ -316,7 +322,7 @@ impl<'a> Evaluation<'a> {
 
     /// What is denied once no rule has spoken: everything but looking, in plan mode.
     fn planning(&self, looks: bool) -> Option<Finding> {
-        (self.mode == Mode::Plan && !looks).then(|| Finding::Denied(PLANNING.to_string()))
+        (self.mode == Mode::Plan && !looks).then(|| Finding::Denied(planning()))
     }
 
     fn path(&self, path_use: PathUse, path: &str) -> Finding {

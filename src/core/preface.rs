@@ -50,7 +50,7 @@ pub(crate) fn render_as_before(carried: &Carried<'_>, summary: &str, last: Seq) 
 
 fn extras(carried: &Carried<'_>, last: Seq) -> String {
     let mut text = String::new();
-    if let Some(plan) = carried.plan.and_then(Plan::to_text) {
+    if let Some(plan) = carried.plan.and_then(Plan::to_text_as_before) {
         text.push_str(&format!("\nThe plan at that time:\n{plan}"));
     }
     if let Some((seq, words)) = carried.words

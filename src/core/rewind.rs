@@ -12,12 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::entry::KeptWhy;
 use super::path;
 use super::tree::{ContentHash, Item, PathBytes, Tree};
-use changes::{By, Chain, Link, absolute};
+use changes::{By, Chain, Link, SLACK_MS, absolute};
 
+pub use author::{Author, Maker};
 pub use changes::Changes;
 pub use since::{Cause, NamedTree, Written, named_since};
 pub use told::{kept, told, told_of_folder};
 
+mod author;
 mod beside;
 mod changes;
 mod since;
@@ -25,9 +27,6 @@ mod told;
 
 /// Folders in which version control keeps what is its own: nothing in them is set back.
 const VERSION_CONTROL: [&str; 5] = [".git", ".jj", ".hg", ".svn", ".sl"];
-
-/// A command ends a little after the clock says so, and a file system's clock is coarse.
-const SLACK_MS: i64 = 500;
 
 /// Three contents to one: what it was, what somebody else made of it, and what it is to be without
 /// that. `None`: they collide.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::entry::Usage;
 use super::permission::Permission;
-use super::policy::Judgement;
+use super::policy::{Judgement, Sandbox};
 use super::state::State;
 use super::window::Windows;
 
@@ -25,6 +25,8 @@ pub struct Policy {
     pub served_check: ServedCheck,
     /// A person is there to be asked.
     pub interactive: bool,
+    /// The sandbox of commands, as the model is told of it.
+    pub sandbox: Sandbox,
     /// Answers for one message of the user, or for one start.
     pub max_turns: Option<u32>,
     /// The context window of the session's model, with what was learnt of it.

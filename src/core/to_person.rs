@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::entry::About;
+use super::entry::{About, Outcome};
 use super::quoted::without_fences;
 use super::visible::{visible, without_cosmetics};
 
@@ -16,6 +16,40 @@ pub(crate) const NOT_BEGUN: &str = "the user ran a command that was not begun: "
 pub(crate) const TYPE_AGAIN: &str =
     "it is not run now; the user types it again if it is still wanted";
 
+/// Advice to the model at the end of a reason why a call was not run.
+pub(crate) const DO_WITHOUT: &str = "; do without it, or say what is needed";
+/// The same in plan mode.
+pub(crate) const FINISH_THE_PLAN: &str = "; finish the plan, and ask the user to leave plan mode";
+/// The same of calls beyond the limit of one answer.
+pub(crate) const SEND_THE_REST: &str = "; send the rest again";
+/// The same of a call that the output limit cut.
+pub(crate) const SEND_SMALLER: &str = "; send it again, in smaller pieces";
+/// How the result of a call begins that was not run.
+pub(crate) const NOT_RUN: &str = "not run: ";
+
+/// Returns the result of a call as a person reads it, and whether it is an error: without the advice
+/// to the model. What a tool found is not changed.
+pub fn result_to_person(outcome: &Outcome) -> (String, bool) {
+    let (text, is_error) = outcome.to_model_text();
+    let is_reason = match outcome {
+        Outcome::Denied { .. } => true,
+        Outcome::Error { output } => output.text.starts_with(NOT_RUN),
+        Outcome::Done { .. } | Outcome::Interrupted { .. } => false,
+    };
+    match is_reason {
+        true => (without_advice(&text), is_error),
+        false => (text, is_error),
+    }
+}
+
+/// Returns a reason without the advice to the model.
+pub fn without_advice(reason: &str) -> String {
+    let advice = [DO_WITHOUT, FINISH_THE_PLAN, SEND_THE_REST, SEND_SMALLER];
+    advice
+        .iter()
+        .fold(reason.to_string(), |text, advice| text.replace(advice, ""))
+}
+
 /// A note as the screen, `show` and `export` have it. Other notes are as they were recorded. The
 /// fences around output are for the model.
 pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
@@ -27,6 +61,9 @@ pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
         }
         Some(About::BackgroundEnded { .. }) => without_fences(note),
         Some(About::Mode { .. }) => note
+            .lines()
+            .next()
+            .unwrap_or_default()
             .replace("the user can be asked", "the model can ask you")
             .replace("the user cannot be asked", "the model cannot ask you")
             .into(),
@@ -82,6 +119,22 @@ mod tests {
     }
 
     #[test]
+    fn advice_to_the_model_is_not_shown_and_what_a_tool_found_is_unchanged() {
+        let denied = Outcome::Denied {
+            reason: format!("it writes, and nobody is there to be asked{DO_WITHOUT}"),
+        };
+        let (text, is_error) = result_to_person(&denied);
+        assert_eq!(text, "denied: it writes, and nobody is there to be asked");
+        assert!(is_error);
+        let cut = Outcome::error(format!("{NOT_RUN}the answer was cut{SEND_SMALLER}"));
+        assert_eq!(result_to_person(&cut).0, "not run: the answer was cut");
+        let found = format!("a.rs:1: x{SEND_THE_REST}");
+        for outcome in [Outcome::done(&*found), Outcome::error(&*found)] {
+            assert_eq!(result_to_person(&outcome).0, found);
+        }
+    }
+
+    #[test]
     fn a_person_reads_that_they_can_be_asked() {
         let mode = About::Mode {
             mode: Mode::Default,
@@ -91,6 +144,11 @@ mod tests {
         assert_eq!(
             read("the mode is plan now; the user can be asked now"),
             "the mode is plan now; the model can ask you now"
+        );
+        // What follows is for the model.
+        assert_eq!(
+            read("the mode is plan now\nedits: are denied in plan mode."),
+            "the mode is plan now"
         );
         assert_eq!(
             read("the user cannot be asked now: what would be asked is denied"),

@@ -1,10 +1,13 @@
-//! What the model was told of the mode, and whether a person answers questions. The layers say it
-//! once; what changed since is told as a note.
+//! What the model is told of the mode, of the sandbox, and whether a person answers questions. The
+//! layers say it once; a change is told as a note, which says what applies from then on.
 //!
 //! Derived from the log: it is told again when the note has left the context, and after a crash
 //! only when it was not recorded.
 
+use super::access::Access;
 use super::entry::{About, Entry, Mode};
+use super::policy::Sandbox;
+use super::settings::Policy;
 use super::state::State;
 
 /// What the model knows.
@@ -18,9 +21,14 @@ struct Told {
 const MODE: &str = "mode: ";
 const USER: &str = "user: ";
 
-/// The lines of `<environment>`.
-pub fn lines(mode: Mode, is_attended: bool) -> String {
-    format!("{MODE}{}\n{USER}{}", mode.name(), answered(is_attended))
+/// The lines of `<environment>`: what applies in this mode, and nothing of the other modes.
+pub fn lines(mode: Mode, is_attended: bool, sandbox: Sandbox) -> String {
+    format!(
+        "{MODE}{}\n{USER}{}\n{}",
+        mode.name(),
+        answered(is_attended),
+        rights(mode, is_attended, sandbox)
+    )
 }
 
 fn answered(is_attended: bool) -> &'static str {
@@ -30,8 +38,78 @@ fn answered(is_attended: bool) -> &'static str {
     }
 }
 
-/// The note that is due before the model is asked again. `None`: what it knows is so.
-pub fn note(state: &State, is_attended: bool) -> Option<Entry> {
+/// Which edits and commands run at once, and what happens to the others.
+fn rights(mode: Mode, is_attended: bool, sandbox: Sandbox) -> String {
+    let others = match (mode, is_attended) {
+        (Mode::Plan, _) => "are denied in plan mode",
+        (_, true) => "need the user's approval",
+        (_, false) => "are denied: nobody can approve them",
+    };
+    let edits = match mode {
+        Mode::BypassPermissions => "run at once".to_string(),
+        Mode::AcceptEdits => format!("in the workspace run at once; others {others}"),
+        Mode::Default | Mode::Plan => others.to_string(),
+    };
+    let commands = commands(mode, sandbox, others);
+    format!("edits: {edits}.\ncommands: {commands}.")
+}
+
+fn commands(mode: Mode, sandbox: Sandbox, others: &str) -> String {
+    let place = match sandbox.available {
+        true => "in a sandbox",
+        false => "no sandbox, `access` has no effect",
+    };
+    let (at_once, rest) = Access::ALL
+        .into_iter()
+        .partition::<Vec<Access>, _>(|access| runs_at_once(mode, sandbox, *access));
+    match at_once.as_slice() {
+        _ if mode == Mode::BypassPermissions && sandbox.available => {
+            "all run at once, below access full in a sandbox".to_string()
+        }
+        _ if mode == Mode::BypassPermissions => format!("{place}. All run at once"),
+        [one] if sandbox.available => {
+            format!(
+                "{place}. access {one} runs at once; {} {others}",
+                list(&rest)
+            )
+        }
+        [_, ..] if sandbox.available => format!(
+            "{place}. access {} run at once; {} {others}. In the background only read runs at once",
+            list(&at_once),
+            list(&rest)
+        ),
+        _ => format!("{place}. Commands that only look run at once; others {others}"),
+    }
+}
+
+/// Whether a command of any words runs in the sandbox with this access without approval: what
+/// [`super::policy::judge`] says where no rule speaks of it.
+fn runs_at_once(mode: Mode, sandbox: Sandbox, access: Access) -> bool {
+    match (mode, access) {
+        (Mode::BypassPermissions, _) => true,
+        (_, Access::Read) => sandbox.read,
+        (Mode::AcceptEdits, Access::Workspace) => sandbox.workspace,
+        _ => false,
+    }
+}
+
+/// `workspace, network and full`
+fn list(levels: &[Access]) -> String {
+    let names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
+    match names.split_last() {
+        Some((last, [])) => last.to_string(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// The note that is due before the model is asked again. `None`: what it knows is so. Its first
+/// line is what changed, the others are for the model alone.
+pub fn note(state: &State, policy: &Policy) -> Option<Entry> {
+    changed(state, policy.interactive, policy.sandbox)
+}
+
+fn changed(state: &State, is_attended: bool, sandbox: Sandbox) -> Option<Entry> {
     let told = told(state)?;
     let mut said = Vec::new();
     if told.mode != state.mode {
@@ -41,7 +119,11 @@ pub fn note(state: &State, is_attended: bool) -> Option<Entry> {
         said.push(format!("the user {} now", answered(is_attended)));
     }
     (!said.is_empty()).then(|| Entry::Noted {
-        text: said.join("; "),
+        text: format!(
+            "{}\n{}",
+            said.join("; "),
+            rights(state.mode, is_attended, sandbox)
+        ),
         about: Some(About::Mode {
             mode: state.mode,
             is_attended,
@@ -79,6 +161,8 @@ fn in_layers(system: &str) -> Option<Told> {
 mod tests {
     use super::*;
     use crate::core::entry::{Choice, Layers, Record};
+    use crate::core::permission::{PathUse, Permission};
+    use crate::core::policy::{Decision, Disk, Rules, Workspace, decide};
     use crate::core::tool::Described;
 
     fn describe(_: &str, _: &str) -> Result<Described, String> {
@@ -109,22 +193,157 @@ mod tests {
         state
     }
 
+    const WHOLE: Sandbox = Sandbox {
+        available: true,
+        read: true,
+        workspace: true,
+        hides: true,
+        protects: true,
+        loopback: true,
+    };
+
+    fn sandboxes() -> [Sandbox; 4] {
+        let workspace = false;
+        let (only_read, only_looking) = (
+            Sandbox { workspace, ..WHOLE },
+            Sandbox {
+                workspace,
+                read: false,
+                ..WHOLE
+            },
+        );
+        [WHOLE, only_read, only_looking, Sandbox::default()]
+    }
+
+    /// The first line of the note.
     fn text(state: &State, is_attended: bool) -> Option<String> {
-        match note(state, is_attended)? {
-            Entry::Noted { text, .. } => Some(text),
+        match changed(state, is_attended, WHOLE)? {
+            Entry::Noted { text, .. } => text.lines().next().map(str::to_string),
             other => panic!("{other:?}"),
         }
     }
 
+    /// What the rules decide of a command or an edit, without any rule of the user.
+    fn decision(permission: &Permission, mode: Mode, sandbox: Sandbox) -> Decision {
+        let place = Workspace {
+            folder: "/w".into(),
+            root: "/w".into(),
+            sandbox,
+            ..Workspace::default()
+        };
+        let disk = Disk {
+            resolve: |path| path.to_string(),
+            matches: |_, _| Ok(Vec::new()),
+            is_folder: |_| false,
+            repository: |_| Ok(()),
+        };
+        decide(permission, mode, &Rules::default(), &place, &disk)
+    }
+
+    #[test]
+    fn what_is_said_to_run_at_once_is_what_the_policy_allows() {
+        for (mode, sandbox) in Mode::ALL
+            .into_iter()
+            .flat_map(|mode| sandboxes().map(|sandbox| (mode, sandbox)))
+            .filter(|(_, sandbox)| sandbox.available)
+        {
+            for access in Access::ALL {
+                let command = |background| Permission::Command {
+                    line: "frobnicate --all".into(),
+                    access: Some(access),
+                    background,
+                };
+                let is_allowed =
+                    |background| decision(&command(background), mode, sandbox) == Decision::Allow;
+                let told = runs_at_once(mode, sandbox, access);
+                assert_eq!(told, is_allowed(false), "{mode:?} {sandbox:?} {access}");
+                let in_background =
+                    told && (mode == Mode::BypassPermissions || access == Access::Read);
+                assert_eq!(
+                    in_background,
+                    is_allowed(true),
+                    "{mode:?} {sandbox:?} {access}"
+                );
+            }
+        }
+        for mode in Mode::ALL {
+            let edit = Permission::Path {
+                path_use: PathUse::Edit,
+                path: "a".into(),
+            };
+            let allowed = decision(&edit, mode, WHOLE) == Decision::Allow;
+            let told = rights(mode, false, WHOLE);
+            let edits = told.lines().next().unwrap();
+            assert_eq!(allowed, edits.contains("run at once"), "{told}");
+        }
+    }
+
+    #[test]
+    fn the_environment_says_what_applies_in_each_mode() {
+        let said = |mode, is_attended, sandbox| {
+            let lines = lines(mode, is_attended, sandbox);
+            let commands = lines.lines().last().unwrap();
+            commands.strip_prefix("commands: ").unwrap().to_string()
+        };
+        assert_eq!(
+            said(Mode::AcceptEdits, false, WHOLE),
+            "in a sandbox. access read and workspace run at once; network and full are denied: \
+             nobody can approve them. In the background only read runs at once."
+        );
+        assert_eq!(
+            said(Mode::Default, true, WHOLE),
+            "in a sandbox. access read runs at once; workspace, network and full need the user's \
+             approval."
+        );
+        assert_eq!(
+            said(Mode::Plan, true, WHOLE),
+            "in a sandbox. access read runs at once; workspace, network and full are denied in \
+             plan mode."
+        );
+        assert_eq!(
+            said(Mode::BypassPermissions, false, WHOLE),
+            "all run at once, below access full in a sandbox."
+        );
+        assert_eq!(
+            said(Mode::Default, false, Sandbox::default()),
+            "no sandbox, `access` has no effect. Commands that only look run at once; others are \
+             denied: nobody can approve them."
+        );
+        // Of other modes it says nothing, and nobody is asked where nobody is.
+        for (mode, sandbox) in Mode::ALL
+            .into_iter()
+            .flat_map(|mode| sandboxes().map(|sandbox| (mode, sandbox)))
+        {
+            let text = lines(mode, false, sandbox);
+            assert!(!text.contains("approval"), "{text}");
+            for other in Mode::ALL.into_iter().filter(|other| *other != mode) {
+                assert!(!text.contains(&format!("{}:", other.name())), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_note_says_what_applies_from_then_on() {
+        let plan = [Entry::Chose(Choice::of_mode(Mode::Plan))];
+        let state = after(&lines(Mode::AcceptEdits, true, WHOLE), &plan);
+        let Some(Entry::Noted { text, .. }) = changed(&state, true, WHOLE) else {
+            panic!("no note");
+        };
+        assert_eq!(
+            text,
+            format!("the mode is plan now\n{}", rights(Mode::Plan, true, WHOLE))
+        );
+    }
+
     #[test]
     fn a_change_of_the_mode_is_told_once() {
-        let said = lines(Mode::Default, true);
+        let said = lines(Mode::Default, true, WHOLE);
         let mut entries = Vec::new();
         assert_eq!(text(&after(&said, &entries), true), None);
         entries.push(Entry::Chose(Choice::of_mode(Mode::Plan)));
         let state = after(&said, &entries);
         assert_eq!(text(&state, true).unwrap(), "the mode is plan now");
-        entries.push(note(&state, true).unwrap());
+        entries.push(changed(&state, true, WHOLE).unwrap());
         assert_eq!(text(&after(&said, &entries), true), None);
         entries.push(Entry::Chose(Choice::of_mode(Mode::Default)));
         assert_eq!(
@@ -138,10 +357,10 @@ mod tests {
 
     #[test]
     fn who_answers_is_told_when_it_is_another() {
-        let state = after(&lines(Mode::Default, false), &[]);
+        let state = after(&lines(Mode::Default, false, WHOLE), &[]);
         assert_eq!(text(&state, false), None);
         assert_eq!(text(&state, true).unwrap(), "the user can be asked now");
-        let state = after(&lines(Mode::Default, true), &[]);
+        let state = after(&lines(Mode::Default, true, WHOLE), &[]);
         assert!(text(&state, false).unwrap().contains("cannot be asked now"));
     }
 

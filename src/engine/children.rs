@@ -6,6 +6,7 @@ use crate::core::entry::{CallId, Seq, Verdict};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::signal::Signal;
 use crate::core::state::State;
+use crate::core::to_person::DO_WITHOUT;
 use crate::core::tool::ToolCall;
 use crate::store::{Store, StoreError};
 use crate::tools;
@@ -14,8 +15,7 @@ use crate::world::World;
 /// Who sends the verdict.
 const ORIGIN: &str = "task";
 
-const NOBODY: &str =
-    "nobody is there to be asked; do without it, or say in your answer what is needed";
+const NOBODY: &str = "nobody is there to be asked";
 
 /// A sub-agent asks a person about a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ impl<W: World> Engine<W> {
         match (&asks, self.settings.policy.interactive) {
             (Some(question), false) => {
                 let verdict = Verdict::Deny {
-                    reason: NOBODY.to_string(),
+                    reason: format!("{NOBODY}{DO_WITHOUT}"),
                 };
                 let (session, call, asked) = (&question.session, question.call.id, question.asked);
                 let answer = match question.form {

@@ -31,7 +31,9 @@ pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
 
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
-pub use rewind::{AfterPlan, Back, NotRewound, Planned, Rewind, RewindOrder, Rewinding, stopped};
+pub use rewind::{
+    AfterPlan, Back, NotRewound, Planned, Rewind, RewindOrder, Rewinding, changes_since, stopped,
+};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -185,7 +185,7 @@ impl<W: World> Engine<W> {
             return Err(NotRewound::Unknown("now".to_string()));
         };
         let (_, records) = self.store.load(self.head.session())?;
-        let changes = changes(&self.store, &records, start, &from, &root)?;
+        let changes = changes_since(&self.store, &records, start, &from, &root)?;
         let mut merged = Merged {
             store: &self.store,
             contents: BTreeMap::new(),
@@ -514,8 +514,12 @@ fn undone(records: &[Record]) -> Option<Undone> {
     None
 }
 
-/// What became of each path since then.
-fn changes(
+/// What became of each path of the workspace `root` since the tree `from`, which `records[start]`
+/// names.
+///
+/// # Errors
+/// `Unknown` when a tree is not stored any more.
+pub fn changes_since(
     store: &Store,
     records: &[Record],
     start: usize,
@@ -541,7 +545,8 @@ fn changes(
             Cause::Restored { target } => Some(tree(target)?),
             Cause::Calls { .. } | Cause::Outside => None,
         };
-        changes.add(&delta, is_exact, &named.cause, target.as_ref());
+        let made = (&named.cause, named.maker);
+        changes.add(&delta, is_exact, made, target.as_ref());
         last = named.name;
     }
     Ok(changes)

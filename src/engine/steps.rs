@@ -49,7 +49,7 @@ impl<W: World> Engine<W> {
         if self.ask_window().await? || self.state.is_stopped() {
             return Ok(());
         }
-        if let Some(noted) = told::note(&self.state, self.settings.policy.interactive) {
+        if let Some(noted) = told::note(&self.state, &self.settings.policy) {
             return self.record(Write::of(noted)).await;
         }
         if self.tell_outside_changes().await? {

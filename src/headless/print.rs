@@ -16,6 +16,7 @@ use crate::core::outside::with_more;
 use crate::core::state::{OpenQuestion, State};
 use crate::core::structured::MAX_REPAIRS;
 use crate::core::text::{count, one_line};
+use crate::core::to_person::result_to_person;
 use crate::core::tool::ToolCall;
 use crate::core::visible::visible;
 use crate::engine::{ContextChange, ContextFigures, Event, SummaryFailure};
@@ -383,7 +384,7 @@ fn subject(call: &ToolCall) -> String {
 }
 
 fn ending(outcome: &Outcome, fact: Option<&Fact>) -> String {
-    let (text, is_error) = outcome.to_model_text();
+    let (text, is_error) = result_to_person(outcome);
     match (outcome, fact) {
         (
             Outcome::Done { .. },

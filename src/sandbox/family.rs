@@ -9,6 +9,7 @@
 //! and what is still found when the time is over is reported ([`Ended::survivors`]).
 
 use std::collections::BTreeSet;
+use std::num::NonZeroI32;
 use std::time::{Duration, Instant};
 
 use rustix::process::{
@@ -126,6 +127,10 @@ impl Family {
     }
 
     /// Ends all but the first, which is expected to be over.
+    ///
+    /// Only own children are signalled, and the groups they are in. Nobody but this process takes
+    /// their ends, so until then their numbers and those of their groups are not given away again,
+    /// and no signal reaches a stranger. The children of one that was ended are own ones next.
     pub fn end(&self) -> Ended {
         // The first is over when its namespace is, and else was killed with its children.
         let empty_looks = match self.is_contained {
@@ -136,9 +141,9 @@ impl Family {
         let mut ended = BTreeSet::new();
         let mut empty = 0;
         loop {
-            self.reap_orphans();
-            let others = self.others();
-            if others.is_empty() {
+            // One that has ended counts as well: it may have forked before.
+            let own = self.own_children();
+            if own.is_empty() {
                 empty += 1;
                 if empty >= empty_looks {
                     break;
@@ -147,14 +152,15 @@ impl Family {
                 continue;
             }
             empty = 0;
+            ended.extend(end_now(&own));
+            self.reap_orphans();
             if Instant::now() >= until {
+                let survivors = self.others();
                 return Ended {
                     ended: ended.len(),
-                    survivors: others,
+                    survivors,
                 };
             }
-            end_now(&others);
-            ended.extend(others.iter().map(|pid| pid.as_raw_nonzero()));
             std::thread::yield_now();
         }
         Ended {
@@ -162,38 +168,33 @@ impl Family {
             survivors: Vec::new(),
         }
     }
+
+    /// Those whose parent is this process, also those that have ended.
+    fn own_children(&self) -> Vec<Pid> {
+        let all = children(rustix::process::getpid());
+        all.into_iter().filter(|pid| *pid != self.first).collect()
+    }
 }
 
-/// Groups first: those of processes that fork and exit hold still for a single signal. Then each,
-/// stopped before it is killed: what stands still makes no more.
-fn end_now(others: &[Pid]) {
-    let own = getpgrp();
-    let parents: BTreeSet<_> = others
+/// Groups first: those of processes that fork and exit hold still for a single signal. Then each.
+/// Returns those that were alive.
+fn end_now(own: &[Pid]) -> Vec<NonZeroI32> {
+    let seen: Vec<_> = own
         .iter()
-        .chain([&rustix::process::getpid()])
-        .map(|pid| pid.as_raw_nonzero())
+        .filter_map(|pid| Some((*pid, stat(*pid)?)))
         .collect();
-    // A number may be a stranger's by now, whose parent is none of ours.
-    let group = |pid: &Pid| {
-        let found = stat(*pid)?;
-        let parent = found.parent?.as_raw_nonzero();
-        parents.contains(&parent).then_some(found.group?)
-    };
-    let groups = others.iter().filter_map(group);
+    let groups = seen.iter().filter_map(|(_, found)| found.group);
     let groups: BTreeSet<_> = groups.map(Pid::as_raw_nonzero).collect();
-    for group in groups
-        .into_iter()
-        .filter_map(|group| Pid::from_raw(group.get()))
-    {
-        if group != own {
+    for group in groups.iter().filter_map(|group| Pid::from_raw(group.get())) {
+        if group != getpgrp() {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
-    for signal in [Signal::STOP, Signal::KILL] {
-        for pid in others {
-            let _ = kill_process(*pid, signal);
-        }
+    for pid in own {
+        let _ = kill_process(*pid, Signal::KILL);
     }
+    let alive = seen.iter().filter(|(_, found)| found.is_alive());
+    alive.map(|(pid, _)| pid.as_raw_nonzero()).collect()
 }
 
 /// The file is there where the kernel is built with CONFIG_PROC_CHILDREN, as all distributions'
@@ -218,8 +219,11 @@ fn children_by_list(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
+/// The kernel writes -1 for what a process that is just going has no more, and a signal to that
+/// group would go to process 1.
 fn pid(text: &str) -> Option<Pid> {
-    text.parse().ok().and_then(Pid::from_raw)
+    let number = text.parse().ok().filter(|number| *number > 0)?;
+    Pid::from_raw(number)
 }
 
 /// The fields of `/proc/PID/stat` that are needed here (proc_pid_stat(5)).
@@ -230,16 +234,38 @@ struct Stat {
 }
 
 fn stat(of: Pid) -> Option<Stat> {
-    let line = std::fs::read_to_string(format!("/proc/{}/stat", of.as_raw_nonzero())).ok()?;
-    let (_, rest) = line.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    Some(Stat {
-        state: fields.next()?.chars().next()?,
-        parent: pid(fields.next()?),
-        group: pid(fields.next()?),
-    })
+    Stat::parse(&std::fs::read_to_string(format!("/proc/{}/stat", of.as_raw_nonzero())).ok()?)
+}
+
+impl Stat {
+    fn parse(line: &str) -> Option<Stat> {
+        let (_, rest) = line.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        Some(Stat {
+            state: fields.next()?.chars().next()?,
+            parent: pid(fields.next()?),
+            group: pid(fields.next()?),
+        })
+    }
+
+    fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X' | 'x')
+    }
 }
 
 fn is_alive(pid: Pid) -> bool {
-    stat(pid).is_some_and(|found| !matches!(found.state, 'Z' | 'X' | 'x'))
+    stat(pid).is_some_and(|found| found.is_alive())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_just_going_has_no_group() {
+        let line = "42 (a) b) X 0 -1 -1 0 -1 4194564 0 0 0 0 0 0 0 0 20 0 0 0 98765 0 0";
+        let found = Stat::parse(line).unwrap();
+        assert!(!found.is_alive());
+        assert_eq!((found.parent, found.group), (None, None));
+    }
 }

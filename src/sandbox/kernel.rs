@@ -11,6 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::access::Access;
 
+/// The hidden first argument that makes this program a [`super::stage`].
+pub(super) const STAGE_WORD: &str = "__sandbox";
+
+/// The second argument that asks what the kernel gives. The answer is JSON on stdout.
+pub(super) const PROBE: &str = "probe";
+
 /// The newest version of Landlock's interface whose rights are used.
 pub(super) const NEWEST_ABI: u8 = 6;
 
@@ -50,7 +56,7 @@ impl Kernel {
     /// there is no sandbox.
     pub fn probe(exe: &Path) -> Result<Kernel, String> {
         let output = Command::new(exe)
-            .args([super::stage::WORD, super::stage::PROBE])
+            .args([STAGE_WORD, PROBE])
             .current_dir("/")
             .stdin(Stdio::null())
             .stderr(Stdio::null())

@@ -14,10 +14,12 @@
 //! | file | subject |
 //! |---|---|
 //! | `profile` | from a level and the folders to a [`Profile`] |
+//! | `paths` | which paths exist, where they lead, and which lie below others |
 //! | `repository` | the git folders of a workspace |
 //! | `protected` | what of a workspace is protected: a look below it |
 //! | `folders` | what lies in folders, remembered between looks and never stale |
 //! | `places` | the lists: system folders, toolchains, secrets, caches, protected names |
+//! | `toolchains` | the folders with programs that the environment names |
 //! | `environment` | which variables a command sees |
 //! | `kernel` | what the kernel can do, by trying it |
 //! | `stage` | the process that becomes the command |
@@ -49,12 +51,14 @@ mod kernel;
 )]
 pub(crate) mod macos;
 mod modes;
+mod paths;
 mod places;
 mod profile;
 mod protected;
 mod repository;
 mod start;
 mod states;
+mod toolchains;
 mod watch;
 mod writable;
 
@@ -103,4 +107,5 @@ pub use profile::{Limits, Looked, Network, Pinned, Profile, Request, Unsupported
 pub use protected::Remembered;
 pub use repository::Repository;
 pub use start::{Left, Report, Starting, command, forked};
+pub use toolchains::Toolchains;
 pub use watch::{Change, Watched, bytes_below};

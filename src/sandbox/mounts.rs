@@ -17,8 +17,9 @@ use rustix::mount::{
 };
 
 use super::files::open_exactly;
+use super::paths::is_below_any;
 use super::places::SHARED_MEMORY;
-use super::profile::{Profile, is_below_any};
+use super::profile::Profile;
 
 /// The first thing in a new mount namespace: nothing that is mounted here is seen elsewhere.
 pub(super) fn make_private() -> Result<(), String> {

@@ -5,15 +5,18 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::kernel::Kernel;
+use super::paths::{
+    below, below_link, existing, is_below_any, may_be_read, real_parent, without_nested,
+};
 use super::protected::{Remembered, modules_of};
 use super::repository::Repository;
+use super::toolchains::{OffLimits, Toolchains};
 use super::{environment, places};
 use crate::core::access::Access;
 
@@ -31,6 +34,8 @@ pub struct Request<'a> {
     pub repository: Option<Repository>,
     /// The user's home folder. `None`: not known.
     pub home: Option<&'a Path>,
+    /// Folders with programs that the environment names.
+    pub toolchains: &'a Toolchains,
     /// `[sandbox] read` and `write`: further folders.
     pub more_read: &'a [PathBuf],
     pub more_write: &'a [PathBuf],
@@ -52,6 +57,42 @@ pub struct Request<'a> {
     pub kernel: Kernel,
     /// What the profiles of a session remember of the workspace. A new one remembers nothing.
     pub remembered: &'a Remembered,
+}
+
+impl Request<'_> {
+    /// Returns the folders that a command may read because `PATH` names them, and for no other
+    /// reason.
+    pub fn readable_on_path(&self) -> Vec<PathBuf> {
+        self.toolchains.readable_on_path(&self.off_limits())
+    }
+
+    fn off_limits(&self) -> OffLimits {
+        let home = |names: &[&str]| self.home.map(below(names)).unwrap_or_default();
+        let system = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let own = [self.tmp, self.caches, self.quarantine].map(Path::to_path_buf);
+        let own = [self.private, &own].concat();
+        let git = self.repository.iter();
+        let git = git.flat_map(|git| [git.git_dir.clone(), git.common_dir.clone()]);
+        let shared = [self.workspace.to_path_buf(), places::SHARED_MEMORY.into()];
+        let written = git.chain(shared).chain(self.more_write.iter().cloned());
+        OffLimits {
+            listed: existing(
+                system(&places::SYSTEM)
+                    .into_iter()
+                    .chain(home(&places::HOME)),
+            ),
+            not_above: existing(own.iter().cloned().chain(self.home.map(PathBuf::from))),
+            not_in: existing(
+                [
+                    system(&places::SYSTEM_SECRETS),
+                    home(&places::SECRETS),
+                    own.clone(),
+                ]
+                .concat(),
+            ),
+            writable: existing(written.chain(home(&places::SHARED_CACHES)).chain(own)),
+        }
+    }
 }
 
 /// What of the network a command can reach.
@@ -244,13 +285,14 @@ impl Profile {
             limits: Limits::default(),
             gaps: Vec::new(),
         };
-        profile.readable(request, &workspace, home.as_deref());
+        let toolchains = request.toolchains.readable(&request.off_limits());
+        profile.readable(request, &workspace, home.as_deref(), &toolchains);
         if writes {
             profile.writable(request, &workspace, home.as_deref())?;
             // A command that only reads cannot change them.
             profile.modes = request.private.to_vec();
         }
-        profile.hide(request, home.as_deref());
+        profile.hide(request, home.as_deref(), &toolchains);
         if profile.hidden.iter().any(|hidden| tmp.starts_with(hidden)) {
             return unsupported(
                 format!(
@@ -265,7 +307,13 @@ impl Profile {
         Ok(profile)
     }
 
-    fn readable(&mut self, request: &Request, workspace: &Path, home: Option<&Path>) {
+    fn readable(
+        &mut self,
+        request: &Request,
+        workspace: &Path,
+        home: Option<&Path>,
+        toolchains: &[PathBuf],
+    ) {
         let system = places::SYSTEM.iter().map(PathBuf::from);
         let leaves = home.into_iter().flat_map(below(&places::HOME));
         let more = request.more_read.iter().chain(request.shown).cloned();
@@ -276,6 +324,7 @@ impl Profile {
         let git: Vec<PathBuf> = git.collect();
         let all = system.chain(leaves).chain(more).chain(git);
         let mut read = existing(all);
+        read.extend_from_slice(toolchains);
         read.push(workspace.to_path_buf());
         self.read = without_nested(read);
     }
@@ -377,17 +426,24 @@ impl Profile {
         Ok(())
     }
 
-    fn hide(&mut self, request: &Request, home: Option<&Path>) {
+    fn hide(&mut self, request: &Request, home: Option<&Path>, toolchains: &[PathBuf]) {
         let system = places::SYSTEM_SECRETS.iter().map(PathBuf::from);
         let secrets = home.into_iter().flat_map(below(&places::SECRETS));
         let own = request.denied.iter().chain(request.private).cloned();
-        let all: BTreeSet<PathBuf> = system.chain(secrets).chain(own).collect();
+        let named = request.toolchains.secrets(toolchains);
+        let all = system.chain(secrets).chain(own).chain(named);
+        // The name itself is not followed: what lies there is what is hidden. In a folder that
+        // nobody configured, what a name elsewhere leads to is hidden too.
+        let led_to = |path: &PathBuf| {
+            let real = path.canonicalize().ok();
+            real.filter(|real| is_below_any(real, toolchains))
+        };
+        let all: BTreeSet<PathBuf> = all
+            .flat_map(|path| [led_to(&path), real_parent(&path)])
+            .flatten()
+            .collect();
         let mut hidden = Vec::new();
         for path in all {
-            // The name itself is not followed: what lies there is what is hidden.
-            let Some(path) = real_parent(&path) else {
-                continue;
-            };
             let is_granted = is_below_any(&path, &self.read) || is_below_any(&path, &self.write);
             let is_named = |list: &[PathBuf]| list.contains(&path);
             if is_granted && may_be_read(&path) && !is_named(request.shown) {
@@ -502,58 +558,4 @@ fn own(path: &Path, what: &str) -> Result<PathBuf, Unsupported> {
         ),
         Ok(_) | Err(_) => real(path, what),
     }
-}
-
-/// With the links of its folder resolved, and its own name as it is. None: it does not exist.
-fn real_parent(path: &Path) -> Option<PathBuf> {
-    let parent = path.parent()?.canonicalize().ok()?;
-    let path = parent.join(path.file_name()?);
-    std::fs::symlink_metadata(&path).ok().map(|_| path)
-}
-
-/// Where a path really lies whose folder is a link: what is there is obeyed too.
-fn below_link(path: &Path) -> Option<PathBuf> {
-    let folder = path.parent().filter(|folder| folder.is_symlink())?;
-    Some(folder.canonicalize().ok()?.join(path.file_name()?))
-}
-
-/// What a user that is not root cannot read needs no hiding. Opening asks the kernel.
-fn may_be_read(path: &Path) -> bool {
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => std::fs::read_dir(path).is_ok(),
-        // It may just have become a FIFO.
-        Ok(found) if found.is_file() => std::fs::File::options()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits() as i32)
-            .open(path)
-            .is_ok(),
-        Ok(_) | Err(_) => false,
-    }
-}
-
-fn below<'a>(names: &'a [&'a str]) -> impl Fn(&Path) -> Vec<PathBuf> + 'a {
-    |folder| names.iter().map(|name| folder.join(name)).collect()
-}
-
-/// Those that exist, with links resolved.
-fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let paths = paths.into_iter();
-    paths.filter_map(|path| path.canonicalize().ok()).collect()
-}
-
-/// Sorted, without what lies below another.
-fn without_nested(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    paths.sort();
-    paths.dedup();
-    let mut kept: Vec<PathBuf> = Vec::new();
-    for path in paths {
-        if !kept.iter().any(|above| path.starts_with(above)) {
-            kept.push(path);
-        }
-    }
-    kept
-}
-
-pub(super) fn is_below_any(path: &Path, roots: &[PathBuf]) -> bool {
-    roots.iter().any(|root| path.starts_with(root))
 }

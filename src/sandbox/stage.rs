@@ -5,23 +5,36 @@
 //! The second one closes when the command is executed: nothing on it means that all is well. On a
 //! third it tells how many processes ended with the command.
 //!
-//! With [`PROBE`] it tries what the kernel gives and prints it.
+//! With [`super::kernel::PROBE`] it tries what the kernel gives and prints it.
 //!
 //! Invariant: from the start to the command nothing is skipped. Any step that fails is
 //! reported, and the process ends.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The hidden first argument. Then [`PROBE`], or the three descriptors.
-pub const WORD: &str = "__sandbox";
-/// The second argument that asks what the kernel gives. The answer is JSON on stdout.
-pub const PROBE: &str = "probe";
+use serde::{Deserialize, Serialize};
+
+use super::kernel::STAGE_WORD;
+use super::profile::Profile;
+
+/// What a stage is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub profile: Profile,
+    pub program: PathBuf,
+    pub args: Vec<OsString>,
+    /// The name that the program gets, when it is not its path.
+    pub shown_as: Option<String>,
+    /// The process that starts the stage, which ends with it.
+    pub parent: u32,
+}
 
 /// Becomes a sandboxed command if this process was started for that. `None`: an ordinary start.
 pub fn become_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
-    if args.next()? != OsStr::new(WORD) {
+    if args.next()? != OsStr::new(STAGE_WORD) {
         return None;
     }
     let words: Vec<String> = args.filter_map(|word| word.into_string().ok()).collect();
@@ -56,11 +69,11 @@ mod linux {
     use super::super::calls::{self, Filter, Reached};
     use super::super::descriptors::close_inherited;
     use super::super::init::Parent;
-    use super::super::kernel::Kernel;
+    use super::super::kernel::{Kernel, PROBE, STAGE_WORD};
     use super::super::namespaces::{self, Wanted};
     use super::super::profile::{Network, Profile};
-    use super::super::start::Order;
     use super::super::{files, init, mounts, rights};
+    use super::Order;
     use crate::core::access::Access;
 
     /// The second argument of a child of the probe.
@@ -68,7 +81,7 @@ mod linux {
 
     pub(super) fn run(words: &[&str]) -> ExitCode {
         match words {
-            [super::PROBE] => probe(),
+            [PROBE] => probe(),
             [NUMBERS, outside] => try_numbers(outside),
             [order, report, left] => act(order, report, left),
             _ => ExitCode::FAILURE,
@@ -234,7 +247,7 @@ mod linux {
         let inode = limit.as_ref().ok().and_then(|file| file.metadata().ok());
         let inode = inode.map_or(0, |found| found.ino());
         let tried = Command::new("/proc/self/exe")
-            .args([super::WORD, NUMBERS, &inode.to_string()])
+            .args([STAGE_WORD, NUMBERS, &inode.to_string()])
             .output();
         kernel.process_namespace = tried.is_ok();
         let answer = tried.map(|output| output.stdout).unwrap_or_default();

@@ -2,27 +2,13 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-use serde::{Deserialize, Serialize};
 
 use super::profile::Profile;
 
 /// Nobody reads a longer reason.
 const REPORT_MAX_BYTES: u64 = 4096;
-
-/// What a stage is told.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
-    pub profile: Profile,
-    pub program: PathBuf,
-    pub args: Vec<OsString>,
-    /// The name that the program gets, when it is not its path.
-    pub shown_as: Option<String>,
-    /// The process that starts the stage, which ends with it.
-    pub parent: u32,
-}
 
 /// A command line that is ready: set its folder and its descriptors, spawn it, and then ask
 /// [`Report::failure`]. When it has ended, [`Left::count`] says what ended with it.
@@ -86,7 +72,7 @@ pub fn command(
     use rustix::fs::{MemfdFlags, memfd_create};
     use rustix::io::{FdFlags, fcntl_setfd};
 
-    let order = Order {
+    let order = super::stage::Order {
         profile: profile.clone(),
         program: program.to_path_buf(),
         args: args.into_iter().collect(),
@@ -105,7 +91,7 @@ pub fn command(
     let mut command = Command::new(exe);
     command
         .arg0("rewake")
-        .arg(super::stage::WORD)
+        .arg(super::kernel::STAGE_WORD)
         .arg(order.as_raw_fd().to_string())
         .arg(writer.as_raw_fd().to_string())
         .arg(count.as_raw_fd().to_string());

@@ -126,6 +126,7 @@ impl AppContext {
             permission_check,
             served_check: served::served_check(catalogue.clone()),
             interactive,
+            sandbox: super::sandbox::given(self),
             max_turns: config
                 .max_turns
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),

@@ -22,7 +22,7 @@ use crate::core::entry::{
 use crate::core::entry::{Choice, FallbackModel, RunLimits};
 use crate::core::form::{Field, FormAnswer, ServerQuestion, Wanted};
 use crate::core::text::{count, large_count, one_line};
-use crate::core::to_person::to_person;
+use crate::core::to_person::{result_to_person, to_person, without_advice};
 use crate::core::tool::ToolCall;
 use crate::core::visible::figure;
 use crate::tools;
@@ -390,7 +390,10 @@ impl Describer {
                 let title = format!("allowed {by}{}", rule.unwrap_or_default());
                 (CallStatus::Allowed, title)
             }
-            Verdict::Deny { reason } => (CallStatus::Denied, format!("denied {by}: {reason}")),
+            Verdict::Deny { reason } => (
+                CallStatus::Denied,
+                format!("denied {by}: {}", without_advice(reason)),
+            ),
         };
         // What was denied gets a result that says so.
         Description {
@@ -431,7 +434,7 @@ impl Describer {
             Outcome::Denied { .. } => "denied",
             Outcome::Interrupted { .. } => "interrupted",
         };
-        let output = Part::Output(outcome.to_model_text().0.into());
+        let output = Part::Output(result_to_person(outcome).0.into());
         Description {
             body: vec![output],
             ..self.call(id, CallStatus::Finished { outcome, fact }, word.to_string())

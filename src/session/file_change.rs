@@ -1,6 +1,7 @@
 //! What became of one path between two trees: the lines, and how many were added and removed.
 
 use std::fmt::Write;
+use std::ops::Range;
 use std::time::Duration;
 
 use similar::{DiffTag, TextDiff};
@@ -90,6 +91,15 @@ impl FileChange {
 
     /// All of it as `git diff` has it; of what has no lines as [`FileChange::stat`].
     pub fn unified(&self, path: &str) -> String {
+        self.unified_by(path, |_| String::new())
+    }
+
+    /// The same, with who made each hunk: `by` gets the lines that it removes and those that it adds.
+    pub fn unified_by(
+        &self,
+        path: &str,
+        by: impl Fn(&[(Range<usize>, Range<usize>)]) -> String,
+    ) -> String {
         let (Text::Text(old), Text::Text(new)) = (&self.old, &self.new) else {
             return self.stat(path);
         };
@@ -106,7 +116,17 @@ impl FileChange {
         if self.lines != Some((0, 0)) || !self.was || !self.is {
             let names = (side('a', self.was), side('b', self.is));
             let diff = by_lines(old, new);
-            let _ = write!(text, "{}", diff.unified_diff().header(&names.0, &names.1));
+            for (place, hunk) in diff.unified_diff().iter_hunks().enumerate() {
+                if place == 0 {
+                    let _ = writeln!(text, "--- {}\n+++ {}", names.0, names.1);
+                }
+                let ops = hunk.ops().iter().filter(|op| op.tag() != DiffTag::Equal);
+                let changed: Vec<_> = ops.map(|op| (op.old_range(), op.new_range())).collect();
+                let hunk = hunk.to_string();
+                let (head, lines) = hunk.split_once('\n').unwrap_or((&hunk, ""));
+                let head = format!("{head} {}", by(&changed));
+                let _ = writeln!(text, "{}\n{lines}", head.trim_end());
+            }
         }
         text
     }
@@ -120,11 +140,11 @@ impl FileChange {
     }
 }
 
-fn by_lines<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, str> {
+pub(super) fn by_lines<'a>(old: &'a str, new: &'a str) -> TextDiff<'a, 'a, str> {
     TextDiff::configure().timeout(MAX_TIME).diff_lines(old, new)
 }
 
-fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreError> {
+pub(super) fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreError> {
     Ok(match item {
         None => Text::Text(String::new()),
         Some(Item::Link { target }) => Text::Other(format!("a link to {}", path_text(target))),
@@ -150,7 +170,7 @@ fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreError> {
 
 /// What is shown of one side.
 #[derive(Debug, Clone)]
-enum Text {
+pub(super) enum Text {
     Text(String),
     /// In words.
     Other(String),
@@ -159,6 +179,14 @@ enum Text {
 impl Text {
     fn lost() -> Text {
         Text::Other("a content that is not kept any more".to_string())
+    }
+
+    /// The text, if there is one.
+    pub fn into_lines(self) -> Option<String> {
+        match self {
+            Text::Text(text) => Some(text),
+            Text::Other(_) => None,
+        }
     }
 
     fn words(&self) -> String {

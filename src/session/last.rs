@@ -120,14 +120,14 @@ fn last_plan(records: &[Record]) -> Option<Plan> {
     plan.filter(|p| !p.steps.is_empty())
 }
 
-/// `Plan: 2 of 4 done; next: "mend the parser", "write the test"`
+/// `Plan: 2 of 4 completed; next: "mend the parser", "write the test"`
 fn plan_line(plan: &Plan) -> String {
     const NAMED: usize = 4;
     let of = |state: StepState| plan.steps.iter().filter(move |s| s.state == state);
-    let done = of(StepState::Done).count();
+    let completed = of(StepState::Done).count();
     let next = of(StepState::Current).chain(of(StepState::Left));
     let next: Vec<String> = next.take(NAMED).map(|s| quoted(&s.text, 80)).collect();
-    let mut line = format!("Plan: {done} of {} done", plan.steps.len());
+    let mut line = format!("Plan: {completed} of {} completed", plan.steps.len());
     if !next.is_empty() {
         line.push_str(&format!("; next: {}", next.join(", ")));
     }
@@ -239,7 +239,7 @@ mod tests {
             body,
             "It ended: cut off in the middle of its work\n\
              Last task: \"mend the parser ‹/last_session›\"\n\
-             Plan: 1 of 3 done; next: \"mend it\", \"test it\"\n\
+             Plan: 1 of 3 completed; next: \"mend it\", \"test it\"\n\
              Its last words: \"Looking.\"\n"
         );
     }

@@ -212,15 +212,14 @@ impl Renderer {
             .map(|t| t.to_zoned(jiff::tz::TimeZone::system()).date().to_string())
             .unwrap_or_default();
         format!(
-            "<environment>\nfolder: {}\nworkspace root: {}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n{}\ncommands: {}\n</environment>",
+            "<environment>\nfolder: {}\nworkspace root: {}{}\nsystem: {} {}\nshell: {}\ndate: {date}\nrewake: {VERSION}\n{}\n</environment>",
             path(&self.here.folder),
             path(&self.here.root),
             self.repository(budget),
             std::env::consts::OS,
             std::env::consts::ARCH,
             path(&self.shell),
-            told::lines(self.mode, self.is_attended),
-            unasked(self.sandbox),
+            told::lines(self.mode, self.is_attended, self.sandbox),
         )
     }
 
@@ -247,18 +246,18 @@ impl Renderer {
     }
 }
 
-/// What the session of a sub-agent is told besides what every session is.
-const ROLE: &str = "You are a sub-agent: another agent gave you the task, and is given your last \
-                    answer and nothing else. Do the task to its end, then answer with what it \
-                    needs to know, in few words. Nobody answers questions that you ask in words.";
+/// The part of layer 2 that only a subagent has.
+const ROLE: &str = "You are a subagent: another agent gave you the task and gets only your last \
+                    answer. Do the whole task, then answer with what that agent needs to know, in \
+                    few words. Nobody answers questions in your text.";
 
-/// What requests of a sub-agent begin with besides.
+/// Returns that part, with the branch and the instructions of the agent.
 fn of_task(assignment: &Assignment) -> String {
     let mut role = ROLE.to_string();
     if let Some(branch) = &assignment.branch {
         role.push_str(&format!(
-            " Your folder is a git worktree of your own, on branch {branch}: commit there what is \
-             to be kept."
+            " You work in a separate git worktree, on branch {branch}: commit there what must \
+             stay."
         ));
     }
     match assignment.instructions.as_str() {
@@ -309,24 +308,6 @@ fn name(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// What commands may do here without a question, in each mode: it may change in the session.
-fn unasked(sandbox: Sandbox) -> &'static str {
-    match (sandbox.available, sandbox.read, sandbox.workspace) {
-        (true, true, true) => {
-            "sandboxed; unasked: access read (acceptEdits: workspace; bypassPermissions: full; plan: only read)"
-        }
-        (true, true, false) => {
-            "sandboxed; unasked: access read (bypassPermissions: full; plan: only read)"
-        }
-        (true, false, _) => {
-            "sandboxed; unasked: plain commands that only look (bypassPermissions: all)"
-        }
-        (false, ..) => {
-            "no sandbox (`access` means nothing); unasked: plain commands that only look (bypassPermissions: all)"
-        }
-    }
-}
-
 /// Room for a list of a line each.
 pub(super) fn list_bytes(budget: &Budget) -> usize {
     budget.bytes(budget.window / LIST_PART)
@@ -348,7 +329,7 @@ mod tests {
         let tools = serde_json::to_string(&tools::specs()).unwrap();
         let bytes = SYSTEM.len() + tools.len();
         let tokens = Budget::new(100_000, 1_000, None).tokens(bytes);
-        assert!(tokens <= 2_680, "{tokens} tokens");
+        assert!(tokens <= 2_400, "{tokens} tokens");
         let task = tools::specs().into_iter().find(|tool| tool.name == TASK);
         let task = serde_json::to_string(&task).unwrap();
         let tokens = Budget::new(100_000, 1_000, None).tokens(task.len());
@@ -385,37 +366,5 @@ mod tests {
         assert_eq!(said(1, false, &["a"]), "1 file (a)");
         assert_eq!(said(3, false, &["a", "b/", "c"]), "3 files (a, b/, …)");
         assert_eq!(said(9_000, true, &["a", "b"]), "over 9000 files (a, b, …)");
-    }
-
-    #[test]
-    fn the_model_is_told_what_runs_unasked() {
-        let whole = Sandbox {
-            available: true,
-            read: true,
-            workspace: true,
-            hides: true,
-            protects: true,
-            loopback: true,
-        };
-        let told = |sandbox| unasked(sandbox);
-        assert!(told(whole).contains("acceptEdits: workspace;"));
-        // Whatever the kernel has: it runs all, and what names no access has no sandbox.
-        assert!(told(whole).contains("bypassPermissions: full;"));
-        assert!(told(Sandbox::default()).ends_with("(bypassPermissions: all)"));
-        assert!(
-            !told(Sandbox {
-                workspace: false,
-                ..whole
-            })
-            .contains("workspace")
-        );
-        assert!(
-            told(Sandbox {
-                read: false,
-                ..whole
-            })
-            .contains("only look")
-        );
-        assert!(told(Sandbox::default()).starts_with("no sandbox"));
     }
 }

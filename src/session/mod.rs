@@ -5,6 +5,7 @@
 
 mod asked_change;
 mod assembly;
+mod authors;
 mod changed_files;
 mod changes;
 pub mod context;
@@ -55,6 +56,7 @@ mod worktree_use;
 pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
 pub use crate::store::short_id;
+pub use authors::FileAuthors;
 pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
 pub use changes::looking_git;
 pub use custom::{

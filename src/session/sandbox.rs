@@ -7,7 +7,7 @@ use super::AppContext;
 use crate::command::own_exe;
 use crate::config::{Env, SandboxUse};
 use crate::core::policy::Sandbox;
-use crate::sandbox::Kernel;
+use crate::sandbox::{Kernel, Toolchains};
 use crate::tools::Hidden;
 use crate::world::confine::Confine;
 
@@ -102,6 +102,7 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
         kernel: kernel(ctx),
         workspace,
         home: ctx.env.home().map(PathBuf::from),
+        toolchains: Toolchains::of(&ctx.env),
         more_read: config.sandbox.read.clone(),
         more_write: config.sandbox.write.clone(),
         pass_env: config.shell.pass_env.clone(),

@@ -4,8 +4,7 @@
 mod hint;
 mod report;
 
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::schema::{boolean, integer, object, one_of, string};
@@ -16,7 +15,6 @@ use super::work::{ShellCommand, Work};
 use crate::core::access::Access;
 use crate::core::harmless::only_looks;
 use crate::core::permission::Permission;
-use crate::core::text::one_line;
 
 pub use report::{BackgroundEnd, Printed, printed_of};
 pub(crate) use report::{after_restart, background_end, background_id, in_background, result};
@@ -29,23 +27,7 @@ pub(crate) struct Args {
     #[serde(default)]
     background: bool,
     /// None: the most that the mode and the rules give without a question.
-    #[serde(default, deserialize_with = "access")]
     access: Option<Access>,
-}
-
-/// An unknown word is an error in words the model can act on.
-fn access<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Access>, D::Error> {
-    let Some(word) = Option::<String>::deserialize(from)? else {
-        return Ok(None);
-    };
-    match Access::named(word.trim()) {
-        Some(access) => Ok(Some(access)),
-        None => Err(D::Error::custom(format!(
-            "there is no access {:?}; there are {}",
-            one_line(&word, 40),
-            Access::ALL.map(Access::name).join(", ")
-        ))),
-    }
 }
 
 impl Tool for Args {
@@ -125,7 +107,7 @@ mod tests {
         for wrong in [json!("root"), json!(""), json!("x".repeat(500))] {
             let why = access(json!({"command": "a", "access": wrong})).unwrap_err();
             assert!(
-                why.contains("there are read, workspace, network, full"),
+                why.contains("must be one of read, workspace, network, full"),
                 "{why}"
             );
             assert!(why.len() < 200, "{why}");

@@ -34,6 +34,7 @@ mod mcp_find;
 mod memory_insert;
 mod memory_page;
 mod memory_search;
+mod misfit;
 mod near;
 mod outline;
 mod past;

@@ -17,9 +17,36 @@ const MAX_TEXT_BYTES: usize = 1_000;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
-    steps: Vec<PlanStep>,
+    steps: Vec<Step>,
     #[serde(default)]
     goals: Vec<String>,
+}
+
+/// A step as the model writes it. [`schema::named`](super::schema::named) puts the names of older
+/// versions, `state` with done, current and left, under these.
+#[derive(Serialize, Deserialize)]
+struct Step {
+    text: String,
+    status: Status,
+}
+
+/// The statuses that the model sees: those of [`StepState::status`].
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Status {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+impl From<Status> for StepState {
+    fn from(status: Status) -> StepState {
+        match status {
+            Status::Pending => StepState::Left,
+            Status::InProgress => StepState::Current,
+            Status::Completed => StepState::Done,
+        }
+    }
 }
 
 impl Tool for Args {
@@ -28,10 +55,11 @@ impl Tool for Args {
     const VERB: Verb = Verb::Plan;
 
     fn schema() -> Value {
-        let state = one_of(&["done", "current", "left"]);
+        let status =
+            one_of(&[StepState::Left, StepState::Current, StepState::Done].map(StepState::status));
         let step = object(
-            json!({"text": string(), "state": state}),
-            &["text", "state"],
+            json!({"text": string(), "status": status}),
+            &["text", "status"],
         );
         let properties = json!({"steps": array(step), "goals": array(string())});
         object(properties, &["steps"])
@@ -66,7 +94,7 @@ impl Args {
             .steps
             .iter()
             .map(|s| {
-                let state = match s.state {
+                let state = match s.status.into() {
                     StepState::Current if seen => StepState::Left,
                     state => state,
                 };
@@ -96,12 +124,9 @@ fn run(args: &Args) -> Ran {
     }
     let plan = args.plan();
     let count = |state| plan.steps.iter().filter(|s| s.state == state).count();
-    let text = format!(
-        "plan: {} done, {} current, {} left",
-        count(StepState::Done),
-        count(StepState::Current),
-        count(StepState::Left)
-    );
+    let counts = [StepState::Done, StepState::Current, StepState::Left]
+        .map(|state| format!("{} {}", count(state), state.status()));
+    let text = format!("plan: {}", counts.join(", "));
     Ran::done(text).with(Some(Fact::Planned { plan }))
 }
 
@@ -113,51 +138,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_is_counted_and_kept() {
+    fn a_plan_is_counted_and_stored_under_the_names_of_the_log() {
         let ran = Room::new().idempotent(
             "plan",
+            json!({"steps": [
+                {"text": "look", "status": "completed"},
+                {"text": "fix", "status": "in_progress"},
+                {"text": "test", "status": "pending"},
+            ], "goals": ["green"]}),
+        );
+        assert_eq!(done(&ran), "plan: 1 completed, 1 in_progress, 1 pending");
+        let Some(Fact::Planned { plan }) = &ran.fact else {
+            panic!("{:?}", ran.fact);
+        };
+        assert_eq!(
+            serde_json::to_value(plan).unwrap(),
             json!({"steps": [
                 {"text": "look", "state": "done"},
                 {"text": "fix", "state": "current"},
                 {"text": "test", "state": "left"},
-            ], "goals": ["green"]}),
+            ], "goals": ["green"]})
         );
-        assert_eq!(done(&ran), "plan: 1 done, 1 current, 1 left");
-        let Some(Fact::Planned { plan }) = &ran.fact else {
-            panic!("{:?}", ran.fact);
-        };
-        assert_eq!(plan.current().unwrap().text, "fix");
-        assert_eq!(plan.goals, ["green"]);
     }
 
     #[test]
-    fn other_names_of_states_are_understood() {
-        let steps = ["completed", "in_progress", "pending", "todo"]
-            .map(|state| json!({"text": "a step", "state": state}));
-        let ran = Room::new().idempotent("plan", json!({ "steps": steps }));
-        assert_eq!(done(&ran), "plan: 1 done, 1 current, 2 left");
+    fn the_names_of_older_versions_and_of_other_agents_are_understood() {
+        for name in ["state", "status"] {
+            let steps = ["done", "current", "left", "todo", "In-Progress", "pending"]
+                .map(|status| json!({"content": "a step", name: status}));
+            let ran = Room::new().idempotent("plan", json!({ "todos": steps }));
+            assert_eq!(done(&ran), "plan: 1 completed, 1 in_progress, 4 pending");
+        }
     }
 
     #[test]
     fn a_plan_has_bounds() {
         let room = Room::new();
-        let steps = |text: &str, count| vec![json!({"text": text, "state": "left"}); count];
+        let steps = |text: &str, count| vec![json!({"text": text, "status": "pending"}); count];
         let plan =
             |text: &str, count| room.idempotent("plan", json!({"steps": steps(text, count)}));
         assert!(error(&plan("x", 101)).contains("100"));
         assert!(error(&plan(" ", 1)).contains("text"));
         assert!(error(&plan(&"x".repeat(1_001), 1)).contains("text"));
-        assert_eq!(done(&plan("x", 0)), "plan: 0 done, 0 current, 0 left");
+        assert_eq!(
+            done(&plan("x", 0)),
+            "plan: 0 completed, 0 in_progress, 0 pending"
+        );
     }
 
     #[test]
     fn a_plan_has_one_current_step() {
-        let step = |text: &str, state| PlanStep {
+        let step = |text: &str| Step {
             text: text.into(),
-            state,
+            status: Status::InProgress,
         };
         let plan = Args {
-            steps: vec![step("a", StepState::Current), step("b", StepState::Current)],
+            steps: vec![step("a"), step("b")],
             goals: vec![],
         }
         .plan();

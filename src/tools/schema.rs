@@ -44,7 +44,7 @@ pub(super) struct Named {
 
 /// Other names that models have for an argument, in small letters without `_`. A name that the tool
 /// itself has is never one of these.
-const ALIASES: [(&str, &[&str]); 9] = [
+const ALIASES: [(&str, &[&str]); 12] = [
     (
         "path",
         &["filepath", "file", "filename", "directory", "folder", "dir"],
@@ -57,6 +57,17 @@ const ALIASES: [(&str, &[&str]); 9] = [
     ("pattern", &["regex", "query"]),
     ("glob", &["include"]),
     ("background", &["runinbackground"]),
+    ("steps", &["todos", "plan"]),
+    ("text", &["content", "step"]),
+    ("status", &["state"]),
+];
+
+/// Other words that models have for one of an enum, in the same form. `done`, `current` and `left`
+/// are those of older versions.
+const WORDS: [(&str, &[&str]); 3] = [
+    ("pending", &["left", "todo"]),
+    ("in_progress", &["current"]),
+    ("completed", &["done", "complete"]),
 ];
 
 /// What a model wrote, put under the names of the schema. All that judges a call and all that runs
@@ -77,6 +88,7 @@ fn value(schema: &Value, given: Value, objection: &mut Option<String>) -> Value 
     let of = schema["type"].as_str().unwrap_or_default();
     let given = match (of, given) {
         ("array" | "object", Value::String(text)) => json_text(of, text),
+        ("string", Value::String(text)) => Value::String(word_of(schema, text)),
         ("boolean", Value::String(text)) => match text.trim() {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),
@@ -98,6 +110,27 @@ fn value(schema: &Value, given: Value, objection: &mut Option<String>) -> Value 
         }
         (_, given) => given,
     }
+}
+
+/// The word that an enum has for this one.
+fn word_of(schema: &Value, text: String) -> String {
+    let known = schema["enum"].as_array().into_iter().flatten();
+    let known: Vec<&str> = known.filter_map(Value::as_str).collect();
+    if known.is_empty() || known.contains(&text.as_str()) {
+        return text;
+    }
+    let given = bare(text.trim());
+    let other = WORDS.iter().find(|(_, all)| all.contains(&given.as_str()));
+    let other = other.map(|(word, _)| *word);
+    let is_it = |word: &&&str| bare(word) == given || other == Some(**word);
+    known
+        .iter()
+        .find(is_it)
+        .map_or(text, |word| word.to_string())
+}
+
+fn bare(name: &str) -> String {
+    name.replace(['_', '-'], "").to_lowercase()
 }
 
 /// Models write lists and objects as JSON in a string.
@@ -162,7 +195,9 @@ fn object_of(schema: &Value, given: Object, objection: &mut Option<String>) -> O
     {
         found.insert(list.clone(), Value::Array(vec![Value::Object(of_inner)]));
     }
-    let known = found.into_iter().map(|(name, given)| {
+    // Models write null for what they leave out.
+    let said = found.into_iter().filter(|(_, given)| !given.is_null());
+    let known = said.map(|(name, given)| {
         let of = properties.get(&name).unwrap_or(&Value::Null);
         let given = value(of, given, objection);
         (name, given)
@@ -177,7 +212,6 @@ fn object_to(objection: &mut Option<String>, why: String) {
 
 /// The name that the schema has for this one.
 fn right_name<'a>(name: &str, properties: &'a Object) -> Option<&'a str> {
-    let bare = |name: &str| name.replace(['_', '-'], "").to_lowercase();
     let given = bare(name);
     let alias_of = ALIASES
         .iter()

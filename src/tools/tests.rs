@@ -33,7 +33,7 @@ fn example(schema: &Value) -> Value {
     }
 }
 
-fn arguments(tool: &Entry) -> Value {
+pub(super) fn arguments(tool: &Entry) -> Value {
     let mut example = example(&tool.spec().schema);
     if let Some(tool) = example.get_mut("tool") {
         *tool = json!("mcp__far__poke");
@@ -124,7 +124,7 @@ fn arguments_are_read_as_models_write_them() {
     let error = |name: &str, arguments: &str| describe(name, arguments).unwrap_err();
     assert_eq!(
         error("read", r#"{"path":"a","offset":-1}"#),
-        "the arguments of read: -1 is not a whole number"
+        "the arguments of read: `offset` must be a whole number, 0 or more"
     );
     assert!(error("read", r#"{"path":"a""#).starts_with("the arguments of read are not JSON: "));
     assert_eq!(
@@ -133,7 +133,7 @@ fn arguments_are_read_as_models_write_them() {
     );
     assert_eq!(
         error("read", " "),
-        "the arguments of read: missing field `path`"
+        "the arguments of read: `path` is missing"
     );
     assert_eq!(error("launch", "{}"), "there is no tool named \"launch\"");
     assert_eq!(
@@ -142,7 +142,7 @@ fn arguments_are_read_as_models_write_them() {
     );
     assert_eq!(
         error("read", r#"{"pth":"a"}"#),
-        "the arguments of read: missing field `path`\nhint: there is no `pth`; the arguments are `limit`, `offset`, `path`"
+        "the arguments of read: `path` is missing\nhint: there is no `pth`; the arguments are `limit`, `offset`, `path`"
     );
     let skill = r#"{"name":"../x","description":"d","body":"b"}"#;
     assert!(error("save_skill", skill).starts_with("the arguments of save_skill: `name`"));

@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::schema;
 use super::shown::{Shown, Verb};
 use super::work::Work;
+use super::{misfit, schema};
 use crate::core::entry::ToolSpec;
 use crate::core::permission::Permission;
 use crate::core::tool::Described;
@@ -132,9 +132,14 @@ impl Entry {
 
 fn arguments<T: Tool>(value: Value) -> Result<T, String> {
     let name = T::NAME;
-    let hint = schema::hint(&T::schema(), &value);
-    let args: T =
-        serde_json::from_value(value).map_err(|e| format!("the arguments of {name}: {e}{hint}"))?;
+    let args: T = T::deserialize(&value).map_err(|error| {
+        let schema = T::schema();
+        let why = misfit::misfit(&schema, &value).unwrap_or_else(|| error.to_string());
+        format!(
+            "the arguments of {name}: {why}{}",
+            schema::hint(&schema, &value)
+        )
+    })?;
     match args.check() {
         Ok(()) => Ok(args),
         Err(why) => Err(format!("the arguments of {name}: {why}")),

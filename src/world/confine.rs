@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::command::NOT_HELD;
 use crate::config::key_with_other_name;
 use crate::core::access::Access;
-use crate::sandbox::{Folders, Kernel, Profile, Remembered, Repository, Request};
+use crate::sandbox::{Folders, Kernel, Profile, Remembered, Repository, Request, Toolchains};
 use crate::tools::Hidden;
 
 /// So many entries of the workspace are looked at for what the rules keep from being read, and
@@ -25,6 +25,7 @@ pub struct Confine {
     /// The root of the workspace.
     pub workspace: PathBuf,
     pub home: Option<PathBuf>,
+    pub toolchains: Toolchains,
     pub more_read: Vec<PathBuf>,
     pub more_write: Vec<PathBuf>,
     pub pass_env: Vec<String>,
@@ -58,16 +59,16 @@ impl Confine {
         make_private(&tmp)?;
         let caches = self.caches.join(access.name());
         make_private(&caches)?;
-        let (denied, all) = self.denied();
-        let request = Request {
+        let mut request = Request {
             access,
             workspace: &self.workspace,
             repository: Repository::of(&self.workspace),
             home: self.home.as_deref(),
+            toolchains: &self.toolchains,
             more_read: &self.more_read,
             more_write: &self.more_write,
             pass_env: &self.pass_env,
-            denied: &denied,
+            denied: &[],
             private: &self.private,
             shown,
             tmp: &tmp,
@@ -76,6 +77,9 @@ impl Confine {
             kernel: self.kernel,
             remembered: &self.remembered,
         };
+        let (mut denied, all) = self.denied(request.readable_on_path());
+        denied.extend(self.key_files.iter().cloned());
+        request.denied = &denied;
         let mut profile = Profile::new(&request).map_err(|e| format!("{}; {}", e.why, e.hint))?;
         if !profile.modes.is_empty() {
             profile.modes.extend(self.key_files.iter().cloned());
@@ -112,9 +116,9 @@ impl Confine {
         }
     }
 
-    /// The files of the workspace, and of further folders that commands may read, that a rule denies to read or asks about: nobody can be asked
-    /// by a command that is at it. False: there are more.
-    fn denied(&self) -> (Vec<PathBuf>, bool) {
+    /// Returns the files that a rule denies to read or asks about, because a command cannot ask. They
+    /// lie in the workspace, in further folders of the config, or in `on_path`. False: there are more.
+    fn denied(&self, on_path: Vec<PathBuf>) -> (Vec<PathBuf>, bool) {
         let rules = &self.hidden.rules;
         let mut guards = rules.deny.iter().chain(&rules.ask);
         if !guards.any(|rule| rule.is_about_reading() && rule.is_about_paths()) {
@@ -123,7 +127,9 @@ impl Confine {
         let mut held = self.guarded.lock().unwrap_or_else(PoisonError::into_inner);
         let folders = held.get_or_insert_with(|| guarded_folders(Arc::clone(&self.hidden)));
         let further = self.more_read.iter().chain(&self.more_write);
-        let begin = std::iter::once(&self.workspace).chain(further);
+        let begin = std::iter::once(&self.workspace)
+            .chain(further)
+            .chain(&on_path);
         folders.begin();
         let found = denied_below(begin.cloned().collect(), folders);
         folders.end();

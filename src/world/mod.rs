@@ -32,7 +32,7 @@ use crate::tools::Ran;
 pub use crate::tools::bash::BackgroundEnd;
 pub use files::{Files, Keeping, Scope, Snapshot, Wish};
 pub use give_tasks::{BeginTask, Tasks};
-pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress};
+pub use restore::{RestoreEnd, RestoreOrder, RestoreProgress, changed_ms};
 pub use servers::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
 pub use servers::{NotOffered, Offered, ServerReply, ServerRequest, ServerWords, Wanted};
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::{Home, Live, git, has_whole_sandbox};
-use crate::{LIMIT, calling, play, results, scripted, step, streamed};
+use crate::{LIMIT, SCRIPTED, calling, history, play, results, scripted, step, streamed};
 
 /// As many calls of one answer are run.
 const CALLS: usize = 32;
@@ -589,6 +589,37 @@ fn what_a_rule_keeps_from_being_read_is_hidden_in_further_folders_too() {
 }
 
 #[test]
+fn what_a_rule_keeps_from_being_read_is_hidden_in_folders_of_path_too() {
+    let line = "cat $TOOLS/x.txt; k=key; cat $TOOLS/x.$k; cat $TOOLS/of-model";
+    let home = scripted(&[step("", &[bash(line)]), step("done", &[])]);
+    if !has_sandbox(&home) {
+        return;
+    }
+    let tools = home.user().join("tools");
+    fs::create_dir(&tools).unwrap();
+    for name in ["x.key", "of-model"] {
+        fs::write(tools.join(name), "SECRET\n").unwrap();
+    }
+    fs::write(tools.join("x.txt"), "seen\n").unwrap();
+    let key_file = format!(
+        "{SCRIPTED}[providers.other]\nprotocol = \"openai-chat\"\nbase_url = \"http://127.0.0.1:9\"\n\
+         api_key_file = {}\n",
+        json!(tools.join("of-model"))
+    );
+    home.write_config(&key_file);
+    let deny = "permissions.deny=[\"Read(/**/*.key)\"]";
+    let mut command = home.rewake(["-p", "x", "--output-format", "stream-json"]);
+    command.args(["--set", deny]);
+    let usual = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{usual}", tools.display()));
+    command.env("TOOLS", &tools);
+    let run = crate::support::run(command, LIMIT).expect(0);
+    let ran = results(&run);
+    has(&ran[0].1, &["seen"]);
+    assert!(!ran[0].1.contains("SECRET"), "{ran:?}");
+}
+
+#[test]
 fn a_failure_that_looks_like_the_sandbox_is_counted() {
     let home = calling(&[bash("touch x"), bash("true"), bash("exit 3")]);
     if !has_sandbox(&home) {
@@ -665,7 +696,18 @@ fn the_model_is_told_that_nobody_answers_and_of_another_mode() {
         .filter(|e| e["type"] == "entry.noted")
         .filter_map(|e| e["text"].as_str())
         .collect();
-    assert_eq!(noted, ["the mode is plan now"]);
+    let [noted] = noted[..] else {
+        panic!("{noted:?}");
+    };
+    assert!(
+        noted.starts_with("the mode is plan now\nedits: are denied in plan mode."),
+        "{noted}"
+    );
+    // A person reads that the mode changed, and not what the model may do.
+    let id = history(&home)[0].0.clone();
+    let shown = home.run(["show", &id]).expect(0).stdout;
+    assert!(shown.contains("the mode is plan now"), "{shown}");
+    assert!(!shown.contains("are denied in plan mode"), "{shown}");
     play(&home, &[step("three", &[])]);
     let run = streamed(&home, &["-p", "z", "-c"]).expect(0);
     assert!(run.events().iter().all(|e| e["type"] != "entry.noted"));

@@ -31,7 +31,7 @@ pub struct Scene {
 }
 
 pub fn is_child(seen: &Seen) -> bool {
-    seen.json.to_string().contains("You are a sub-agent")
+    seen.json.to_string().contains("You are a subagent")
 }
 
 impl Scene {

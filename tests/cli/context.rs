@@ -143,7 +143,7 @@ fn a_new_session_knows_how_the_last_one_here_ended() {
     for words in [
         "It ended: done",
         "Last task: \"mend the parser\"",
-        "Plan: 1 of 2 done; next: \"mend it\"",
+        "Plan: 1 of 2 completed; next: \"mend it\"",
         "Its last words: \"I found it.\"",
     ] {
         assert!(system.contains(words), "{words}: {system}");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::support::{Home, run};
-use crate::{LIMIT, SCRIPTED, bash, calling, step};
+use crate::{LIMIT, SCRIPTED, bash, calling, scripted, step};
 
 /// What the program prints.
 #[track_caller]
@@ -64,6 +64,69 @@ fn a_diff_shows_what_calls_and_commands_changed() {
     assert_eq!(home.read("nested/.git/config"), "theirs");
     // Nothing had been done by then: they were as before the first call.
     assert_eq!(output(&home, &["diff", &id(&home), "0..1"]), "");
+}
+
+#[test]
+fn a_diff_says_who_made_each_change() {
+    let lines: Vec<String> = (1..=30).map(|n| format!("{n}\n")).collect();
+    let home = scripted(&[
+        step(
+            "",
+            &[
+                ("write", json!({"path": "both", "content": lines.concat()})),
+                ("write", json!({"path": "by-tool", "content": "1\n"})),
+            ],
+        ),
+        step(
+            "",
+            &[bash("sed -i 's/^15$/fifteen/' both; echo 1 > by-command")],
+        ),
+        step("done", &[]),
+        step("", &[bash("echo 2 > by-second")]),
+        step("done", &[]),
+    ]);
+    fs::write(home.path("both"), "0\n").unwrap();
+    fs::write(home.path("by-hand"), "0\n").unwrap();
+    let read = ("read", json!({"path": "both"}));
+    let script = home.rewake_home().join("script.toml");
+    let played = fs::read_to_string(&script).unwrap();
+    fs::write(&script, step("", &[read]) + &played).unwrap();
+    home.run(["-p", "go", "--yolo"]).expect(0);
+    let by_hand = home.read("both").replace("\n30\n", "\nthirty\n");
+    fs::write(home.path("both"), by_hand).unwrap();
+    fs::write(home.path("by-hand"), "1\n").unwrap();
+    home.run(["-p", "-c", "more", "--yolo"]).expect(0);
+    let stat = output(&home, &["diff", &id(&home), "--stat"]);
+    for line in [
+        "both  +30 −1  by tool, by command, by hand\n",
+        "by-command  +1 −0  by command\n",
+        "by-hand  +1 −1  by hand\n",
+        "by-second  +1 −0  by command\n",
+        "by-tool  +1 −0  by tool\n",
+    ] {
+        assert!(stat.contains(line), "{line}: {stat}");
+    }
+    // Hunk by hunk, from the entry at which the tools had written.
+    let export = output(&home, &["export", &id(&home), "--json"]);
+    let export: serde_json::Value = serde_json::from_str(&export).unwrap();
+    let written = export["records"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|record| record["entry"]["kind"] == "finished")
+        .nth(2)
+        .unwrap();
+    let range = format!("{}", written["seq"]);
+    let diff = output(&home, &["diff", &id(&home), &range]);
+    for part in [
+        "both: by command, by hand\n--- a/both\n+++ b/both\n",
+        "@@ -12,7 +12,7 @@ by command\n",
+        "@@ -27,4 +27,4 @@ by hand\n",
+        "by-hand: by hand\n--- a/by-hand\n+++ b/by-hand\n@@ -1 +1 @@\n",
+    ] {
+        assert!(diff.contains(part), "{part}: {diff}");
+    }
+    assert!(!diff.contains("by tool"), "{diff}");
 }
 
 #[test]

@@ -33,6 +33,7 @@ mod mcp_servers;
 mod models;
 mod nasty;
 mod network;
+mod old_sessions;
 mod output;
 mod refused;
 mod results;
@@ -48,6 +49,8 @@ mod stats;
 mod steer;
 mod store;
 mod structured;
+#[cfg(target_os = "linux")]
+mod survivors;
 mod task_limits;
 mod tools;
 mod traced;

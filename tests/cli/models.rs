@@ -139,7 +139,7 @@ fn malformed_arguments_and_invented_tools_are_told_to_the_model() {
             "there is no tool named \"frobnicate\"; the tools are read, ",
         );
         has(1, "path");
-        has(2, "integer `7`");
+        has(2, "`command` must be a string");
         if protocol != Protocol::Gemini {
             has(3, "JSON");
         }

@@ -257,7 +257,7 @@ fn a_question_in_a_sub_agent_is_answered() {
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let hears = Arc::clone(&heard);
         let scene = Scene::new(move |seen| {
-            let is_child = seen.json.to_string().contains("You are a sub-agent");
+            let is_child = seen.json.to_string().contains("You are a subagent");
             let call = json!({ "tool": "mcp__far__asks_old", "arguments": effect() });
             match (is_child, seen.turn) {
                 (false, 0) => Answer::call("task", json!({ "prompt": "ask it" })),

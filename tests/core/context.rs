@@ -51,6 +51,7 @@ fn policy(window: u64, windows: Windows) -> Policy {
         served_check: std::sync::Arc::new(|_| Ok(())),
         permission_check: std::sync::Arc::new(|_, _| Decision::Allow.into()),
         interactive: false,
+        sandbox: Default::default(),
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, _| {
             Budget::new(limit.unwrap_or(window), ANSWER, None)

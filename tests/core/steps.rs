@@ -225,6 +225,7 @@ fn policy(interactive: bool) -> Policy {
             decision.into()
         }),
         interactive,
+        sandbox: Default::default(),
         max_turns: Some(30),
         budget: std::sync::Arc::new(|_, limit, ratio| {
             Budget::new(limit.unwrap_or(1_000_000), 1_000, ratio)
@@ -625,6 +626,11 @@ fn what_cannot_run_is_closed() {
         close(vec![Block::call("launch", "{}")], StopReason::ToolUse)
             .contains("the tools are read, ")
     );
+    for (name, tool) in [("Read", "read"), ("Bash", "bash"), ("apply_patch", "edit")] {
+        let told = close(vec![Block::call(name, "{}")], StopReason::ToolUse);
+        let want = format!("there is no tool named {name:?}; use `{tool}`");
+        assert!(told.contains(&want), "{told}");
+    }
     assert!(close(vec![Block::call("read", "{\"pa")], StopReason::ToolUse).contains("not JSON"));
     assert!(close(vec![read("a")], StopReason::MaxTokens).contains("output limit"));
     assert!(close(vec![bash("ask")], StopReason::ToolUse).contains("nobody is there"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::scene::{Scene, Who};
 use rewake::command::{Aftermath, Ended, How, Runs, Spec, default_shell};
 use rewake::core::access::Access;
-use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Unsupported};
+use rewake::sandbox::{Kernel, Profile, Remembered, Repository, Request, Toolchains, Unsupported};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A workspace with a repository, and runs beside it.
@@ -53,6 +53,7 @@ impl Place {
             workspace: &self.path("ws"),
             repository: Repository::of(&self.path("ws")),
             home: Some(&self.path("home")),
+            toolchains: &Toolchains::default(),
             more_read: &[],
             more_write: &[],
             pass_env: &[],

@@ -16,8 +16,11 @@ mod kept;
 mod processes;
 mod race;
 mod scene;
+#[path = "../support/signals.rs"]
+mod signals;
 #[path = "../support/skip.rs"]
 mod skip;
+mod toolchains;
 mod tries;
 mod work;
 

@@ -88,7 +88,9 @@ fn what_a_command_left_behind_ends_with_it_at_every_level() {
                 place.profile(access),
                 &format!("{}; echo done", lives_on(&word)),
             );
-            assert_eq!((&ended.how, text.as_str()), (&How::Exited(0), "done\n"));
+            let what = format!("{lacks} {access}: {ended:?}");
+            assert_eq!(ended.how, How::Exited(0), "{what}");
+            assert_eq!(text, "done\n", "{what}");
             assert!(after(&ended).ended >= 1, "{lacks} {access}: {ended:?}");
             assert_eq!(named(&word), Vec::<i32>::new(), "{lacks} {access}");
         }
@@ -107,10 +109,9 @@ fn a_command_cannot_fork_its_way_out() {
                 let place = place(lacks);
                 let word = word("forks");
                 let (ended, text) = place.run(place.profile(access), &forks(&word, 10));
-                assert_eq!(
-                    (&ended.how, text.as_str()),
-                    (&How::Exited(0), "they fork\n")
-                );
+                let what = format!("{lacks} {access}: {ended:?}");
+                assert_eq!(ended.how, How::Exited(0), "{what}");
+                assert_eq!(text, "they fork\n", "{what}");
                 living += usize::from(!named(&word).is_empty());
                 end(&word);
             }
@@ -265,7 +266,8 @@ fn the_command_of_a_killed_keeper_ends_and_is_lost() {
                 let run = runs.prepare(&spec).unwrap();
                 let mut running = runs.start(&run).unwrap();
                 until(|| place.path("ws/ready").exists());
-                assert_eq!(named(&word).len(), 1, "{lacks}");
+                // Between fork and exec a child of its bears its arguments, too.
+                assert!(!named(&word).is_empty(), "{lacks}");
                 let RunState::Running {
                     keeper: Some(keeper),
                     ..

@@ -170,7 +170,8 @@ impl Scene {
         command
     }
 
-    fn finish(&self, mut command: Command) -> Done {
+    /// Runs it to its end, and looks at what it did.
+    pub fn finish(&self, mut command: Command) -> Done {
         let output = command.output().unwrap();
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.push_str(&String::from_utf8_lossy(&output.stderr));

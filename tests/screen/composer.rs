@@ -26,6 +26,17 @@ fn the_box_grows_with_what_is_typed() {
 }
 
 #[test]
+fn a_warning_about_the_clipboard_stays_when_the_session_opens_later() {
+    let mut stage = Stage::new(80, 24);
+    let why = "the image in the clipboard is too large\nhint: copy a part of it";
+    stage.send(Msg::PastedImage(Err(why.into())));
+    stage.sees("is too large");
+    stage.open();
+    stage.sees("is too large");
+    stage.sees("hint: copy a part of it");
+}
+
+#[test]
 fn commands_are_completed() {
     scene!("commands", |stage: &mut Stage| {
         stage.open();

@@ -16,6 +16,15 @@ use serde_json::Value;
 use super::Protocol;
 use super::server::{KEY, Server};
 
+/// Where programs of `PATH` have the rest of themselves.
+const TOOLCHAINS: [&str; 5] = [
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOPATH",
+    "PYENV_ROOT",
+    "NVM_DIR",
+];
+
 pub struct Home {
     root: tempfile::TempDir,
 }
@@ -80,7 +89,7 @@ impl Home {
     }
 
     /// The real binary in the workspace, with nothing of this process's environment but
-    /// `PATH`, and the one key of the local provider. No standard input.
+    /// `PATH` and the homes of toolchains, and the one key of the local provider. No standard input.
     pub fn rewake<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rewake"));
         command
@@ -92,6 +101,9 @@ impl Home {
             .env("LOCAL_KEY", KEY)
             .current_dir(self.workspace())
             .stdin(Stdio::null());
+        for name in TOOLCHAINS {
+            command.envs(std::env::var_os(name).map(|folder| (name, folder)));
+        }
         command
     }
 

@@ -35,6 +35,7 @@ mod prefix;
 mod responses;
 mod seal;
 mod server;
+mod signals;
 mod skip;
 pub mod spoken;
 mod spoken_newer;

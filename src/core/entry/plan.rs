@@ -19,8 +19,21 @@ impl Plan {
         self.steps.iter().find(|s| s.state == StepState::Current)
     }
 
-    /// A line for each step, then one for each goal. `None` for an empty plan.
+    /// Returns a line for each step, then one for each goal. `None` for an empty plan.
     pub fn to_text(&self) -> Option<String> {
+        self.lines(StepState::status)
+    }
+
+    /// Returns the text that version 0.1 sent: a preface of its sessions keeps its bytes.
+    pub(crate) fn to_text_as_before(&self) -> Option<String> {
+        self.lines(|state| match state {
+            StepState::Done => "done",
+            StepState::Current => "current",
+            StepState::Left => "left",
+        })
+    }
+
+    fn lines(&self, name: fn(StepState) -> &'static str) -> Option<String> {
         const STEPS: usize = 30;
         const CHARS: usize = 100;
         if self.steps.is_empty() && self.goals.is_empty() {
@@ -28,8 +41,8 @@ impl Plan {
         }
         let mut text = String::new();
         for step in self.steps.iter().take(STEPS) {
-            let state = format!("{:?}", step.state).to_lowercase();
-            text.push_str(&format!("- [{state}] {}\n", one_line(&step.text, CHARS)));
+            let name = name(step.state);
+            text.push_str(&format!("- [{name}] {}\n", one_line(&step.text, CHARS)));
         }
         for goal in self.goals.iter().take(STEPS) {
             text.push_str(&format!("- goal: {}\n", one_line(goal, CHARS)));
@@ -46,7 +59,8 @@ pub struct PlanStep {
     pub state: StepState,
 }
 
-/// How far a step of a plan is. The other names are those that models write of their own accord.
+/// The status of a step. The log stores `done`, `current` and `left`; the model reads and writes
+/// [`StepState::status`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
@@ -59,4 +73,15 @@ pub enum StepState {
     /// It is still to do.
     #[serde(alias = "pending", alias = "todo")]
     Left,
+}
+
+impl StepState {
+    /// The name that the model sees.
+    pub fn status(self) -> &'static str {
+        match self {
+            StepState::Done => "completed",
+            StepState::Current => "in_progress",
+            StepState::Left => "pending",
+        }
+    }
 }

@@ -5,7 +5,7 @@
 //! Without the sandbox a line is judged by its words alone ([`super::line`]).
 
 use super::line::{Shell, paths_in};
-use super::{Evaluation, Finding, PLANNING, asked, denied};
+use super::{Evaluation, Finding, asked, denied, planning};
 use crate::core::access::Access;
 use crate::core::entry::Mode;
 use crate::core::harmless::Reads;
@@ -200,7 +200,7 @@ impl Evaluation<'_> {
             Mode::BypassPermissions => return Finding::Fine,
             Mode::Plan if access > Access::Read => {
                 let more = "in plan mode a command has access read";
-                return Finding::Denied(format!("{PLANNING} ({more})"));
+                return Finding::Denied(format!("{} ({more})", planning()));
             }
             Mode::Plan | Mode::Default | Mode::AcceptEdits => {}
         }

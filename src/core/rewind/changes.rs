@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::author::{Author, Maker};
 use super::since::{Cause, Written};
 use crate::core::path;
 use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree};
+
+/// A command ends a little after the clock says so, and a file system's clock is coarse.
+pub(super) const SLACK_MS: i64 = 500;
 
 /// The end of the name of what others made, where a rewind lays it beside its path.
 pub(super) const ENDING: &[u8] = b".rewake-kept";
@@ -24,6 +28,8 @@ pub(super) enum By {
 pub(super) struct Link {
     pub to: Option<Item>,
     pub by: By,
+    /// For a person; nothing is decided by it.
+    pub maker: Maker,
     /// It may have been there before, and only became covered.
     pub may_have_been: bool,
 }
@@ -79,6 +85,7 @@ impl Chain {
             None => self.links.push(Link {
                 to,
                 by: By::Us,
+                maker: Author::Rewind.into(),
                 may_have_been: false,
             }),
         }
@@ -113,6 +120,31 @@ impl Changes {
         }
     }
 
+    /// Each change of a path: what it made of it, and who did it. `changed_ms`: when what lies there
+    /// now last changed.
+    pub fn steps(
+        &self,
+        path: &[u8],
+        changed_ms: &dyn Fn(&[u8]) -> Option<i64>,
+    ) -> Vec<(Author, Option<&Item>)> {
+        let links = self.chains.get(path).map_or(&[][..], |c| &c.links[..]);
+        let author = |place: usize, link: &Link| match (link.maker.was_away, link.by) {
+            (true, By::Command(ended)) => {
+                let is_last = place + 1 == links.len();
+                let is_of_command = |at: i64| at <= ended.saturating_add(SLACK_MS);
+                match is_last && changed_ms(path).is_some_and(is_of_command) {
+                    true => link.maker.author,
+                    false => Author::Unknown,
+                }
+            }
+            _ => link.maker.author,
+        };
+        let steps = links.iter().enumerate();
+        steps
+            .map(|(place, link)| (author(place, link), link.to.as_ref()))
+            .collect()
+    }
+
     /// The last tree so far.
     pub fn now(&self) -> &Tree {
         &self.now
@@ -120,7 +152,13 @@ impl Changes {
 
     /// The next tree differs so from the last one. `is_exact`: the delta says which paths only
     /// became covered. `target` is the tree of [`Cause::Restored`].
-    pub fn add(&mut self, delta: &Delta, is_exact: bool, cause: &Cause, target: Option<&Tree>) {
+    pub fn add(
+        &mut self,
+        delta: &Delta,
+        is_exact: bool,
+        (cause, maker): (&Cause, Maker),
+        target: Option<&Tree>,
+    ) {
         if let Cause::Calls {
             command_ended_ms: Some(_),
             ..
@@ -152,6 +190,7 @@ impl Changes {
                     true => chain.links.push(Link {
                         to,
                         by: By::Outside,
+                        maker: Author::Rewind.into(),
                         may_have_been: false,
                     }),
                     false => chain.set_back(to),
@@ -160,17 +199,19 @@ impl Changes {
             }
             // It is there still, or was.
             let is_only_coverage = entered || matches!(change, Change::Gone { left: true });
-            let by = match cause {
-                _ if is_only_coverage => By::Outside,
-                Cause::Outside | Cause::Restored { .. } => By::Outside,
+            let (by, maker) = match cause {
+                _ if is_only_coverage => (By::Outside, Author::Unknown.into()),
+                Cause::Outside | Cause::Restored { .. } => (By::Outside, maker),
                 Cause::Calls {
                     written,
                     command_ended_ms,
                 } => {
                     let absolute = absolute(&self.root, path);
                     match of_call(written, &absolute, before.as_ref(), to.as_ref()) {
-                        Some(by) => by,
-                        None => command_ended_ms.map_or(By::Outside, By::Command),
+                        Some(By::Us) => (By::Us, Author::Tool.into()),
+                        // A tool, and somebody else.
+                        Some(by) => (by, Author::Unknown.into()),
+                        None => (command_ended_ms.map_or(By::Outside, By::Command), maker),
                     }
                 }
             };
@@ -179,6 +220,7 @@ impl Changes {
                 may_have_been: entered || (before.is_none() && !is_exact && by != By::Us),
                 to,
                 by,
+                maker,
             });
         }
         self.now.apply(delta);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::author::{Maker, Workers};
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Entry, Fact, Guard, Record};
 use crate::core::tree::named;
@@ -14,6 +15,8 @@ const BEGIN_MS: i64 = 2_000;
 pub struct NamedTree {
     pub name: String,
     pub cause: Cause,
+    /// Of what `cause` has no record of beforehand.
+    pub maker: Maker,
 }
 
 /// Who made the difference between two trees.
@@ -52,7 +55,11 @@ pub fn named_since(records: &[Record], start: usize, from: &str) -> Vec<NamedTre
         command_ended_ms: None,
         restoring: None,
         resumed_ms: i64::MIN,
+        workers: Workers::default(),
     };
+    for record in records.iter().take(start) {
+        since.workers.record(record);
+    }
     for record in records.get(start..).unwrap_or_default() {
         since.record(record);
     }
@@ -70,10 +77,12 @@ struct Since {
     restoring: Option<String>,
     /// When another process took the session up last.
     resumed_ms: i64,
+    workers: Workers,
 }
 
 impl Since {
     fn record(&mut self, record: &Record) {
+        self.workers.record(record);
         match &record.entry {
             Entry::Started { access, .. } if *access == Some(Access::Read) => {}
             Entry::Started { call, guard, .. } => match guard {
@@ -137,10 +146,11 @@ impl Since {
     fn take(&mut self, name: &str, cause: Cause) {
         self.written.clear();
         self.command_ended_ms = None;
+        let maker = self.workers.at_tree();
         if name != self.last {
             self.last = name.to_string();
             let name = name.to_string();
-            self.trees.push(NamedTree { name, cause });
+            self.trees.push(NamedTree { name, cause, maker });
         }
     }
 }

@@ -51,7 +51,7 @@ fn changes(start: &Tree, steps: &[(Tree, Cause)]) -> Changes {
     let mut changes = Changes::new("/w", start.clone());
     for (tree, cause) in steps {
         let delta = super::super::tree::diff(changes.now(), tree);
-        changes.add(&delta, true, cause, Some(tree));
+        changes.add(&delta, true, (cause, Maker::default()), Some(tree));
     }
     changes
 }
@@ -186,7 +186,7 @@ fn what_only_became_covered_stays_whatever_is_chosen() {
     let mut changes = Changes::new("/w", tree(&[]));
     let delta = super::super::tree::diff(changes.now(), &tree(&[("n", "new")]));
     // It is not known whether it was there.
-    changes.add(&delta, false, &Cause::Outside, None);
+    changes.add(&delta, false, (&Cause::Outside, Maker::default()), None);
     let asked = Asked {
         chosen: BTreeMap::from([(b"n".to_vec(), PathChoice::Take)]),
         ..Asked::default()
@@ -285,19 +285,19 @@ fn all_of_it_is_another_matter_but_for_what_may_have_been_there() {
     let mut changes = Changes::new("/w", start.clone());
     let next = tree(&[("a", "2"), ("n", "new")]);
     let delta = super::super::tree::diff(&start, &next);
-    changes.add(&delta, true, &Cause::Outside, None);
+    changes.add(&delta, true, (&Cause::Outside, Maker::default()), None);
     let entered = Change::Put {
         item: file("old"),
         entered: true,
     };
     let delta = Delta([(b"ignored".to_vec(), entered)].into());
-    changes.add(&delta, true, &Cause::Outside, None);
+    changes.add(&delta, true, (&Cause::Outside, Maker::default()), None);
     let unclear = super::super::tree::diff(changes.now(), &{
         let mut tree = changes.now().clone();
         tree.0.insert(b"unclear".to_vec(), file("u"));
         tree
     });
-    changes.add(&unclear, false, &Cause::Outside, None);
+    changes.add(&unclear, false, (&Cause::Outside, Maker::default()), None);
     let whole = Asked {
         whole: true,
         ..Asked::default()
@@ -591,6 +591,114 @@ fn the_log_says_who_made_each_tree() {
         ("t6", &restored),
     ];
     assert_eq!(causes, want);
+    let makers: Vec<(Author, bool)> = found
+        .iter()
+        .map(|tree| (tree.maker.author, tree.maker.was_away))
+        .collect();
+    let hand = (Author::Hand, false);
+    assert_eq!(makers, [hand, hand, (Author::Server, true), hand, hand]);
+}
+
+#[test]
+fn two_possible_authors_are_no_author() {
+    let call = |index| CallId { reply: 0, index };
+    let started = |index, guard| Entry::Started {
+        call: call(index),
+        guard,
+        access: None,
+    };
+    let finished = |index, tree: &str, background| Entry::Finished {
+        call: call(index),
+        outcome: Outcome::done(""),
+        fact: Some(match background {
+            true => Fact::Background {
+                id: "bg_1".into(),
+                run: "r".into(),
+                command: "c".into(),
+                child: None,
+            },
+            false => Fact::Ran {
+                exit_code: Some(0),
+                took_ms: 1,
+                refused: false,
+            },
+        }),
+        tree: Some(tree.to_string()),
+    };
+    let saved = |tree: &str| Entry::Saved {
+        reason: SaveReason::Files,
+        tree: Some(tree.to_string()),
+        why: None,
+    };
+    let command = Guard::Supervised {
+        run: "r".into(),
+        boot: "b".into(),
+        background: false,
+    };
+    let entries = [
+        started(0, command.clone()),
+        finished(0, "t0", true),
+        // Only the command in the background, or somebody by hand.
+        saved("t1"),
+        // Two commands.
+        started(1, command),
+        finished(1, "t2", false),
+        // A command, or a server.
+        started(2, Guard::Opaque),
+        finished(2, "t3", false),
+        Entry::Noted {
+            text: String::new(),
+            about: Some(crate::core::entry::About::BackgroundEnded {
+                id: "bg_1".into(),
+                exit_code: None,
+                spent: vec![],
+                asks_model: false,
+            }),
+        },
+        // It ended somewhere since the tree before.
+        saved("t4"),
+        saved("t5"),
+    ];
+    let records: Vec<Record> = (0..)
+        .zip(entries)
+        .map(|(seq, entry)| Record {
+            seq,
+            at_ms: 0,
+            entry,
+        })
+        .collect();
+    let found = named_since(&records, 1, "t0");
+    let authors: Vec<(&str, Author)> = found
+        .iter()
+        .map(|tree| (tree.name.as_str(), tree.maker.author))
+        .collect();
+    let want = [
+        ("t1", Author::Unknown),
+        ("t2", Author::Command),
+        ("t3", Author::Unknown),
+        ("t4", Author::Unknown),
+        ("t5", Author::Hand),
+    ];
+    assert_eq!(authors, want);
+}
+
+#[test]
+fn what_a_command_left_while_nobody_was_there_may_be_of_others() {
+    let mut changes = Changes::new("/w", tree(&[]));
+    let delta = super::super::tree::diff(changes.now(), &tree(&[("a", "1")]));
+    let maker = Maker {
+        author: Author::Command,
+        was_away: true,
+    };
+    changes.add(&delta, true, (&COMMAND, maker), None);
+    let author = |changed_ms| {
+        let steps = changes.steps(b"a", &|_| changed_ms);
+        steps.iter().map(|(author, _)| *author).collect::<Vec<_>>()
+    };
+    assert_eq!(author(Some(1_000)), [Author::Command]);
+    assert_eq!(author(Some(9_000)), [Author::Unknown]);
+    assert_eq!(author(None), [Author::Unknown]);
+    assert_eq!(changes.steps(b"b", &|_| None), []);
 }
 
 #[test]
@@ -687,7 +795,7 @@ fn history(start: &Tree, steps: &[(Tree, u8)]) -> Changes {
     for (next, kind) in steps {
         let cause = cause(changes.now(), next, *kind);
         let delta = super::super::tree::diff(changes.now(), next);
-        changes.add(&delta, true, &cause, None);
+        changes.add(&delta, true, (&cause, Maker::default()), None);
     }
     changes
 }
@@ -752,15 +860,15 @@ proptest! {
         let mut back = Changes::new("/w", before.clone());
         let restored = Cause::Restored { target: String::new() };
         let delta = super::super::tree::diff(&before, &target);
-        back.add(&delta, true, &restored, Some(&target));
+        back.add(&delta, true, (&restored, Maker::default()), Some(&target));
         let mut plan = planned(&back, &Asked::default());
         // What was laid beside a file is somebody else's.
         plan.target.0.retain(|path, _| !super::changes::is_beside(path));
         prop_assert_eq!(&plan.target, &before, "{:?}", plan.kept);
         // And once more is as the first time.
-        changes.add(&delta, true, &restored, Some(&target));
+        changes.add(&delta, true, (&restored, Maker::default()), Some(&target));
         let delta = super::super::tree::diff(&target, &before);
-        changes.add(&delta, true, &restored, Some(&before));
+        changes.add(&delta, true, (&restored, Maker::default()), Some(&before));
         prop_assert_eq!(planned(&changes, &Asked::default()).target, target);
     }
 }

@@ -289,9 +289,7 @@ impl App {
                 let (why, hint) = why.split_once('\n').unwrap_or((&why, ""));
                 match hint {
                     "" => self.hint = Some(why.to_string()),
-                    hint => self
-                        .transcript
-                        .add_notice(Tone::Warn, format!("{why}\n{hint}")),
+                    hint => self.notify(Tone::Warn, format!("{why}\n{hint}")),
                 }
                 Vec::new()
             }

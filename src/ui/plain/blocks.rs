@@ -4,6 +4,7 @@ use jiff::tz::TimeZone;
 
 use crate::core::entry::Outcome;
 use crate::core::text::{count, one_line};
+use crate::core::to_person::result_to_person;
 use crate::tools::Body;
 use crate::ui::transcript::{Call, Kind, Status, Tone};
 
@@ -77,7 +78,7 @@ pub(super) fn call_over(call: &Call) -> String {
     // The head says these already, and the end of the turn who stopped it.
     let is_said =
         |line: &&str| !exit_line(line, code) && !line.starts_with("[interrupted: stopped");
-    let output = outcome.to_model_text().0;
+    let output = result_to_person(outcome).0;
     let output: Vec<&str> = output.lines().filter(is_said).collect();
     let output = last_lines(&output.join("\n"));
     match output.is_empty() {

@@ -14,6 +14,7 @@ use super::paragraph::{LayoutContext, code, paragraph};
 use crate::core::cut::lines_behind;
 use crate::core::entry::{Outcome, Plan, StepState};
 use crate::core::text::{count, in_one_line};
+use crate::core::to_person::result_to_person;
 use crate::core::tool::ToolCall;
 use crate::session::{ChangedFiles, clock};
 use crate::tools::bash::{Printed, printed_of};
@@ -422,7 +423,7 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     let (words, is_error) = match outcome {
         // That it was is said at its right.
         Outcome::Interrupted { output, .. } => (output.text.clone(), true),
-        _ => outcome.to_model_text(),
+        _ => result_to_person(outcome),
     };
     let why = match outcome {
         // A line of its own says so.

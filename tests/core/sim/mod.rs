@@ -113,6 +113,7 @@ fn policy(window: u64) -> Policy {
             Judgement { decision, access }
         }),
         interactive: false,
+        sandbox: Default::default(),
         max_turns: None,
         budget: std::sync::Arc::new(move |_, limit, ratio| {
             Budget::new(limit.unwrap_or(window), 1_000, ratio)

@@ -152,6 +152,7 @@ impl Turn {
                     access: Some(Access::Full),
                 }),
                 interactive: false,
+                sandbox: Default::default(),
                 max_turns: None,
                 budget: std::sync::Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
                 windows: windows(&Config::default()),

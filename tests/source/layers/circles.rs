@@ -30,19 +30,43 @@ fn used_by(module: &Module, text: &str, known: &BTreeSet<Module>) -> BTreeSet<Mo
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
     let tokens: Vec<String> = tokens(code).into_iter().map(|(_, token)| token).collect();
     let mut used = BTreeSet::new();
+    // The module of each open brace: a file may hold further modules.
+    let mut inside = vec![module.clone()];
     for at in 0..tokens.len() {
+        let here = inside.last().unwrap_or(module);
         let is_start = at == 0 || tokens[at - 1] != "::";
         let base = match tokens[at].as_str() {
             "crate" if is_start => Vec::new(),
-            "self" if is_start => module.clone(),
-            "super" if is_start => parent(module),
+            "self" if is_start => here.clone(),
+            "super" if is_start => parent(here),
+            "{" => {
+                let mut opened = here.clone();
+                if at >= 2 && tokens[at - 2] == "mod" {
+                    opened.push(tokens[at - 1].clone());
+                }
+                inside.push(opened);
+                continue;
+            }
+            "}" => {
+                inside.pop();
+                continue;
+            }
             _ => continue,
         };
         follow(&tokens, at + 1, base, known, &mut used);
     }
+    // What is in a module of a file is in the file.
+    let mut used: BTreeSet<Module> = used.into_iter().map(|used| file_of(used, known)).collect();
     used.remove(module);
     used.remove(&Vec::new());
     used
+}
+
+fn file_of(mut module: Module, known: &BTreeSet<Module>) -> Module {
+    while !module.is_empty() && !known.contains(&module) {
+        module.pop();
+    }
+    module
 }
 
 fn parent(module: &Module) -> Module {
@@ -147,6 +171,11 @@ fn paths_lead_to_files() {
         ["a::c", "d"]
     );
     assert_eq!(used("use crate::a::b; use self::x::Y;"), [""; 0]);
+    assert_eq!(
+        used("mod x { use super::super::c::Y; use super::Z; } use super::super::d::W;"),
+        ["a::c", "d"]
+    );
+    assert_eq!(used("mod x { use super::super::super::d; }"), ["d"]);
     assert_eq!(used("#[cfg(test)]\nmod tests { use crate::d; }"), [""; 0]);
 }
 

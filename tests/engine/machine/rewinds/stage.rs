@@ -315,6 +315,7 @@ fn settings() -> Settings {
                 access: Some(Access::Full),
             }),
             interactive: false,
+            sandbox: Default::default(),
             max_turns: None,
             budget: Arc::new(|_, _, _| Budget::new(1_000_000, 1_000, None)),
             windows: windows(&rewake::config::Config::default()),

@@ -1,0 +1,132 @@
+//! Who changed a file between two trees, as far as the log knows it.
+//!
+//! A call that replaced one file has recorded both contents. Everything else is concluded from what
+//! was at work between the two trees; two possible authors are no author.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::access::Access;
+use crate::core::entry::{About, CallId, Entry, Fact, Guard, Record};
+
+/// Who changed a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Author {
+    /// A call of a tool that replaces one file.
+    Tool,
+    /// A command of the model.
+    Command,
+    Subagent,
+    /// A tool of an MCP server.
+    Server,
+    /// The files were set back.
+    Rewind,
+    /// Nothing that this session began: an editor, another program, another session.
+    Hand,
+    /// More than one can have done it, or it is not recorded.
+    #[default]
+    Unknown,
+}
+
+impl Author {
+    /// For a person: "by tool".
+    pub fn words(self) -> &'static str {
+        match self {
+            Author::Tool => "by tool",
+            Author::Command => "by command",
+            Author::Subagent => "by subagent",
+            Author::Server => "by MCP server",
+            Author::Rewind => "by rewind",
+            Author::Hand => "by hand",
+            Author::Unknown => "author unknown",
+        }
+    }
+}
+
+/// Who made what differs between two trees and no call recorded beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Maker {
+    pub author: Author,
+    /// The process left in the middle of the call: others may have changed files between the end of
+    /// the call and the tree.
+    pub was_away: bool,
+}
+
+impl From<Author> for Maker {
+    fn from(author: Author) -> Maker {
+        Maker {
+            author,
+            was_away: false,
+        }
+    }
+}
+
+/// The calls that can change files in ways that are not recorded beforehand.
+#[derive(Debug, Default)]
+pub(super) struct Workers {
+    open: BTreeMap<CallId, Author>,
+    /// In the background, by the ID that the model was given.
+    background: BTreeMap<String, Author>,
+    /// At work at any time since the last tree.
+    active: BTreeSet<Author>,
+    /// One that the agent waited for ended since the last tree.
+    has_ended: bool,
+    /// Open when another process resumed the session.
+    left: BTreeSet<CallId>,
+    was_away: bool,
+}
+
+impl Workers {
+    pub fn record(&mut self, record: &Record) {
+        match &record.entry {
+            Entry::Started { access, .. } if *access == Some(Access::Read) => {}
+            Entry::Started { call, guard, .. } => {
+                let author = match guard {
+                    Guard::Checked { .. } => return,
+                    Guard::Supervised { .. } => Author::Command,
+                    Guard::Child { .. } => Author::Subagent,
+                    Guard::Served { .. } | Guard::Opaque => Author::Server,
+                };
+                self.open.insert(*call, author);
+                self.active.insert(author);
+            }
+            Entry::Finished { call, fact, .. } => {
+                let Some(author) = self.open.remove(call) else {
+                    return;
+                };
+                self.has_ended = true;
+                self.was_away |= self.left.remove(call);
+                if let Some(Fact::Background { id, .. }) = fact {
+                    self.background.insert(id.clone(), author);
+                }
+            }
+            Entry::Noted {
+                about: Some(About::BackgroundEnded { id, .. }),
+                ..
+            } => {
+                self.background.remove(id);
+            }
+            Entry::Resumed { .. } => self.left = self.open.keys().copied().collect(),
+            // What runs on belongs to the other branch.
+            Entry::Forked { .. } => *self = Workers::default(),
+            _ => {}
+        }
+    }
+
+    /// Returns the maker of what differs between the last tree and this one.
+    pub fn at_tree(&mut self) -> Maker {
+        let author = match (self.has_ended, self.active.len()) {
+            (true, 1) => self.active.first().copied().unwrap_or_default(),
+            (false, 0) => Author::Hand,
+            _ => Author::Unknown,
+        };
+        let maker = Maker {
+            author,
+            was_away: self.was_away,
+        };
+        let at_work = self.open.values().chain(self.background.values());
+        self.active = at_work.copied().collect();
+        self.has_ended = false;
+        self.was_away = false;
+        maker
+    }
+}

@@ -1,0 +1,131 @@
+//! The folders with programs that the environment names: `PATH`, and the homes of toolchains. With
+//! a home folder elsewhere the list of [`super::places`] does not find them.
+//!
+//! Nobody wrote these folders into the config, so a folder with more than programs is left out:
+//! `/`, devices, whatever holds the home folder or rewake's own folders, and what lies in those or
+//! in a secret. So is a folder that only a link leads to which a command could have made.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use super::paths::is_below_any;
+use super::places;
+use crate::config::Env;
+
+/// As many as the kernel follows.
+const MAX_LINKS: u8 = 40;
+
+/// Folders that the environment names, as it names them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Toolchains {
+    on_path: Vec<PathBuf>,
+    homes: Vec<PathBuf>,
+    /// Holds credentials beside its programs.
+    cargo_home: Option<PathBuf>,
+}
+
+impl Toolchains {
+    /// Reads `PATH`, `CARGO_HOME`, `RUSTUP_HOME`, `PYENV_ROOT`, `NVM_DIR`, and the `bin` and `pkg`
+    /// of each folder of `GOPATH`, whose `src` holds the user's projects.
+    pub fn of(env: &Env) -> Toolchains {
+        let list = |name| std::env::split_paths(env.var_os(name).unwrap_or_default());
+        let homes = ["CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "NVM_DIR"];
+        let homes = homes.into_iter().filter_map(|name| env.var_os(name));
+        let go = list("GOPATH").flat_map(|folder| [folder.join("bin"), folder.join("pkg")]);
+        Toolchains {
+            on_path: list("PATH").collect(),
+            homes: homes.map(PathBuf::from).chain(go).collect(),
+            cargo_home: env.var_os("CARGO_HOME").map(|home| env.cwd().join(home)),
+        }
+    }
+
+    /// Returns the folders that a command may read for no other reason, resolved.
+    pub(super) fn readable(&self, off_limits: &OffLimits) -> Vec<PathBuf> {
+        harmless(self.on_path.iter().chain(&self.homes), off_limits)
+    }
+
+    /// Those of [`Toolchains::readable`] that `PATH` names.
+    pub(super) fn readable_on_path(&self, off_limits: &OffLimits) -> Vec<PathBuf> {
+        harmless(self.on_path.iter(), off_limits)
+    }
+
+    /// What must not be read of a folder that may be read: the secrets that a home folder would
+    /// hold, and the credentials of cargo.
+    pub(super) fn secrets(&self, readable: &[PathBuf]) -> Vec<PathBuf> {
+        let cargo = self.cargo_home.iter();
+        let cargo =
+            cargo.flat_map(|home| ["credentials", "credentials.toml"].map(|name| home.join(name)));
+        let others = readable
+            .iter()
+            .flat_map(|folder| places::SECRETS.iter().map(|name| folder.join(name)));
+        cargo.chain(others).collect()
+    }
+}
+
+/// What a folder is compared with before a command may read it. All resolved.
+pub(super) struct OffLimits {
+    /// Readable anyway.
+    pub listed: Vec<PathBuf>,
+    /// The home folder and rewake's own folders: nothing that holds one.
+    pub not_above: Vec<PathBuf>,
+    /// Secrets and rewake's own folders: nothing that lies in one.
+    pub not_in: Vec<PathBuf>,
+    /// Folders that a command of any level may write. Links in it lead nowhere.
+    pub writable: Vec<PathBuf>,
+}
+
+fn harmless<'a>(
+    folders: impl Iterator<Item = &'a PathBuf>,
+    off_limits: &OffLimits,
+) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = folders
+        .filter_map(|folder| resolve(folder, &off_limits.writable))
+        .filter(|folder| {
+            let is_above = off_limits
+                .not_above
+                .iter()
+                .any(|own| own.starts_with(folder));
+            folder.parent().is_some()
+                && !folder.starts_with("/dev")
+                && !is_above
+                && !is_below_any(folder, &off_limits.not_in)
+                && !is_below_any(folder, &off_limits.listed)
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Returns the folder that an absolute path leads to. `None`: there is none, or a link on the way
+/// lies where a command may write, so that a command chose where it leads.
+fn resolve(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
+    if !path.is_absolute() {
+        return None;
+    }
+    let parts = |path: &Path| -> VecDeque<OsString> {
+        path.components()
+            .map(|part| part.as_os_str().into())
+            .collect()
+    };
+    let (mut at, mut rest, mut links) = (PathBuf::from("/"), parts(path), 0);
+    while let Some(part) = rest.pop_front() {
+        match Path::new(&part).components().next()? {
+            Component::Prefix(_) | Component::CurDir => {}
+            Component::RootDir => at = PathBuf::from("/"),
+            Component::ParentDir => drop(at.pop()),
+            Component::Normal(name) => match std::fs::read_link(at.join(name)) {
+                Ok(_) if links == MAX_LINKS || is_below_any(&at, writable) => return None,
+                Ok(target) => {
+                    links += 1;
+                    let mut ahead = parts(&target);
+                    ahead.append(&mut rest);
+                    rest = ahead;
+                }
+                Err(_) => at.push(name),
+            },
+        }
+    }
+    at.is_dir().then_some(at)
+}

@@ -1,0 +1,191 @@
+//! Who changed the files between two places of a session: file by file, and hunk by hunk where
+//! several did.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use similar::DiffTag;
+
+use super::file_change::{Text, by_lines, text};
+use crate::core::entry::{Entry, Record};
+use crate::core::rewind::{Author, Changes};
+use crate::core::tree::Item;
+use crate::engine::{NotRewound, changes_since};
+use crate::store::{Store, StoreError};
+use crate::world::changed_ms;
+
+/// The lines of a file that was changed more often have no authors of their own.
+const MAX_STEPS: usize = 50;
+
+/// The known authors of the changes between two places of the log.
+pub struct FileAuthors {
+    root: PathBuf,
+    /// `None`: nothing is known.
+    changes: Option<Changes>,
+}
+
+impl FileAuthors {
+    /// `from` and `to` are places in `records` with the trees that they name, `from` the first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn between(
+        store: &Store,
+        records: &[Record],
+        from: (usize, &str),
+        to: usize,
+    ) -> Result<FileAuthors, NotRewound> {
+        let records = records.get(..=to).unwrap_or(records);
+        let moved = |record: &Record| {
+            matches!(
+                &record.entry,
+                Entry::Forked {
+                    folder: Some(_),
+                    ..
+                }
+            )
+        };
+        let after = records.get(from.0 + 1..).unwrap_or_default();
+        let root = match after.iter().any(moved) {
+            true => None,
+            false => store.tree_root(from.1)?,
+        };
+        let Some(root) = root else {
+            return Ok(FileAuthors {
+                root: PathBuf::new(),
+                changes: None,
+            });
+        };
+        let changes = match changes_since(store, records, from.0, from.1, &root) {
+            Ok(changes) => Some(changes),
+            // A tree between the two is not stored any more.
+            Err(NotRewound::Unknown(_)) => None,
+            Err(other) => return Err(other),
+        };
+        Ok(FileAuthors { root, changes })
+    }
+
+    fn steps(&self, path: &[u8]) -> Vec<(Author, Option<&Item>)> {
+        let changed = |path: &[u8]| {
+            let path = Path::new(std::ffi::OsStr::from_bytes(path));
+            changed_ms(&self.root.join(path))
+        };
+        let changes = self.changes.as_ref();
+        changes.map_or(Vec::new(), |changes| changes.steps(path, &changed))
+    }
+
+    /// Everybody who changed a path: "by tool, by hand".
+    pub fn of_file(&self, path: &[u8]) -> String {
+        let authors = self.steps(path).iter().map(|(author, _)| *author).collect();
+        match words(&authors) {
+            known if known.is_empty() => Author::Unknown.words().to_string(),
+            known => known,
+        }
+    }
+
+    /// The authors of the lines of a file that several changed. `None`: one did, or its contents are
+    /// not lines, or not stored.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn of_lines(&self, store: &Store, path: &[u8]) -> Result<Option<LineAuthors>, StoreError> {
+        let steps = self.steps(path);
+        let authors: BTreeSet<Author> = steps.iter().map(|(author, _)| *author).collect();
+        let Some(changes) = &self.changes else {
+            return Ok(None);
+        };
+        if authors.len() < 2 || steps.len() > MAX_STEPS {
+            return Ok(None);
+        }
+        let mut texts = vec![text(store, changes.start().0.get(path))?];
+        for (_, item) in &steps {
+            texts.push(text(store, *item)?);
+        }
+        let texts: Option<Vec<String>> = texts.into_iter().map(Text::into_lines).collect();
+        let authors = steps.iter().map(|(author, _)| *author);
+        Ok(texts.map(|texts| LineAuthors::of(&texts, authors)))
+    }
+}
+
+/// Who added each line of a text, and who removed each line of the one before all changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct LineAuthors {
+    added: Vec<Option<Author>>,
+    removed: Vec<Option<Author>>,
+}
+
+impl LineAuthors {
+    /// `texts` begins with the text before all changes; each author made the next.
+    fn of(texts: &[String], authors: impl Iterator<Item = Author>) -> LineAuthors {
+        let start = texts.first().map_or(0, |text| {
+            by_lines(text, text)
+                .ops()
+                .last()
+                .map_or(0, |op| op.new_range().end)
+        });
+        let mut removed = vec![None; start];
+        // Of each line of the newest text: which of the first text it is, or who added it.
+        let mut lines: Vec<(Option<usize>, Option<Author>)> =
+            (0..start).map(|line| (Some(line), None)).collect();
+        for (pair, author) in texts.windows(2).zip(authors) {
+            let [before, after] = pair else {
+                continue;
+            };
+            let mut next = Vec::new();
+            for op in by_lines(before, after).ops() {
+                let old = lines.get(op.old_range()).unwrap_or_default();
+                if op.tag() == DiffTag::Equal {
+                    next.extend_from_slice(old);
+                    continue;
+                }
+                for slot in old.iter().filter_map(|(first, _)| *first) {
+                    if let Some(slot) = removed.get_mut(slot) {
+                        *slot = Some(author);
+                    }
+                }
+                next.extend(op.new_range().map(|_| (None, Some(author))));
+            }
+            lines = next;
+        }
+        LineAuthors {
+            added: lines.into_iter().map(|(_, author)| author).collect(),
+            removed,
+        }
+    }
+
+    /// The authors of these lines that were removed, and of these that were added.
+    pub fn of_hunk(&self, changed: &[(Range<usize>, Range<usize>)]) -> String {
+        let mut authors = BTreeSet::new();
+        for (old, new) in changed {
+            let old = self.removed.get(old.clone()).unwrap_or_default();
+            let new = self.added.get(new.clone()).unwrap_or_default();
+            authors.extend(old.iter().chain(new).flatten().copied());
+        }
+        words(&authors)
+    }
+}
+
+fn words(authors: &BTreeSet<Author>) -> String {
+    let words: Vec<&str> = authors.iter().map(|author| author.words()).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_has_the_one_who_added_or_removed_it() {
+        let texts = ["a\nb\nc\n", "a\nB\nc\n", "a\nB\nd\n", "x\na\nB\nd"];
+        let texts = texts.map(str::to_string);
+        let (tool, command, hand) = (Author::Tool, Author::Command, Author::Hand);
+        let of = LineAuthors::of(&texts, [tool, command, hand].into_iter());
+        assert_eq!(of.removed, [None, Some(tool), Some(command)]);
+        assert_eq!(of.added, [Some(hand), None, Some(tool), Some(hand)]);
+        assert_eq!(of.of_hunk(&[(1..2, 2..3)]), "by tool");
+        assert_eq!(of.of_hunk(&[(1..3, 0..4)]), "by tool, by command, by hand");
+        assert_eq!(of.of_hunk(&[(0..1, 1..2)]), "");
+    }
+}
