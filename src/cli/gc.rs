@@ -77,7 +77,9 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
 /// Returns a number of seconds in the largest unit that needs no fraction.
 fn age(seconds: u64) -> String {
     let units = [(DAY_SEC, "day"), (3_600, "hour"), (60, "minute")];
-    let unit = units.into_iter().find(|(unit, _)| seconds.is_multiple_of(*unit));
+    let unit = units
+        .into_iter()
+        .find(|(unit, _)| seconds.is_multiple_of(*unit));
     let (unit, name) = unit.unwrap_or((1, "second"));
     count(seconds / unit, name)
 }

@@ -142,7 +142,7 @@ fn a_server_that_is_busy_is_waited_for_and_not_for_ever() {
     assert!(!run.stderr.contains(DOUBT), "{}", run.stderr);
     assert_eq!(server.posted("tools/call").len(), 4);
     let server = older(|_| Gives::status(429).with("retry-after", "86400"));
-    refused(call(&server), 1, &["left alone for 86400 s"]);
+    refused(call(&server), 1, &["a pause of 86400 s"]);
     assert_eq!(server.posted("tools/call").len(), 1);
 }
 
