@@ -48,10 +48,10 @@ const DOCUMENTS_OF_THE_CODE: [&str; 2] = ["docs/architecture.md", "docs/storage.
 
 /// The counts of today.
 const STORED: [(&str, usize); 5] = [
-    ("texts", 192),
+    ("texts", 186),
     ("documents of the code", 60),
     ("help", 1),
-    ("comments", 1648),
+    ("comments", 1646),
     ("doc lines", 1694),
 ];
 
