@@ -90,7 +90,10 @@ fn in_default_mode_any_line_reads_and_none_writes_or_leaves() {
         assert_eq!(ran[4].1, "kept\n");
         has(&ran[5].1, &["1 process that it left running ended with it"]);
         assert_eq!(ran[6].0, "error");
-        has(&ran[6].1, &["there are read, workspace, network, full"]);
+        has(
+            &ran[6].1,
+            &["must be one of read, workspace, network, full"],
+        );
     }
     assert!(!home.path("x").exists());
 }
