@@ -19,7 +19,7 @@ use crate::world::changed_ms;
 /// The lines of a file that was changed more often have no authors of their own.
 const MAX_STEPS: usize = 50;
 
-/// The known authors of the changes between two places of the log.
+/// The changes between two places of a log, and their authors.
 pub struct FileAuthors {
     root: PathBuf,
     /// `None`: nothing is known.

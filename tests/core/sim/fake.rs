@@ -967,6 +967,7 @@ impl World for Fake {
         self.pass().await;
         RestoreEnd {
             written: 1,
+            kept: BTreeMap::from([(b"open".to_vec(), KeptWhy::Open)]),
             ..RestoreEnd::default()
         }
     }

@@ -228,7 +228,10 @@ fn begin_restoring(dir: &Path, session: &str, is_stopped: bool) -> String {
         to: None,
         new_folder: false,
         whole: false,
-        kept: vec![],
+        kept: vec![Kept {
+            path: "mine".into(),
+            why: KeptWhy::Conflict,
+        }],
         more_kept: 0,
     });
     let batch = Batch {
@@ -849,7 +852,8 @@ fn every_signal() {
 }
 
 /// Files that are half set back at the begin, and a crash at each boundary: that is done before all
-/// else, and recorded once. Where the session was stopped for it, nothing goes on by itself.
+/// else, and recorded once, with what was to stay and what lies beside a file as `.rewake-kept`. Where
+/// the session was stopped for it, nothing goes on by itself.
 #[test]
 fn every_boundary_of_a_restore() {
     for is_stopped in [false, true] {
@@ -872,6 +876,15 @@ fn every_boundary_of_a_restore() {
                 };
                 let restored = places("restored");
                 assert_eq!(restored.len(), 1, "crashes at {first} and {second}");
+                let told = rewake::core::rewind::told(&ran.records[restored[0]].entry);
+                let told = told.expect("the model is told");
+                for stays in [
+                    "mine (also changed outside of rewake",
+                    "open (was open for writing: what it was lies beside it, as .rewake-kept)",
+                ] {
+                    let times = told.matches(stays).count();
+                    assert_eq!(times, 1, "crashes at {first} and {second}: {told}");
+                }
                 let replied = places("replied");
                 assert!(replied.iter().all(|place| *place > restored[0]));
                 assert_eq!(

@@ -11,6 +11,7 @@
 
 mod circles;
 mod drawing;
+mod kinds;
 mod links;
 mod phrases;
 mod words;
