@@ -102,7 +102,7 @@ impl Kernel {
 
     /// Whether a command gets a process namespace. Commands share `$TMPDIR`: where all would get the
     /// same numbers, only one that could end processes of others without it gets one.
-    pub(super) fn gives_own_processes(&self) -> bool {
+    pub fn gives_own_processes(&self) -> bool {
         self.process_namespace && (self.process_numbers || !self.scopes_signals())
     }
 

@@ -12,6 +12,9 @@ pub const SECRET: &str = "GOT-IT-7261";
 /// What a process that outlives its command is called with.
 const SURVIVOR: &str = "30.7261";
 
+/// One look that finds no survivor proves nothing: they may be between two forks.
+const LOOKS: u32 = 5;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Me,
@@ -233,7 +236,7 @@ impl Scene {
             "(the other process)".into(),
             format!("{state} {nice} {limits} {killed:?}"),
         );
-        if !survivors().is_empty() && self.only_reads {
+        if self.only_reads && (0..LOOKS).any(|_| !survivors().is_empty()) {
             found.insert("(what lives on)".into(), String::new());
         }
         found
@@ -393,8 +396,13 @@ fn survivors() -> Vec<i32> {
 }
 
 fn end_survivors() {
-    for pid in survivors() {
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    let mut empty_looks = 0;
+    while empty_looks < LOOKS {
+        let found = survivors();
+        empty_looks = if found.is_empty() { empty_looks + 1 } else { 0 };
+        for pid in found {
+            let pid = rustix::process::Pid::from_raw(pid).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
     }
 }
