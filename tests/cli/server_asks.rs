@@ -194,7 +194,7 @@ fn where_nobody_is_there_a_question_is_declined_and_that_is_recorded() {
         let run = scene.live(&["-p", "do it"]).wait(LIMIT).expect(0);
         assert_has(
             &run.stderr,
-            &["far asks: who are you?", "declined", "--ask wait"],
+            &["far asks: who are you?", "declined", "--on-approval wait"],
         );
         assert_has(&scene.last_result(), &["decline"]);
         assert_eq!(scene.entries("answered")[0]["by"], "start");
