@@ -123,7 +123,7 @@ async function send(path, body) {
   }
 }
 
-// What was sent is recorded; whether somebody works on it is said.
+// What was sent is recorded; the user learns whether a process works on it.
 function sent(answer) {
   const why = answer.not_started;
   $('why').textContent = why ? 'Recorded, but nobody works on it: ' + why.error + (why.hint ? ' — ' + why.hint : '') : '';
@@ -142,7 +142,7 @@ const pause = (ms, signal) => new Promise((done) => {
   signal.addEventListener('abort', () => { clearTimeout(timer); done(); }, { once: true });
 });
 
-// What each stream does when the device is back: `again(true)` begins anew, `again(false)` only when
+// What each stream does when the device is back: `again(true)` connects again, `again(false)` only when
 // it was silent for longer than a sign of life takes.
 const streams = new Set();
 window.addEventListener('online', () => { for (const again of streams) again(true); });
@@ -154,8 +154,8 @@ async function follow(path, signal, last, on) {
   let wait = 300;
   let line;                // the connection, or the pause between two
   let heard;
-  const again = (anew) => {
-    if (anew || Date.now() - heard > 17000) { wait = 300; line.abort(); } else on.begin();
+  const again = (always) => {
+    if (always || Date.now() - heard > 17000) { wait = 300; line.abort(); } else on.begin();
   };
   streams.add(again);
   signal.addEventListener('abort', () => { streams.delete(again); line.abort(); }, { once: true });

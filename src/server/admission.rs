@@ -1,4 +1,4 @@
-//! Which connections are open at once: so many together, and so many of one address.
+//! The limits of open connections: of all together, and of one address.
 //!
 //! Where there is no room, the connection that waits for a request for the longest time is closed
 //! for the new one. So connections on which nobody asks anything keep nobody out.
@@ -14,10 +14,10 @@ use std::task::Waker;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
-/// So many connections are open at once; others wait until one is closed.
+/// The most connections that are open at once. Others wait until one is closed.
 pub(super) const MAX_CONNECTIONS: usize = 256;
 
-/// So many of one address of another machine.
+/// The most connections of one address of another machine.
 pub(super) const MAX_OF_ADDRESS: usize = 64;
 
 /// A connection that was answered waits for a request when nothing was read or written for so
@@ -47,7 +47,7 @@ struct Held {
     waker: Option<Waker>,
 }
 
-/// What a connection is at, since when.
+/// The state of a connection, since when.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     /// The head of its first request has not come.

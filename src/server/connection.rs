@@ -21,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(60);
 /// So long the head of the first request may take.
 const HEAD: Duration = Duration::from_secs(10);
 
-/// What a head ends with (RFC 9112, 2.1).
+/// The end of a head (RFC 9112, 2.1).
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Less that is read in this time counts as nothing. A request without a body is answered before.
@@ -73,7 +73,7 @@ impl<S> Connection<S> {
         self.http_2 == Some(HTTP_2.len())
     }
 
-    /// Looks for the end of the first head. Until it came, the time of a head goes on.
+    /// Looks for the end of the first head. Until it came, the time limit of a head applies.
     fn hear(&mut self, bytes: &[u8]) {
         let Some(mut found) = self.head else {
             return self.place.is_asked();

@@ -35,13 +35,13 @@ const MAX_KEY_BYTES: usize = 255;
 /// So long an answer is remembered.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
-/// So many are remembered, the newest.
+/// The most answers that are remembered, the newest ones.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// No answer to a request with a key is longer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// After so many new keys it is looked for old ones.
+/// The number of new keys after which old ones are removed.
 const LOOK_AFTER: u64 = 1_000;
 
 /// The folder with a file for each key.
@@ -183,7 +183,7 @@ fn forget_old(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Of each request that changes something: a key that was seen before is answered as it was then.
+/// Answers a request with a key that was seen before as it was answered then.
 pub(super) async fn once(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     match request.headers().get(KEY).cloned() {

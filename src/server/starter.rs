@@ -23,11 +23,11 @@ use crate::core::entry::Mode;
 use crate::report::Trouble;
 use crate::session::{AppContext, SessionError};
 
-/// So many processes that were started from here work at once. Those that only wait for a person
+/// The most processes started from here that work at once. Those that only wait for a person
 /// do not count.
 const MAX_AT_WORK: usize = 16;
 
-/// So many live at once, with those that wait.
+/// The most that live at once, with those that wait.
 const MAX_LIVING: usize = 64;
 
 /// So long a new session may take until its prompt is on the disk. A connection on which nothing
@@ -46,7 +46,7 @@ pub(super) struct Starter {
     living: Arc<Living>,
 }
 
-/// What a new session is begun with.
+/// The request for a new session.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Begin {
@@ -162,8 +162,8 @@ impl Starter {
         command
     }
 
-    /// Starts a process that goes on with a session in which nobody works. Whoever is quicker has
-    /// it. Returns when the process has opened the session.
+    /// Starts a process that continues a session in which nobody works. Another process may be
+    /// quicker. Returns when the process has opened the session.
     ///
     /// # Errors
     /// All places are taken, or the process ended before it opened the session: what it printed.
@@ -278,7 +278,7 @@ async fn opened(child: &mut Child, prompt: &str) -> Result<String, Problem> {
     }
 }
 
-/// What it said on stderr: `error: …`, and perhaps `hint: …`.
+/// Reads its stderr: `error: …`, and perhaps `hint: …`.
 fn not_begun(printed: &str) -> Problem {
     let of = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name));
     let error = of("error: ").unwrap_or("the session did not begin");

@@ -15,7 +15,7 @@ use crate::core::visible::visible;
 
 /// A program that takes longer is ended, with all that it started.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// While so many run, no other is begun.
+/// The most that run at once.
 const AT_ONCE: usize = 4;
 
 const TEXT_CHARS: usize = 200;
@@ -87,7 +87,7 @@ impl NotifyCommand {
     }
 }
 
-/// Returns one line without control characters: what is said comes from a model too.
+/// Returns one line without control characters: a model wrote parts of it.
 pub fn notification_line(text: &str) -> String {
     let line = one_line(&visible(text), TEXT_CHARS);
     line.chars().filter(|c| !c.is_control()).collect()

@@ -12,7 +12,7 @@ use crate::store::Store;
 
 impl AppContext {
     /// Returns whether a session does nothing until a person answers a question, or lifts a pause or
-    /// a limit. It does nothing either when it waits for sub-agents that wait so.
+    /// a limit. The same applies when it waits for subagents that wait so.
     ///
     /// # Errors
     /// A session that cannot be read.

@@ -3,14 +3,7 @@
 use super::{root, sources};
 
 /// Kinds that no run of `-p` records: other commands do, or the screen.
-const NOT_STREAMED: [&str; 6] = [
-    "opened",
-    "assigned",
-    "forked",
-    "user_command",
-    "named",
-    "dismissed",
-];
+const NOT_STREAMED: [&str; 5] = ["opened", "assigned", "forked", "user_command", "dismissed"];
 
 #[test]
 fn the_documents_list_every_kind_of_entry() {
