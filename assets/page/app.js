@@ -70,8 +70,6 @@ function ago(ms) {
   return Math.floor(s / 86400) + ' d';
 }
 
-const MODES = { default: 'asks first', acceptEdits: 'edits freely', plan: 'plans only', bypassPermissions: 'asks nothing' };
-
 // ---- the server
 
 class Problem extends Error {
@@ -510,7 +508,7 @@ async function about(mine) {
   const cost = s.cost_usd ? ' · $' + s.cost_usd.toFixed(2) : '';
   const state = s.paused ? 'paused' : s.state;
   $('about').replaceChildren();
-  put($('about'), state + ' · ' + (MODES[s.mode] || s.mode) + ' · ' + (s.model || '') + cost + ' · ' + s.folder);
+  put($('about'), state + ' · ' + s.mode + ' · ' + (s.model || '') + cost + ' · ' + s.folder);
   if (s.failure) $('about').append(el('div', 'note bad', s.failure.message + (s.failure.hint ? ' — ' + s.failure.hint : '')));
   const steps = s.plan ? s.plan.steps : [];
   $('plan').hidden = !steps.length;
@@ -605,7 +603,7 @@ function draw(mine, e, into) {
   else if (kind === 'continued') { const li = note('the context began again from a note'); li.append(folded(e.note, 'out')); add(li); }
   else if (kind === 'woke') add(note(e.found));
   else if (kind === 'forked') add(note('a copy from here on'));
-  else if (kind === 'chose') add(note('from here on: ' + [e.model, e.mode && MODES[e.mode], e.effort && 'effort ' + e.effort, e.temperature !== undefined && 'temperature ' + e.temperature, e.limits && 'limits'].filter(Boolean).join(', ')));
+  else if (kind === 'chose') add(note('from here on: ' + [e.model, e.mode, e.effort && 'effort ' + e.effort, e.temperature !== undefined && 'temperature ' + e.temperature, e.limits && 'limits'].filter(Boolean).join(', ')));
   else if (kind === 'user_command') { const li = el('li', 'call'); li.append(el('span', 'verb', '!'), el('code', '', e.command, true)); add(li); }
   else if (kind === 'restored') add(note(e.why ? 'the files were not set back: ' + e.why : 'the files were set back'));
   else if (kind === 'named') add(note('named ' + e.title));
