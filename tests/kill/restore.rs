@@ -1,6 +1,7 @@
 //! Kills in restores: `rewake rewind` of 2,000 files is killed with SIGKILL at random instants and
 //! begun again until it is done. After each kill every path is as it was, as it is to be, or as
-//! somebody left it meanwhile, and none is torn.
+//! somebody left it meanwhile, and none is torn. What somebody wrote into a file that a command then
+//! removed lies beside it.
 //!
 //! `REWAKE_RESTORE_KILLS=N` kills so often.
 
@@ -18,6 +19,9 @@ use crate::support::{Home, Live};
 pub const FILES: usize = 2_000;
 const KILLS: usize = 6;
 const SAVED: &str = "saved by hand\n";
+/// A person replaced this file, and a command of the model removed it.
+const REMOVED: usize = FILES - 1;
+const REPLACED: &str = "replaced by hand\n";
 
 const SCRIPTED: &str =
     "model = \"s/play\"\n[providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
@@ -72,6 +76,32 @@ pub fn scene() -> (Home, String, String) {
     (home, id, at)
 }
 
+/// A person replaces a file, and the next command of the session removes it.
+fn remove_what_somebody_replaced(home: &Home, id: &str, at: &str) {
+    let path = name(REMOVED);
+    // A preview takes a snapshot, so what follows is known not to be the first command's.
+    home.run(["rewind", id, at, "--files", "--preview"])
+        .expect(0);
+    fs::write(home.path(&path), REPLACED).unwrap();
+    let script = home.rewake_home().join("script.toml");
+    let arguments = serde_json::json!({ "command": format!("rm {path}") }).to_string();
+    let steps = format!(
+        "[[step]]\ntext = \"\"\ncalls = [{{ name = \"bash\", arguments = {} }}]\n[[step]]\ntext = \"done\"\n",
+        Value::from(arguments)
+    );
+    let played = fs::read_to_string(&script).unwrap();
+    fs::write(&script, played + &steps).unwrap();
+    home.run(["-p", "-c", "more", "--yolo"]).expect(0);
+    assert!(!home.path(&path).exists());
+}
+
+/// What lies beside the file that was removed.
+fn beside(files: &BTreeMap<String, String>) -> Vec<(&String, &String)> {
+    let kept = format!("{}.rewake-kept", name(REMOVED));
+    let beside = files.iter().filter(|(name, _)| name.starts_with(&kept));
+    beside.collect()
+}
+
 /// What lies at each path, beside what the restore lays out.
 pub fn files(root: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -103,6 +133,7 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
     println!("REWAKE_KILL_SEED={seed}");
     let mut random = Random(seed);
     let (home, id, at) = scene();
+    remove_what_somebody_replaced(&home, &id, &at);
     // How long one takes that is let alone.
     let live = Live::spawn(home.rewake(["rewind", &id, &at, "--files", "--yes"]));
     wait_for_the_restore(&home.workspace());
@@ -138,7 +169,7 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
             }
         }
         let saved = name(usize::try_from(random.between(0, FILES as u64 - 1)).unwrap());
-        if rounds % 2 == 0 && home.path(&saved).exists() {
+        if rounds % 2 == 0 && saved != name(REMOVED) && home.path(&saved).exists() {
             fs::write(home.path("beside"), SAVED).unwrap();
             fs::rename(home.path("beside"), home.path(&saved)).unwrap();
             by_hand.insert(saved.clone(), SAVED.to_string());
@@ -154,6 +185,7 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
             let path = name(n);
             match now.get(&path).map(String::as_str) {
                 Some(SAVED) if by_hand.contains_key(&path) => {}
+                None if n == REMOVED => {}
                 Some(content) if content == old(n) => olds += 1,
                 Some(content) if content == new(n) => news += 1,
                 // Between the two renames of nothing: an exchange leaves no gap.
@@ -176,7 +208,7 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
         let of = |is: &dyn Fn(usize) -> String| {
             let same = |n: &usize| {
                 let path = name(*n);
-                by_hand.contains_key(&path) || done.get(&path) == Some(&is(*n))
+                *n == REMOVED || by_hand.contains_key(&path) || done.get(&path) == Some(&is(*n))
             };
             (0..FILES).filter(same).count()
         };
@@ -188,6 +220,20 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
             of(&new)
         );
         is_back = all_old;
+        let lies = done.get(&name(REMOVED));
+        let is_beside = beside(&done)
+            .iter()
+            .any(|(_, content)| *content == REPLACED);
+        match is_back {
+            true => assert!(lies == Some(&old(REMOVED)) && is_beside, "{lies:?}"),
+            false => assert_eq!(lies, None),
+        }
+        // The next rewind has to lay it there again.
+        if !is_back {
+            for (path, _) in beside(&done) {
+                fs::remove_file(home.path(path)).unwrap();
+            }
+        }
         assert_eq!(staged(&home.workspace()), 0, "something is left of it");
         for (path, content) in &by_hand {
             let kept = done
