@@ -50,7 +50,7 @@ impl Toolchains {
         harmless(self.on_path.iter(), off_limits)
     }
 
-    /// What must not be read of a folder that may be read: the secrets that a home folder would
+    /// Returns what must not be read of a folder that may be read: the secrets that a home folder would
     /// hold, and the credentials of cargo.
     pub(super) fn secrets(&self, readable: &[PathBuf]) -> Vec<PathBuf> {
         let cargo = self.cargo_home.iter();
@@ -63,7 +63,7 @@ impl Toolchains {
     }
 }
 
-/// What a folder is compared with before a command may read it. All resolved.
+/// Paths that a folder is compared with before a command may read it. All resolved.
 pub(super) struct OffLimits {
     /// Readable anyway.
     pub listed: Vec<PathBuf>,
