@@ -137,7 +137,8 @@ fn undone_by_calls(
     plan: &mut Plan,
 ) {
     let is_outside = |link: &Link| link.by == By::Outside;
-    let is_mixed = chain.links.iter().any(is_outside) && !chain.links.iter().all(is_outside);
+    let is_mixed =
+        chain.links.iter().any(Link::may_be_of_others) && !chain.links.iter().all(is_outside);
     if wanted.whole || !is_mixed || chosen_for(wanted.chosen, path).is_some() {
         return;
     }
@@ -286,7 +287,11 @@ fn of_path(
         (wanted.changed_ms)(path).is_some_and(|at| at > ended.saturating_add(SLACK_MS))
     };
     let by = |place: usize, link: &Link| match link.by {
-        By::Command(ended) if place == last && !chain.is_set_back && late(ended) => By::Outside,
+        By::Command(ended) if place == last && !chain.is_set_back => match late(ended) {
+            true => By::Outside,
+            false => By::Command(ended),
+        },
+        By::Command(_) if link.may_be_of_others() => By::Outside,
         by => by,
     };
     let by: Vec<By> = chain

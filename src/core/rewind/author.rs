@@ -49,13 +49,15 @@ pub struct Maker {
     /// The process left in the middle of the call: others may have changed files between the end of
     /// the call and the tree.
     pub was_away: bool,
+    /// The process left between the end of the call and the tree, so anybody may have changed files.
+    pub left_before_tree: bool,
 }
 
 impl From<Author> for Maker {
     fn from(author: Author) -> Maker {
         Maker {
             author,
-            was_away: false,
+            ..Maker::default()
         }
     }
 }
@@ -73,6 +75,7 @@ pub(super) struct Workers {
     /// Open when another process resumed the session.
     left: BTreeSet<CallId>,
     was_away: bool,
+    left_before_tree: bool,
 }
 
 impl Workers {
@@ -105,7 +108,10 @@ impl Workers {
             } => {
                 self.background.remove(id);
             }
-            Entry::Resumed { .. } => self.left = self.open.keys().copied().collect(),
+            Entry::Resumed { .. } => {
+                self.left = self.open.keys().copied().collect();
+                self.left_before_tree = self.has_ended;
+            }
             // What runs on belongs to the other branch.
             Entry::Forked { .. } => *self = Workers::default(),
             _ => {}
@@ -122,11 +128,13 @@ impl Workers {
         let maker = Maker {
             author,
             was_away: self.was_away,
+            left_before_tree: self.left_before_tree,
         };
         let at_work = self.open.values().chain(self.background.values());
         self.active = at_work.copied().collect();
         self.has_ended = false;
         self.was_away = false;
+        self.left_before_tree = false;
         maker
     }
 }

@@ -34,6 +34,13 @@ pub(super) struct Link {
     pub may_have_been: bool,
 }
 
+impl Link {
+    /// Whether somebody else may have made it, and nothing on the disk says more about that.
+    pub fn may_be_of_others(&self) -> bool {
+        self.by == By::Outside || self.maker.left_before_tree
+    }
+}
+
 /// All changes of one path.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
@@ -128,7 +135,8 @@ impl Changes {
         changed_ms: &dyn Fn(&[u8]) -> Option<i64>,
     ) -> Vec<(Author, Option<&Item>)> {
         let links = self.chains.get(path).map_or(&[][..], |c| &c.links[..]);
-        let author = |place: usize, link: &Link| match (link.maker.was_away, link.by) {
+        let is_doubtful = |link: &Link| link.maker.was_away || link.maker.left_before_tree;
+        let author = |place: usize, link: &Link| match (is_doubtful(link), link.by) {
             (true, By::Command(ended)) => {
                 let is_last = place + 1 == links.len();
                 let is_of_command = |at: i64| at <= ended.saturating_add(SLACK_MS);

@@ -689,6 +689,7 @@ fn what_a_command_left_while_nobody_was_there_may_be_of_others() {
     let maker = Maker {
         author: Author::Command,
         was_away: true,
+        ..Maker::default()
     };
     changes.add(&delta, true, (&COMMAND, maker), None);
     let author = |changed_ms| {
@@ -699,6 +700,78 @@ fn what_a_command_left_while_nobody_was_there_may_be_of_others() {
     assert_eq!(author(Some(9_000)), [Author::Unknown]);
     assert_eq!(author(None), [Author::Unknown]);
     assert_eq!(changes.steps(b"b", &|_| None), []);
+}
+
+/// A command ended, the process left before it knew the files, and a person changed one. What a
+/// later command took away may be theirs.
+#[test]
+fn what_a_person_may_have_written_before_the_files_were_known_is_not_lost() {
+    let maker = Maker {
+        author: Author::Command,
+        left_before_tree: true,
+        ..Maker::default()
+    };
+    let mut changes = Changes::new("/w", tree(&[("a", "1")]));
+    for (tree, maker) in [
+        (tree(&[("a", "theirs")]), maker),
+        (tree(&[]), Author::Command.into()),
+    ] {
+        let delta = super::super::tree::diff(changes.now(), &tree);
+        changes.add(&delta, true, (&COMMAND, maker), None);
+    }
+    let plan = planned(&changes, &Asked::default());
+    assert_eq!(plan.target, tree(&[("a", "theirs")]), "{:?}", plan.kept);
+    // Where nothing came after it, the time on the disk says whose it is.
+    let mut changes = Changes::new("/w", tree(&[("a", "1")]));
+    let delta = super::super::tree::diff(changes.now(), &tree(&[("a", "2")]));
+    changes.add(&delta, true, (&COMMAND, maker), None);
+    let asked = |changed_ms| Asked {
+        changed_ms: Some(changed_ms),
+        ..Asked::default()
+    };
+    assert_eq!(planned(&changes, &asked(1_000)).target, tree(&[("a", "1")]));
+    assert_eq!(planned(&changes, &asked(9_000)).target, tree(&[("a", "2")]));
+}
+
+#[test]
+fn the_log_says_where_a_process_left_before_it_knew_the_files() {
+    let call = CallId { reply: 0, index: 0 };
+    let started = Entry::Started {
+        call,
+        guard: Guard::Supervised {
+            run: "r".into(),
+            boot: "b".into(),
+            background: false,
+        },
+        access: None,
+    };
+    let finished = Entry::Finished {
+        call,
+        outcome: Outcome::done(""),
+        fact: None,
+        tree: None,
+    };
+    let resumed = Entry::Resumed {
+        by: crate::core::entry::By::Start,
+        found: String::new(),
+        draft: None,
+        unrecorded: false,
+        at_work: false,
+    };
+    let left = |entries: &[&Entry]| -> Vec<bool> {
+        let records = entries.iter().map(|entry| (*entry).clone());
+        let records: Vec<Record> = (0..).zip(records).map(|(n, e)| record(n, e)).collect();
+        let trees = named_since(&records, 0, "t0");
+        trees.iter().map(|t| t.maker.left_before_tree).collect()
+    };
+    let (t1, t2) = (saved("t1"), saved("t2"));
+    let in_between = [&started, &finished, &resumed, &resumed, &t1, &resumed, &t2];
+    assert_eq!(left(&in_between), [true, false]);
+    assert_eq!(left(&[&started, &resumed, &finished, &t1]), [false]);
+    assert_eq!(
+        left(&[&started, &finished, &t1, &resumed, &t2]),
+        [false, false]
+    );
 }
 
 #[test]
