@@ -73,7 +73,7 @@ fn two_work_at_once_and_the_parents_files_are_untouched() {
         child
             .json
             .to_string()
-            .contains("a git worktree of your own, on branch rewake/task-")
+            .contains("a separate git worktree, on branch rewake/task-")
     );
 }
 

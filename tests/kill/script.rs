@@ -133,7 +133,7 @@ impl Step {
     /// What the true result says.
     pub fn wanted(self) -> String {
         match self {
-            Step::Plan(_) => "current".to_string(),
+            Step::Plan(_) => "1 in_progress".to_string(),
             Step::Bash(n) => format!("ran {n}."),
             Step::Read(n) => format!("round {n}"),
             Step::Write(n) | Step::Edit(n) | Step::Grep(n) => format!("file-{n}.txt"),
