@@ -9,7 +9,7 @@ const OVER: &str = "So it was made.";
 /// The parent gives a task, whose command needs a yes.
 fn serves() -> Server {
     Server::start(|seen: &Seen| {
-        let is_child = seen.json.to_string().contains("You are a sub-agent");
+        let is_child = seen.json.to_string().contains("You are a subagent");
         match (is_child, seen.turn) {
             (false, 0) => Answer::call("task", json!({"prompt": "make the file"})),
             (false, _) => Says::text(OVER).into(),
