@@ -25,7 +25,7 @@ pub fn rows() -> Vec<Row> {
 }
 
 fn is_child(seen: &Seen) -> bool {
-    seen.json.to_string().contains("You are a sub-agent")
+    seen.json.to_string().contains("You are a subagent")
 }
 
 fn task() -> Answer {
