@@ -143,7 +143,7 @@ fn folders(report: &mut Report, paths: &Paths, here: &Here) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 report.note(
                     "folder",
-                    format!("{} ({what}) will be made by the first run", dir.display()),
+                    format!("{} ({what}) is created by the first run", dir.display()),
                 );
             }
             Err(e) => report.wrong("folder", format!("{} ({what}): {e}", dir.display()), None),
@@ -348,7 +348,10 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     if !database::exists(&paths.data_dir) {
         match Lost::without_database(&paths.data_dir, &paths.state_dir, &all_runs(paths)) {
             Some(lost) => report_lost(report, &lost, loaded, paths),
-            None => report.note("store", "there is no database yet: the first run makes it"),
+            None => report.note(
+                "store",
+                "there is no database yet; the first run creates it",
+            ),
         }
         if let Some(loaded) = loaded {
             journal::without_database(report, loaded, paths);
@@ -559,7 +562,7 @@ fn runs(report: &mut Report, paths: &Paths) {
     report.ok(
         "commands",
         match running {
-            0 => "none running".to_string(),
+            0 => "no running commands".to_string(),
             _ => format!("{} running", count(running as u64, "command")),
         },
     );

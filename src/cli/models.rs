@@ -115,7 +115,7 @@ fn print(found: &[&Known]) {
         ]);
     }
     note(&format!(
-        "tokens; US dollars for a million tokens; the list is of {}",
+        "windows in tokens; prices in US dollars per million tokens, as of {}",
         snapshot()
     ));
 }

@@ -33,7 +33,7 @@ pub(super) fn list(ctx: &AppContext) -> Result<u8, Trouble> {
         }
     }
     if shown == 0 {
-        note("no command runs");
+        note("no running commands");
     }
     Ok(exit::DONE)
 }

@@ -221,7 +221,7 @@ fn asks(ctx: &AppContext, watch: bool, json: bool) -> Result<u8, Trouble> {
         }
         if !watch {
             if known.is_empty() && !json {
-                note("nothing is asked");
+                note("no open questions");
             }
             return Ok(exit::DONE);
         }

@@ -149,7 +149,7 @@ impl ServerRow {
     /// The rows as a text of lines.
     pub fn text(rows: &[ServerRow]) -> String {
         if rows.is_empty() {
-            return "no server is configured: rewake mcp add adds one".to_string();
+            return "no MCP server is configured; add one with rewake mcp add".to_string();
         }
         let mut text = count(rows.len(), "server");
         for row in rows {

@@ -268,7 +268,7 @@ impl StoreError {
                 near: Some(near), ..
             } => format!("the nearest is {near}"),
             StoreError::NotFound { near: None, .. } => {
-                "rewake history lists what there is".to_string()
+                "rewake history lists the sessions".to_string()
             }
             StoreError::TooMany { session, .. } => format!(
                 "nobody takes them out: rewake -r {session} goes on with it"

@@ -123,7 +123,7 @@ fn ps_says_that_nothing_runs_and_what_it_does_not_know() {
     let none = home.run(["ps"]).expect(0);
     assert_eq!(
         (none.stdout.as_str(), none.stderr.as_str()),
-        ("", "no command runs\n")
+        ("", "no running commands\n")
     );
     refused(
         home.run(["ps", "stop", "ffff"]),
@@ -232,7 +232,7 @@ fn models_that_are_known_are_listed_with_the_date_of_the_list() {
         "{}",
         all.stdout
     );
-    let date = all.stderr.rsplit("the list is of ").next().unwrap().trim();
+    let date = all.stderr.rsplit("as of ").next().unwrap().trim();
     assert!(date.len() == 10 && date.starts_with("20"), "{}", all.stderr);
     let of = home.run(["models", "gemini"]).expect(0).stdout;
     assert!(

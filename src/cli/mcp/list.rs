@@ -26,7 +26,7 @@ pub(super) fn list(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
     }
     if states.is_empty() {
         note(
-            "no server is configured; rewake mcp add adds one, rewake mcp import takes those of other agents",
+            "no MCP server is configured; rewake mcp add adds one, rewake mcp import imports those of other agents",
         );
         return Ok(exit::DONE);
     }

@@ -14,7 +14,7 @@ const COLUMNS: usize = 120;
 pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, Trouble> {
     let states = states(ctx, name)?;
     if states.is_empty() {
-        note("no server is configured; rewake mcp add adds one");
+        note("no MCP server is configured; add one with rewake mcp add");
         return Ok(exit::DONE);
     }
     let (mut shown, mut wrong) = (0, Vec::new());
