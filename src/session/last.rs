@@ -66,7 +66,7 @@ fn describe(
         .min(MAX_BYTES)
         .checked_sub(HEAD.len() + END.len() + 1)?;
     let state = match in_use {
-        true => "another process is still at work on it",
+        true => "another process is still working on it",
         false => sentence(ending::of_entries(records.iter().map(|r| &r.entry))),
     };
     let mut lines = vec![format!("It ended: {state}")];

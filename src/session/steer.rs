@@ -445,7 +445,7 @@ impl AppContext {
             (None, []) => Err(refused(
                 Refusal::NotNow,
                 format!("session {short} asks nothing"),
-                "rewake approvals lists what is asked; what was asked before is answered or over",
+                "rewake approvals lists the open questions; earlier ones are answered or closed",
             )),
             (None, several) => {
                 let calls: Vec<String> = several
@@ -465,7 +465,7 @@ impl AppContext {
                     format!(
                         "session {short} does not ask about call {id}: it is answered, over, or was never asked"
                     ),
-                    "rewake approvals lists what is asked",
+                    "rewake approvals lists the open questions",
                 )),
             },
         }
@@ -545,7 +545,7 @@ impl AppContext {
             return Err(refused(
                 Refusal::NotNow,
                 format!("call {id} asks something else by now: {}", found.asked.why),
-                "nothing was answered; rewake approvals shows what is asked now",
+                "nothing was answered; rewake approvals lists the open questions",
             ));
         }
         let Some(form) = &found.form else {

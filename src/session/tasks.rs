@@ -296,7 +296,7 @@ impl AppContext {
     ) -> Result<String, Unready> {
         let info = self.task_named(store, parent, id)?;
         if state.children().any(|child| child == info.id) || self.is_in_use(&info.id) {
-            return Err(refused(format!("task {} is still at work", info.id)));
+            return Err(refused(format!("task {} is still running", info.id)));
         }
         if order.agent.is_some() {
             return Err(refused(

@@ -244,7 +244,7 @@ impl StoreError {
                 ..
             } => {
                 let last = seq - 1;
-                format!("a fork at entry {last} can go on: rewake fork {session} --at {last}")
+                format!("a fork at entry {last} can continue: rewake fork {session} --at {last}")
             }
             StoreError::Corrupt { session, seq, .. } => format!(
                 "nothing can be added to this database any more, but the entries up to {} can be \
@@ -271,7 +271,7 @@ impl StoreError {
                 "rewake history lists the sessions".to_string()
             }
             StoreError::TooMany { session, .. } => format!(
-                "nobody takes them out: rewake -r {session} goes on with it"
+                "no process runs the session: rewake -r {session} resumes it"
             ),
             StoreError::Ambiguous { .. } => "give more of the id".to_string(),
             StoreError::Locked { pids } | StoreError::InUse { pids, .. } if pids.is_empty() => {
@@ -378,7 +378,7 @@ fn from_journal(sessions: u64) -> String {
 
 fn gap_hint(gap: &Gap) -> String {
     let (session, last) = (&gap.session, gap.first.saturating_sub(1));
-    format!("a fork at entry {last} can go on: rewake fork {session} --at {last}")
+    format!("a fork at entry {last} can continue: rewake fork {session} --at {last}")
 }
 
 /// EIO: the kernel could not read or write what it was asked to.

@@ -225,7 +225,7 @@ pub fn settle_file(guard: &Guard) -> FileState {
         Ok(None) => {}
         Ok(Some(kept)) => {
             return FileState::Conflict(format!(
-                "{path} was changed by somebody else while it was written: what they left is beside it, as {kept}"
+                "{path} was changed by another program while it was written; that version is beside it, as {kept}"
             ));
         }
         Err(e) => return FileState::Conflict(format!("cannot look beside {path}: {e}")),

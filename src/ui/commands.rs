@@ -93,7 +93,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     entry(SlashCommand::Theme, "theme", &["colours", "colors"], "[name]", "choose the colours"),
     entry(SlashCommand::Reload, "reload", &["config"], "", "read the config again, also what the session changed in it"),
     entry(SlashCommand::Status, "status", &["about"], "", "session, model, folder, configuration"),
-    entry(SlashCommand::Doctor, "doctor", &[], "", "check config, keys, store and sandbox, and say what is wrong"),
+    entry(SlashCommand::Doctor, "doctor", &[], "", "check config, keys, store and sandbox, and report problems"),
     entry(SlashCommand::Quit, "quit", &["exit", "q"], "", "leave; everything is saved"),
 ];
 

@@ -45,7 +45,7 @@ fn a_conversation_is_lines_that_say_who_speaks() {
         step("All is done.", &[]),
     ]);
     let mut terminal = plain(&home);
-    terminal.sees("Ready: say what is to be done");
+    terminal.sees("Ready: describe a task");
     terminal.types("make it\r");
     terminal.sees("You: make it");
     terminal.sees("rewake: I will look.");

@@ -110,7 +110,7 @@ fn a_call_is_named_by_server_and_tool_in_plain_lines_and_in_the_history() {
     std::fs::write(&config, format!("{text}{} = {tools:?}\n", spoken::TOOLS)).unwrap();
 
     let mut terminal = Terminal::start(&home, &["--plain"]);
-    terminal.sees("Ready: say what is to be done");
+    terminal.sees("Ready: describe a task");
     terminal.types("add it\r");
     terminal.sees("rewake: All is done.");
     terminal.sees("Done: far · append  {\"file\":");

@@ -42,7 +42,7 @@ fn what_does_not_fit_is_a_conflict() {
         reply.json(),
         json!({
             "error": format!("session {short} asks nothing"),
-            "hint": "rewake approvals lists what is asked; what was asked before is answered or over",
+            "hint": "rewake approvals lists the open questions; earlier ones are answered or closed",
         })
     );
     let reply = server

@@ -271,7 +271,7 @@ impl Printer {
         let was_working = matches!(self.phase, Some(Phase::Working { .. } | Phase::Opening));
         match app.phase {
             Phase::Resting(Why::Idle) if !app.goes_on() => {
-                self.line("Ready: say what is to be done, or /help");
+                self.line("Ready: describe a task, or /help");
             }
             Phase::Resting(_) if app.goes_on() => {
                 let queued = match app.queued.len() {
@@ -282,7 +282,7 @@ impl Printer {
                     "Ready: an empty line continues{queued}, or type a message"
                 ));
             }
-            Phase::Resting(_) => self.line("Ready: say what is to be done"),
+            Phase::Resting(_) => self.line("Ready: describe a task"),
             Phase::Working { .. } if !was_working => self.line("Working: Ctrl+C stops"),
             Phase::Watching => self.line(
                 "Watching: another process works in this session; /stop stops it, /new leaves it",

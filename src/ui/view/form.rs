@@ -452,7 +452,7 @@ fn keys(entry: &FormEntry, readiness: Readiness, room: usize) -> String {
             Some('c') => vec!["Enter copies it · Esc later", "Enter copies"],
             Some('n') => vec!["Enter declines · Esc later", "Enter declines"],
             _ => vec![
-                "Enter done, go on · o opens it · c copies it · n declines · Esc later",
+                "Enter done, continue · o opens it · c copies it · n declines · Esc later",
                 "Enter done · o open · c copy · n no · Esc later",
                 "Enter o c n Esc",
             ],
