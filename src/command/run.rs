@@ -22,7 +22,7 @@ use super::output::{self, Printed, Stored};
 use super::process;
 use super::spec::Spec;
 use super::status::{self, Begun, End, Slot};
-use crate::store::now_ms;
+use crate::store::{new_run_id, now_ms};
 
 /// What makes programs wait for a person, or paint, is turned off.
 pub const QUIET: [(&str, &str); 4] = [
@@ -151,7 +151,7 @@ impl Runs {
     /// power cut may, and nothing is run in another boot.
     pub fn prepare(&self, spec: &Spec) -> io::Result<String> {
         spec.check()?;
-        let run = Uuid::now_v7().to_string();
+        let run = new_run_id();
         let folder = self.folder(&run)?;
         let prepared = Prepared {
             spec: spec.clone(),

@@ -447,7 +447,7 @@ impl Drop for Counted<'_> {
 
 /// The id of a request that changes nothing, so nobody looks for it later.
 pub(super) fn new_id() -> String {
-    format!("rewake_{}", Uuid::now_v7().simple())
+    format!("rewake_{}", Uuid::new_v4().simple())
 }
 
 /// What an answer with an error comes to. What a bridge says in place of a server is told from what

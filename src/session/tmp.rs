@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use crate::command::{RunState, Runs};
-use crate::store::SessionLock;
+use crate::store::{SessionLock, new_run_id};
 use crate::workspace::handle::Folder;
 
 /// So many folders of ended sessions are removed at one start, of so many that are looked at.
@@ -82,7 +82,7 @@ fn is_going(name: &str) -> bool {
 
 fn rename(folder: &Path) -> Option<PathBuf> {
     let name = folder.file_name()?.to_str()?;
-    let going = folder.with_file_name(format!("{name}.{}.{GOING}", Uuid::now_v7()));
+    let going = folder.with_file_name(format!("{name}.{}.{GOING}", new_run_id()));
     std::fs::rename(folder, &going).ok()?;
     Some(going)
 }

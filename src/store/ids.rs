@@ -23,15 +23,32 @@ const SHORT_CHARS: usize = 13;
 /// [`SessionLock::take_new`](super::SessionLock::take_new).
 pub fn new_id() -> String {
     static LAST_MS: AtomicU64 = AtomicU64::new(0);
-    let ms = loop {
-        let now = u64::try_from(now_ms()).unwrap_or(0);
-        let last = LAST_MS.fetch_max(now, Ordering::Relaxed);
-        // A clock that was set back must not make this wait: the random part differs.
-        if last < now || last > now + 1 {
-            break now;
+    loop {
+        if let Some(ms) = next_ms(&LAST_MS, now_ms()) {
+            return id_at(ms);
         }
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Returns an ID that nobody else has, without waiting for a millisecond of its own. It is for runs,
+/// whose IDs nobody types.
+pub fn new_run_id() -> String {
+    id_at(u64::try_from(now_ms()).unwrap_or(0))
+}
+
+/// Returns the millisecond of the next ID. `None`: wait for the next one.
+fn next_ms(last: &AtomicU64, now: i64) -> Option<u64> {
+    // A clock before 1970 stands still here, so there is nothing to wait for.
+    let Some(now) = u64::try_from(now).ok().filter(|now| *now > 0) else {
+        return Some(last.fetch_add(1, Ordering::Relaxed) + 1);
     };
+    let last = last.fetch_max(now, Ordering::Relaxed);
+    // A clock that was set back must not make this wait: the random part differs.
+    (last < now || last > now + 1).then_some(now)
+}
+
+fn id_at(ms: u64) -> String {
     let random = Uuid::new_v4();
     let mut rest = [0; 10];
     rest.copy_from_slice(&random.as_bytes()[..10]);
@@ -107,6 +124,17 @@ mod tests {
             made.iter().all(|made| *made <= now_ms()),
             "none is ahead of the clock"
         );
+    }
+
+    #[test]
+    fn a_clock_before_1970_gives_ids_that_differ() {
+        let last = AtomicU64::new(0);
+        let made: Vec<_> = (0..3).map(|_| next_ms(&last, 0)).collect();
+        assert_eq!(made, [Some(1), Some(2), Some(3)]);
+        assert_eq!(next_ms(&last, -5), Some(4));
+        assert_eq!(next_ms(&last, 7), Some(7));
+        assert_eq!(next_ms(&last, 7), None);
+        assert!(made_at_ms(&id_at(0)).is_some());
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub use fork::{NewFork, NewPlace};
 pub use fork_note::ForkNote;
 pub use gc::{Keep, Tidied};
 pub use head::Head;
-pub use ids::{made_at_ms, new_id, short_id, unique_short_id};
+pub use ids::{made_at_ms, new_id, new_run_id, short_id, unique_short_id};
 pub use inbox::{InboxId, Message, Queued};
 pub use journal::JournalPlace;
 pub use listing::{Listed, SaidIn, SessionKey};

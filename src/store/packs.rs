@@ -16,6 +16,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::StoreError;
 use super::error::io as io_error;
+use super::ids::new_run_id;
 use super::row::int;
 
 /// A pack of this size is not added to.
@@ -154,7 +155,7 @@ fn make(folder: &Path) -> io::Result<Open> {
         let _ = made.try_for_each(fs::remove_dir);
         return Err(error);
     }
-    let name = format!("{}.pack", uuid::Uuid::now_v7().simple());
+    let name = format!("{}.pack", new_run_id().replace('-', ""));
     let file = OpenOptions::new()
         .read(true)
         .write(true)

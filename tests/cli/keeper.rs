@@ -589,7 +589,7 @@ fn what_a_death_left_half_made_is_removed_when_it_is_old() {
     let claimed = uuid::Uuid::new_v7(uuid::Timestamp::from_unix_time(1_000, 0, 0, 0));
     let half = uuid::Uuid::new_v7(uuid::Timestamp::from_unix_time(1_000, 0, 0, 0));
     let torn = uuid::Uuid::new_v7(uuid::Timestamp::from_unix_time(1_000, 0, 0, 0));
-    let young = uuid::Uuid::now_v7();
+    let young = uuid::Uuid::new_v7(uuid::Timestamp::now(uuid::NoContext));
     let path = |run: String| place.folder.path().join("runs").join(run);
     for run in [claimed, half, torn, young] {
         std::fs::create_dir(path(run.to_string())).unwrap();

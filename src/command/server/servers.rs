@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use uuid::Uuid;
 
 use super::client::{ASKS, Client, KNOWN, KNOWN_NEW, lost};
 use super::end::ServerEnd;
@@ -25,7 +24,7 @@ use crate::command::look::{Seen, look, look_begun, with_context};
 use crate::command::process;
 use crate::command::run::{Stopped, ask_to_end};
 use crate::command::status::Slot;
-use crate::store::now_ms;
+use crate::store::{new_run_id, now_ms};
 
 /// How long a keeper may take until it answers.
 const ATTACH_WITHIN: Duration = Duration::from_secs(10);
@@ -90,7 +89,7 @@ impl Servers {
     /// The server could not be started so, or the folder cannot be made.
     pub fn prepare(&self, spec: &ServerSpec) -> io::Result<String> {
         spec.check()?;
-        let run = Uuid::now_v7().to_string();
+        let run = new_run_id();
         let folder = self.folder(&run)?;
         let prepared = PreparedServer {
             spec: spec.clone(),
