@@ -462,5 +462,5 @@ async fn ps_lists_a_server_and_stops_it() {
     client.ended().await;
     until(|| !place.info(&run).is_kept);
     let listed = home.run(["ps"]).expect(0);
-    assert!(listed.stderr.contains("no command"), "{}", listed.stderr);
+    assert!(listed.stderr.contains("no running"), "{}", listed.stderr);
 }
