@@ -116,9 +116,9 @@ pub fn plan(changes: &Changes, wanted: &mut Wanted<'_>) -> Plan {
             }
         }
     }
-    beside::take_back_moves(changes, &mut plan);
+    let taken = beside::take_back_moves(changes, &mut plan);
     no_file_is_a_folder(changes, &mut plan);
-    while beside::leave_moves(changes, &mut plan) {
+    while beside::leave_moves(changes, &taken, &mut plan) {
         no_file_is_a_folder(changes, &mut plan);
     }
     plan.of_commands

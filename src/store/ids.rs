@@ -31,7 +31,7 @@ pub fn new_id() -> String {
     }
 }
 
-/// Returns an ID that nobody else has, without waiting for a millisecond of its own. It is for runs,
+/// Returns an ID that nobody else has, without waiting for the next millisecond. It is for runs,
 /// whose IDs nobody types.
 pub fn new_run_id() -> String {
     id_at(u64::try_from(now_ms()).unwrap_or(0))

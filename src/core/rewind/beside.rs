@@ -4,6 +4,8 @@
 //!
 //! Invariant: a name goes only when all that others made of the file is at the old name or beside it.
 
+use std::collections::BTreeSet;
+
 use super::changes::{By, Chain, Changes, ENDING};
 use super::{Merge, Plan, three_way};
 use crate::core::entry::KeptWhy;
@@ -87,8 +89,9 @@ fn beside(path: &[u8], number: usize) -> PathBytes {
     [path, ENDING, number.as_bytes()].concat()
 }
 
-/// Removes the new name of what a command renamed, where the old name is back.
-pub(super) fn take_back_moves(changes: &Changes, plan: &mut Plan) {
+/// Removes the new name of what a command renamed, where the old name is back. Returns those names.
+pub(super) fn take_back_moves(changes: &Changes, plan: &mut Plan) -> BTreeSet<PathBytes> {
+    let mut taken = BTreeSet::new();
     for (to, from) in &changes.moved {
         let Some(chain) = changes.chains.get(to) else {
             continue;
@@ -102,15 +105,18 @@ pub(super) fn take_back_moves(changes: &Changes, plan: &mut Plan) {
         if is_ours && is_back {
             plan.kept.remove(to);
             plan.target.0.remove(to);
+            taken.insert(to.clone());
         }
     }
+    taken
 }
 
-/// Leaves the new name of what a command renamed, where the old name cannot come back after all: a
-/// folder lies there. Returns whether there was one.
-pub(super) fn leave_moves(changes: &Changes, plan: &mut Plan) -> bool {
+/// Leaves the new name that was taken back, where the old name cannot come back after all: a folder
+/// lies there. Returns whether there was one.
+pub(super) fn leave_moves(changes: &Changes, taken: &BTreeSet<PathBytes>, plan: &mut Plan) -> bool {
     let mut is_any = false;
-    for (to, from) in &changes.moved {
+    let moved = changes.moved.iter().filter(|(to, _)| taken.contains(*to));
+    for (to, from) in moved {
         let Some(item) = changes.now.0.get(to) else {
             continue;
         };
