@@ -40,7 +40,7 @@
 //! all else a [`core::signal::Signal`]. The engine looks for them between two steps, beside a step
 //! and while it waits, and turns each into the entry that it becomes, in the transaction that
 //! deletes its row. A question is recorded (`Asked`) before a person is asked, so any process can
-//! show it and answer it; so is what a server asks in the middle of a call, and its answer is recorded
+//! show it and answer it. Of several answers to one question the newest counts. So is what a server asks in the middle of a call, and its answer is recorded
 //! (`Answered`) before the server gets it. `rewake serve` does the same for clients over HTTP: it is a window on the store,
 //! and has no engine.
 //!
@@ -73,7 +73,7 @@
 //!    | … | memory_insert: its row is made in the transaction of its `Finished` | run again |
 //!    | checked | those that replace a file (write, edit, …) | the file's hash says whether it was done |
 //!    | supervised | bash | the keeper's run folder says: not begun, running, ended, lost |
-//!    | … | task: a sub-agent, which is a session | its own log says; one that was killed is started again |
+//!    | … | task: a subagent, which is a session | its own log says; one that was killed is started again |
 //!    | … | `!` of the user: [`core::entry::Entry::UserCommand`] | the same; what was not begun stays so |
 //!    | served | tools of servers (MCP) | the journal of the server's keeper says: not begun, at work, answered, lost |
 //!    | opaque | foreign tools, in logs of older versions | interrupted: "may or may not have happened" |

@@ -193,14 +193,7 @@ mod tests {
         state
     }
 
-    const WHOLE: Sandbox = Sandbox {
-        available: true,
-        read: true,
-        workspace: true,
-        hides: true,
-        protects: true,
-        loopback: true,
-    };
+    const WHOLE: Sandbox = Sandbox::WHOLE;
 
     fn sandboxes() -> [Sandbox; 4] {
         let workspace = false;

@@ -514,8 +514,8 @@ fn undone(records: &[Record]) -> Option<Undone> {
     None
 }
 
-/// What became of each path of the workspace `root` since the tree `from`, which `records[start]`
-/// names.
+/// Returns the changes of each path of the workspace `root` since the tree `from`, which
+/// `records[start]` names.
 ///
 /// # Errors
 /// `Unknown` when a tree is not stored any more.

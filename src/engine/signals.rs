@@ -71,7 +71,7 @@ pub(super) enum Heard {
 
 /// Returns whether a later signal answers the same question.
 fn is_replaced(sent: &Sent, later: &VecDeque<Sent>) -> bool {
-    let Ok(earlier) = &sent.signal else {
+    let Ok(earlier @ (Signal::Decide { .. } | Signal::Answer { .. })) = &sent.signal else {
         return false;
     };
     let mut later = later.iter().filter_map(|sent| sent.signal.as_ref().ok());

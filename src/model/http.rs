@@ -275,7 +275,9 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
         FailureClass::Network if is_loopback(url) => {
             Some("start the server; `rewake demo` needs none".to_string())
         }
-        FailureClass::Network => Some("check the network connection; `rewake demo` needs none".to_string()),
+        FailureClass::Network => {
+            Some("check the network connection; `rewake demo` needs none".to_string())
+        }
         // Until nothing is left that could leave the context, this is learnt from.
         FailureClass::TooLong => Some(
             "the least that rewake has to send does not fit: give the model a larger context window \

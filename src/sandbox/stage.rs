@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::kernel::STAGE_WORD;
 use super::profile::Profile;
 
-/// What a stage is told.
+/// The order that a stage reads.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub profile: Profile,

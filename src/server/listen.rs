@@ -134,30 +134,9 @@ impl Listening {
     }
 
     pub(super) async fn serve(&self, router: Router) -> io::Result<()> {
-        let admission = Arc::<Admission>::default();
         match self {
-            Listening::Tcp(listener, _) => {
-                let listener = Arc::clone(listener);
-                axum::serve(
-                    Bounded {
-                        listener,
-                        admission,
-                    },
-                    router,
-                )
-                .await
-            }
-            Listening::Unix(listener, _) => {
-                let listener = Arc::clone(listener);
-                axum::serve(
-                    Bounded {
-                        listener,
-                        admission,
-                    },
-                    router,
-                )
-                .await
-            }
+            Listening::Tcp(listener, _) => serve_on(Arc::clone(listener), router).await,
+            Listening::Unix(listener, _) => serve_on(Arc::clone(listener), router).await,
         }
     }
 
@@ -171,7 +150,19 @@ impl Listening {
     }
 }
 
-/// Accepts no more than so many at once.
+async fn serve_on<L>(listener: L, router: Router) -> io::Result<()>
+where
+    Bounded<L>: Listener<Addr = ()>,
+{
+    let admission = Arc::default();
+    let bounded = Bounded {
+        listener,
+        admission,
+    };
+    axum::serve(bounded, router).await
+}
+
+/// Accepts a limited number of connections at once.
 struct Bounded<L> {
     listener: L,
     admission: Arc<Admission>,

@@ -2,8 +2,9 @@
 //! and answered as the first time (draft-ietf-httpapi-idempotency-key-header).
 //!
 //! A key is a file of the state folder, so it outlives this server. The file exists before the
-//! request is carried out, and gets the answer afterwards. A request that was refused did nothing:
-//! its file is removed, and it may be sent again.
+//! request is carried out, and gets the answer afterwards. A request that was refused (4xx, 503) did
+//! nothing: its file is removed, and it may be sent again. After another error it may have been
+//! carried out in part: the file stays without an answer.
 //!
 //! Invariant: a request whose file has no answer is not carried out again. Its outcome is unknown
 //! to this server, and the client is told so.
@@ -41,13 +42,13 @@ const MAX_REMEMBERED: usize = 10_000;
 /// No answer to a request with a key is longer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// The number of new keys after which old ones are removed.
+/// The number of requests with a key after which old keys are removed.
 const LOOK_AFTER: u64 = 1_000;
 
 /// The folder with a file for each key.
 pub(super) struct Repeated {
     folder: PathBuf,
-    new: AtomicU64,
+    looks: AtomicU64,
 }
 
 /// A request that came with a key, and what is known of it.
@@ -73,7 +74,7 @@ impl Repeated {
     pub(super) fn new(state_dir: &Path) -> Repeated {
         Repeated {
             folder: state_dir.join("requests"),
-            new: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
         }
     }
 
@@ -84,10 +85,11 @@ impl Repeated {
             .recursive(true)
             .mode(0o700)
             .create(&self.folder)?;
-        if self.new.load(Ordering::Relaxed).is_multiple_of(LOOK_AFTER)
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        if looks.is_multiple_of(LOOK_AFTER)
             && let Err(error) = forget_old(&self.folder)
         {
-            tracing::warn!(%error, "old idempotency keys are left behind");
+            tracing::warn!(%error, "old idempotency keys were not removed");
         }
         let path = self.folder.join(key);
         let made = OpenOptions::new()
@@ -100,7 +102,6 @@ impl Repeated {
                 writeln!(file, "{request}")?;
                 file.sync_all()?;
                 fs::File::open(&self.folder)?.sync_all()?;
-                self.new.fetch_add(1, Ordering::Relaxed);
                 Ok(Seen::Never(Recorded {
                     path,
                     request: request.to_string(),
@@ -139,7 +140,9 @@ impl Recorded {
     async fn answered(self, response: Response) -> Response {
         let status = response.status();
         if !status.is_success() {
-            let _ = fs::remove_file(&self.path);
+            if status.is_client_error() || status == StatusCode::SERVICE_UNAVAILABLE {
+                let _ = fs::remove_file(&self.path);
+            }
             return response;
         }
         let (parts, body) = response.into_parts();
@@ -224,14 +227,14 @@ async fn carried_out_once(
             StatusCode::UNPROCESSABLE_ENTITY,
             "this Idempotency-Key came with another request",
         )
-        .hint("give each request a key of its own")),
+        .hint("give each request another key")),
         Seen::Unknown => Err(Problem::new(
             StatusCode::CONFLICT,
             "the first request with this Idempotency-Key has no answer yet",
         )
         .hint(
-            "it is in progress, or the server died in it: GET /sessions/{id} shows what is \
-             recorded; a request with another key is carried out",
+            "it is in progress, or it failed or the server died in it: GET /sessions/{id} shows \
+             what is recorded; a request with another key is carried out",
         )),
         Seen::Never(recorded) => {
             let request = Request::from_parts(parts, Body::from(bytes));
@@ -285,7 +288,13 @@ mod tests {
     fn an_answer_is_given_again_and_a_refusal_is_forgotten() {
         let dir = tempfile::tempdir().unwrap();
         let repeated = Repeated::new(dir.path());
-        for (status, is_remembered) in [(202, true), (429, false)] {
+        // It may have been carried out in part.
+        let Seen::Never(recorded) = look_up(&repeated, "500", "a") else {
+            panic!("it was never seen");
+        };
+        block_on(recorded.answered(StatusCode::INTERNAL_SERVER_ERROR.into_response()));
+        assert!(matches!(look_up(&repeated, "500", "a"), Seen::Unknown));
+        for (status, is_remembered) in [(202, true), (429, false), (503, false)] {
             let key = status.to_string();
             let Seen::Never(recorded) = look_up(&repeated, &key, "a") else {
                 panic!("it was never seen");

@@ -1,5 +1,4 @@
-//! Processes that work in sessions, started as a person would start them. None of them is this
-//! server's: they go on when it ends.
+//! Processes that work in sessions, started as a person would start them. They outlive this server.
 //!
 //! Invariant: a place is reserved before a process is started, and is free again when it ended.
 
@@ -207,8 +206,12 @@ impl Starter {
         let mut child = child.map_err(|e| cannot_start(&e))?;
         let opened = tokio::time::timeout(PATIENCE, opened(&mut child, &begin.prompt)).await;
         let opened = opened.unwrap_or_else(|_| {
-            Err(Problem::busy("the session did not begin in time")
-                .hint("GET /agent/history says whether it is there"))
+            // It may still begin: no refusal, after which the request could be sent again.
+            Err(Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "the session did not begin in time",
+            )
+            .hint("GET /agent/history says whether it is there"))
         });
         if let Ok(session) = &opened {
             place.is_of(session);
@@ -281,8 +284,8 @@ async fn opened(child: &mut Child, prompt: &str) -> Result<String, Problem> {
 /// Reads its stderr: `error: …`, and perhaps `hint: …`.
 fn not_begun(printed: &str) -> Problem {
     let of = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name));
-    let error = of("error: ").unwrap_or("the session did not begin");
-    let problem = Problem::bad(format!("the session was not begun: {error}"));
+    let error = of("error: ").unwrap_or("the process printed no reason");
+    let problem = Problem::bad(format!("the session did not start: {error}"));
     match of("hint: ") {
         Some(hint) => problem.hint(hint),
         None => problem.hint("rewake doctor looks at config, keys and store"),

@@ -29,13 +29,13 @@ impl AppContext {
         if state.asks() {
             return Ok(true);
         }
-        let mut begun = state.calls.iter().filter(|call| !call.finished).peekable();
-        if begun.peek().is_none() {
+        let mut open = state.calls.iter().filter(|call| !call.finished).peekable();
+        if open.peek().is_none() {
             let figures = Figures::new(self.config());
             let price: Pricing = Arc::new(move |model, usage| figures.cost(model, usage));
             return Ok(state.paused || run_limits::reached(&state, &price).is_some());
         }
-        for call in begun {
+        for call in open {
             let Some(Guard::Child { session, .. }) = &call.guard else {
                 return Ok(false);
             };

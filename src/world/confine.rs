@@ -77,7 +77,7 @@ impl Confine {
             kernel: self.kernel,
             remembered: &self.remembered,
         };
-        let (mut denied, all) = self.denied(request.readable_on_path());
+        let (mut denied, all) = self.denied(|| request.readable_on_path());
         denied.extend(self.key_files.iter().cloned());
         request.denied = &denied;
         let mut profile = Profile::new(&request).map_err(|e| format!("{}; {}", e.why, e.hint))?;
@@ -118,7 +118,7 @@ impl Confine {
 
     /// Returns the files that a rule denies to read or asks about, because a command cannot ask. They
     /// lie in the workspace, in further folders of the config, or in `on_path`. False: there are more.
-    fn denied(&self, on_path: Vec<PathBuf>) -> (Vec<PathBuf>, bool) {
+    fn denied(&self, on_path: impl FnOnce() -> Vec<PathBuf>) -> (Vec<PathBuf>, bool) {
         let rules = &self.hidden.rules;
         let mut guards = rules.deny.iter().chain(&rules.ask);
         if !guards.any(|rule| rule.is_about_reading() && rule.is_about_paths()) {
@@ -127,6 +127,7 @@ impl Confine {
         let mut held = self.guarded.lock().unwrap_or_else(PoisonError::into_inner);
         let folders = held.get_or_insert_with(|| guarded_folders(Arc::clone(&self.hidden)));
         let further = self.more_read.iter().chain(&self.more_write);
+        let on_path = on_path();
         let begin = std::iter::once(&self.workspace)
             .chain(further)
             .chain(&on_path);

@@ -118,7 +118,7 @@ fn locked(data_dir: &Path, root: &Path, order: &RestoreOrder) -> Result<Done, St
     Ok(done.unwrap_or_default())
 }
 
-/// When what lies at a path last changed: UTC, milliseconds since 1970.
+/// Returns when the file at a path last changed: UTC, milliseconds since 1970.
 pub fn changed_ms(path: &Path) -> Option<i64> {
     let found = std::fs::symlink_metadata(path).ok()?;
     Some(

@@ -32,14 +32,7 @@ pub const ID: &str = "01a1fc18-224f-7000-8000-000000000000";
 pub const SIZES: [(u16, u16); 3] = [(120, 40), (80, 24), (40, 12)];
 
 /// A kernel that has all.
-const SANDBOX: Sandbox = Sandbox {
-    available: true,
-    read: true,
-    workspace: true,
-    hides: true,
-    protects: true,
-    loopback: true,
-};
+const SANDBOX: Sandbox = Sandbox::WHOLE;
 
 pub struct Stage {
     pub app: App,

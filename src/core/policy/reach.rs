@@ -74,14 +74,7 @@ impl Sandbox {
 mod tests {
     use super::*;
 
-    const WHOLE: Sandbox = Sandbox {
-        available: true,
-        read: true,
-        workspace: true,
-        hides: true,
-        protects: true,
-        loopback: true,
-    };
+    const WHOLE: Sandbox = Sandbox::WHOLE;
 
     #[test]
     fn the_text_follows_what_the_system_enforces() {

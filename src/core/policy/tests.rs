@@ -907,14 +907,7 @@ proptest! {
 fn a_line_that_names_this_program_is_asked_about_whatever_is_allowed() {
     let broad = rules("+Bash;;+Full;;+Bash(sh:*);;+Bash(env:*)");
     let sandboxed = Workspace {
-        sandbox: Sandbox {
-            available: true,
-            read: true,
-            workspace: true,
-            hides: true,
-            protects: true,
-            loopback: true,
-        },
+        sandbox: Sandbox::WHOLE,
         ..place()
     };
     for line in [

@@ -28,7 +28,7 @@ pub(super) enum By {
 pub(super) struct Link {
     pub to: Option<Item>,
     pub by: By,
-    /// For a person; nothing is decided by it.
+    /// Its author is for a person. Whether the process left before the tree decides whose it may be.
     pub maker: Maker,
     /// It may have been there before, and only became covered.
     pub may_have_been: bool,

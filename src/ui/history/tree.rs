@@ -382,7 +382,7 @@ impl Drawn {
 /// As much is said on one line.
 const MAX_PARTS: usize = 3;
 
-/// What was done, as it stands on one line: `read 3 · ran cargo test ✗ · edited lexer.rs`.
+/// Work on one line: `read 3 · ran cargo test ✗ · edited lexer.rs`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Parts {
     parts: Vec<Part>,

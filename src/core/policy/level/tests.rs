@@ -8,14 +8,7 @@ use super::*;
 use crate::core::permission::Permission;
 
 /// A kernel with all that is needed.
-const WHOLE: Sandbox = Sandbox {
-    available: true,
-    read: true,
-    workspace: true,
-    hides: true,
-    protects: true,
-    loopback: true,
-};
+const WHOLE: Sandbox = Sandbox::WHOLE;
 
 /// Protected files are only compared afterwards.
 const WATCHED: Sandbox = Sandbox {
