@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 
 use rewake::command::{Runs, Spec, default_shell};
 use serde_json::{Value, json};
@@ -18,7 +18,11 @@ const SUM_BYTES: usize = 32;
 const HEAD_BYTES: usize = SUM_BYTES + 4;
 
 fn sleeps() -> Child {
-    Command::new("sleep").arg("1000").spawn().unwrap()
+    // Should a test fail, nobody waits for the end of its output.
+    let null = Stdio::null;
+    let mut sleep = Command::new("sleep");
+    sleep.arg("1000").stdout(null()).stderr(null());
+    sleep.spawn().unwrap()
 }
 
 /// When a process was started, as the kernel counts (proc_pid_stat(5)).
