@@ -284,8 +284,14 @@ async fn opened(child: &mut Child, prompt: &str) -> Result<String, Problem> {
 /// Reads its stderr: `error: …`, and perhaps `hint: …`.
 fn not_begun(printed: &str) -> Problem {
     let of = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name));
-    let error = of("error: ").unwrap_or("the process printed no reason");
-    let problem = Problem::bad(format!("the session did not start: {error}"));
+    let problem = match of("error: ") {
+        Some(error) => Problem::bad(format!("the session did not start: {error}")),
+        // It may have been killed after its prompt was recorded: no refusal.
+        None => Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the process of the session ended, and printed no reason",
+        ),
+    };
     match of("hint: ") {
         Some(hint) => problem.hint(hint),
         None => problem.hint("rewake doctor looks at config, keys and store"),

@@ -282,7 +282,7 @@ fn nonsense_is_said_to_be_nonsense() {
             "/sessions".into(),
             json!({"prompt": "x", "model": "no/such"}),
             400,
-            "was not begun",
+            "did not start",
         ),
     ] {
         server.post(&path, &body).refused(status, words);
