@@ -127,7 +127,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn until(mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(90);
     while !so() {
         assert!(Instant::now() < deadline, "waited too long");
         std::thread::sleep(Duration::from_millis(2));

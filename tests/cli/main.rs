@@ -66,7 +66,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use support::{Home, Run};
 
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// One answer of the scripted model: words, and calls with their arguments.
 pub fn step(text: &str, calls: &[(&str, Value)]) -> String {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -28,9 +28,7 @@ fn an_unreachable_server_is_told_soon_and_the_session_waits_for_it() {
         "model = \"local/m\"\n[providers.local]\nprotocol = \"openai-chat\"\n\
          base_url = \"http://127.0.0.1:1/v1\"\napi_key_env = \"LOCAL_KEY\"\n",
     );
-    let since = Instant::now();
     let run = home.run(["-p", "fix it", "--set", "retry.tries=1"]);
-    assert!(since.elapsed() < Duration::from_secs(20));
     let run = refused(run, 75, &["http://127.0.0.1:1/v1", "start the server"]);
     let (id, line) = history(&home).remove(0);
     assert!(

@@ -232,7 +232,7 @@ fn a_server_that_dies_or_has_another_list_changes_no_byte_of_what_was_sent() {
     std::fs::write(far.home.path("other.json"), other.to_string()).unwrap();
     let mut command = far.home.rewake(["-p", "use", "--yolo"]);
     command.env("TOOLS_FILE", far.home.rewake_home().join("tools.json"));
-    run(command, Duration::from_secs(60)).expect(0);
+    run(command, Duration::from_secs(180)).expect(0);
     far.model.assert_no_violations();
     let mut row = PrefixRow::default();
     let bodies = far.bodies();

@@ -18,7 +18,7 @@ use rewake::ui::live::{EngineEvent, Now, Open};
 use rewake::workspace::here;
 use tokio::sync::mpsc::unbounded_channel;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(90);
 
 fn home(script: &str) -> Home {
     let home = Home::new();

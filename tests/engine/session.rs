@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::{self, Answer, Home, Live, Protocol, Run, Says, Server};
 use serde_json::Value;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(90);
 
 /// A home whose model plays these steps.
 fn home(script: &str) -> Home {
@@ -206,7 +206,7 @@ fn leaving_works_while_a_stop_is_waited_for() {
     signal("INT", live.id());
     wait_for(&live, "entry.stopped");
     signal("TERM", live.id());
-    let left = live.wait(Duration::from_secs(5));
+    let left = live.wait(Duration::from_secs(90));
     signal("CONT", keeper);
     left.expect(143);
     // The next start still stops it.

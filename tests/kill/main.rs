@@ -70,7 +70,7 @@ impl Enough {
 }
 
 /// No process takes so long.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Held alone while half a second counts, so that nothing else of this file loads the machine.
 static QUIET: RwLock<()> = RwLock::new(());

@@ -138,7 +138,7 @@ fn a_restore_that_is_killed_leaves_nothing_torn_and_is_done_by_the_next_start() 
     let live = Live::spawn(home.rewake(["rewind", &id, &at, "--files", "--yes"]));
     wait_for_the_restore(&home.workspace());
     let begin = Instant::now();
-    live.wait(Duration::from_secs(60)).expect(0);
+    live.wait(Duration::from_secs(180)).expect(0);
     let mut whole_us = u64::try_from(begin.elapsed().as_micros()).unwrap();
     let mut is_back = true;
     let (mut killed, mut cut_short, mut in_the_middle, mut rounds) = (0, 0, 0, 0);

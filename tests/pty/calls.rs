@@ -28,7 +28,7 @@ fn who_looks_elsewhere_is_called_when_it_asks() {
     let home = home("");
     let terminal = asking(&home, OUT_OF_FOCUS);
     for written in ["\x1b]9;asks: run it\x07", "\x1b]0;rewake: asks: run it"] {
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
         while !terminal.raw().contains(written) {
             assert!(std::time::Instant::now() < end, "{written:?} does not come");
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -77,7 +77,7 @@ fn called_by_what_hangs() -> (Home, Terminal, Vec<String>) {
 
 #[track_caller]
 fn all_end(pids: &[String]) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     let runs = |pid: &String| {
         let stat = std::process::Command::new("ps")
             .args(["-o", "stat=", "-p", pid])

@@ -193,7 +193,7 @@ fn copied(terminal: &Terminal) -> Option<String> {
 /// The answer that is copied is one that is recorded, a moment after it was seen.
 #[track_caller]
 fn copy_until(terminal: &mut Terminal, holds: impl Fn(&Terminal) -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(90);
     while !holds(terminal) {
         assert!(Instant::now() < end, "not copied:\n{}", terminal.screen());
         terminal.types("\x18y");

@@ -106,7 +106,7 @@ fn what_an_editor_wrote_is_offered_after_a_kill() {
     terminal.types("\x1f");
     terminal.sees("› first words");
     // Nothing of it is left when it is in the draft.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     let left = || {
         std::fs::read_dir(home.rewake_home().join("editor"))
             .unwrap()

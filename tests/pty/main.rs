@@ -92,7 +92,7 @@ pub fn open_gate(home: &Home) {
 
 /// Until this file of the workspace has something in it.
 pub fn wait_for(home: &Home, file: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     while std::fs::read_to_string(home.path(file))
         .unwrap_or_default()
         .is_empty()
@@ -104,7 +104,7 @@ pub fn wait_for(home: &Home, file: &str) {
 
 /// Until a file of the store has these bytes.
 pub fn wait_until_kept(home: &Home, words: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     let has = |path: &std::path::Path| {
         let bytes = std::fs::read(path).unwrap_or_default();
         bytes.windows(words.len()).any(|w| w == words.as_bytes())

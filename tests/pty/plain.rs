@@ -23,7 +23,7 @@ fn is_only_lines(terminal: &Terminal) {
 /// An answer counts when the question stood there for a moment: it is given until it does.
 #[track_caller]
 fn answers(terminal: &mut Terminal, line: &str, then: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     while !terminal.screen().contains(then) {
         assert!(
             std::time::Instant::now() < end,
@@ -89,7 +89,7 @@ fn newest(home: &Home) -> String {
 /// Before that, what is said more goes into the same request.
 #[track_caller]
 fn until_it_streams(home: &Home) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     let store = Store::open(&home.rewake_home()).unwrap();
     let streams = || {
         // It is listed from the first words on.

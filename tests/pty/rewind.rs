@@ -161,7 +161,7 @@ fn a_kill_in_the_middle_of_it_is_made_good_by_the_next_start() {
         let is_staged = |e: &fs::DirEntry| e.file_name().to_string_lossy().contains("-restore-");
         names.filter(is_staged).count()
     };
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     while staged() == 0 {
         assert!(std::time::Instant::now() < end, "nothing is set back");
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -125,7 +125,7 @@ fn who_looks_on_fills_the_form_in_and_it_closes_where_it_was_asked() {
 
 /// An answer counts when the question stood there for a moment: it is given until it does.
 fn line(terminal: &mut Terminal, line: &str, then: &str) {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(90);
     while !terminal.screen().contains(then) {
         let screen = terminal.screen();
         assert!(std::time::Instant::now() < end, "{then:?}:\n{screen}");

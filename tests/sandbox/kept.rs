@@ -117,7 +117,7 @@ pub fn after(ended: &Ended) -> &Aftermath {
 pub fn until(what: impl Fn() -> bool) {
     let since = Instant::now();
     while !what() {
-        assert!(since.elapsed() < Duration::from_secs(20));
+        assert!(since.elapsed() < Duration::from_secs(90));
         std::thread::sleep(Duration::from_millis(5));
     }
 }

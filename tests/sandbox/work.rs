@@ -238,7 +238,7 @@ fn ends_by(scene: &Scene, pretend: &str, script: &str, signal: Signal) -> bool {
     let (tell, told) = std::sync::mpsc::channel();
     // At its end nobody holds the pipe any more.
     std::thread::spawn(move || tell.send(std::io::read_to_string(output)));
-    let ended = told.recv_timeout(Duration::from_secs(20)).is_ok();
+    let ended = told.recv_timeout(Duration::from_secs(90)).is_ok();
     let _ = kill_process_group(group, Signal::KILL);
     child.wait().unwrap();
     ended

@@ -158,7 +158,7 @@ fn prompts_and_resources_of_a_server_are_completed() {
     stage.send(servers());
     stage.keys("/ever<Tab>");
     assert_eq!(stage.app.composer.text(), "/every:");
-    stage.sees("asking the MCP server every");
+    stage.sees("listing what the MCP server offers: every …");
     stage.keys("args");
     // Once, however much is typed behind it.
     assert_eq!(asked(&stage), 1);
@@ -189,6 +189,23 @@ fn prompts_and_resources_of_a_server_are_completed() {
         Err(("it is\u{1b}[2J down".into(), None)),
     ));
     stage.sees("it is␛[2J down");
+}
+
+/// Enter may come before the list: the message still waits for its server.
+#[test]
+fn a_late_list_does_not_end_what_a_message_waits_for() {
+    let mut stage = Stage::opened(80, 24);
+    let servers = vec!["every".into()];
+    stage.send(Msg::Commands(CustomList {
+        servers,
+        ..CustomList::default()
+    }));
+    stage.keys("/every:simple-prompt<Enter>");
+    assert_eq!(stage.sent(), ["/every:simple-prompt"]);
+    // As sending it does.
+    stage.app.hint = Some("asking the MCP server every …".into());
+    stage.send(offers());
+    stage.sees("asking the MCP server every …");
 }
 
 #[test]

@@ -400,7 +400,7 @@ fn connections_without_a_request_keep_nobody_out() {
     let idle: Vec<_> = (0..300).map(|_| server.connect()).collect();
     let mut asks = server.connect();
     // Shorter than an idle connection lives.
-    asks.set_read_timeout(Some(std::time::Duration::from_secs(30)))
+    asks.set_read_timeout(Some(std::time::Duration::from_secs(90)))
         .unwrap();
     let request = format!(
         "GET /health HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n",

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Home, Live};
 
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// `rewake serve` on a port of its own.
 pub struct Serve {

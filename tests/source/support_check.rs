@@ -56,7 +56,7 @@ fn headers(protocol: Protocol) -> &'static str {
 
 fn send(server: &Server, path: &str, headers: &str, body: &str) -> Got {
     let mut stream = TcpStream::connect(server.address()).expect("connect");
-    let limit = Some(Duration::from_secs(20));
+    let limit = Some(Duration::from_secs(90));
     stream.set_read_timeout(limit).expect("set a limit");
     let request = format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\

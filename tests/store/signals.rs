@@ -333,7 +333,7 @@ fn a_sender_waits_for_who_writes_what_waits() {
             let sent = scene.open().queue_from_outside(&id, &message, &[], 9);
             sent.unwrap();
         });
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + Duration::from_secs(90);
         while works.queued(&id).unwrap().is_empty() {
             assert!(Instant::now() < end, "nothing is sent");
             std::thread::sleep(Duration::from_millis(2));

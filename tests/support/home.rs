@@ -109,7 +109,7 @@ impl Home {
 
     /// Runs it to its end.
     pub fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
-        run(self.rewake(args), Duration::from_secs(60))
+        run(self.rewake(args), Duration::from_secs(180))
     }
 }
 

@@ -20,7 +20,7 @@ use rustix::termios::{LocalModes, Termios, Winsize, tcgetattr, tcsetwinsize};
 use super::Home;
 
 /// Nothing that is waited for takes so long.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// The question what the background is, and that it is black.
 const ASKED: &[u8] = b"\x1b]11;?\x1b\\";

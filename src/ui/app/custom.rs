@@ -8,8 +8,12 @@ use crate::ui::commands::CustomList;
 use crate::ui::offered::seen;
 use crate::ui::transcript::Tone;
 
-/// How a line begins that says what is waited for.
+/// How a line begins that says which server a message waits for.
 pub(crate) const ASKING: &str = "asking the MCP server";
+
+/// How a line begins that says whose list is waited for. The list may come after the message was
+/// sent, and leaves what is said of the message.
+const LISTING: &str = "listing what the MCP server offers:";
 
 impl App {
     /// What is wrong with a file is said once.
@@ -64,7 +68,7 @@ impl App {
             self.composer.server_not_asked();
             return None;
         }
-        self.hint = Some(format!("{ASKING} {server} …"));
+        self.hint = Some(format!("{LISTING} {server} …"));
         Some(Intent::AskServer(server))
     }
 
@@ -73,7 +77,7 @@ impl App {
         server: &str,
         offers: Result<Offers, (String, Option<String>)>,
     ) {
-        self.server_answered();
+        self.hint.take_if(|hint| hint.starts_with(LISTING));
         match offers {
             Ok(offers) => self.offered.set(server, offers),
             Err((why, hint)) => {
@@ -84,7 +88,7 @@ impl App {
         self.in_box(|composer, around| composer.server_listed(around));
     }
 
-    /// Nothing is waited for any more.
+    /// No message waits for a server any more.
     pub(super) fn server_answered(&mut self) {
         self.hint.take_if(|hint| hint.starts_with(ASKING));
     }

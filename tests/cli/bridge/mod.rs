@@ -20,7 +20,7 @@ use crate::support::mcp_server::{
 use crate::support::{Home, Run};
 use crate::{quiet, refused};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(90);
 const DOUBT: &str = "may or may not have happened";
 
 /// With these answers to calls of tools.

@@ -12,7 +12,7 @@ use super::*;
 use crate::support::{Home, Run};
 use crate::{quiet, refused};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// Probes the server of the tests.
 fn probe(mode: &str, more: &[&str]) -> (Home, Run) {

@@ -152,7 +152,7 @@ async fn ask(client: &Client, id: &str, method: &str, params: Value) -> Value {
 }
 
 fn until(mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(90);
     while !so() {
         assert!(Instant::now() < deadline, "waited too long");
         std::thread::sleep(Duration::from_millis(2));

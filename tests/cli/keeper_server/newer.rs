@@ -15,7 +15,7 @@ use rewake::mcp::result::{CallResult, Part};
 
 use super::*;
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(90);
 
 /// Somebody who says their name, or keeps everybody waiting.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Home, Live, Protocol, Run, Says, Seen, Server};
 
-pub const LIMIT: Duration = Duration::from_secs(30);
+pub const LIMIT: Duration = Duration::from_secs(90);
 pub const FINAL_WORDS: &str = "that was all";
 
 pub struct Scene {

@@ -125,7 +125,7 @@ impl Bench {
 }
 
 pub async fn until(so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(90);
     while !so() {
         assert!(Instant::now() < deadline, "waited too long");
         tokio::time::sleep(Duration::from_millis(2)).await;

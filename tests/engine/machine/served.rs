@@ -91,7 +91,7 @@ impl Bench {
                 Ok(Launch {
                     spec: spec.clone(),
                     env: env.clone(),
-                    startup: Duration::from_secs(10),
+                    startup: Duration::from_secs(90),
                 })
             }),
         });
