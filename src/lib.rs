@@ -109,7 +109,7 @@
 //! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
-//! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
+//! | [`journal`] | each session a second time, as plain files: lines in a chain of hashes, written, read and salvaged; no SQLite |
 //! | [`workspace`] | where "here" is, and whether git may look at it; its [files](workspace::files) as they are now; AGENTS.md; skills; custom commands |
 //! | [`net`] | what all clients of HTTP here share: building one, server-sent events, which addresses are private |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
@@ -142,7 +142,7 @@ pub mod config;
 pub mod core;
 pub mod engine;
 pub mod headless;
-pub mod lines;
+pub mod journal;
 pub mod mcp;
 pub mod model;
 pub mod net;

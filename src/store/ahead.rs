@@ -15,7 +15,7 @@ use rusqlite::Statement;
 use super::StoreError;
 use super::row::{BodyReader, KeptRow, Linked, RawRow, RowPosition};
 use crate::core::entry::{Record, Seq};
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
 

@@ -22,7 +22,7 @@ use super::{Store, StoreError};
 use crate::core::entry::Choice;
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
 use crate::core::text::task_title;
-use crate::lines::line::EntryLine;
+use crate::journal::line::EntryLine;
 
 const WHAT: &str = "append to the session";
 pub(super) const WHAT_BROUGHT: &str = "put entries of the journal back into the database";

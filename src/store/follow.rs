@@ -10,13 +10,14 @@ use serde_json::value::RawValue;
 use super::chain::chain;
 use super::error::Doing;
 use super::head::{Head, read_head};
-use super::journal::{Journal, JournalPlace, Lines};
 use super::mark::{Mark, Said};
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
-use crate::lines::line::{EntryLine, FORM, Header, Parent};
-use crate::lines::tip::Tip;
+use crate::journal::folder::JournalPlace;
+use crate::journal::line::{EntryLine, FORM, Header, Parent};
+use crate::journal::tip::Tip;
+use crate::journal::writer::{Journal, Lines};
 
 const WHAT: &str = "write the journal";
 

@@ -19,8 +19,9 @@ use super::StoreError;
 use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::{private_file, private_folder};
-use super::ids::{made_at_ms, new_id, short_id};
+use super::ids::{new_id, short_id};
 use super::machine::{LATELY, Machine};
+use crate::journal::folder::made_at_ms;
 
 const STORE_LOCK: &str = "store.lock";
 const SESSIONS: &str = "locks";

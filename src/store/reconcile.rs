@@ -20,8 +20,6 @@ use super::error::Doing;
 use super::follow::{Copies, has_all, highest, tip_in};
 use super::gap::{entries_in_gaps, sessions_with_gap};
 use super::head::read_head;
-use super::ids::made_at_ms;
-use super::journal::{JournalPlace, begin, end, sessions};
 use super::lock::SessionLock;
 use super::machine::LATELY;
 use super::mark::{Mark, Said};
@@ -29,6 +27,9 @@ use super::purge::{begin_behind, end_behind, is_purged, purged};
 use super::rebuild::Rebuilt;
 use super::row::int;
 use super::{Store, StoreError};
+use crate::journal::folder::made_at_ms;
+use crate::journal::folder::{JournalPlace, sessions};
+use crate::journal::read::{begin, end};
 
 pub use brought::Brought;
 
@@ -243,13 +244,11 @@ impl Store {
             && self.is_whole(session)
         {
             tracing::warn!(%session, %error, "the journal is damaged");
-            brought = copies
-                .journal
-                .move_aside(session, now_ms())
-                .map(|()| Brought {
-                    begun_anew: vec![session.to_string()],
-                    ..Brought::default()
-                });
+            let moved = copies.journal.move_aside(session, now_ms());
+            brought = moved.map_err(StoreError::from).map(|()| Brought {
+                begun_anew: vec![session.to_string()],
+                ..Brought::default()
+            });
         }
         let folder = copies.journal.of(session);
         self.copies = Some(copies);

@@ -34,7 +34,7 @@ const ORDER: [&str; 20] = [
     "command",
     "sandbox",
     "store",
-    "lines",
+    "journal",
     "workspace",
     "net",
     "config",

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{CLOSED, FRAMES};
+use super::folder::{CLOSED, FRAMES};
 
 /// A file with frames is followed by another one from here on.
 const MAX_BYTES: u64 = 8 << 20;
