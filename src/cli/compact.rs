@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use clap::Args;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::core::entry::{Entry, SummaryBy};
@@ -15,6 +16,13 @@ use crate::core::window;
 use crate::engine::Event;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, Session, Which, drive, journal_fails, short_id};
+
+/// Summarise all but the newest turn of a session
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct CompactArgs {
+    /// Session ID or its beginning
+    id: String,
+}
 
 /// What was summarised, and the tokens of the request behind it.
 #[derive(Default)]
@@ -53,9 +61,9 @@ impl Compaction {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, Trouble> {
     let which = Which::Named {
-        id: id.to_string(),
+        id: args.id,
         fork: false,
     };
     let session = ctx.open(&which, false)?;
