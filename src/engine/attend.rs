@@ -122,7 +122,7 @@ impl<W: World> Engine<W> {
                 delta = deltas.recv(), if streaming => match delta {
                     Some(delta) => {
                         tidy_at = None;
-                        self.stream(&delta)?;
+                        self.stream(delta)?;
                     }
                     None => streaming = false,
                 },
@@ -142,7 +142,7 @@ impl<W: World> Engine<W> {
                 }
                 done = &mut step => {
                     while let Ok(delta) = deltas.try_recv() {
-                        self.stream(&delta)?;
+                        self.stream(delta)?;
                     }
                     return Ok(Some(done));
                 }
@@ -184,16 +184,14 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         self.record_questions(call, at).await?;
-        let (place, of) = place_of_question(&self.state, &self.settings.policy, call);
         let asked = Event::Asked {
             call,
-            why: &why,
-            rule: rule.as_ref(),
+            why,
+            rule: rule.map(|rule| rule.to_string()),
             access,
-            place,
-            of,
+            place: place_of_question(&self.state, &self.settings.policy, call),
         };
-        (self.on_event)(&self.state, asked);
+        self.emit(asked);
         self.begin_to_wait();
         loop {
             tokio::select! {
@@ -307,8 +305,8 @@ impl<W: World> Engine<W> {
         }
     }
 
-    fn stream(&mut self, delta: &Delta) -> Result<(), EngineError> {
-        match delta {
+    fn stream(&mut self, delta: Delta) -> Result<(), EngineError> {
+        match &delta {
             Delta::Text(text) => self.draft.add(text),
             Delta::Retry { .. } => {
                 self.draft.reset();
@@ -323,7 +321,7 @@ impl<W: World> Engine<W> {
             Delta::Thinking(_) | Delta::Call { .. } => {}
         }
         self.changed = true;
-        (self.on_event)(&self.state, Event::Delta(delta));
+        self.emit(Event::Delta(delta));
         Ok(())
     }
 
@@ -338,12 +336,12 @@ impl<W: World> Engine<W> {
         match self.store.append_draft(self.head.session(), piece) {
             Ok(()) => {
                 self.draft.kept = self.draft.text.len();
-                (self.on_event)(&self.state, Event::Kept(Ok(())));
+                self.emit(Event::Kept(Ok(())));
                 Ok(())
             }
             Err(error) if error.is_passing() => {
                 self.draft.due = Some(Instant::now() + DRAFT_INTERVAL);
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.emit_not_kept(&error);
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -361,7 +359,7 @@ impl<W: World> Engine<W> {
                 Ok(()) => self.printed_bytes = printed,
                 // The next one may find room: nothing is lost by waiting for it.
                 Err(EngineError::Store(error)) if error.is_passing() => {
-                    (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                    self.emit_not_kept(&error);
                 }
                 Err(error) => return Err(error),
             }

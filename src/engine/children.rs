@@ -80,7 +80,7 @@ impl<W: World> Engine<W> {
                     return;
                 }
             }
-            _ => (self.on_event)(&self.state, Event::ChildAsks(asks.as_ref())),
+            _ => self.emit(Event::ChildAsks(asks.clone().map(Box::new))),
         }
         self.child_asks = asks.as_ref().map(key);
     }

@@ -57,7 +57,7 @@ impl<W: World> Engine<W> {
             Err(EngineError::Store(error))
                 if error.is_passing() && !self.pending_commands.iter().any(drops_step) =>
             {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.emit_not_kept(&error);
                 Ok(false)
             }
             accepted => accepted,
@@ -118,8 +118,7 @@ impl<W: World> Engine<W> {
             Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
             Command::RunForUser { command, .. } if self.state.restoring.is_some() => {
                 let why = "the files are being restored";
-                let command = &command;
-                (self.on_event)(&self.state, Event::CommandNotRun { command, why });
+                self.emit(Event::CommandNotRun(command, why.to_string()));
             }
             Command::RunForUser {
                 command,
@@ -318,7 +317,7 @@ impl<W: World> Engine<W> {
         }
         let mut queued = self.store.queued(self.head.session())?;
         queued.retain(|q| !q.is_note());
-        (self.on_event)(&self.state, Event::Requeued(&queued));
+        self.emit(Event::Requeued(queued));
         Ok(())
     }
 
@@ -346,7 +345,7 @@ impl<W: World> Engine<W> {
         self.inbox_is_held = false;
         self.waits_for_person = false;
         let queued = Queued { id, at_ms, message };
-        (self.on_event)(&self.state, Event::Queued(&queued));
+        self.emit(Event::Queued(queued));
         Ok(())
     }
 
@@ -383,9 +382,11 @@ impl<W: World> Engine<W> {
             tracing::warn!(%error, "the unsent words were not kept");
             self.unkept_input = Some((text.clone(), from));
         }
-        (self.on_event)(&self.state, Event::Kept(kept.as_ref().copied()));
+        self.emit(Event::Kept(
+            kept.as_ref().copied().map_err(ToString::to_string),
+        ));
         if kept.is_ok() {
-            (self.on_event)(&self.state, Event::InputKept(&text));
+            self.emit(Event::InputKept(text));
         }
     }
 

@@ -101,16 +101,16 @@ pub enum ContextChange {
 }
 
 /// A summary that could not be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SummaryFailure<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryFailure {
     /// In the words of the server, or of what was wrong with the answer.
-    pub why: &'a str,
+    pub why: String,
     pub stands_in: StandIn,
     /// It failed so often that it is not asked again for this long.
     pub left_alone: Option<Duration>,
 }
 
-impl SummaryFailure<'_> {
+impl SummaryFailure {
     /// In a sentence for a person.
     pub fn to_text(&self) -> String {
         let again = match self.left_alone {
@@ -324,11 +324,11 @@ impl<W: World> Engine<W> {
             "the summary model failed"
         );
         let failed = SummaryFailure {
-            why: &why,
+            why,
             stands_in,
             left_alone: self.summaries.is_left_alone().then_some(LEFT_ALONE),
         };
-        (self.on_event)(&self.state, Event::SummaryFailed(failed));
+        self.emit(Event::SummaryFailed(failed));
         None
     }
 
@@ -661,7 +661,7 @@ impl<W: World> Engine<W> {
             cached_tokens: self.state.usage.cached,
         };
         tracing::info!(session = self.head.session(), ?figures, "context");
-        (self.on_event)(&self.state, Event::Context(figures));
+        self.emit(Event::Context(figures));
     }
 }
 

@@ -238,7 +238,7 @@ impl<W: World> Engine<W> {
         self.report_files = first;
         let found = self.attend_quiet(step, stoppable).await;
         if std::mem::take(&mut self.report_files) != first {
-            (self.on_event)(&self.state, Event::Files(None));
+            self.emit(Event::Files(None));
         }
         Ok(found?.map(Found::of))
     }
@@ -247,7 +247,7 @@ impl<W: World> Engine<W> {
     pub(super) fn report_files(&mut self) {
         self.report_files = Some(Instant::now() + SAID_AGAIN);
         let seen = self.world.files_seen();
-        (self.on_event)(&self.state, Event::Files(Some(FilesWork::Looking { seen })));
+        self.emit(Event::Files(Some(FilesWork::Looking { seen })));
     }
 
     pub(super) fn wish(&self, cause: Cause, scope: Scope, at_most: Duration) -> Wish {

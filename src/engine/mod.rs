@@ -46,7 +46,6 @@ use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Ver
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::next::{Step, Why, next, rest};
-use crate::core::policy::Rule;
 use crate::core::prompt::KeptMessages;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
@@ -152,49 +151,46 @@ pub enum Command {
 
 /// What an observer of the engine receives.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum Event {
     /// It is in the log.
-    Recorded(&'a Record),
+    Recorded(Box<Record>),
     /// A piece of an answer that is not in the log.
-    Delta(&'a Delta),
+    Delta(Delta),
     /// It is in the inbox.
-    Queued(&'a Queued),
+    Queued(Queued),
     /// What waits in the inbox was changed by hand: this is all of it.
-    Requeued(&'a [Queued]),
-    /// A person is asked about this call: why, and the rule that "always" would write. It is
-    /// question `place`, from 1, `of` those that one answer of the model asks.
+    Requeued(Vec<Queued>),
+    /// A person is asked about this call.
     Asked {
         call: CallId,
-        why: &'a str,
-        rule: Option<&'a Rule>,
+        why: String,
+        /// The rule that "always" would write.
+        rule: Option<String>,
         /// How far the command would reach. `None`: the call runs no command.
         access: Option<Access>,
-        place: usize,
-        of: usize,
+        /// Which question it is, from 1, and how many one answer of the model asks.
+        place: (usize, usize),
     },
     /// A server asks a person in the middle of this call, or still asks after a restart. It is
     /// recorded.
-    ServerAsks {
-        call: CallId,
-        question: &'a ServerQuestion,
-    },
+    ServerAsks(CallId, Box<ServerQuestion>),
     /// A sub-agent asks a person, or asks something else now. `None`: none asks any more.
-    ChildAsks(Option<&'a ChildQuestion>),
+    ChildAsks(Option<Box<ChildQuestion>>),
     /// A shell command of the user was not begun, and why: nothing of it is recorded.
-    CommandNotRun { command: &'a str, why: &'a str },
-    /// What was streamed so far is in the drafts, or is not, and why.
-    Kept(Result<(), &'a StoreError>),
+    CommandNotRun(String, String),
+    /// What is streamed or typed is in the drafts, or is not, and why.
+    Kept(Result<(), String>),
     /// The second copy of the session is not written from now on, and why. It goes on all the
     /// same.
-    JournalFails(&'a str),
+    JournalFails(String),
     /// Something for a person to know, in a line: it goes on all the same.
-    Notice(&'a str),
+    Notice(String),
     /// These words of the input box are on the disk.
-    InputKept(&'a str),
+    InputKept(String),
     /// The context changed, or is about to.
     Context(ContextFigures),
     /// The summary model failed; something stands in.
-    SummaryFailed(SummaryFailure<'a>),
+    SummaryFailed(SummaryFailure),
     /// What came of the [`Command::Rewind`] with this number.
     RewindPlanned(u64, Planned),
     /// What is done with the files, which a person waits for. `None`: nothing any more.
@@ -271,7 +267,7 @@ pub struct Log {
 }
 
 /// Called with every event and the state after it.
-pub type OnEvent = Box<dyn FnMut(&State, Event<'_>)>;
+pub type OnEvent = Box<dyn FnMut(&State, Event)>;
 
 /// How often a busy store is tried again, each time for as long as the store waits.
 const BUSY_TRIES: u32 = 2;
@@ -568,8 +564,8 @@ impl<W: World> Engine<W> {
         }
         self.world.boundary(Boundary::AfterAppend(kind)).await;
         self.changed = changed;
-        for record in &records {
-            (self.on_event)(&self.state, Event::Recorded(record));
+        for record in records {
+            self.emit(Event::Recorded(Box::new(record)));
         }
         self.report_journal();
         Ok(())
@@ -578,8 +574,17 @@ impl<W: World> Engine<W> {
     /// A journal that cannot be written is said once.
     fn report_journal(&mut self) {
         if let Some(why) = self.store.journal_trouble() {
-            (self.on_event)(&self.state, Event::JournalFails(&why));
+            self.emit(Event::JournalFails(why));
         }
+    }
+
+    fn emit(&mut self, event: Event) {
+        (self.on_event)(&self.state, event);
+    }
+
+    /// Reports that something was not stored for now: it is tried again.
+    fn emit_not_kept(&mut self, error: &StoreError) {
+        self.emit(Event::Kept(Err(error.to_string())));
     }
 
     fn reload(&mut self) -> Result<(), EngineError> {

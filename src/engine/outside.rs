@@ -113,7 +113,7 @@ impl<W: World> Engine<W> {
     pub(super) fn say_files_trouble(&mut self) {
         let said = [self.world.files_to_say(), self.world.servers_to_say()];
         for text in said.into_iter().flatten() {
-            (self.on_event)(&self.state, Event::Notice(&text));
+            self.emit(Event::Notice(text));
         }
     }
 }

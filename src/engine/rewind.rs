@@ -316,7 +316,7 @@ impl<W: World> Engine<W> {
         {
             let copy_of = Some(copy_of);
             let planned = Planned::Done { copy_of };
-            (self.on_event)(&self.state, Event::RewindPlanned(number, planned));
+            self.emit(Event::RewindPlanned(number, planned));
             return Ok(());
         }
         let planned = match self.plan_rewind(&rewind).await {
@@ -348,7 +348,7 @@ impl<W: World> Engine<W> {
                 }
             }
         };
-        (self.on_event)(&self.state, Event::RewindPlanned(number, planned));
+        self.emit(Event::RewindPlanned(number, planned));
         Ok(())
     }
 
@@ -366,7 +366,7 @@ impl<W: World> Engine<W> {
                 biased;
                 end = &mut step => {
                     if due != first {
-                        (self.on_event)(&self.state, Event::Files(None));
+                        self.emit(Event::Files(None));
                     }
                     return end;
                 }
@@ -376,7 +376,7 @@ impl<W: World> Engine<W> {
                         done: progress.done.load(Ordering::Relaxed),
                         all: progress.all.load(Ordering::Relaxed),
                     };
-                    (self.on_event)(&self.state, Event::Files(Some(work)));
+                    self.emit(Event::Files(Some(work)));
                 }
             }
         }

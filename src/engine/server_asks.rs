@@ -97,8 +97,7 @@ impl<W: World> Engine<W> {
             key: question.key.clone(),
             reply,
         });
-        let question = &question;
-        (self.on_event)(&self.state, Event::ServerAsks { call, question });
+        self.emit(Event::ServerAsks(call, Box::new(question)));
         self.begin_to_wait();
         Ok(false)
     }
@@ -142,7 +141,7 @@ impl<W: World> Engine<W> {
     fn without_room(&mut self, error: EngineError, asked: ServerAsks) -> Result<bool, EngineError> {
         match error {
             EngineError::Store(error) if error.is_passing() => {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.emit_not_kept(&error);
                 self.asking.unrecorded = Some((Instant::now() + AGAIN, asked));
                 Ok(false)
             }
@@ -167,7 +166,7 @@ impl<W: World> Engine<W> {
                 "the answer to {} was not sent: {why}",
                 asked.question.server
             );
-            (self.on_event)(&self.state, Event::Notice(&line));
+            self.emit(Event::Notice(line));
             return Ok(());
         }
         let answered = Entry::Answered {

@@ -109,7 +109,7 @@ impl<W: World> Engine<W> {
                 Ok(heard)
             }
             Err(EngineError::Store(error)) if error.is_passing() => {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.emit_not_kept(&error);
                 Ok(Heard::Nothing)
             }
             Err(error) => Err(error),
@@ -192,7 +192,7 @@ impl<W: World> Engine<W> {
         };
         let why = self.world.can_ask(model).err()?;
         let line = format!("the model {model} was sent, and is not used: {why}");
-        (self.on_event)(&self.state, Event::Notice(&line));
+        self.emit(Event::Notice(line.clone()));
         Some(line)
     }
 
@@ -303,7 +303,7 @@ impl<W: World> Engine<W> {
         if last.at_ms >= self.signals_look.stopped_ms {
             self.inbox_is_held = false;
         }
-        (self.on_event)(&self.state, Event::Requeued(&queued));
+        self.emit(Event::Requeued(queued));
         Ok(Heard::Something)
     }
 

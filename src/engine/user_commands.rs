@@ -84,7 +84,7 @@ impl<W: World> Engine<W> {
     }
 
     fn not_run(&mut self, command: &str, why: &str) {
-        (self.on_event)(&self.state, Event::CommandNotRun { command, why });
+        self.emit(Event::CommandNotRun(command.to_string(), why.to_string()));
     }
 
     /// It is recorded when no call is open.
