@@ -57,19 +57,19 @@ use crossterm::event::Event;
 use input::Heard;
 
 use crate::core::entry::SaveReason;
-use crate::engine::Command;
+use crate::engine::{self, Command};
 use crate::report::{self, exit, note, note_background, raw};
 use crate::session::{AppContext, Which, now_ms, short_id};
 
 use app::{App, Intent, Msg};
 use effects::{After, Effects};
-use live::{EngineEvent, LEAVING};
+use live::{LEAVING, LiveEvent};
 use terminal::Screen;
 
 pub use start::{Start, begin};
 
 /// Tells the screen, from whatever thread.
-pub type OnEngineEvent = Arc<dyn Fn(EngineEvent) + Send + Sync>;
+pub type OnLiveEvent = Arc<dyn Fn(LiveEvent) + Send + Sync>;
 
 /// What wakes the loop.
 pub enum Wake {
@@ -419,8 +419,8 @@ impl Loop<'_> {
     }
 
     fn msg(&mut self, msg: Msg) -> Option<Ended> {
-        if let Msg::Engine(engine, EngineEvent::Delta(delta)) = &msg
-            && *engine == self.app.engine
+        if let Msg::Engine(of, LiveEvent::Engine(engine::Event::Delta(delta), _)) = &msg
+            && *of == self.app.engine
         {
             self.screen.hears(delta);
         }

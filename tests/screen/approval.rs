@@ -4,9 +4,9 @@ use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Fact, Mode, Outcome, Plan, PlanStep, StepState, Verdict};
 use rewake::core::rule::RuleScope;
 use rewake::core::tool::ToolCall;
+use rewake::engine::Event;
 use rewake::engine::{ChildQuestion, Command};
 use rewake::ui::app::{Intent, Msg};
-use rewake::ui::live::EngineEvent;
 use serde_json::json;
 
 use crate::log::{Log, bash, call, edit, entry, text, write};
@@ -737,7 +737,7 @@ fn child_asks(stage: &mut Stage) -> CallId {
         access: Some(Access::Full),
         form: None,
     };
-    stage.engine_event(EngineEvent::ChildAsks(Some(Box::new(question))));
+    stage.engine_event(Event::ChildAsks(Some(Box::new(question))));
     id
 }
 
@@ -779,6 +779,6 @@ fn the_question_of_a_task_is_answered_on_the_screen_of_its_parent() {
     let mut stage = Stage::new(80, 24);
     child_asks(&mut stage);
     stage.sees("Run this without the sandbox?");
-    stage.engine_event(EngineEvent::ChildAsks(None));
+    stage.engine_event(Event::ChildAsks(None));
     stage.does_not_see("Run this without");
 }

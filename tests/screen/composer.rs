@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use rewake::core::entry::{About, Entry, Guard};
+use rewake::engine::Event;
 use rewake::mcp::offers::{Offers, Prompt, PromptArgument, Resource};
 use rewake::session::{CommandLine, NotSaid, Untrusted};
 use rewake::ui::app::{Intent, Msg, Words};
 use rewake::ui::commands::{Custom, CustomList};
 use rewake::ui::files::Files;
-use rewake::ui::live::EngineEvent;
 
 use crate::log::text;
 use crate::stage::{Stage, scene};
@@ -403,7 +403,7 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
     // A model that works is stopped by the next key.
     let mut stage = Stage::opened(80, 24);
     stage.says("go");
-    stage.engine_event(rewake::ui::live::EngineEvent::Working);
+    stage.engine_event(rewake::ui::live::LiveEvent::Working);
     stage.keys("!sleep 1000<Enter><Esc>");
     let stops = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::Stop));
     assert!(!stage.wanted.iter().any(stops));
@@ -454,7 +454,7 @@ fn a_shell_command_shows_the_last_lines_that_it_printed() {
     for line in ["  two", "  three", "  four"] {
         stage.sees(line);
     }
-    let refused = EngineEvent::CommandNotRun("make".into(), "no".into());
+    let refused = Event::CommandNotRun("make".into(), "no".into());
     stage.engine_event(refused);
     stage.sees("! make · 0 s");
 }
@@ -464,7 +464,7 @@ fn a_shell_command_that_is_refused_is_shown_no_longer() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("!make<Enter>");
     stage.sees("! make · 0 s");
-    stage.engine_event(EngineEvent::CommandNotRun("make".into(), "no room".into()));
+    stage.engine_event(Event::CommandNotRun("make".into(), "no room".into()));
     stage.does_not_see("! make · 0 s");
     stage.sees("make was not run: no room");
 }

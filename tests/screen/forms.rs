@@ -2,9 +2,9 @@
 
 use rewake::core::entry::{By, CallId, Entry, Guard};
 use rewake::core::form::{FormAnswer, ServerQuestion};
+use rewake::engine::Event;
 use rewake::engine::{ChildQuestion, Command};
 use rewake::ui::app::Intent;
-use rewake::ui::live::EngineEvent;
 use serde_json::{Value, json};
 
 use crate::log::{call, entry, text};
@@ -69,7 +69,7 @@ fn in_call(stage: &mut Stage) -> CallId {
 fn asks(stage: &mut Stage, question: &ServerQuestion) -> CallId {
     let id = in_call(stage);
     record(stage, id, question);
-    stage.engine_event(EngineEvent::ServerAsks(id, Box::new(question.clone())));
+    stage.engine_event(Event::ServerAsks(id, Box::new(question.clone())));
     id
 }
 
@@ -240,7 +240,7 @@ fn escape_stops_the_model_when_the_form_is_aside() {
 fn the_same_question_again_keeps_what_was_typed() {
     let (mut stage, id) = asked();
     stage.answers("ada");
-    stage.engine_event(EngineEvent::ServerAsks(id, Box::new(whole())));
+    stage.engine_event(Event::ServerAsks(id, Box::new(whole())));
     stage.sees("ada");
     stage.confirms();
     assert_eq!(answers(&stage).len(), 1);
@@ -381,7 +381,7 @@ fn child_asks(stage: &mut Stage) -> CallId {
     stage.log(entry::task_started(id));
     let arguments = json!({ "tool": "mcp__everything__letter", "arguments": {} });
     let of_child = CallId { reply: 7, index: 0 };
-    stage.engine_event(EngineEvent::ChildAsks(Some(Box::new(ChildQuestion {
+    stage.engine_event(Event::ChildAsks(Some(Box::new(ChildQuestion {
         session: CHILD.into(),
         title: "Look it up".into(),
         call: rewake::tools::call(of_child, "mcp_call", &arguments.to_string()),
@@ -417,7 +417,7 @@ fn the_form_of_a_task_is_filled_in_on_the_screen_of_its_parent() {
     let mut stage = Stage::new(80, 24);
     child_asks(&mut stage);
     stage.sees("asks you");
-    stage.engine_event(EngineEvent::ChildAsks(None));
+    stage.engine_event(Event::ChildAsks(None));
     stage.does_not_see("asks you");
 }
 

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rewake::core::entry::Mode;
-use rewake::ui::live::EngineEvent;
+use rewake::engine::Event;
 use serde_json::json;
 
 use crate::log::{bash, call, edit, entry, text, thinking};
@@ -118,9 +118,9 @@ fn happen(stage: &mut Stage, what: &Happens) {
         Happens::Resized(width, height) => stage.resize(*width, *height),
         Happens::Waited(ms) => stage.waits(*ms),
         Happens::Streamed(words) => stage.streams(words),
-        Happens::Queued => stage.engine_event(EngineEvent::Requeued(queued(&[
-            "one", "two", "three", "four",
-        ]))),
+        Happens::Queued => {
+            stage.engine_event(Event::Requeued(queued(&["one", "two", "three", "four"])))
+        }
         Happens::Resumed => stage.log(entry::resumed("resumed", Some("half"))),
         Happens::Mode => stage.log(entry::chose(Mode::Plan)),
         _ if open => {}

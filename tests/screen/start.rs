@@ -7,7 +7,7 @@ use rewake::engine::Command;
 use rewake::session::{Details, Finished, Offer, StillRunning, Which};
 use rewake::store::SessionInfo;
 use rewake::ui::app::{Begin, Intent, Msg, Phase};
-use rewake::ui::live::{EngineEvent, NotOpened};
+use rewake::ui::live::{LiveEvent, NotOpened};
 use rewake::ui::overlay::{FirstRun, For, Picker, PickerItem, Provider};
 use rewake::ui::transcript::Tone;
 
@@ -407,7 +407,7 @@ fn all_that_is_said_while_a_session_opens_is_said_in_it_or_comes_back() {
     assert_eq!(stage.sent(), ["first", "second"]);
     assert_eq!(stage.app.composer.text(), "third");
     let mut stage = opening();
-    stage.engine_event(EngineEvent::NotOpened(NotOpened {
+    stage.engine_event(LiveEvent::NotOpened(NotOpened {
         message: "there is no such session".into(),
         hint: None,
         held: None,

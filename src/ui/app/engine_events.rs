@@ -7,47 +7,80 @@ use crate::config::NotifyOn;
 use crate::core::entry::{CallId, Entry, Mode, Record};
 use crate::core::next::Why;
 use crate::core::text::one_line;
-use crate::engine::{ChildQuestion, Command, ContextChange};
+use crate::engine::{ChildQuestion, Command, ContextChange, Event};
 use crate::model::Delta;
 use crate::session::{ResumeReport, journal_fails};
 use crate::tools::Body;
 use crate::ui::commands::on_screen;
-use crate::ui::live::{EngineEvent, NotOpened, Now, Opening};
+use crate::ui::live::{LiveEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
 use crate::ui::transcript::{Tone, Transcript};
 
 impl App {
-    pub(super) fn engine_event(&mut self, event: EngineEvent) -> Vec<Intent> {
+    pub(super) fn engine_event(&mut self, event: LiveEvent) -> Vec<Intent> {
         match event {
-            EngineEvent::Opened(opening) => return self.opened(*opening),
-            EngineEvent::NotOpened(why) => return self.not_opened(why),
-            EngineEvent::Working => {
+            LiveEvent::Opened(opening) => return self.opened(*opening),
+            LiveEvent::NotOpened(why) => return self.not_opened(why),
+            LiveEvent::Working => {
                 if !matches!(self.phase, Phase::Working { .. }) {
                     self.phase = Phase::Working {
                         since_ms: self.now_ms,
                     };
                 }
             }
-            EngineEvent::Watching => self.phase = Phase::Watching,
-            EngineEvent::Free => {
+            LiveEvent::Watching => self.phase = Phase::Watching,
+            LiveEvent::Free => {
                 self.hint =
                     Some("the other process has quit: /resume opens the session here".into())
             }
-            EngineEvent::Recorded(record, now) => return self.recorded(&record, *now),
-            EngineEvent::CommandNotRun(command, why) => self.user_command_not_run(&command, &why),
-            EngineEvent::Delta(delta) => {
+            LiveEvent::Engine(event, now) => return self.reported(event, now),
+            LiveEvent::Resting(why) => {
+                let call = self.call_at_rest(why);
+                self.phase = Phase::Resting(why);
+                self.close_question();
+                self.close_own_form();
+                self.explain_rest(why);
+                return call.into_iter().collect();
+            }
+            LiveEvent::Paused(message, hint) => {
+                let hint = hint.map(|h| format!("; {h}")).unwrap_or_default();
+                self.kept.trouble = Some(format!("{message}{hint}"));
+            }
+            LiveEvent::RewindPlanned(number, answer) => {
+                return self.rewind_answered(number, answer);
+            }
+            LiveEvent::GoesOn => self.kept.trouble = None,
+            LiveEvent::Ended(trouble) => {
+                self.phase = Phase::Ended;
+                self.close_question();
+                self.form = None;
+                if let Some((message, hint)) = trouble {
+                    let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
+                    self.transcript
+                        .add_notice(Tone::Bad, format!("{message}{hint}"));
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    fn reported(&mut self, event: Event, now: Option<Box<Now>>) -> Vec<Intent> {
+        match event {
+            Event::Recorded(record) => return self.recorded(&record, now),
+            Event::CommandNotRun(command, why) => self.user_command_not_run(&command, &why),
+            Event::Delta(delta) => {
                 if matches!(delta, Delta::Text(_)) && !self.kept.is_pending {
                     self.kept.is_pending = true;
                     self.kept.at_ms = Some(self.now_ms);
                 }
                 self.transcript.delta(&delta, self.now_ms);
             }
-            EngineEvent::Queued(queued) => {
+            Event::Queued(queued) => {
                 self.server_answered();
                 self.queued.push(queued);
             }
-            EngineEvent::Requeued(queued) => self.queued = queued,
-            EngineEvent::Asked {
+            Event::Requeued(queued) => self.queued = queued,
+            Event::Asked {
                 call,
                 why,
                 rule,
@@ -63,52 +96,30 @@ impl App {
                 let call = self.call(NotifyOn::Approval, "asks");
                 return self.read_asked().into_iter().chain(call).collect();
             }
-            EngineEvent::ServerAsks(call, question) => return self.server_asks(call, *question),
-            EngineEvent::ChildAsks(asks) => {
+            Event::ServerAsks(call, question) => return self.server_asks(call, *question),
+            Event::ChildAsks(asks) => {
                 self.child_asks = asks.map(|asks| *asks);
                 return self.show_child_question();
             }
-            EngineEvent::Kept(Ok(())) => self.keeps(),
-            EngineEvent::InputKept(draft) => return self.input_kept(&draft),
-            EngineEvent::Kept(Err(why)) => self.kept.trouble = Some(why),
-            EngineEvent::JournalFails(why) => {
+            Event::Kept(Ok(())) => self.keeps(),
+            Event::InputKept(draft) => return self.input_kept(&draft),
+            Event::Kept(Err(why)) => self.kept.trouble = Some(why),
+            Event::JournalFails(why) => {
                 self.transcript.add_notice(Tone::Warn, journal_fails(&why));
             }
-            EngineEvent::Notice(text) => self.transcript.add_notice(Tone::Warn, text),
-            EngineEvent::Context(figures) => {
+            Event::Notice(text) => self.transcript.add_notice(Tone::Warn, text),
+            Event::Context(figures) => {
                 if figures.what == ContextChange::NearLimit {
                     self.hint =
                         Some("the context is nearly full; older parts will be summarised".into());
                 }
             }
-            EngineEvent::SummaryFailed(said) => self.transcript.add_notice(Tone::Warn, said),
-            EngineEvent::Resting(why) => {
-                let call = self.call_at_rest(why);
-                self.phase = Phase::Resting(why);
-                self.close_question();
-                self.close_own_form();
-                self.explain_rest(why);
-                return call.into_iter().collect();
+            Event::SummaryFailed(failed) => {
+                self.transcript.add_notice(Tone::Warn, failed.to_text());
             }
-            EngineEvent::Paused(message, hint) => {
-                let hint = hint.map(|h| format!("; {h}")).unwrap_or_default();
-                self.kept.trouble = Some(format!("{message}{hint}"));
-            }
-            EngineEvent::RewindPlanned(number, answer) => {
-                return self.rewind_answered(number, answer);
-            }
-            EngineEvent::Files(work) => self.files_work = work,
-            EngineEvent::GoesOn => self.kept.trouble = None,
-            EngineEvent::Ended(trouble) => {
-                self.phase = Phase::Ended;
-                self.close_question();
-                self.form = None;
-                if let Some((message, hint)) = trouble {
-                    let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
-                    self.transcript
-                        .add_notice(Tone::Bad, format!("{message}{hint}"));
-                }
-            }
+            Event::Files(work) => self.files_work = work,
+            // LiveEvent::RewindPlanned says it to a person.
+            Event::RewindPlanned(..) => {}
         }
         Vec::new()
     }
@@ -215,7 +226,7 @@ impl App {
         held.into_iter().collect()
     }
 
-    fn recorded(&mut self, record: &Record, now: Now) -> Vec<Intent> {
+    fn recorded(&mut self, record: &Record, now: Option<Box<Now>>) -> Vec<Intent> {
         self.keeps();
         self.count(record);
         match &record.entry {
@@ -228,7 +239,9 @@ impl App {
             _ => Vec::new(),
         };
         self.transcript.fold(record);
-        self.now = now;
+        if let Some(now) = now {
+            self.now = *now;
+        }
         intents.extend(self.user_commands_recorded(record));
         intents
     }

@@ -28,12 +28,12 @@ use std::time::Instant;
 use super::app::{App, Intent, LOOKING_FOR_SESSION, Msg, Phase};
 use super::history;
 use super::input::Reader;
-use super::live::{EngineEvent, Live, Open};
+use super::live::{Live, LiveEvent, Open};
 use super::plain::Lines;
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::{LeavingWatch, Watch};
-use super::{OnEngineEvent, Wake, style};
+use super::{OnLiveEvent, Wake, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
@@ -339,14 +339,14 @@ impl Effects {
         self.watch = Some(watch);
     }
 
-    fn on_engine_event(&self, engine: u64) -> OnEngineEvent {
+    fn on_engine_event(&self, engine: u64) -> OnLiveEvent {
         let sender = self.to_screen.clone();
         let acting = Arc::clone(&self.acting);
         let ctx = Arc::clone(&self.ctx);
         Arc::new(move |event| {
             acting.observe(&event);
             let opened = match &event {
-                EngineEvent::Opened(opening) => Some((opening.id.clone(), opening.found.is_none())),
+                LiveEvent::Opened(opening) => Some((opening.id.clone(), opening.found.is_none())),
                 _ => None,
             };
             let _ = sender.send(Wake::Msg(Msg::Engine(engine, event)));
