@@ -304,7 +304,7 @@ fn first_frames(records: &[Record]) -> Times {
 /// Until code has its first colours: the grammars are loaded.
 fn coloured(app: &mut App) {
     let end = Instant::now() + Duration::from_secs(5);
-    while !app.code.changed() && Instant::now() < end {
+    while !app.look.code.changed() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

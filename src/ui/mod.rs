@@ -168,7 +168,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
         return failed(&format!("cannot read the keyboard: {e}"), None);
     }
     effects.begin(start, &mut app);
-    if app.follows_background() {
+    if app.look.follows_background() {
         effects.ask_background(&mut app, &mut screen);
     }
     let mut looping = Loop {
@@ -326,7 +326,7 @@ impl Loop<'_> {
     /// first frame has the right colours then.
     fn hear_background(&mut self) -> Option<Ended> {
         let end = Instant::now() + BACKGROUND;
-        while self.app.awaits_background() {
+        while self.app.look.awaits_background(self.app.now_ms) {
             let left = end.checked_duration_since(Instant::now())?;
             match self.wakes.recv_timeout(left) {
                 Ok(wake) => {
@@ -393,7 +393,7 @@ impl Loop<'_> {
         self.effects.leave(reason);
         loop {
             let now = Instant::now();
-            let may_hear = self.app.awaits_background() && now < heard_by;
+            let may_hear = self.app.look.awaits_background(self.app.now_ms) && now < heard_by;
             if self.effects.has_left() && !may_hear {
                 return true;
             }
@@ -451,7 +451,10 @@ impl Loop<'_> {
 /// left.
 fn close(mut app: App, screen: Screen, plain: bool, ended: Ended, has_left: bool) -> Closed {
     let words = match (plain, &ended) {
-        (true, Ended::Left) => app.printed(),
+        (true, Ended::Left) => {
+            let mut layout = app.look.layout(app.now_ms);
+            app.conversation.printed(&mut layout)
+        }
         _ => String::new(),
     };
     drop(screen);

@@ -102,7 +102,7 @@ pub(super) fn definitions<T>(
         left_out: 0,
     };
     search.folder(&config_dir.join(kind.of_user), None, "", 0);
-    for here in here {
+    if let Some(here) = here {
         for dir in chain(here).into_iter().rev() {
             for name in kind.of_workspace {
                 search.folder(&dir.join(name), Some(&here.root), "", 0);

@@ -660,7 +660,7 @@ fn the_background_of_a_change_begins_at_its_numbers_and_ends_with_the_measure() 
     let id = stage.replies(vec![edit("a.rs", "old", "new")])[0];
     stage.log(entry::checked(id, "/home/ann/parser/a.rs"));
     stage.log(entry::done(id, "edited"));
-    let theme = stage.app.theme.clone();
+    let theme = stage.app.look.theme.clone();
     let y = stage
         .rows()
         .iter()

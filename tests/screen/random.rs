@@ -157,6 +157,9 @@ proptest! {
             happen(&mut stage, what);
             is_harmless(&mut stage);
         }
-        let _ = stage.app.printed();
+        let _ = {
+            let mut layout = stage.app.look.layout(stage.app.now_ms);
+            stage.app.conversation.printed(&mut layout)
+        };
     }
 }

@@ -307,7 +307,7 @@ fn exact_is_planned_anew_and_enter_shows_the_lines_of_a_path() {
     let diff = "--- a/tools/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone \u{1b}[31mred\n";
     stage.send(Msg::RewindDiff(b"tools/x".to_vec(), Ok(diff.into())));
     stage.sees("-gone");
-    let theme = stage.app.theme.clone();
+    let theme = stage.app.look.theme.clone();
     assert_eq!(stage.style_of("-gone").fg, theme.diff_del.fg);
     stage.keys("<Esc>");
     stage.sees("Changed by the model");

@@ -106,7 +106,7 @@ fn asked(access: Option<Access>) -> (Stage, CallId) {
 
 fn asked_in(access: Option<Access>, code: Highlighter) -> (Stage, CallId) {
     let mut stage = Stage::new(60, 16);
-    stage.app.code = code;
+    stage.app.look.code = code;
     stage.open();
     stage.says("push it");
     let id = stage.replies(vec![bash("git push origin main")])[0];
@@ -171,7 +171,7 @@ fn no_sentence_approves_and_none_of_its_letters_is_lost() {
             stage.sees("git push origin main");
             let preselected = if access.is_some() { "› n" } else { "› y" };
             stage.sees(preselected);
-            code = stage.app.code;
+            code = stage.app.look.code;
         }
     }
     println!(

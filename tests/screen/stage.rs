@@ -56,7 +56,7 @@ impl Stage {
         };
         let theme = Theme::named("dark").unwrap();
         let mut app = App::new(launch, theme, Figures::new(&Config::default()), NOON_MS);
-        app.code = Highlighter::direct();
+        app.look.code = Highlighter::direct();
         app.branch = Some("main".into());
         let mut stage = Stage {
             app,

@@ -71,7 +71,7 @@ fn waiting_for_an_answer_and_getting_it_are_told_apart() {
 fn a_terminal_without_utf_8_gets_ascii_alone() {
     for (width, height) in [(120, 40), (80, 24), (20, 5)] {
         let mut stage = Stage::opened(width, height);
-        stage.app.is_ascii = true;
+        stage.app.look.is_ascii = true;
         stage.says("漢字 and é");
         stage.runs(crate::log::bash("make"), 1, "no");
         let id = stage.replies(vec![crate::log::bash("git push")])[0];
@@ -99,7 +99,7 @@ fn what_cannot_be_kept_is_said_in_red() {
         "cannot record: the disk is full".into(),
         None,
     ));
-    let error = stage.app.theme.error;
+    let error = stage.app.look.theme.error;
     assert_eq!(stage.style_of("NOT SAVED").fg, error.fg);
     assert_eq!(stage.style_of("nothing can be saved").fg, error.fg);
     stage.engine_event(LiveEvent::GoesOn);

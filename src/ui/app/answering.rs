@@ -60,11 +60,11 @@ impl App {
         };
         let mut asks: Vec<Intent> = ask.map(Intent::History).into_iter().collect();
         if let Some(session) = self.id.clone() {
-            let spans = self.transcript.ask_changes();
+            let spans = self.conversation.transcript.ask_changes();
             if !spans.is_empty() {
                 asks.push(Intent::CallChanges { session, spans });
             }
-            let edits = self.transcript.ask_places();
+            let edits = self.conversation.transcript.ask_places();
             if !edits.is_empty() {
                 asks.push(Intent::EditPlaces(edits));
             }

@@ -124,7 +124,7 @@ impl App {
 
     fn show_plan(&mut self) {
         use crate::core::entry::StepState;
-        let theme = &self.theme;
+        let theme = &self.look.theme;
         let mut lines = Vec::new();
         match &self.now.plan {
             None => lines.push(Line::raw("there is no plan yet")),
@@ -210,7 +210,7 @@ impl App {
                 let lines = lines
                     .lines()
                     .map(|line| Line::from(clean_line(line).into_owned()));
-                let how = Line::styled("/schema drop removes it", self.theme.dim);
+                let how = Line::styled("/schema drop removes it", self.look.theme.dim);
                 let lines = lines.chain([Line::default(), how]).collect();
                 self.show("the next answer must match this JSON Schema", lines);
                 Vec::new()
@@ -395,7 +395,8 @@ impl App {
 
     /// The session that is open, when there is one to speak of.
     pub fn is_blank(&self) -> bool {
-        matches!(self.phase, Phase::Starting | Phase::Nothing) || self.transcript.blocks.is_empty()
+        matches!(self.phase, Phase::Starting | Phase::Nothing)
+            || self.conversation.transcript.blocks.is_empty()
     }
 }
 

@@ -56,7 +56,8 @@ impl App {
                 self.form = None;
                 if let Some((message, hint)) = trouble {
                     let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
-                    self.transcript
+                    self.conversation
+                        .transcript
                         .add_notice(Tone::Bad, format!("{message}{hint}"));
                 }
             }
@@ -73,7 +74,7 @@ impl App {
                     self.kept.is_pending = true;
                     self.kept.at_ms = Some(self.now_ms);
                 }
-                self.transcript.delta(&delta, self.now_ms);
+                self.conversation.transcript.delta(&delta, self.now_ms);
             }
             Event::Queued(queued) => {
                 self.server_answered();
@@ -105,9 +106,11 @@ impl App {
             Event::InputKept(draft) => return self.input_kept(&draft),
             Event::Kept(Err(why)) => self.kept.trouble = Some(why),
             Event::JournalFails(why) => {
-                self.transcript.add_notice(Tone::Warn, journal_fails(&why));
+                self.conversation
+                    .transcript
+                    .add_notice(Tone::Warn, journal_fails(&why));
             }
-            Event::Notice(text) => self.transcript.add_notice(Tone::Warn, text),
+            Event::Notice(text) => self.conversation.transcript.add_notice(Tone::Warn, text),
             Event::Context(figures) => {
                 if figures.what == ContextChange::NearLimit {
                     self.hint =
@@ -115,7 +118,9 @@ impl App {
                 }
             }
             Event::SummaryFailed(failed) => {
-                self.transcript.add_notice(Tone::Warn, failed.to_text());
+                self.conversation
+                    .transcript
+                    .add_notice(Tone::Warn, failed.to_text());
             }
             Event::Files(work) => self.files_work = work,
             // LiveEvent::RewindPlanned says it to a person.
@@ -125,9 +130,12 @@ impl App {
     }
 
     fn opened(&mut self, opening: Opening) -> Vec<Intent> {
-        self.transcript = Transcript::with_prices(&opening.recent, Some(self.figures.clone()));
+        self.conversation.transcript =
+            Transcript::with_prices(&opening.recent, Some(self.figures.clone()));
         for warning in &opening.warnings {
-            self.transcript.add_notice(Tone::Warn, warning.clone());
+            self.conversation
+                .transcript
+                .add_notice(Tone::Warn, warning.clone());
         }
         self.asked = None;
         self.form = None;
@@ -159,17 +167,17 @@ impl App {
         if let Some(edited) = opening.edited {
             intents.extend(self.bring_edited(&edited));
         }
-        let prompts = self.transcript.prompts();
+        let prompts = self.conversation.transcript.prompts();
         let prompts = prompts
             .into_iter()
             .map(|(_, text)| text.to_string())
             .collect();
         self.composer.set_prompts(prompts);
         for text in std::mem::take(&mut self.told) {
-            self.transcript.add_notice(Tone::Calm, text);
+            self.conversation.transcript.add_notice(Tone::Calm, text);
         }
         for warning in std::mem::take(&mut self.warned) {
-            self.transcript.add_notice(Tone::Warn, warning);
+            self.conversation.transcript.add_notice(Tone::Warn, warning);
         }
         let named = std::mem::take(&mut self.named);
         self.hint.take_if(|hint| hint.as_str() == SAID_WHEN_OPEN);
@@ -218,7 +226,8 @@ impl App {
         self.named = false;
         let hint = why.hint.map(|h| format!("\nhint: {}", on_screen(&h)));
         let hint = hint.unwrap_or_default();
-        self.transcript
+        self.conversation
+            .transcript
             .add_notice(Tone::Bad, format!("{}{hint}", why.message));
         self.take_words_back();
         // To be watched, copied or taken over.
@@ -238,7 +247,7 @@ impl App {
             Entry::Answered { call, .. } | Entry::Finished { call, .. } => self.form_settled(*call),
             _ => Vec::new(),
         };
-        self.transcript.fold(record);
+        self.conversation.transcript.fold(record);
         if let Some(now) = now {
             self.now = *now;
         }
@@ -275,8 +284,8 @@ impl App {
     }
 
     fn asks(&mut self, id: CallId, why: String, rule: Option<String>) -> Option<&mut Approval> {
-        self.transcript.asked(id);
-        let call = self.transcript.call(id)?.call.clone();
+        self.conversation.transcript.asked(id);
+        let call = self.conversation.transcript.call(id)?.call.clone();
         self.close_question();
         self.leave_form();
         self.asked_ms.get_or_insert(self.now_ms);

@@ -16,7 +16,7 @@ use crate::session::Which;
 use crate::ui::composer::{Composer, Did, Submission, Surround};
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Approval};
-use crate::ui::transcript::Tone;
+use crate::ui::transcript::{Search, Tone};
 
 /// Ctrl+C twice within this leaves.
 const QUIT_WAIT_MS: i64 = 2_000;
@@ -249,7 +249,10 @@ impl App {
                     .push_str(&crate::core::text::one_line(text, 200));
                 return Vec::new();
             }
-            Overlay::Search(_) => return self.search_paste(text),
+            Overlay::Search(search) => {
+                let mut layout = self.look.layout(self.now_ms);
+                return self.conversation.search_paste(search, text, &mut layout);
+            }
             Overlay::Viewer(_) | Overlay::Review(_) | Overlay::Rewind(_) => return Vec::new(),
             Overlay::Key(entry) => {
                 entry.paste(text);
@@ -369,7 +372,7 @@ impl App {
     }
 
     pub(super) fn say(&mut self, words: Words) -> Vec<Intent> {
-        self.transcript.scroll_end();
+        self.conversation.transcript.scroll_end();
         self.typed_ms = None;
         match self.phase {
             // The process that works here finds them in the inbox.
@@ -402,23 +405,23 @@ impl App {
             Action::EditQueued => self.older_queued(),
             Action::Rewind => self.pick_rewind(),
             Action::CopyAnswer => {
-                return match self.transcript.last_answer() {
+                return match self.conversation.transcript.last_answer() {
                     Some(text) => vec![Intent::Copy(text.to_string())],
                     None => Vec::new(),
                 };
             }
-            Action::ToggleExpand => self.transcript.toggle_all(),
-            Action::FoldThinking => self.transcript.toggle_thinking(),
-            Action::SearchTranscript => self.open_search(),
+            Action::ToggleExpand => self.conversation.transcript.toggle_all(),
+            Action::FoldThinking => self.conversation.transcript.toggle_thinking(),
+            Action::SearchTranscript => {
+                let search = Search::new(self.conversation.transcript.scroll);
+                self.overlay = Overlay::Search(Box::new(search));
+            }
             Action::ScrollUp => return self.scroll(true, 1),
             Action::ScrollDown => return self.scroll(false, 1),
-            Action::PageUp => return self.scroll(true, self.seen_height.saturating_sub(2)),
-            Action::PageDown => return self.scroll(false, self.seen_height.saturating_sub(2)),
-            Action::ScrollTop => {
-                self.transcript.scroll_home();
-                return self.fetch_earlier();
-            }
-            Action::ScrollBottom => self.transcript.scroll_end(),
+            Action::PageUp => return self.scroll(true, self.conversation.page()),
+            Action::PageDown => return self.scroll(false, self.conversation.page()),
+            Action::ScrollTop => return self.conversation.scroll_home(),
+            Action::ScrollBottom => self.conversation.transcript.scroll_end(),
             Action::Redraw => return vec![Intent::Redraw],
             Action::Help => self.show_help(),
             Action::History => return self.open_history(""),
@@ -465,7 +468,7 @@ impl App {
                 Vec::new()
             }
             _ => {
-                self.transcript.scroll_end();
+                self.conversation.transcript.scroll_end();
                 if !self.composer.is_empty() {
                     self.hint = Some(WORDS_STAY.into());
                 }
@@ -532,30 +535,9 @@ impl App {
         vec![Intent::Engine(Command::Choose(Choice::of_mode(mode)))]
     }
 
-    pub(super) fn scroll(&mut self, up: bool, lines: usize) -> Vec<Intent> {
-        let height = self.seen_height;
-        let (mut layout, transcript) = self.layout_context();
-        let at_top = match up {
-            true => !transcript.scroll_up(lines.max(1), height, &mut layout),
-            false => {
-                transcript.scroll_down(lines.max(1), height, &mut layout);
-                false
-            }
-        };
-        match at_top {
-            true => self.fetch_earlier(),
-            false => Vec::new(),
-        }
-    }
-
-    pub(super) fn fetch_earlier(&mut self) -> Vec<Intent> {
-        match self.transcript.first {
-            Some(first) if first > 0 && !self.fetching => {
-                self.fetching = true;
-                vec![Intent::Earlier(first)]
-            }
-            _ => Vec::new(),
-        }
+    fn scroll(&mut self, up: bool, lines: usize) -> Vec<Intent> {
+        let mut layout = self.look.layout(self.now_ms);
+        self.conversation.scroll(up, lines, &mut layout)
     }
 
     pub(super) fn mouse(&mut self, mouse: &MouseEvent) -> Vec<Intent> {
@@ -563,7 +545,10 @@ impl App {
             MouseEventKind::ScrollUp => true,
             MouseEventKind::ScrollDown => false,
             MouseEventKind::Down(MouseButton::Left) => {
-                self.click(usize::from(mouse.row));
+                if matches!(self.overlay, Overlay::None) {
+                    let mut layout = self.look.layout(self.now_ms);
+                    self.conversation.click(usize::from(mouse.row), &mut layout);
+                }
                 return Vec::new();
             }
             _ => return Vec::new(),
@@ -581,23 +566,6 @@ impl App {
         Vec::new()
     }
 
-    /// A click folds and unfolds.
-    fn click(&mut self, row: usize) {
-        let height = self.seen_height;
-        if !matches!(self.overlay, Overlay::None) || row >= height {
-            return;
-        }
-        let (mut layout, transcript) = self.layout_context();
-        // A short conversation stands at the bottom.
-        let above = height.saturating_sub(transcript.visible(height, &mut layout).len());
-        let Some(row) = row.checked_sub(above) else {
-            return;
-        };
-        if let Some(block) = transcript.block_at(row, height, &mut layout) {
-            transcript.toggle(block);
-        }
-    }
-
     /// A key that the question does not take.
     pub(super) fn question_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -608,8 +576,8 @@ impl App {
             KeyCode::Char('c') if ctrl => vec![Intent::Engine(Command::Stop)],
             KeyCode::BackTab => self.cycle_mode(),
             // Looking round while it asks.
-            KeyCode::PageUp => self.scroll(true, self.seen_height.saturating_sub(2)),
-            KeyCode::PageDown => self.scroll(false, self.seen_height.saturating_sub(2)),
+            KeyCode::PageUp => self.scroll(true, self.conversation.page()),
+            KeyCode::PageDown => self.scroll(false, self.conversation.page()),
             KeyCode::F(_) => self.box_key(key, at),
             KeyCode::Char('o' | 'z' | 'l' | 'f') if ctrl => self.box_key(key, at),
             _ => Vec::new(),

@@ -16,7 +16,8 @@ pub struct LastHere {
 impl App {
     /// Whether nothing was said yet, and there is nothing to show but what is told at the start.
     pub fn shows_start(&self) -> bool {
-        self.transcript.has_only_notices() && self.transcript.stream.is_empty()
+        self.conversation.transcript.has_only_notices()
+            && self.conversation.transcript.stream.is_empty()
     }
 
     /// Whether the list stands on the screen and the box is empty.

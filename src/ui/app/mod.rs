@@ -6,8 +6,8 @@
 mod answering;
 mod begin;
 mod card;
-mod colours;
 mod commands;
+mod conversation;
 mod custom;
 mod engine_events;
 mod kept_words;
@@ -15,12 +15,12 @@ mod keys;
 mod last_here;
 mod letters;
 mod lines;
+mod look;
 mod messages;
 mod over;
 mod queued;
 mod quiet;
 mod rewind;
-mod search;
 mod server_asks;
 mod status;
 mod user_commands;
@@ -29,20 +29,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::tz::TimeZone;
-use ratatui::text::Line;
-
 use super::commands::Custom;
 use super::composer::Composer;
 use super::files::Files;
-use super::highlight::Highlighter;
 use super::history;
 use super::live::Now;
 use super::offered::Offered;
 use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
 use super::rewind::RewindPane;
-use super::theme::{Ground, Palette, Theme};
-use super::transcript::{LayoutContext, Search, Tone, Transcript};
+use super::theme::Palette;
+use super::transcript::{Search, Tone};
 use crate::config::{NotifyConfig, Project, UiConfig};
 use crate::core::policy::Sandbox;
 use crate::engine::{ChildQuestion, Command, FilesWork};
@@ -122,27 +118,12 @@ impl LaunchInfo {
 /// All that the screen shows, and what is typed. It does no I/O: it says what is to be done.
 pub struct App {
     pub launch: LaunchInfo,
-    /// Of the times of day that are shown.
-    pub zone: TimeZone,
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
     pub branch: Option<String>,
-    pub theme: Theme,
-    /// The themes of which the one for this background is shown.
-    palette: Palette,
-    ground: Ground,
-    /// When the terminal was asked for its background, until it answers.
-    ground_asked_ms: Option<i64>,
-    is_ground_known: bool,
-    pub code: Highlighter,
-    /// Grows with every other look.
-    pub generation: u64,
+    pub look: Look,
     pub figures: Figures,
     /// The time of the last message: UTC, milliseconds since 1970.
     pub now_ms: i64,
-    /// Columns and rows of the terminal.
-    pub size: (u16, u16),
-    /// Height of the conversation when it was last drawn.
-    pub seen_height: usize,
 
     /// The number of the engine that is listened to.
     pub engine: u64,
@@ -154,7 +135,7 @@ pub struct App {
     pub now: Now,
     /// What the session cost so far, US dollars. `None` when a price is not known.
     pub cost_usd: Option<f64>,
-    pub transcript: Transcript,
+    pub conversation: Conversation,
     /// The call that a person is asked about now.
     pub asked: Option<Approval>,
     /// What a server asks in the middle of a call now.
@@ -163,8 +144,6 @@ pub struct App {
     pub(super) child_asks: Option<ChildQuestion>,
     /// Since when a person is waited for: UTC, milliseconds since 1970.
     asked_ms: Option<i64>,
-    /// The terminal shows ASCII alone.
-    pub is_ascii: bool,
     pub queued: Vec<Queued>,
     /// The queued message that is being edited in the box.
     pub editing: Option<InboxId>,
@@ -175,7 +154,6 @@ pub struct App {
     /// The session that was left with words in the box, and its draft.
     came_along: Option<(String, String)>,
     pub kept: Kept,
-    fetching: bool,
 
     pub composer: Composer,
     /// When what stands in the box changed and was not kept yet.
@@ -251,41 +229,29 @@ impl App {
         figures: Figures,
         now_ms: i64,
     ) -> App {
-        let palette = palette.into();
         App {
             launch,
-            zone: TimeZone::UTC,
             branch: None,
-            theme: palette.on(Ground::Dark).clone(),
-            palette,
-            ground: Ground::Dark,
-            ground_asked_ms: None,
-            is_ground_known: false,
-            code: Highlighter::background(),
-            generation: 0,
+            look: Look::new(palette.into()),
             figures,
             now_ms,
-            size: (80, 24),
-            seen_height: 20,
             engine: 0,
             phase: Phase::Nothing,
             id: None,
             sandbox: Sandbox::default(),
             now: Now::default(),
             cost_usd: Some(0.0),
-            transcript: Transcript::default(),
+            conversation: Conversation::new(),
             asked: None,
             form: None,
             child_asks: None,
             asked_ms: None,
-            is_ascii: false,
             queued: Vec::new(),
             editing: None,
             edited_from: String::new(),
             elsewhere: Vec::new(),
             came_along: None,
             kept: Kept::default(),
-            fetching: false,
             composer: Composer::new(Vec::new()),
             typed_ms: None,
             overlay: Overlay::None,
@@ -345,12 +311,12 @@ impl App {
             Msg::Focus(has) => {
                 self.has_focus = has;
                 // Many terminals turn light or dark with the time of day.
-                if has && self.palette.is_auto() {
+                if has && self.look.follows_background() {
                     return vec![Intent::AskBackground];
                 }
             }
             Msg::Mouse(mouse) => return self.mouse(&mouse),
-            Msg::Resize(width, height) => self.size = (width, height),
+            Msg::Resize(width, height) => self.look.size = (width, height),
             Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
             Msg::Engine(..) => {}
             Msg::Details(id, details) => self.details(&id, details),
@@ -362,7 +328,7 @@ impl App {
             }
             Msg::Tails(tails) => {
                 for (call, text) in tails {
-                    self.transcript.tail(call, text);
+                    self.conversation.transcript.tail(call, text);
                 }
             }
             Msg::AskedFile(call, text) => {
@@ -371,8 +337,12 @@ impl App {
                 }
             }
             Msg::Earlier(records) => {
-                self.fetching = false;
-                return self.prepend(&records);
+                let search = match &mut self.overlay {
+                    Overlay::Search(search) => Some(&mut **search),
+                    _ => None,
+                };
+                self.conversation.prepend(&records, search);
+                return self.search_on();
             }
             Msg::Dismissed(id, outcome) => return self.dismissed(&id, outcome),
             Msg::History(found) => {
@@ -384,10 +354,10 @@ impl App {
             }
             Msg::CallChanges(session, known) => {
                 if self.id.as_deref() == Some(session.as_str()) {
-                    self.transcript.learn_changes(known);
+                    self.conversation.transcript.learn_changes(known);
                 }
             }
-            Msg::EditPlaces(known) => self.transcript.learn_places(known),
+            Msg::EditPlaces(known) => self.conversation.transcript.learn_places(known),
             Msg::Looked(look, found) => {
                 let did = self.composer.looked(&look, found);
                 return self.did(did);
@@ -411,12 +381,12 @@ impl App {
                     pane.receive_diff(&path, text);
                 }
             }
-            Msg::Restyled(palette) => return self.restyle(*palette),
-            Msg::Background(rgb) => {
-                self.is_ground_known = true;
-                self.ground_asked_ms = None;
-                self.stand_on(Ground::of(rgb));
+            Msg::Restyled(palette) => {
+                if self.look.restyle(*palette) {
+                    return vec![Intent::AskBackground];
+                }
             }
+            Msg::Background(rgb) => self.look.receive_background(rgb),
             Msg::Branch(branch) => self.branch = branch,
             Msg::NoLonger(warnings) => self.warned.retain(|w| !warnings.contains(w)),
             Msg::TrustSettled => {
@@ -447,9 +417,11 @@ impl App {
         if let Overlay::Viewer(viewer) = &mut self.overlay
             && viewer.run.as_deref() == Some(run)
         {
-            let grown = super::ansi::lines(text, MAX_OUTPUT_LINES, &self.theme);
+            let grown = super::ansi::lines(text, MAX_OUTPUT_LINES, &self.look.theme);
             // Who reads the end goes on to read the end.
-            if viewer.lines.is_empty() || viewer.top + self.seen_height >= viewer.lines.len() {
+            if viewer.lines.is_empty()
+                || viewer.top + self.conversation.seen_height >= viewer.lines.len()
+            {
                 viewer.top = grown.len();
             }
             viewer.lines = grown;
@@ -486,26 +458,13 @@ impl App {
         let is_asked = (self.asked.is_some() || self.form.is_some()) && !self.quiet.waits();
         (self.is_busy() && !is_asked)
             || self.typed_ms.is_some()
-            || self.searches()
+            || matches!(&self.overlay, Overlay::Search(s) if self.conversation.searches(s))
             || self.attached().is_some()
             || self.quiet.waits()
             || self.blocks_enter()
             || matches!(&self.overlay, Overlay::Card(card) if card.moves())
             || matches!(self.behind.as_deref(), Some(Overlay::Card(card)) if card.moves())
             || !self.user_commands.is_empty()
-    }
-
-    /// The conversation as plain text, for a terminal that keeps it.
-    pub fn printed(&mut self) -> String {
-        let height = usize::MAX;
-        let (mut layout, transcript) = self.layout_context();
-        transcript.scroll_home();
-        let lines = transcript.visible(height, &mut layout);
-        let line = |line: &Line<'_>| {
-            let text: String = line.spans.iter().map(|s| s.content.as_ref()).collect();
-            text.trim_end().to_string()
-        };
-        lines.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
     /// A short word goes into the hint line; what matters stays in the conversation.
@@ -527,7 +486,7 @@ impl App {
         }
         match tone {
             Tone::Calm if !text.contains('\n') => self.hint = Some(text),
-            _ => self.transcript.add_notice(tone, text),
+            _ => self.conversation.transcript.add_notice(tone, text),
         }
     }
 
@@ -542,9 +501,7 @@ impl App {
         let may_arm = !self.has_words_in_front();
         self.quiet.tick(asking, may_arm, now);
         self.letters.tick(now, self.quiet.length);
-        if self.code.changed() {
-            self.generation += 1;
-        }
+        self.look.tick();
         self.release_offer_lines();
         if !self.held_lines.is_empty() && !self.holds_lines() {
             return self.held();
@@ -587,17 +544,15 @@ impl App {
         }
     }
 
-    /// What the lines of the conversation are made with, and the conversation itself.
-    pub fn layout_context(&mut self) -> (LayoutContext<'_>, &mut Transcript) {
-        let layout = LayoutContext {
-            width: self.size.0,
-            theme: &self.theme,
-            code: &mut self.code,
-            generation: self.generation,
-            now_ms: self.now_ms,
-            zone: &self.zone,
-        };
-        (layout, &mut self.transcript)
+    /// Searches some more of the conversation.
+    fn search_on(&mut self) -> Vec<Intent> {
+        match &mut self.overlay {
+            Overlay::Search(search) => {
+                let mut layout = self.look.layout(self.now_ms);
+                self.conversation.search_on(search, &mut layout)
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -609,11 +564,13 @@ const MAX_OUTPUT_LINES: usize = 500;
 
 pub use answering::Readiness;
 pub use begin::{Begin, Words};
+pub use conversation::Conversation;
 pub(crate) use custom::ASKING;
 use kept_words::Elsewhere;
 pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
 pub use letters::{Letter, Letters};
+pub use look::Look;
 pub use messages::{Intent, Msg};
 pub use quiet::{Asking, Quiet};
 pub use server_asks::ServerForm;

@@ -88,7 +88,14 @@ impl App {
                 let did = pane.key(key);
                 self.rewind_did(did)
             }
-            Overlay::Search(_) => self.search_key(key),
+            Overlay::Search(search) => {
+                let mut layout = self.look.layout(self.now_ms);
+                let found = self.conversation.search_key(search, key, &mut layout);
+                found.unwrap_or_else(|| {
+                    self.overlay = Overlay::None;
+                    Vec::new()
+                })
+            }
             Overlay::Confirm { .. } => self.confirm_key(key),
         }
     }

@@ -24,7 +24,7 @@ const WHAT: [(&str, &str); 4] = [
 impl App {
     /// The user's messages, to go back to before one of them.
     pub(super) fn pick_rewind(&mut self) {
-        let prompts = self.transcript.prompts();
+        let prompts = self.conversation.transcript.prompts();
         let items: Vec<PickerItem> = prompts
             .into_iter()
             .rev()
@@ -45,7 +45,11 @@ impl App {
 
     /// What of a message is gone back in.
     pub(super) fn pick_what(&mut self, seq: &str) -> Vec<Intent> {
-        let Some(words) = seq.parse().ok().and_then(|seq| self.words_at(seq)) else {
+        let Some(words) = seq
+            .parse()
+            .ok()
+            .and_then(|seq| self.conversation.words_at(seq))
+        else {
             return Vec::new();
         };
         let items = WHAT.map(|(name, detail)| PickerItem {
@@ -77,7 +81,12 @@ impl App {
 
     /// The last message with all that was done for it, after a look.
     pub(super) fn undo(&mut self) -> Vec<Intent> {
-        let last = self.transcript.prompts().last().map(|(seq, _)| *seq);
+        let last = self
+            .conversation
+            .transcript
+            .prompts()
+            .last()
+            .map(|(seq, _)| *seq);
         match last {
             Some(seq) => self.rewind_files(RewindWhat::Both, seq),
             None => {
@@ -92,7 +101,7 @@ impl App {
     }
 
     fn rewind_files(&mut self, what: RewindWhat, seq: Seq) -> Vec<Intent> {
-        let words = self.words_at(seq).unwrap_or_default();
+        let words = self.conversation.words_at(seq).unwrap_or_default();
         self.look_at_rewind(what, Back::Before(seq), title_line(&words, 300))
     }
 
@@ -117,12 +126,6 @@ impl App {
         vec![Intent::PlanRewind(request)]
     }
 
-    fn words_at(&self, seq: Seq) -> Option<String> {
-        let prompts = self.transcript.prompts();
-        let found = prompts.iter().find(|(at, _)| *at == seq);
-        found.map(|(_, words)| words.to_string())
-    }
-
     /// A copy that parts before the message, with its words in the box.
     fn rewind_conversation(&mut self, seq: Seq) -> Vec<Intent> {
         let Some(origin) = self.id.clone() else {
@@ -138,7 +141,7 @@ impl App {
     }
 
     fn words_into_box(&mut self, seq: Seq) {
-        if let Some(words) = self.words_at(seq) {
+        if let Some(words) = self.conversation.words_at(seq) {
             self.composer.set_text(&words);
             self.typed_ms = Some(self.now_ms);
         }

@@ -396,7 +396,7 @@ impl Effects {
             return;
         }
         match screen.write(ASK_BACKGROUND) {
-            Ok(()) => app.asked_background(),
+            Ok(()) => app.look.asked_background(app.now_ms),
             Err(error) => tracing::warn!(%error, "the terminal was not asked for its background"),
         }
     }

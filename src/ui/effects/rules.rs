@@ -160,7 +160,7 @@ impl Effects {
             ("logs", ctx.paths.state_dir.display().to_string()),
             ("to resume later", format!("rewake -r {}", short_id(id))),
         ];
-        let theme = &app.theme;
+        let theme = &app.look.theme;
         let lines = rows.into_iter().map(|(name, what)| {
             let what = crate::ui::text::clean_line(&what).into_owned();
             Line::from(vec![

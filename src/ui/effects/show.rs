@@ -222,7 +222,7 @@ impl Effects {
 
     /// The live output of the commands that the conversation shows.
     pub(crate) fn tails(&self, app: &App) {
-        let running = app.transcript.running();
+        let running = app.conversation.transcript.running();
         let of_user: Vec<String> = app
             .user_commands
             .iter()

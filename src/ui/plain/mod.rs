@@ -113,7 +113,7 @@ impl Printer {
 
     fn conversation(&mut self, app: &App) {
         let session = (app.engine, app.id.clone());
-        let blocks = &app.transcript.blocks;
+        let blocks = &app.conversation.transcript.blocks;
         if self.session != session || blocks.len() < self.printed {
             self.session = session;
             self.calls.clear();
@@ -247,7 +247,7 @@ impl Printer {
                 None => self.says("Note", "it is saved again"),
             }
         }
-        let retry = app.transcript.stream.retry.clone();
+        let retry = app.conversation.transcript.stream.retry.clone();
         if let Some((why, until_ms)) = retry
             && self.retry_until_ms != Some(until_ms)
         {
@@ -310,7 +310,7 @@ impl Printer {
         }
         self.progress_at = Some(Instant::now());
         let running = self.calls.iter().rev().find_map(|(place, _)| {
-            let Kind::Call(call) = &app.transcript.blocks.get(*place)?.kind else {
+            let Kind::Call(call) = &app.conversation.transcript.blocks.get(*place)?.kind else {
                 return None;
             };
             blocks::call_running(call, app.now_ms)

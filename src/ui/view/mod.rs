@@ -49,14 +49,14 @@ const MAX_QUEUED: usize = 3;
 /// Draws the whole screen, and keeps in `app` the size that it has.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     draw_all(frame, app);
-    if app.is_ascii {
+    if app.look.is_ascii {
         ascii::only(frame.buffer_mut());
     }
 }
 
 fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
     let area = frame.area();
-    app.size = (area.width, area.height);
+    app.look.size = (area.width, area.height);
     if area.width < 10 || area.height < 4 {
         frame.render_widget(Paragraph::new("too small"), area);
         return;
@@ -107,7 +107,7 @@ fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 
 /// What lies below a box is still there, and does not ask for an eye.
 fn dim(frame: &mut Frame<'_>, area: Rect, app: &App) {
-    let style = Style::reset().patch(app.theme.dim);
+    let style = Style::reset().patch(app.look.theme.dim);
     frame.buffer_mut().set_style(area, style);
 }
 
@@ -142,7 +142,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         Constraint::Length(1),
     ])
     .areas(area);
-    app.seen_height = usize::from(above.height);
+    app.conversation.seen_height = usize::from(above.height);
     transcript(frame, above, app);
     frame.render_widget(Paragraph::new(going_on), between);
     if app.composer.has_list() && !is_asked {
@@ -199,7 +199,7 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
         height: 1,
     };
     let words = clip(words, usize::from(at.width));
-    frame.render_widget(Span::styled(words, app.theme.dim), at);
+    frame.render_widget(Span::styled(words, app.look.theme.dim), at);
 }
 
 /// Below a question the box is there only while words stand in it.
@@ -227,14 +227,14 @@ pub(super) fn words_in_a_row(app: &App, columns: u16) -> Line<'static> {
         shown = &shown[shown.chars().next().map_or(0, char::len_utf8)..];
     }
     Line::from(vec![
-        Span::styled("› ", app.theme.accent),
-        Span::styled(shown.to_string(), app.theme.text),
-        Span::styled("▏", app.theme.accent),
+        Span::styled("› ", app.look.theme.accent),
+        Span::styled(shown.to_string(), app.look.theme.text),
+        Span::styled("▏", app.look.theme.accent),
     ])
 }
 
 fn composer_styles(app: &App) -> super::composer::ComposerStyles {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     super::composer::ComposerStyles {
         text: theme.text,
         dim: theme.dim,
@@ -251,7 +251,8 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         return welcome::draw(frame, area, app);
     }
     let height = usize::from(area.height);
-    let (mut layout, transcript) = app.layout_context();
+    let mut layout = app.look.layout(app.now_ms);
+    let transcript = &mut app.conversation.transcript;
     let mut lines = transcript.visible(height, &mut layout);
     // A short conversation stands at the bottom, above the box.
     let gap = height.saturating_sub(lines.len());
@@ -263,8 +264,9 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if matches!(app.overlay, Overlay::Search(_))
         && let Overlay::Search(search) = std::mem::replace(&mut app.overlay, Overlay::None)
     {
-        let styles = app.theme.found();
-        let (mut layout, transcript) = app.layout_context();
+        let styles = app.look.theme.found();
+        let mut layout = app.look.layout(app.now_ms);
+        let transcript = &mut app.conversation.transcript;
         transcript.mark_found(&search, &mut lines, height, styles, &mut layout);
         app.overlay = Overlay::Search(search);
     }
@@ -280,7 +282,7 @@ fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
 
 /// Between the conversation and the box: the plan, what is queued, what is being done.
 fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let columns = usize::from(columns);
     let mut lines = Vec::new();
     for queued in app.queued.iter().take(MAX_QUEUED) {
@@ -315,8 +317,8 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
 fn command_line(command: &UserCommand, app: &App, columns: usize) -> Line<'static> {
     let age = clock((app.now_ms - command.since_ms).max(0));
     let (end, style) = match command.is_stopped {
-        true => (format!(" · {age} · it is being ended"), app.theme.dim),
-        false => (format!(" · {age} · Esc ends it"), app.theme.dim),
+        true => (format!(" · {age} · it is being ended"), app.look.theme.dim),
+        false => (format!(" · {age} · Esc ends it"), app.look.theme.dim),
     };
     let command = in_one_line(&command.command, columns);
     let room = columns.saturating_sub(width(&end) + 2);
@@ -335,7 +337,7 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
     let last = lines.iter().rev().take(LINES).rev();
     let shown = last.map(|line| clip(&format!("  {}", clean_line(line)), columns));
     shown
-        .map(|line| Line::styled(line, app.theme.dim))
+        .map(|line| Line::styled(line, app.look.theme.dim))
         .collect()
 }
 
@@ -359,7 +361,7 @@ fn files_work(app: &App) -> String {
 }
 
 fn activity(app: &App, columns: usize) -> Line<'static> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     if app.is_leaving() {
         let text = "quitting: saving the last changes · Ctrl+C quits without waiting";
         return Line::styled(clip(text, columns), theme.warn);
@@ -368,7 +370,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         let text = format!(
             "search: {}{}   Enter or ↑ earlier · ↓ later · Esc ends",
             clean_line(&search.words),
-            app.search_state(search),
+            app.conversation.search_state(search),
         );
         return Line::styled(clip(&text, columns), theme.accent);
     }
@@ -421,7 +423,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         (Phase::Working { since_ms }, false) => spinner((app.now_ms - since_ms).max(0)),
         _ => " ",
     };
-    let right = match app.transcript.scroll {
+    let right = match app.conversation.transcript.scroll {
         super::transcript::Scroll::End => plan_step(app, columns),
         super::transcript::Scroll::At { .. } => "↓ more below (End)".to_string(),
     };
@@ -481,10 +483,15 @@ fn plan_step(app: &App, columns: usize) -> String {
 
 /// What comes, or that nothing does.
 fn pace(app: &App) -> String {
-    if let Some(rate) = app.transcript.stream.tokens_per_second(app.now_ms) {
+    if let Some(rate) = app
+        .conversation
+        .transcript
+        .stream
+        .tokens_per_second(app.now_ms)
+    {
         return format!(" · streaming about {rate} tok/s");
     }
-    match app.transcript.waits_ms(app.now_ms) {
+    match app.conversation.transcript.waits_ms(app.now_ms) {
         Some(ms) if ms >= FIRST_BYTE_MS => {
             format!(" · waiting for the first byte {}", clock(ms))
         }

@@ -90,7 +90,7 @@ fn model(app: &App, with_provider: bool) -> String {
 }
 
 fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let dim = |text: String| Span::styled(text, theme.dim);
     let mut spans = vec![dim(model(app, has(Part::Provider)))];
     if has(Part::Mode) {
@@ -127,7 +127,7 @@ fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
 }
 
 fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let dim = |text: String| Span::styled(text, theme.dim);
     let usage = app.now.usage;
     let mut spans = Vec::new();
@@ -151,12 +151,12 @@ fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
 
 /// What would be lost: at rest it stands still.
 fn saved(app: &App) -> Span<'static> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let style: Style = theme.dim;
     match (&app.kept.trouble, app.unsaved_ms()) {
         (Some(trouble), _) => {
             let why = clip(&clean_line(trouble), REASON_COLUMNS);
-            let room = usize::from(app.size.0).saturating_sub(REASON_COLUMNS);
+            let room = usize::from(app.look.size.0).saturating_sub(REASON_COLUMNS);
             match width(&why) <= room {
                 true => Span::styled(format!("NOT SAVED: {why}"), theme.error),
                 false => Span::styled("NOT SAVED", theme.error),
