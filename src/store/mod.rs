@@ -37,6 +37,7 @@ mod head;
 mod ids;
 mod inbox;
 mod index;
+mod lag;
 mod lent;
 mod listing;
 mod load;
