@@ -420,7 +420,7 @@ impl Loop<'_> {
 
     fn msg(&mut self, msg: Msg) -> Option<Ended> {
         if let Msg::Engine(of, LiveEvent::Engine(engine::Event::Delta(delta), _)) = &msg
-            && *of == self.app.engine
+            && *of == self.app.session.engine
         {
             self.screen.hears(delta);
         }
@@ -477,11 +477,16 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
     if !left {
         note("the engine did not end in time; what was recorded is safe");
     }
-    let Some(id) = app.id.as_deref().filter(|_| !app.is_blank()) else {
+    let Some(id) = app.session.id.as_deref().filter(|_| !app.is_blank()) else {
         return;
     };
-    let of_user = app.now.user_commands.iter().filter(|c| c.run.is_some());
-    let background = app.now.background.len() + of_user.count();
+    let of_user = app
+        .session
+        .now
+        .user_commands
+        .iter()
+        .filter(|c| c.run.is_some());
+    let background = app.session.now.background.len() + of_user.count();
     note_background(background);
     note(&format!(
         "to resume: rewake -c, or rewake -r {}",

@@ -61,7 +61,7 @@ pub(super) fn app(ctx: &AppContext) -> App {
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);
-    app.phase = Phase::Starting;
+    app.session.phase = Phase::Starting;
     app
 }
 

@@ -201,6 +201,7 @@ fn the_words_in_the_box_are_there_after_the_question() {
     assert!(
         stage
             .app
+            .input
             .composer
             .draft()
             .unwrap()
@@ -217,7 +218,7 @@ fn what_is_typed_ahead_answers_nothing_and_is_for_the_box() {
         assert_eq!(verdicts(&stage), [], "{early}");
         let always = |i: &Intent| matches!(i, Intent::AllowRule(..));
         assert!(!stage.wanted.iter().any(always), "{early}");
-        let typed = stage.app.composer.text() + &stage.sent().concat();
+        let typed = stage.app.input.composer.text() + &stage.sent().concat();
         assert_eq!(typed, early.replace("<Enter>", ""), "{early}");
         stage.sees("Run this?");
     }
@@ -267,7 +268,7 @@ fn a_paste_is_never_an_answer() {
     stage.quiet();
     stage.pastes("y\n");
     assert_eq!(verdicts(&stage), []);
-    assert_eq!(stage.app.composer.text(), "y\n");
+    assert_eq!(stage.app.input.composer.text(), "y\n");
     // But it may be the reason for a no.
     let mut stage = Stage::new(80, 24);
     asked(&mut stage, None);
@@ -294,7 +295,7 @@ fn words_that_begin_when_it_is_armed_are_not_lost() {
     let mut stage = Stage::new(80, 24);
     asked(&mut stage, Some("Bash(git push:*)"));
     stage.answers("please say why");
-    assert_eq!(stage.app.composer.text(), "please say why");
+    assert_eq!(stage.app.input.composer.text(), "please say why");
     assert_eq!(verdicts(&stage), []);
 }
 
@@ -305,7 +306,7 @@ fn a_reason_that_is_typed_when_the_question_goes_is_not_lost() {
     stage.chooses("n");
     stage.keys("not today");
     stage.log(entry::allowed(id));
-    assert_eq!(stage.app.composer.text(), "not today");
+    assert_eq!(stage.app.input.composer.text(), "not today");
 }
 
 const OSC: &str = "true \u{1b}]0;touch x; true \u{7}";

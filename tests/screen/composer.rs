@@ -157,7 +157,7 @@ fn prompts_and_resources_of_a_server_are_completed() {
     let mut stage = Stage::opened(80, 24);
     stage.send(servers());
     stage.keys("/ever<Tab>");
-    assert_eq!(stage.app.composer.text(), "/every:");
+    assert_eq!(stage.app.input.composer.text(), "/every:");
     stage.sees("listing what the MCP server offers: every …");
     stage.keys("args");
     // Once, however much is typed behind it.
@@ -180,7 +180,7 @@ fn prompts_and_resources_of_a_server_are_completed() {
         failed(),
     ));
     stage.sees("hint: try again");
-    assert_eq!(stage.app.composer.text(), "see @every:gone");
+    assert_eq!(stage.app.input.composer.text(), "see @every:gone");
     let mut stage = Stage::opened(80, 24);
     stage.send(servers());
     stage.keys("/every:");
@@ -256,7 +256,7 @@ fn a_command_of_the_folder_is_shown_before_it_is_trusted() {
     let failed = NotSaid::Failed("/review was not sent: no file".into(), None);
     stage.send(Msg::NotSaid(typed, failed));
     stage.sees("/review was not sent: no file");
-    assert_eq!(stage.app.composer.text(), "/review x");
+    assert_eq!(stage.app.input.composer.text(), "/review x");
 }
 
 #[test]
@@ -307,11 +307,11 @@ fn files_are_mentioned() {
     scene!("files", |stage: &mut Stage| {
         stage.open();
         stage.rest();
-        stage.app.files = Some(Arc::clone(&files));
+        stage.app.input.files = Some(Arc::clone(&files));
         stage.keys("see @pars");
     });
     let mut stage = Stage::opened(80, 24);
-    stage.app.files = Some(files);
+    stage.app.input.files = Some(files);
     stage.keys("see @lex<Tab>please<Enter>");
     assert_eq!(stage.sent(), ["see @lexer.rs please"]);
 }

@@ -170,7 +170,7 @@ fn what_is_typed_ahead_sends_nothing_and_is_for_the_box() {
         let (mut stage, _) = asked();
         stage.keys(early);
         assert_eq!(answers(&stage), [], "{early}");
-        let typed = stage.app.composer.text() + &stage.sent().concat();
+        let typed = stage.app.input.composer.text() + &stage.sent().concat();
         let words = early.replace("<Enter>", "").replace("<C-d>", "");
         assert_eq!(typed, words);
         stage.sees("The server everything asks you");
@@ -186,14 +186,14 @@ fn what_is_typed_ahead_sends_nothing_and_is_for_the_box() {
     stage.answers("ada");
     stage.confirms();
     assert_eq!(answers(&stage).len(), 1);
-    assert_eq!(stage.app.composer.text(), "half a sentencex");
+    assert_eq!(stage.app.input.composer.text(), "half a sentencex");
 }
 
 #[test]
 fn a_paste_goes_into_the_field_and_sends_nothing() {
     let (mut stage, id) = asked();
     stage.pastes("early");
-    assert_eq!(stage.app.composer.text(), "early");
+    assert_eq!(stage.app.input.composer.text(), "early");
     stage.keys("<C-c>");
     stage.quiet();
     stage.pastes("ada\n");
@@ -201,7 +201,7 @@ fn a_paste_goes_into_the_field_and_sends_nothing() {
     stage.keys("<Backspace>");
     stage.confirms();
     assert_eq!(answers(&stage)[0].0, id);
-    assert_eq!(stage.app.composer.text(), "");
+    assert_eq!(stage.app.input.composer.text(), "");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn an_address_is_opened_by_a_key_alone() {
     let mut stage = Stage::new(80, 24);
     asks(&mut stage, &visit(url));
     stage.answers("okay wait");
-    assert_eq!(stage.app.composer.text(), "okay wait");
+    assert_eq!(stage.app.input.composer.text(), "okay wait");
     stage.confirms();
     assert!(!opened(&stage) && answers(&stage).is_empty());
     let mut stage = Stage::new(80, 24);

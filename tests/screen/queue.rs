@@ -60,7 +60,7 @@ fn a_queued_message_that_is_emptied_is_deleted() {
         stage.keys(keys.strip_prefix("<Up>").unwrap());
         assert_eq!(edits(&stage), [None], "{keys}");
         stage.sees("deleted");
-        assert_eq!(stage.app.composer.text(), "", "{keys}");
+        assert_eq!(stage.app.input.composer.text(), "", "{keys}");
         // Enter again is no second word.
         stage.keys("<Enter>");
         assert_eq!(edits(&stage).len(), 1);
@@ -77,7 +77,7 @@ fn up_reaches_every_queued_message_and_then_the_prompts_before() {
     for message in queued(&["one", "two\nin two lines", "three"]) {
         stage.engine_event(Event::Queued(message));
     }
-    let text = |stage: &Stage| stage.app.composer.text();
+    let text = |stage: &Stage| stage.app.input.composer.text();
     stage.keys("<Up>");
     assert_eq!(text(&stage), "three");
     stage.sees("queued 3 of 3");

@@ -126,7 +126,7 @@ fn esc_with_words_in_the_box_says_what_leads_to_a_rewind() {
     talk(&mut stage);
     stage.keys("words<Esc><Esc>");
     stage.sees("your text stays; Ctrl+C clears it, then Esc Esc rewinds");
-    assert_eq!(stage.app.composer.text(), "words");
+    assert_eq!(stage.app.input.composer.text(), "words");
     stage.keys("<C-c><Esc><Esc>");
     stage.sees("rewind to before");
 }
@@ -225,7 +225,7 @@ fn the_conversation_goes_back_in_a_copy_with_the_words_in_its_box() {
         _ => None,
     });
     assert_eq!(copied, Some((ID.into(), 0, true)));
-    assert_eq!(stage.app.composer.text(), "mend the parser");
+    assert_eq!(stage.app.input.composer.text(), "mend the parser");
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn both_go_back_in_a_copy_and_redo_leads_to_where_it_came_from() {
         _ => None,
     });
     assert_eq!(copied, Some((2, true)));
-    assert_eq!(stage.app.composer.text(), "and the docs");
+    assert_eq!(stage.app.input.composer.text(), "and the docs");
     stage.keys("<C-c>");
     stage.keys("/redo<Enter>");
     assert_eq!(requests(&stage)[2].back, Back::Undo);

@@ -23,11 +23,11 @@ impl App {
     /// Whether the list stands on the screen and the box is empty.
     fn may_choose_last(&self) -> bool {
         matches!(self.overlay, Overlay::None)
-            && matches!(self.phase, Phase::Resting(_))
+            && matches!(self.session.phase, Phase::Resting(_))
             && self.shows_start()
-            && self.queued.is_empty()
-            && self.composer.is_empty()
-            && !self.composer.is_searching()
+            && self.input.queue.messages.is_empty()
+            && self.input.composer.is_empty()
+            && !self.input.composer.is_searching()
             && !self.last_here.sessions.is_empty()
     }
 

@@ -210,7 +210,7 @@ impl App {
         };
         self.overlay = Overlay::None;
         // What follows waits until the answer is kept and its content is in use.
-        self.phase = Phase::Starting;
+        self.session.phase = Phase::Starting;
         intents
     }
 
@@ -236,11 +236,11 @@ impl App {
     }
 
     fn confirmed(&mut self, yes: Yes) -> Vec<Intent> {
-        let is_stopped = matches!(self.phase, Phase::Resting(why) if why != Why::Idle);
+        let is_stopped = matches!(self.session.phase, Phase::Resting(why) if why != Why::Idle);
         match yes {
             Yes::Do(intents) => intents,
             Yes::Say(words) => self.say(words),
-            Yes::GoOn if !is_stopped => self.go_on(),
+            Yes::GoOn if !is_stopped => vec![Intent::Engine(Command::GoOn)],
             Yes::GoOn | Yes::Nothing => Vec::new(),
         }
     }
@@ -251,7 +251,7 @@ impl App {
             history::Did::Request(ask) => return vec![Intent::History(ask)],
             history::Did::Close => {
                 self.overlay = Overlay::None;
-                return match self.phase {
+                return match self.session.phase {
                     // Nothing was chosen yet: the offers come back, or a new session.
                     Phase::Nothing => vec![Intent::Offers],
                     _ => Vec::new(),
@@ -264,7 +264,7 @@ impl App {
                 }];
             }
             history::Did::Rename { id, title } => {
-                return match self.id.as_deref() == Some(id.as_str()) {
+                return match self.session.id.as_deref() == Some(id.as_str()) {
                     true => {
                         if let Overlay::History(pane) = &mut self.overlay {
                             let outcome = Ok(title.clone());
@@ -278,7 +278,7 @@ impl App {
                     })],
                 };
             }
-            history::Did::Resume(id) if self.id.as_deref() == Some(id.as_str()) => {
+            history::Did::Resume(id) if self.session.id.as_deref() == Some(id.as_str()) => {
                 self.overlay = Overlay::None;
                 return Vec::new();
             }

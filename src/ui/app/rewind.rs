@@ -106,10 +106,10 @@ impl App {
     }
 
     fn look_at_rewind(&mut self, what: RewindWhat, back: Back, words: String) -> Vec<Intent> {
-        match self.phase {
+        match self.session.phase {
             Phase::Resting(_) => {}
             // Behind its last answer it still looks at the files: it comes to this next.
-            Phase::Working { .. } if !self.now.owes => {}
+            Phase::Working { .. } if !self.session.now.owes => {}
             Phase::Working { .. } => {
                 self.hint = Some("working: Esc stops it, then rewind the files".into());
                 return Vec::new();
@@ -128,7 +128,7 @@ impl App {
 
     /// A copy that parts before the message, with its words in the box.
     fn rewind_conversation(&mut self, seq: Seq) -> Vec<Intent> {
-        let Some(origin) = self.id.clone() else {
+        let Some(origin) = self.session.id.clone() else {
             return Vec::new();
         };
         self.words_into_box(seq);
@@ -136,20 +136,19 @@ impl App {
             origin,
             to: seq.saturating_sub(1),
             files: None,
-            draft: self.composer.draft(),
+            draft: self.input.composer.draft(),
         }]
     }
 
     fn words_into_box(&mut self, seq: Seq) {
         if let Some(words) = self.conversation.words_at(seq) {
-            self.composer.set_text(&words);
-            self.typed_ms = Some(self.now_ms);
+            self.input.set_text(&words, self.now_ms);
         }
     }
 
     /// A command that waits for its look at the files waits until the end.
     pub(super) fn wait_for_files(&mut self) -> Vec<Intent> {
-        match self.files_work {
+        match self.session.files_work {
             Some(FilesWork::Looking { .. }) => {
                 self.hint = Some("waiting until the files are saved · Esc stops".into());
                 vec![Intent::Engine(Command::WaitForFiles)]
@@ -207,14 +206,14 @@ impl App {
             RewindAnswer::HandedOver(_) | RewindAnswer::Done { .. } => {}
         }
         self.overlay = Overlay::None;
-        match (answer, back, self.id.clone()) {
+        match (answer, back, self.session.id.clone()) {
             (RewindAnswer::HandedOver(rewinding), Back::Before(seq), Some(origin)) => {
                 self.words_into_box(seq);
                 vec![Intent::RewindCopy {
                     origin,
                     to: seq.saturating_sub(1),
                     files: Some(rewinding),
-                    draft: self.composer.draft(),
+                    draft: self.input.composer.draft(),
                 }]
             }
             (RewindAnswer::Done { copy_of: Some(id) }, ..) if what == RewindWhat::Redo => {

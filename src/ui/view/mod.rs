@@ -145,7 +145,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     app.conversation.seen_height = usize::from(above.height);
     transcript(frame, above, app);
     frame.render_widget(Paragraph::new(going_on), between);
-    if app.composer.has_list() && !is_asked {
+    if app.input.composer.has_list() && !is_asked {
         dim(frame, above, app);
         dim(frame, between, app);
     }
@@ -161,7 +161,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             let layout = composer_styles(app);
             let below = within_margin(below);
             let has_keys = matches!(app.overlay, Overlay::None) && app.last_here.at.is_none();
-            app.composer.draw(frame, below, &layout, has_keys);
+            app.input.composer.draw(frame, below, &layout, has_keys);
             placeholder(frame, below, app);
         }
     }
@@ -185,10 +185,10 @@ fn within_margin(area: Rect) -> Rect {
 
 /// What may be typed, where nothing is.
 fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
-    if !app.composer.is_empty() || app.composer.is_searching() || area.height < 3 {
+    if !app.input.composer.is_empty() || app.input.composer.is_searching() || area.height < 3 {
         return;
     }
-    let words = match app.phase {
+    let words = match app.session.phase {
         Phase::Working { .. } => "Type on: Enter queues it",
         _ => "Describe a task",
     };
@@ -208,10 +208,11 @@ fn box_rows(app: &mut App, area: Rect) -> u16 {
     match (is_asked, app.readiness()) {
         (false, _) => {
             let room = (area.height / BOX_PART).max(3);
-            app.composer.height(within_margin(area).width, room)
+            app.input.composer.height(within_margin(area).width, room)
         }
         (true, Readiness::Behind) if area.height < 2 * SMALL_ROWS => 1,
         (true, Readiness::Behind) => app
+            .input
             .composer
             .height(within_margin(area).width, BOX_BELOW_QUESTION),
         (true, _) => 0,
@@ -220,7 +221,7 @@ fn box_rows(app: &mut App, area: Rect) -> u16 {
 
 /// The end of what is typed, where there is no room for the box.
 pub(super) fn words_in_a_row(app: &App, columns: u16) -> Line<'static> {
-    let text = clean_line(&app.composer.text()).into_owned();
+    let text = clean_line(&app.input.composer.text()).into_owned();
     let room = usize::from(columns).saturating_sub(3);
     let mut shown = text.as_str();
     while width(shown) > room && !shown.is_empty() {
@@ -285,8 +286,8 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
     let theme = &app.look.theme;
     let columns = usize::from(columns);
     let mut lines = Vec::new();
-    for queued in app.queued.iter().take(MAX_QUEUED) {
-        let mark = if app.editing == Some(queued.id) {
+    for queued in app.input.queue.messages.iter().take(MAX_QUEUED) {
+        let mark = if app.input.queue.editing == Some(queued.id) {
             "✎"
         } else {
             "↑"
@@ -294,16 +295,16 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
         let what = format!("{mark} queued: {}", clean_line(&queued.message.typed()));
         lines.push(Line::styled(clip(&what, columns), theme.text));
     }
-    if app.queued.len() > MAX_QUEUED {
-        let more = app.queued.len() - MAX_QUEUED;
+    if app.input.queue.messages.len() > MAX_QUEUED {
+        let more = app.input.queue.messages.len() - MAX_QUEUED;
         lines.push(Line::styled(format!("  and {more} more queued"), theme.dim));
     }
-    for command in app.user_commands.iter().rev().take(MAX_QUEUED).rev() {
+    for command in app.user_commands.list.iter().rev().take(MAX_QUEUED).rev() {
         lines.extend(printed_lines(command, app, columns));
         lines.push(command_line(command, app, columns));
     }
-    if app.user_commands.len() > MAX_QUEUED {
-        let more = app.user_commands.len() - MAX_QUEUED;
+    if app.user_commands.list.len() > MAX_QUEUED {
+        let more = app.user_commands.list.len() - MAX_QUEUED;
         lines.push(Line::styled(
             format!("  and {more} more of yours"),
             theme.dim,
@@ -343,7 +344,7 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
 
 /// What is done with the files, which a person waits for.
 fn files_work(app: &App) -> String {
-    match app.files_work {
+    match app.session.files_work {
         Some(FilesWork::SettingBack { done, all }) if done > 0 => {
             let (done, all) = (figure(done), figure(all));
             format!("restoring files, {done} of {all} · this cannot be stopped")
@@ -374,7 +375,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         );
         return Line::styled(clip(&text, columns), theme.accent);
     }
-    if let Some(trouble) = &app.kept.trouble {
+    if let Some(trouble) = &app.session.kept.trouble {
         let text = format!(
             "nothing can be saved, so nothing is done: {}",
             clean_line(trouble)
@@ -383,10 +384,10 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     }
     let hint = app.hint.clone().unwrap_or_default();
     let asks = app.asked.is_some() || app.form.is_some();
-    let (text, style) = match app.phase {
+    let (text, style) = match app.session.phase {
         Phase::Starting => ("looking for unfinished sessions …".to_string(), theme.dim),
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
-        Phase::Working { .. } if app.files_work.is_some() => (files_work(app), theme.text),
+        Phase::Working { .. } if app.session.files_work.is_some() => (files_work(app), theme.text),
         _ if app.form_aside().is_some() && app.asked.is_none() => (aside(app), theme.warn),
         Phase::Working { since_ms } if !asks => {
             let age = clock((app.now_ms - since_ms).max(0));
@@ -419,7 +420,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         (false, true) => text,
         (false, false) => format!("{text} · {hint}"),
     };
-    let glyph = match (app.phase, asks) {
+    let glyph = match (app.session.phase, asks) {
         (Phase::Working { since_ms }, false) => spinner((app.now_ms - since_ms).max(0)),
         _ => " ",
     };
@@ -455,7 +456,7 @@ fn aside(app: &App) -> String {
         one_line(&question.server, 40),
         one_line(&question.line(), 60),
     );
-    let stops = match (app.phase, app.composer.is_empty()) {
+    let stops = match (app.session.phase, app.input.composer.is_empty()) {
         (_, false) => " once the box is empty",
         (Phase::Working { .. }, true) => " · Esc stops",
         _ => "",
@@ -467,10 +468,10 @@ fn aside(app: &App) -> String {
 fn plan_step(app: &App, columns: usize) -> String {
     // A question has the room.
     let asks = app.asked.is_some() || app.form.is_some();
-    if !matches!(app.phase, Phase::Working { .. }) || asks {
+    if !matches!(app.session.phase, Phase::Working { .. }) || asks {
         return String::new();
     }
-    let Some(plan) = &app.now.plan else {
+    let Some(plan) = &app.session.now.plan else {
         return String::new();
     };
     let Some(current) = plan.current() else {

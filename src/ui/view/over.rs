@@ -234,10 +234,10 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 
 /// What stands in the box, which is not seen below what asks.
 pub(super) fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
-    if app.composer.is_empty() {
+    if app.input.composer.is_empty() {
         return None;
     }
-    let words = format!("in the box: {}", clean_line(&app.composer.text()));
+    let words = format!("in the box: {}", clean_line(&app.input.composer.text()));
     Some(Line::styled(clip(&words, columns), app.look.theme.dim))
 }
 
