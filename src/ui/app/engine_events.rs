@@ -228,7 +228,11 @@ impl App {
 
     fn recorded(&mut self, record: &Record, now: Option<Box<Now>>) -> Vec<Intent> {
         self.keeps();
-        self.count(record);
+        // The price of what models were asked for it.
+        for (model, usage) in record.entry.spent() {
+            let cost = self.figures.cost(model, usage);
+            self.cost_usd = self.cost_usd.zip(cost).map(|(sum, one)| sum + one);
+        }
         match &record.entry {
             Entry::Said { .. } => self.said(),
             Entry::Decided { call, .. } | Entry::Finished { call, .. } => self.answered(*call),
@@ -263,14 +267,6 @@ impl App {
         if self.editing == Some(said.id) {
             self.editing = None;
             self.hint = Some("the queued message was sent meanwhile; this is a copy".into());
-        }
-    }
-
-    /// The price of what models were asked for it.
-    fn count(&mut self, record: &Record) {
-        for (model, usage) in record.entry.spent() {
-            let cost = self.figures.cost(model, usage);
-            self.cost_usd = self.cost_usd.zip(cost).map(|(sum, one)| sum + one);
         }
     }
 
