@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::calls::Question;
 use super::signals::Heard;
-use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Write};
+use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Recorder, Write};
 use crate::core::entry::{CallId, Entry, SaveReason};
 use crate::core::fate::{may_fail_unasked, place_of_question};
 use crate::core::tool::Class;
@@ -53,6 +53,53 @@ impl StreamDraft {
     pub(super) fn words(&self) -> Option<String> {
         Some(self.text.clone()).filter(|t| !t.trim().is_empty())
     }
+
+    pub(super) fn stream<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        delta: Delta,
+    ) -> Result<(), EngineError> {
+        match &delta {
+            Delta::Text(text) => self.add(text),
+            Delta::Retry { .. } => {
+                self.reset();
+                // Left there it is one piece too many of what is shown, and no more.
+                if let Err(error) = log
+                    .store
+                    .clear_draft(log.head.session(), store::Draft::Stream)
+                {
+                    tracing::warn!(%error, "the draft of a broken stream stays");
+                }
+            }
+            Delta::Thinking(_) | Delta::Call { .. } => {}
+        }
+        log.changed = true;
+        log.emit(Event::Delta(delta));
+        Ok(())
+    }
+
+    /// Puts the streamed text that is not there yet into the drafts. A full disk or a busy
+    /// store does not end the stream: the answer itself may get in, and if not, that is told.
+    pub(super) fn keep<W: World>(&mut self, log: &mut Recorder<W>) -> Result<(), EngineError> {
+        self.due = None;
+        let piece = &self.text[self.kept..];
+        if piece.is_empty() {
+            return Ok(());
+        }
+        match log.store.append_draft(log.head.session(), piece) {
+            Ok(()) => {
+                self.kept = self.text.len();
+                log.emit(Event::Kept(Ok(())));
+                Ok(())
+            }
+            Err(error) if error.is_passing() => {
+                self.due = Some(Instant::now() + DRAFT_INTERVAL);
+                log.emit_not_kept(&error);
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 /// Whether a step may be cut short by the user.
@@ -85,7 +132,7 @@ impl<W: World> Engine<W> {
         let mut tidy_at = Some(Instant::now() + SILENCE);
         let world = Rc::clone(&self.log.world);
         loop {
-            let (due, report) = (self.draft.due, self.report_files);
+            let (due, report) = (self.draft.due, self.files.report);
             let held_due = self.log.held_due();
             let look_due = self.signals_look.due;
             let (may_ask, ask_due) = (self.asking.is_free(), self.asking.due());
@@ -102,39 +149,41 @@ impl<W: World> Engine<W> {
                     }
                 }
                 asked = world.server_asks(), if may_ask && stoppable == Stoppable::Yes => {
-                    if self.ask_for_server(asked).await? {
+                    if self.asking.ask(&mut self.log, asked).await? {
                         return Ok(None);
                     }
+                    self.signals_look.begin_to_wait();
                 }
                 () = sleep_until(ask_due.unwrap_or_else(Instant::now)), if ask_due.is_some() => {
-                    if self.ask_for_server_again().await? {
+                    if self.asking.ask_again(&mut self.log).await? {
                         return Ok(None);
                     }
+                    self.signals_look.begin_to_wait();
                 }
                 delta = deltas.recv(), if streaming => match delta {
                     Some(delta) => {
                         tidy_at = None;
-                        self.stream(delta)?;
+                        self.draft.stream(&mut self.log, delta)?;
                     }
                     None => streaming = false,
                 },
                 _ = self.timer.tick() => self.tick().await?,
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    self.keep_draft()?;
+                    self.draft.keep(&mut self.log)?;
                 }
                 () = sleep_until(held_due.unwrap_or_else(Instant::now)), if held_due.is_some() => {
                     self.log.record_held().await?;
                 }
                 () = sleep_until(report.unwrap_or_else(Instant::now)), if report.is_some() => {
-                    self.report_files();
+                    self.files.report_seen(&mut self.log);
                 }
                 () = self.summaries.drive(), if self.summaries.is_running() => {}
-                found = self.look_behind.end(), if self.look_behind.is_running() => {
-                    self.record_files(found).await?;
+                found = self.files.behind.end(), if self.files.behind.is_running() => {
+                    self.log.record_files(found).await?;
                 }
                 done = &mut step => {
                     while let Ok(delta) = deltas.try_recv() {
-                        self.stream(delta)?;
+                        self.draft.stream(&mut self.log, delta)?;
                     }
                     return Ok(Some(done));
                 }
@@ -174,7 +223,7 @@ impl<W: World> Engine<W> {
             place: place_of_question(&self.log.state, &self.log.policy, call),
         };
         self.log.emit(asked);
-        self.begin_to_wait();
+        self.signals_look.begin_to_wait();
         loop {
             tokio::select! {
                 biased;
@@ -189,7 +238,7 @@ impl<W: World> Engine<W> {
                         }
                     }
                     None => {
-                        self.left = Some(SaveReason::Exit);
+                        self.requests.left = Some(SaveReason::Exit);
                         return Ok(());
                     }
                 },
@@ -202,8 +251,8 @@ impl<W: World> Engine<W> {
                     Heard::Something => {}
                 },
                 _ = self.timer.tick() => self.tick().await?,
-                found = self.look_behind.end(), if self.look_behind.is_running() => {
-                    self.record_files(found).await?;
+                found = self.files.behind.end(), if self.files.behind.is_running() => {
+                    self.log.record_files(found).await?;
                 }
             }
         }
@@ -266,55 +315,11 @@ impl<W: World> Engine<W> {
         Ok(Unasked::LeadsTo(Some(at)))
     }
 
-    fn stream(&mut self, delta: Delta) -> Result<(), EngineError> {
-        match &delta {
-            Delta::Text(text) => self.draft.add(text),
-            Delta::Retry { .. } => {
-                self.draft.reset();
-                // Left there it is one piece too many of what is shown, and no more.
-                if let Err(error) = self
-                    .log
-                    .store
-                    .clear_draft(self.log.head.session(), store::Draft::Stream)
-                {
-                    tracing::warn!(%error, "the draft of a broken stream stays");
-                }
-            }
-            Delta::Thinking(_) | Delta::Call { .. } => {}
-        }
-        self.log.changed = true;
-        self.log.emit(Event::Delta(delta));
-        Ok(())
-    }
-
-    /// Puts the streamed text that is not there yet into the drafts. A full disk or a busy
-    /// store does not end the stream: the answer itself may get in, and if not, that is told.
-    pub(super) fn keep_draft(&mut self) -> Result<(), EngineError> {
-        self.draft.due = None;
-        let piece = &self.draft.text[self.draft.kept..];
-        if piece.is_empty() {
-            return Ok(());
-        }
-        match self.log.store.append_draft(self.log.head.session(), piece) {
-            Ok(()) => {
-                self.draft.kept = self.draft.text.len();
-                self.log.emit(Event::Kept(Ok(())));
-                Ok(())
-            }
-            Err(error) if error.is_passing() => {
-                self.draft.due = Some(Instant::now() + DRAFT_INTERVAL);
-                self.log.emit_not_kept(&error);
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// The timer's checkpoint, when anything changed since the last one.
     pub(super) async fn tick(&mut self) -> Result<(), EngineError> {
-        self.keep_draft()?;
-        self.keep_input_again();
-        self.look_at_all_ahead();
+        self.draft.keep(&mut self.log)?;
+        self.requests.keep_input_again(&mut self.log);
+        self.files.look_at_all_ahead(&mut self.log);
         let printed = self.log.world.printed_bytes();
         if self.log.changed || printed != self.printed_bytes {
             match self.save(SaveReason::Timer).await {

@@ -50,7 +50,7 @@ impl<W: World> Engine<W> {
             |e: &Entry| matches!(e, Entry::Replied { blocks, .. } if blocks.iter().any(is_call));
         entries.iter().any(calls)
             && !self.log.begins_within.is_zero()
-            && self.left.is_none()
+            && self.requests.left.is_none()
             && self.pending_commands.is_empty()
             && self.commands.is_empty()
     }

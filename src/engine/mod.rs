@@ -5,6 +5,9 @@
 //! ([`attend`]): what is typed goes to the inbox, streamed text to the drafts, and the timer
 //! saves a checkpoint.
 //!
+//! [`Engine`] has the loop and the steps. The log is its [`Recorder`]'s; what else has state is a
+//! type of its own: requests of a person, summaries, questions of servers, looks at the files.
+//!
 //! Invariant: no effect is begun before its `Started` is durable, and none is reported before
 //! its `Finished` is. What cannot be recorded is not done.
 
@@ -39,7 +42,7 @@ pub use rewind::{
     AfterPlan, Back, NotRewound, Planned, Rewind, RewindOrder, Rewinding, changes_since, stopped,
 };
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -275,41 +278,25 @@ const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 /// The loop of one session, with its log. `W` is the world that it acts in.
 pub struct Engine<W> {
     log: Recorder<W>,
-    summarising: Summarising,
-    render: Render,
+    /// What another version took the session up with: see [`Settings::renewed`].
     renewed: Option<(String, Layers)>,
-    chosen: Option<Choice>,
     fallbacks: Vec<String>,
     commands: UnboundedReceiver<Command>,
     /// Commands that were received and not applied yet, since nothing could be recorded.
     pending_commands: VecDeque<Command>,
+    requests: commands::Requests,
     timer: tokio::time::Interval,
+    printed_bytes: u64,
     draft: attend::StreamDraft,
     summaries: context::Summaries,
+    recall: recall::Recall,
     title: title::Title,
-    printed_bytes: u64,
-    look_behind: files::LookBehind,
-    outside: outside::OutsideLooks,
-    left: Option<SaveReason>,
-    /// A person stopped this run: what waits in the inbox is not what they want done now.
-    inbox_is_held: bool,
-    /// Nothing is done before a person says something or asks to go on.
-    waits_for_person: bool,
+    files: files::FilesLook,
+    rewinder: rewind::Rewinder,
     asking: server_asks::Asking,
-    /// Asked for by a person, and done when no call is open.
-    compaction_wished: bool,
-    /// When it is said how far the look at the files is that an effect waits for.
-    report_files: Option<tokio::time::Instant>,
-    /// Asked for by a person, and done between two steps.
-    rewind_wished: Option<Box<RewindOrder>>,
-    /// What the store had no room for of the input box.
-    unkept_input: Option<(String, Option<LeftDraft>)>,
     signals_look: signals::SignalsLook,
-    /// The question of a sub-agent that was shown or denied last: its session and its place.
-    child_asks: Option<(String, Seq)>,
-    /// Commands of the user that this process was told to give the terminal to, and how they
-    /// ended. Another process's are over.
-    on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
+    children: children::Children,
+    user_commands: user_commands::UserCommands,
 }
 
 impl<W: World> Engine<W> {
@@ -332,31 +319,23 @@ impl<W: World> Engine<W> {
                 settings.begins_within,
                 on_event,
             ),
-            summarising: settings.summarising,
-            render: settings.render,
             renewed: settings.renewed,
-            chosen: settings.chosen,
             fallbacks: settings.fallbacks,
             commands,
             pending_commands: VecDeque::new(),
+            requests: commands::Requests::new(settings.chosen),
             timer,
-            draft: attend::StreamDraft::default(),
-            summaries: context::Summaries::default(),
-            title: title::Title::default(),
             printed_bytes: 0,
-            look_behind: files::LookBehind::default(),
-            outside: outside::OutsideLooks::default(),
-            left: None,
-            inbox_is_held: false,
-            waits_for_person: false,
+            draft: attend::StreamDraft::default(),
+            summaries: context::Summaries::new(settings.summarising, settings.render),
+            recall: recall::Recall::default(),
+            title: title::Title::default(),
+            files: files::FilesLook::default(),
+            rewinder: rewind::Rewinder::default(),
             asking: server_asks::Asking::default(),
-            compaction_wished: false,
-            report_files: None,
-            rewind_wished: None,
-            unkept_input: None,
             signals_look: signals::SignalsLook::new(),
-            child_asks: None,
-            on_terminal: BTreeMap::new(),
+            children: children::Children::default(),
+            user_commands: user_commands::UserCommands::default(),
         }
     }
 
@@ -383,7 +362,7 @@ impl<W: World> Engine<W> {
     ) -> Result<(), EngineError> {
         let draft = self.log.store.drafts(self.log.head.session())?.stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
-        let chosen = self.chosen.clone().filter(|c| !c.is_empty());
+        let chosen = self.requests.chosen.clone().filter(|c| !c.is_empty());
         let resumed = Entry::Resumed {
             by,
             found,
@@ -395,7 +374,7 @@ impl<W: World> Engine<W> {
         self.log
             .record(Write::of_all(entries.collect()).clearing_stream())
             .await?;
-        self.chosen = None;
+        self.requests.chosen = None;
         Ok(())
     }
 
@@ -403,7 +382,7 @@ impl<W: World> Engine<W> {
     /// meanwhile: in a copy they want to say what is to be another, and who opens a session that
     /// asks for nothing may not want it to act at once.
     pub fn wait_for_person(&mut self) {
-        self.waits_for_person = true;
+        self.requests.waits_for_person = true;
     }
 
     /// As [`Command::AskServer`].
@@ -431,39 +410,45 @@ impl<W: World> Engine<W> {
             if self.log.state.restoring.is_some()
                 && rest(&self.log.state, &self.log.policy) != Some(Why::CrashLoop)
             {
-                self.restore().await?;
+                self.rewinder.restore(&mut self.log).await?;
             }
             self.take_commands().await?;
-            self.is_active();
+            self.signals_look.is_active();
             self.hear().await?;
-            if let Some(reason) = self.left {
+            if let Some(reason) = self.requests.left {
                 return Ok(Rest::Left(reason));
             }
-            if let Some(order) = self.rewind_wished.take() {
-                self.obey_rewind(*order).await?;
+            if let Some(order) = self.rewinder.asked.take() {
+                self.rewinder.obey(&mut self.log, *order).await?;
                 continue;
             }
             match next(&self.log.state, &self.log.policy, &self.pending()?) {
-                Step::RecordChoice => self.record_choice().await?,
+                Step::RecordChoice => self.requests.record_choice(&mut self.log).await?,
                 Step::Render => self.render().await?,
                 Step::CompactAsAsked => self.compact_as_asked().await?,
-                Step::ReportEnd(id) => self.report_end(&id).await?,
-                Step::ReportUserEnd(entry) => self.report_user_end(entry).await?,
-                Step::TakeMessage => self.take_message().await?,
-                Step::Summarise(range) => self.begin_summary(range)?,
-                Step::LearnLimit(count) => self.learn_silent_limit(count).await?,
-                Step::Recall(since) => self.recall(since).await?,
+                Step::ReportEnd(id) => self.log.report_end(&id).await?,
+                Step::ReportUserEnd(entry) => {
+                    self.user_commands.report_end(&mut self.log, entry).await?
+                }
+                Step::TakeMessage => self.requests.take_message(&mut self.log).await?,
+                Step::Summarise(range) => self.summaries.begin_summary(&mut self.log, range)?,
+                Step::LearnLimit(count) => {
+                    self.summaries
+                        .learn_silent_limit(&mut self.log, count)
+                        .await?
+                }
+                Step::Recall(since) => self.recall.recall(&mut self.log, since).await?,
                 Step::CallModel => self.call_model().await?,
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,
                 Step::Close(call) => self.close_call(call).await?,
-                Step::CheckAnswer(answer) => self.check_answer(answer).await?,
-                Step::Free(results) => self.free(&results).await?,
+                Step::CheckAnswer(answer) => self.log.check_answer(answer).await?,
+                Step::Free(results) => self.summaries.free(&mut self.log, &results).await?,
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
-                Step::Restore => drop(self.restore().await?),
-                Step::Wait(_) if !rested && self.look_behind.is_running() => {
+                Step::Restore => drop(self.rewinder.restore(&mut self.log).await?),
+                Step::Wait(_) if !rested && self.files.behind.is_running() => {
                     rested = true;
                     self.rest_of_look().await?;
                 }
@@ -481,5 +466,38 @@ impl<W: World> Engine<W> {
                 why: None,
             }))
             .await
+    }
+
+    /// Puts words into the inbox that were said elsewhere than in the input box, and the bytes of
+    /// their images. They are durable when it returns.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn say(&mut self, message: &Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
+        self.log.say(message, blobs)
+    }
+
+    /// Finds what setting files back would change. What they are now is recorded with it.
+    ///
+    /// # Errors
+    /// [`NotRewound`]; nothing was changed.
+    pub async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
+        self.rewinder.plan(&mut self.log, wanted).await
+    }
+
+    /// Stops what is owed, records what was planned, and does it. Returns the `Restored`.
+    ///
+    /// # Errors
+    /// When it cannot be recorded. What was begun is done by the next start.
+    pub async fn rewind(&mut self, rewinding: Rewinding) -> Result<Option<Entry>, EngineError> {
+        self.rewinder.rewind(&mut self.log, rewinding).await
+    }
+
+    /// Does what is not done yet of what was recorded.
+    ///
+    /// # Errors
+    /// As [`Engine::rewind`].
+    pub async fn restore(&mut self) -> Result<Option<Entry>, EngineError> {
+        self.rewinder.restore(&mut self.log).await
     }
 }

@@ -55,6 +55,8 @@ pub(super) struct Recorder<W> {
     /// Something happened since the last checkpoint.
     pub changed: bool,
     pub signal: SignalCause,
+    /// A person stopped this run: what waits in the inbox is not what they want done now.
+    pub inbox_is_held: bool,
     /// As that of [`super::Settings`].
     pub begins_within: Duration,
     on_event: OnEvent,
@@ -85,6 +87,7 @@ impl<W: World> Recorder<W> {
             policy,
             changed: false,
             signal: SignalCause::default(),
+            inbox_is_held: false,
             begins_within,
             on_event,
             held: None,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Command, Engine, EngineError, Event};
+use super::{Command, Engine, EngineError, Event, Recorder};
 use crate::core::entry::{Choice, RunLimits, SaveReason};
 use crate::core::signal::{Signal, late};
 use crate::store::{InboxId, Queued, Sent};
@@ -51,6 +51,134 @@ impl SignalsLook {
             stopped_ms: 0,
         }
     }
+
+    /// Why the model that a signal names is not taken: who sent it may have a key that this process
+    /// lacks, and no request could be made any more.
+    pub(super) fn not_asked<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        signal: &Signal,
+    ) -> Option<String> {
+        let Signal::Choose {
+            model: Some(model), ..
+        } = signal
+        else {
+            return None;
+        };
+        let why = log.world.can_ask(model).err()?;
+        let line = format!("the model {model} was sent, and is not used: {why}");
+        log.emit(Event::Notice(line.clone()));
+        Some(line)
+    }
+
+    pub(super) fn command_of<W: World>(&self, log: &Recorder<W>, signal: Signal) -> Command {
+        match signal {
+            Signal::Stop { .. } => Command::Stop,
+            Signal::Pause { .. } => Command::Pause,
+            Signal::GoOn => Command::GoOn,
+            Signal::Decide { call, verdict, .. } => Command::Decide {
+                call,
+                verdict,
+                rule: None,
+            },
+            Signal::Answer {
+                call,
+                asked: _,
+                answer,
+            } => Command::Answer {
+                call,
+                // It was looked at that this is the question.
+                key: log
+                    .state
+                    .call(call)
+                    .and_then(|open| open.server_question.as_ref())
+                    .map(|asked| asked.question.key.clone())
+                    .unwrap_or_default(),
+                answer,
+            },
+            Signal::Choose {
+                model,
+                mode,
+                effort,
+                temperature,
+            } => Command::Choose(Choice {
+                model,
+                mode,
+                effort,
+                temperature,
+                ..Choice::default()
+            }),
+            Signal::Name { title } => Command::Name(title),
+            Signal::Compact => Command::Compact,
+            Signal::Leave { .. } => Command::Leave(SaveReason::Signal),
+            Signal::Limit { turns, usd, tokens } => {
+                Command::Limit(self.limits(log, turns, usd, tokens))
+            }
+        }
+    }
+
+    /// The limits from here on: what is not named stays, and with neither there is none.
+    pub(super) fn limits<W: World>(
+        &self,
+        log: &Recorder<W>,
+        turns: Option<u64>,
+        usd: Option<f64>,
+        tokens: Option<u64>,
+    ) -> RunLimits {
+        let before = match (turns, usd, tokens) {
+            (None, None, None) => RunLimits::default(),
+            _ => log.state.run_limits,
+        };
+        RunLimits {
+            answers: turns
+                .map(|n| log.state.replies.saturating_add(n))
+                .or(before.answers),
+            usd: usd.or(before.usd),
+            tokens: tokens
+                .map(|n| log.state.usage.all().saturating_add(n))
+                .or(before.tokens),
+        }
+    }
+
+    /// Messages that another process put into the inbox. What is said behind a stop is wanted now.
+    pub(super) fn hear_messages<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<Heard, EngineError> {
+        let session = log.head.session();
+        let newest = log.store.newest_queued(session)?;
+        if newest <= self.newest {
+            return Ok(Heard::Nothing);
+        }
+        let known = std::mem::replace(&mut self.newest, newest);
+        let mut queued = log.store.queued(session)?;
+        queued.retain(|q| !q.is_note());
+        let is_new = |q: &&Queued| Some(q.id) > known && q.message.origin.is_some();
+        let Some(last) = queued.iter().rfind(is_new) else {
+            return Ok(Heard::Nothing);
+        };
+        if last.at_ms >= self.stopped_ms {
+            log.inbox_is_held = false;
+        }
+        log.emit(Event::Requeued(queued));
+        Ok(Heard::Something)
+    }
+
+    /// What is in the inbox now was not said behind the stop.
+    pub(super) fn was_stopped<W: World>(&mut self, log: &mut Recorder<W>) {
+        log.inbox_is_held = true;
+        self.stopped_ms = log.world.now_ms();
+    }
+
+    /// The engine does something: it is looked often.
+    pub(super) fn is_active(&mut self) {
+        self.active = Instant::now();
+    }
+
+    /// A person is waited for from here on: what they sent before is heard at once.
+    pub(super) fn begin_to_wait(&mut self) {
+        self.due = Instant::now();
+    }
 }
 
 /// What a look found, from the least to the most.
@@ -73,16 +201,6 @@ fn is_replaced(sent: &Sent, later: &VecDeque<Sent>) -> bool {
 }
 
 impl<W: World> Engine<W> {
-    /// The engine does something: it is looked often.
-    pub(super) fn is_active(&mut self) {
-        self.signals_look.active = Instant::now();
-    }
-
-    /// A person is waited for from here on: what they sent before is heard at once.
-    pub(super) fn begin_to_wait(&mut self) {
-        self.signals_look.due = Instant::now();
-    }
-
     /// The look that is due, beside a step or while a person is waited for. That there is no room
     /// for what was heard ends no step: it is heard again at the next look.
     pub(super) async fn look_for_signals(&mut self) -> Result<Heard, EngineError> {
@@ -92,7 +210,7 @@ impl<W: World> Engine<W> {
             false => LOOK,
         };
         self.signals_look.due = now + pause;
-        self.keep_children_at_work();
+        self.children.keep_at_work(&self.log);
         let version = self.log.store.data_version()?;
         if self.signals_look.version == Some(version) {
             return Ok(Heard::Nothing);
@@ -123,11 +241,11 @@ impl<W: World> Engine<W> {
                 heard = heard.max(self.obey(sent).await?);
             }
         }
-        self.hear_children();
+        self.children.hear(&mut self.log);
         // Behind the signals: what was said behind a stop is not held by it.
-        heard = heard.max(self.hear_messages()?);
+        heard = heard.max(self.signals_look.hear_messages(&mut self.log)?);
         if heard > Heard::Nothing {
-            self.is_active();
+            self.signals_look.is_active();
         }
         Ok(heard)
     }
@@ -140,7 +258,8 @@ impl<W: World> Engine<W> {
             signal,
         } = sent;
         let late = match &signal {
-            Ok(signal) => late(&self.log.state, signal).or_else(|| self.not_asked(signal)),
+            Ok(signal) => late(&self.log.state, signal)
+                .or_else(|| self.signals_look.not_asked(&mut self.log, signal)),
             Err(why) => Some(format!("it cannot be read: {why}")),
         };
         let (signal, wished) = match (signal, late, self.log.signal.compaction) {
@@ -153,14 +272,16 @@ impl<W: World> Engine<W> {
             }
         };
         if wished {
-            self.compaction_wished = true;
+            self.requests.compaction = true;
             // It becomes an entry when the summary is there.
             self.log.signal.compaction = Some(id);
             return Ok(Heard::Something);
         }
         let stops = matches!(signal, Signal::Stop { .. });
         self.log.signal.obeying = Some((id, origin));
-        let applied = self.apply(self.command_of(signal)).await;
+        let applied = self
+            .apply(self.signals_look.command_of(&self.log, signal))
+            .await;
         let is_left = self.log.signal.obeying.take().is_some();
         let drops_step = applied?;
         if is_left {
@@ -173,118 +294,5 @@ impl<W: World> Engine<W> {
             true => Heard::DropsStep,
             false => Heard::Something,
         })
-    }
-
-    /// Why the model that a signal names is not taken: who sent it may have a key that this process
-    /// lacks, and no request could be made any more.
-    fn not_asked(&mut self, signal: &Signal) -> Option<String> {
-        let Signal::Choose {
-            model: Some(model), ..
-        } = signal
-        else {
-            return None;
-        };
-        let why = self.log.world.can_ask(model).err()?;
-        let line = format!("the model {model} was sent, and is not used: {why}");
-        self.log.emit(Event::Notice(line.clone()));
-        Some(line)
-    }
-
-    fn command_of(&self, signal: Signal) -> Command {
-        match signal {
-            Signal::Stop { .. } => Command::Stop,
-            Signal::Pause { .. } => Command::Pause,
-            Signal::GoOn => Command::GoOn,
-            Signal::Decide { call, verdict, .. } => Command::Decide {
-                call,
-                verdict,
-                rule: None,
-            },
-            Signal::Answer {
-                call,
-                asked: _,
-                answer,
-            } => Command::Answer {
-                call,
-                // It was looked at that this is the question.
-                key: self
-                    .log
-                    .state
-                    .call(call)
-                    .and_then(|open| open.server_question.as_ref())
-                    .map(|asked| asked.question.key.clone())
-                    .unwrap_or_default(),
-                answer,
-            },
-            Signal::Choose {
-                model,
-                mode,
-                effort,
-                temperature,
-            } => Command::Choose(Choice {
-                model,
-                mode,
-                effort,
-                temperature,
-                ..Choice::default()
-            }),
-            Signal::Name { title } => Command::Name(title),
-            Signal::Compact => Command::Compact,
-            Signal::Leave { .. } => Command::Leave(SaveReason::Signal),
-            Signal::Limit { turns, usd, tokens } => Command::Limit(self.limits(turns, usd, tokens)),
-        }
-    }
-
-    /// The limits from here on: what is not named stays, and with neither there is none.
-    fn limits(&self, turns: Option<u64>, usd: Option<f64>, tokens: Option<u64>) -> RunLimits {
-        let before = match (turns, usd, tokens) {
-            (None, None, None) => RunLimits::default(),
-            _ => self.log.state.run_limits,
-        };
-        RunLimits {
-            answers: turns
-                .map(|n| self.log.state.replies.saturating_add(n))
-                .or(before.answers),
-            usd: usd.or(before.usd),
-            tokens: tokens
-                .map(|n| self.log.state.usage.all().saturating_add(n))
-                .or(before.tokens),
-        }
-    }
-
-    /// There was nothing to compact, or it was stopped.
-    pub(super) fn without_compaction(&mut self) -> Result<(), EngineError> {
-        self.compaction_wished = false;
-        if let Some(id) = self.log.signal.compaction.take() {
-            self.log.store.remove_signal(id)?;
-        }
-        Ok(())
-    }
-
-    /// Messages that another process put into the inbox. What is said behind a stop is wanted now.
-    fn hear_messages(&mut self) -> Result<Heard, EngineError> {
-        let session = self.log.head.session();
-        let newest = self.log.store.newest_queued(session)?;
-        if newest <= self.signals_look.newest {
-            return Ok(Heard::Nothing);
-        }
-        let known = std::mem::replace(&mut self.signals_look.newest, newest);
-        let mut queued = self.log.store.queued(session)?;
-        queued.retain(|q| !q.is_note());
-        let is_new = |q: &&Queued| Some(q.id) > known && q.message.origin.is_some();
-        let Some(last) = queued.iter().rfind(is_new) else {
-            return Ok(Heard::Nothing);
-        };
-        if last.at_ms >= self.signals_look.stopped_ms {
-            self.inbox_is_held = false;
-        }
-        self.log.emit(Event::Requeued(queued));
-        Ok(Heard::Something)
-    }
-
-    /// What is in the inbox now was not said behind the stop.
-    pub(super) fn was_stopped(&mut self) {
-        self.inbox_is_held = true;
-        self.signals_look.stopped_ms = self.log.world.now_ms();
     }
 }

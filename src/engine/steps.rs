@@ -49,7 +49,7 @@ impl<W: World> Engine<W> {
         if self.tell_outside_changes().await? {
             return Ok(());
         }
-        self.say_files_trouble();
+        self.log.say_files_trouble();
         let budget = self.log.budget();
         let windows = &self.log.policy.windows;
         let inline_max_bytes = windows.inline_max_bytes;
@@ -60,13 +60,14 @@ impl<W: World> Engine<W> {
             &mut self.log.kept,
         );
         let asked_bytes = request_bytes(&self.log.state, budget.inline_bytes(inline_max_bytes));
-        self.emit_near_limit(budget.tokens(asked_bytes), &budget);
+        self.summaries
+            .emit_near_limit(&mut self.log, budget.tokens(asked_bytes), &budget);
         let asked_bytes = asked_bytes as u64;
         let images = self.log.images(&request)?;
         let has_images = !images.is_empty();
         let model = self.log.state.model.clone();
         self.draft.reset();
-        self.look_ahead();
+        self.files.look_ahead(&mut self.log);
 
         let world = Rc::clone(&self.log.world);
         // Unbounded: the sender cannot wait. This task takes all deltas before it polls the call again.
@@ -91,11 +92,22 @@ impl<W: World> Engine<W> {
                 took_ms: u64::try_from(world.now_ms() - began_ms).unwrap_or(0),
                 asked_bytes,
             },
-            Err(error) if self.learn(&model, &error, asked_bytes).await? => {
+            Err(error)
+                if self
+                    .summaries
+                    .learn(&mut self.log, &model, &error, asked_bytes)
+                    .await? =>
+            {
                 self.draft.reset();
                 return Ok(());
             }
-            Err(error) if has_images && self.learn_of_images(&model, &error).await? => {
+            Err(error)
+                if has_images
+                    && self
+                        .summaries
+                        .learn_of_images(&mut self.log, &model, &error)
+                        .await? =>
+            {
                 self.draft.reset();
                 return Ok(());
             }
@@ -147,7 +159,7 @@ impl<W: World> Engine<W> {
             Some(Class::Checked | Class::Supervised | Class::Served | Class::Opaque) => {
                 for call in &calls {
                     // With several tasks, a stop or a leaving may come between two.
-                    if self.left.is_none() && !self.log.state.paused {
+                    if self.requests.left.is_none() && !self.log.state.paused {
                         self.begin(call).await?;
                     }
                 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Engine, EngineError, Write};
+use super::{Engine, EngineError, Recorder, Write};
 use crate::core::entry::{Choice, Entry, Seq, Unfit};
 use crate::core::structured::{Standing, json_of, repair};
 use crate::model::schema;
@@ -33,13 +33,15 @@ impl<W: World> Engine<W> {
         };
         self.log.record(Write::of(Entry::Chose(choice))).await
     }
+}
 
+impl<W: World> Recorder<W> {
     pub(super) async fn check_answer(&mut self, answer: Seq) -> Result<(), EngineError> {
         let (unfit, is_mendable) = match self.unfit(answer).await {
             Ok(()) => (None, false),
             Err((unfit, is_mendable)) => (Some(unfit), is_mendable),
         };
-        let held = self.log.state.structured.as_ref();
+        let held = self.state.structured.as_ref();
         let is_told = is_mendable && held.is_some_and(|held| held.may_repair());
         let told = unfit.as_ref().filter(|_| is_told).map(repair);
         let entry = Entry::Checked {
@@ -47,17 +49,17 @@ impl<W: World> Engine<W> {
             unfit,
             told,
         };
-        self.log.record(Write::of(entry)).await
+        self.record(Write::of(entry)).await
     }
 
     /// What does not fit, and whether another answer may.
-    async fn unfit(&self, answer: Seq) -> Result<(), (Unfit, bool)> {
+    pub(super) async fn unfit(&self, answer: Seq) -> Result<(), (Unfit, bool)> {
         let of_all = |why: String| Unfit {
             path: String::new(),
             why,
         };
-        let held = self.log.state.structured.as_ref();
-        let (Some(held), Some((blocks, stop))) = (held, self.log.state.answer(answer)) else {
+        let held = self.state.structured.as_ref();
+        let (Some(held), Some((blocks, stop))) = (held, self.state.answer(answer)) else {
             return Err((
                 of_all("the answer is not in the context any more".into()),
                 true,
