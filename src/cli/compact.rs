@@ -104,6 +104,7 @@ fn compact(session: Session) -> Result<Compaction, Trouble> {
     let compaction = Rc::new(RefCell::new(Compaction::default()));
     let observer = Rc::clone(&compaction);
     let on_event = move |_: &State, event: Event<'_>| observer.borrow_mut().observe(&event);
+    // Unbounded: nothing is sent.
     let (_commands, inbox) = unbounded_channel();
     drive(session, inbox, Box::new(on_event), async |driver| {
         driver.engine.compact().await

@@ -294,6 +294,7 @@ fn with_engine<T>(
             note(&journal_fails(why));
         }
     };
+    // Unbounded: nothing is sent.
     let (_commands, inbox) = unbounded_channel();
     let done = drive(session, inbox, Box::new(on_event), async |driver| {
         work(&mut driver.engine, &folder, &id).await

@@ -170,6 +170,7 @@ impl<W: World> Engine<W> {
         step: impl Future<Output = T>,
         stoppable: Stoppable,
     ) -> Result<Option<T>, EngineError> {
+        // Unbounded: nothing is sent.
         let (_, none) = unbounded_channel();
         self.attend(step, none, stoppable).await
     }

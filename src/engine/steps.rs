@@ -70,6 +70,7 @@ impl<W: World> Engine<W> {
         self.look_ahead();
 
         let world = Rc::clone(&self.world);
+        // Unbounded: the sender cannot wait. This task takes all deltas before it polls the call again.
         let (sender, deltas) = unbounded_channel();
         let began_ms = world.now_ms();
         let asking = Rc::clone(&world);

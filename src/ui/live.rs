@@ -279,6 +279,7 @@ impl Live {
         before: Vec<Live>,
         on_event: OnEngineEvent,
     ) -> Live {
+        // Unbounded: the thread that draws sends, and must not wait. A person gives each command.
         let (commands, inbox) = unbounded_channel();
         let is_left = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&is_left);

@@ -143,6 +143,8 @@ const BRANCH: Duration = Duration::from_secs(5);
 /// Runs until the person leaves.
 pub fn run(ctx: AppContext, start: Start) -> Closed {
     let (is_lines, is_printed) = (start.plain, start.no_alt_screen);
+    // Unbounded: the engine sends, and must not wait while an editor has the terminal. The answers
+    // of the model and the entries of the log limit what waits.
     let (sender, wakes) = channel();
     let ctx = Arc::new(ctx);
     let mut effects = Effects::new(Arc::clone(&ctx), sender.clone(), is_lines);

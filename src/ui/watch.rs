@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ const RECENT: u64 = 600;
 /// Dropped, the looking ends, when what was said is sent.
 pub(super) struct Watch {
     commands: UnboundedSender<Command>,
-    _stop: Sender<()>,
+    _stop: SyncSender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -55,7 +55,8 @@ impl LeavingWatch {
 
 impl Watch {
     pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnEngineEvent) -> Watch {
-        let (stop, stopped) = channel();
+        let (stop, stopped) = sync_channel(0);
+        // Unbounded: the thread that draws sends, and must not wait while the store is locked.
         let (commands, mut said) = unbounded_channel();
         let thread = std::thread::spawn(move || {
             let mut follower = match Follower::begin(&ctx, &id, &on_event) {

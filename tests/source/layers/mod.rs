@@ -14,6 +14,7 @@ mod drawing;
 mod kinds;
 mod links;
 mod phrases;
+mod threads;
 mod words;
 
 use std::path::{Path, PathBuf};
