@@ -37,7 +37,6 @@ mod head;
 mod ids;
 mod inbox;
 mod index;
-mod lent;
 mod listing;
 mod load;
 mod lock;
@@ -55,6 +54,7 @@ mod open;
 mod own_copy;
 mod packs;
 mod paging;
+mod parted;
 mod purge;
 mod query;
 mod read_only;
@@ -67,6 +67,7 @@ mod search;
 mod sessions;
 mod signals;
 mod standing;
+mod take_up;
 mod tips;
 mod trace;
 mod trash;
@@ -140,8 +141,6 @@ pub struct Store {
     in_use: moved::InUse,
     /// What is damaged and follows from something else is made anew: not by one who only looks.
     can_mend: bool,
-    /// Entries that were read from the journal, of the last session that needed it.
-    lent: Cell<u64>,
     /// What was made anew.
     anew: RefCell<Vec<&'static str>>,
     /// Queued messages and unsent words that were lost with it and came back from the journal.
