@@ -35,8 +35,25 @@ pub fn sessions(folder: &Path, at_most: usize) -> Vec<String> {
     names
 }
 
+/// Returns the folders of all journals here, also of those that were set aside, sorted.
+pub fn folders(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = files.map(|file| file.path());
+    let mut paths: Vec<PathBuf> = paths
+        .filter(|path| made_at_ms(&session_of(path)).is_some())
+        .collect();
+    paths.sort_unstable();
+    paths
+}
+
+/// Whether the journal in a folder of this name was set aside.
+pub fn is_set_aside(folder: &Path) -> bool {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    made_at_ms(&name).is_none()
+}
+
 /// Returns the session whose journal is in a folder of this name.
-pub(super) fn session_of(folder: &Path) -> String {
+pub fn session_of(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     // One that was moved aside has a time after its name.
     name.split('.').next().unwrap_or_default().to_string()

@@ -394,21 +394,21 @@ impl AppContext {
         let told = |error| told_of(error, place.as_ref());
         let opened = open();
         let is_useless = match &opened {
-            Ok(store) => store.is_closed_by_damage(),
-            Err(error) => matches!(error, StoreError::Damaged { is_open: false, .. }),
+            Ok(store) => store.is_closed_by_damage() || store.brought().is_damaged,
+            Err(error) => error.is_damage(),
         };
-        let Some(known) = place.as_ref().filter(|_| is_useless) else {
+        if !is_useless {
             return opened.map_err(told);
-        };
+        }
         // It is not had alone while this one is open.
         let failed = opened.map(drop);
-        match self.rebuild_whole(known) {
-            Some(rebuilt) => {
+        match self.rebuild_whole() {
+            Ok(Some(rebuilt)) => {
                 let mut store = open().map_err(told)?;
                 store.was_rebuilt(&rebuilt);
                 Ok(store)
             }
-            None => failed.and_then(|()| open()).map_err(told),
+            Ok(None) | Err(_) => failed.and_then(|()| open()).map_err(told),
         }
     }
 
@@ -434,7 +434,13 @@ impl AppContext {
     }
 
     /// A database in which nothing can be recorded any more is rebuilt, if all of it comes back.
-    fn rebuild_whole(&self, place: &JournalPlace) -> Option<Rebuilt> {
+    ///
+    /// # Errors
+    /// `InUse`: other processes have the store open.
+    fn rebuild_whole(&self) -> Result<Option<Rebuilt>, StoreError> {
+        let Some(place) = self.journal_place() else {
+            return Ok(None);
+        };
         let program = command::own_exe().ok();
         let repair = Repair {
             from: &[],
@@ -442,11 +448,12 @@ impl AppContext {
             only_whole: true,
             progress: &mut |doing| tracing::info!(doing, "rebuild"),
         };
-        match Store::rebuild(&self.paths.data_dir, Some(place), repair) {
-            Ok(rebuilt) => rebuilt,
+        match Store::rebuild(&self.paths.data_dir, Some(&place), repair) {
+            Ok(rebuilt) => Ok(rebuilt),
+            Err(error @ StoreError::InUse { .. }) => Err(error),
             Err(error) => {
                 tracing::warn!(%error, "the damaged database is not rebuilt");
-                None
+                Ok(None)
             }
         }
     }

@@ -57,7 +57,7 @@ impl AppContext {
         self.settle_forks(&store);
         // Before a new session is made.
         let lost = self.lost(&store)?;
-        let session = self.opened(store, which, interactive);
+        let session = self.recovering(store, |store| self.opened(store, which, interactive));
         let mut session = session.map_err(|why| {
             if !why.is_missing() {
                 return why;
@@ -73,7 +73,6 @@ impl AppContext {
         session.warnings.extend(lost);
         session.warnings.extend(session.log.store.brought().line());
         session.warnings.extend(session.log.store.made_anew());
-        session.warnings.extend(session.log.store.was_lent());
         let trouble = session.log.store.journal_trouble();
         session
             .warnings
@@ -86,6 +85,30 @@ impl AppContext {
             "opened"
         );
         Ok(session)
+    }
+
+    /// Does this with the store. When the database turns out to be damaged, and every entry comes
+    /// back, it is rebuilt, and the same is done once more.
+    ///
+    /// # Errors
+    /// Those of `act`, which holds nothing of the store after one.
+    pub fn recovering<T>(
+        &self,
+        store: Store,
+        mut act: impl FnMut(Store) -> Result<T, SessionError>,
+    ) -> Result<T, SessionError> {
+        let why = match act(store) {
+            Err(SessionError::Store(why)) if why.is_damage() => why,
+            done => return done,
+        };
+        match self.rebuild_whole()? {
+            None => Err(why.into()),
+            Some(rebuilt) => {
+                let mut store = self.open_store()?;
+                store.was_rebuilt(&rebuilt);
+                act(store)
+            }
+        }
     }
 
     /// What is to be told of sessions that the database has lost. That it cannot be known keeps
@@ -322,23 +345,12 @@ impl AppContext {
             }
             Taking::Up | Taking::Blank => {
                 let lock = SessionLock::take(&self.paths.data_dir, &info.id)?;
-                store.not_elsewhere(&info.id)?;
-                store.has_no_gap(&info.id)?;
-                store.not_back_in_time(&info.id)?;
                 (info.id.clone(), lock)
             }
         };
-        let brought = store.bring_in(&id);
+        store.take_up(&id)?;
         let mut recent = Recent::new(interactive);
-        // What is damaged is named best by reading all of it.
         let (head, state, last) = fold(&store, &id, &mut recent)?;
-        brought?;
-        // Its journal may have shown one only now.
-        store.has_no_gap(&id)?;
-        if store.was_lent().is_some() && !store.can_append(&head) {
-            // What is damaged, for whom nothing can be done here.
-            store.load_each_of_database(&id, |_| Ok::<(), StoreError>(()))?;
-        }
         lock.recorded();
         let runs = self.runs()?;
         let queued = store.queued(&id)?.len();

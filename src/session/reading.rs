@@ -78,7 +78,7 @@ pub(super) fn readable(
         Parting::Behind(seq) => seq,
     };
     let mut state = State::new(tools::describe);
-    let read = store.load_each_of_database(session, |record| {
+    let read = store.load_each(session, |record| {
         if record.seq > upto {
             return Ok(());
         }

@@ -31,13 +31,6 @@ struct Damage {
 }
 
 impl Chain {
-    /// The row of this entry, in a chain down to the first one.
-    pub(super) fn row_of(&self, seq: Seq) -> Option<i64> {
-        let back = usize::try_from(seq).ok()?.checked_add(1)?;
-        let at = self.rows.len().checked_sub(back)?;
-        self.rows.get(at).copied()
-    }
-
     /// An error when an entry up to this one is damaged: its row is not among `rows`.
     pub(super) fn readable_upto(&self, last: Seq) -> Result<(), StoreError> {
         match &self.damage {

@@ -305,6 +305,14 @@ impl StoreError {
         })
     }
 
+    /// Something that was recorded cannot be read as it was, or contradicts itself.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Damaged { .. } | StoreError::Corrupt { .. }
+        )
+    }
+
     /// The store cannot be written: its folder, one of its files, or all of the file system.
     pub fn is_forbidden(&self) -> bool {
         match self {

@@ -1,8 +1,7 @@
 //! Reading a session back: from the head to the first entry by `parent`, then forward,
 //! each row checked. What is read is never repaired.
 //!
-//! Invariant: what comes before the first damaged entry is given, then what the journal has of the
-//! rest ([`super::lent`]), or the error that names the entry.
+//! Invariant: what comes before the first damaged entry is given, then the error that names it.
 
 use std::ops::RangeInclusive;
 
@@ -10,12 +9,15 @@ use super::chain::chain;
 use super::error::Doing;
 use super::head::{Head, planned, read_head};
 use super::row::{BodyReader, RowPosition, SELECT_ROW};
-use super::tips::tip_of;
 use super::{Store, StoreError, ahead};
 use crate::core::entry::{Record, Seq};
+use crate::journal::folder::sessions;
 use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
+
+/// Sessions of the journal that are counted.
+const AT_MOST: usize = 1_000_000;
 
 impl Store {
     /// The whole chain of a session, first entry first, and its head.
@@ -32,29 +34,11 @@ impl Store {
         Ok((head, records))
     }
 
-    /// Gives the entries one by one, first to last; what is damaged in the database, from the
-    /// journal, where that has the rest. An error of `each` ends the reading and is given back.
+    /// Gives the entries one by one, first to last. An error of `each` ends the reading and is given
+    /// back.
     pub fn load_each<E: From<StoreError>>(
         &self,
         session: &str,
-        each: impl FnMut(Record) -> Result<(), E>,
-    ) -> Result<Head, E> {
-        self.read_each(session, true, each)
-    }
-
-    /// The same, of the database alone: what a fork can share.
-    pub fn load_each_of_database<E: From<StoreError>>(
-        &self,
-        session: &str,
-        each: impl FnMut(Record) -> Result<(), E>,
-    ) -> Result<Head, E> {
-        self.read_each(session, false, each)
-    }
-
-    fn read_each<E: From<StoreError>>(
-        &self,
-        session: &str,
-        with_journal: bool,
         mut each: impl FnMut(Record) -> Result<(), E>,
     ) -> Result<Head, E> {
         // Where only its index is damaged, that is made anew.
@@ -64,35 +48,41 @@ impl Store {
         let mut head = read_head(&tx, session)?;
         let chain = chain(&tx, &head, 0)?;
         let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
-        let (mut plan, mut given) = (None, 0);
-        let mut each = |record: Record| {
+        let mut plan = None;
+        let each = |record: Record| {
             plan = planned(&record.entry).or(plan.take());
-            given = record.seq + 1;
             each(record).map_err(Stop::Each)
         };
-        let read = ahead::records(session, &chain.rows, &mut statement, &mut each)
+        let read = ahead::records(session, &chain.rows, &mut statement, each)
             .and_then(|tip| Ok(chain.readable_upto(Seq::MAX).map(|()| tip)?));
         head.tip = match read {
             Ok(tip) => tip,
-            Err(Stop::Store(error @ StoreError::Corrupt { seq, .. })) if with_journal => {
-                let row = seq.checked_sub(1).and_then(|last| chain.row_of(last));
-                let tip = match seq.checked_sub(1) {
-                    None => Tip::of_nothing(),
-                    Some(last) => tip_of(&tx, session, row, last)?,
-                };
-                match self.lend(&tx, &head, seq, tip, &mut each) {
-                    Ok(Some(tip)) => tip,
-                    Ok(None) => return Err(self.told(error).into()),
-                    Err(Stop::Store(error)) => return Err(error.into()),
-                    Err(Stop::Each(error)) => return Err(error),
-                }
-            }
             Err(Stop::Store(error)) => return Err(self.told(error).into()),
             Err(Stop::Each(error)) => return Err(error),
         };
-        debug_assert_eq!(given, head.length);
         head.plan_step = plan.flatten();
         Ok(head)
+    }
+
+    /// The error with what its hint needs: how many sessions the journal has, and whether any
+    /// session can be read here.
+    pub(super) fn told(&self, error: StoreError) -> StoreError {
+        let error = match &error {
+            StoreError::Damaged { .. } if !self.has_readable_session() => error.while_opening(),
+            _ => error,
+        };
+        let Some(copies) = &self.copies else {
+            return error;
+        };
+        error.with_journal(|| sessions(&copies.journal.folder, AT_MOST).len() as u64)
+    }
+
+    fn has_readable_session(&self) -> bool {
+        let sql = "SELECT 1 FROM sessions NOT INDEXED LIMIT 1";
+        match self.conn.query_row(sql, [], |_| Ok(())) {
+            Ok(()) | Err(rusqlite::Error::QueryReturnedNoRows) => true,
+            Err(_) => false,
+        }
     }
 }
 
@@ -110,27 +100,14 @@ impl<E> From<StoreError> for Stop<E> {
 
 impl Store {
     /// The entries of a part of the chain, first to last; the end of the chain ends it. Only
-    /// these are read, unless one of them is damaged.
+    /// these are read.
     pub fn records(
         &self,
         session: &str,
         range: RangeInclusive<Seq>,
     ) -> Result<Vec<Record>, StoreError> {
-        let error = match self.rows_of(session, range.clone()) {
-            Err(error @ StoreError::Corrupt { .. }) => error,
-            read => return read,
-        };
-        let mut records = Vec::new();
-        let read = self.load_each(session, |record| {
-            if range.contains(&record.seq) {
-                records.push(record);
-            }
-            Ok::<(), StoreError>(())
-        });
-        match read {
-            Ok(_) => Ok(records),
-            Err(_) => Err(self.told(error)),
-        }
+        let read = self.rows_of(session, range);
+        read.map_err(|error| self.told(error))
     }
 
     fn rows_of(

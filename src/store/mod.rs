@@ -38,7 +38,6 @@ mod ids;
 mod inbox;
 mod index;
 mod lag;
-mod lent;
 mod listing;
 mod load;
 mod lock;
@@ -56,6 +55,7 @@ mod open;
 mod own_copy;
 mod packs;
 mod paging;
+mod parted;
 mod purge;
 mod query;
 mod read_only;
@@ -68,6 +68,7 @@ mod search;
 mod sessions;
 mod signals;
 mod standing;
+mod take_up;
 mod tips;
 mod trace;
 mod trash;
@@ -141,8 +142,6 @@ pub struct Store {
     in_use: moved::InUse,
     /// What is damaged and follows from something else is made anew: not by one who only looks.
     can_mend: bool,
-    /// Entries that were read from the journal, of the last session that needed it.
-    lent: Cell<u64>,
     /// What was made anew.
     anew: RefCell<Vec<&'static str>>,
     /// Queued messages and unsent words that were lost with it and came back from the journal.

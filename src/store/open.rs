@@ -83,7 +83,6 @@ impl Store {
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
             can_mend,
-            lent: Cell::default(),
             anew: RefCell::default(),
             put_back: Cell::default(),
             packs: packs::folder(data_dir),

@@ -30,6 +30,7 @@ use super::{Store, StoreError};
 use crate::journal::folder::made_at_ms;
 use crate::journal::folder::{JournalPlace, sessions};
 use crate::journal::read::{begin, end};
+use crate::journal::tip::Tip;
 
 pub use brought::Brought;
 
@@ -241,7 +242,8 @@ impl Store {
         };
         let mut brought = self.bring_in_from(&mut copies, session);
         if let Err(error) = &brought
-            && is_damage(error)
+            && error.is_damage()
+            && !self.may_go_on_from(&copies.journal.of(session))
             && self.is_whole(session)
         {
             tracing::warn!(%session, %error, "the journal is damaged");
@@ -262,9 +264,19 @@ impl Store {
         Ok(())
     }
 
+    /// False: the first line of this journal follows no entry that was ever recorded, so none of
+    /// its lines is an entry of the session.
+    fn may_go_on_from(&self, folder: &Path) -> bool {
+        match begin(folder) {
+            Ok(Some(header)) => header.first > 0 || header.tip == Tip::of_nothing(),
+            // Nobody knows what it has.
+            Ok(None) | Err(_) => true,
+        }
+    }
+
     /// All that the database has of the session can be read.
     fn is_whole(&self, session: &str) -> bool {
-        let read = self.load_each_of_database(session, |_| Ok::<(), StoreError>(()));
+        let read = self.load_each(session, |_| Ok::<(), StoreError>(()));
         read.is_ok()
     }
 
@@ -316,7 +328,11 @@ impl Store {
             };
             let brought = match self.bring_in_from(copies, &session) {
                 Ok(brought) => brought,
-                Err(error) if is_of_the_journal(&error) => Brought::skips(&session, &error),
+                Err(error) if is_of_the_journal(&error) => Brought {
+                    is_damaged: error.is_damage()
+                        && self.may_go_on_from(&copies.journal.of(&session)),
+                    ..Brought::skips(&session, &error)
+                },
                 Err(error) => return Err(error),
             };
             if !brought.entries.is_empty() {
@@ -365,14 +381,6 @@ struct Found {
     is_all: bool,
     /// Entries of the skipped sessions: they are in the journal.
     left: u64,
-}
-
-/// Of the journal, where the rows of the session are whole.
-fn is_damage(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::Damaged { .. } | StoreError::Corrupt { .. }
-    )
 }
 
 /// Not of the database, which others of its sessions need too.

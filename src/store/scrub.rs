@@ -1,5 +1,6 @@
 //! Reading everything that is kept, to find what is damaged before it is needed.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
@@ -7,10 +8,11 @@ use super::blobs::BlobRow;
 use super::chain::chain;
 use super::error::Doing;
 use super::head::read_head;
+use super::purge::purged;
 use super::row::count;
 use super::{JournalPlace, Store, StoreError};
 use crate::core::tree::ContentHash;
-use crate::journal::folder::sessions;
+use crate::journal::folder::{folders, session_of, sessions};
 use crate::journal::salvage::{Piece, salvage};
 use crate::journal::tip::Tip;
 
@@ -67,12 +69,7 @@ impl Store {
     }
 
     fn scrub_sessions(&self, scrubbed: &mut Scrubbed) {
-        let ids: Result<Vec<String>, StoreError> = self
-            .conn
-            .prepare("SELECT id FROM sessions ORDER BY id")
-            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
-            .doing(WHAT);
-        match ids {
+        match self.session_ids() {
             Ok(ids) => {
                 for id in ids {
                     scrubbed.sessions += 1;
@@ -187,6 +184,46 @@ impl Store {
                     .push(format!("the journal in {}: {error}", folder.display())),
             }
         }
+    }
+
+    /// Entries that no session here has, and a journal does, also one that was set aside. Those of
+    /// purged sessions are left out.
+    ///
+    /// # Errors
+    /// The sessions cannot be listed, or a chain of theirs cannot be read.
+    pub fn lacks_of(&self, data_dir: &Path, place: &JournalPlace) -> Result<u64, StoreError> {
+        let purged = purged(data_dir);
+        let mut known = HashSet::from([Tip::of_nothing()]);
+        for session in self.session_ids()? {
+            known.extend(self.tips(&session)?.into_iter().flatten());
+        }
+        let mut lacks = 0;
+        for folder in folders(&place.folder) {
+            if purged.has(&session_of(&folder)) {
+                continue;
+            }
+            let read = salvage(&folder, &mut |piece| -> io::Result<()> {
+                // What follows nothing that is known is not proven to be an entry.
+                if let Piece::Entry(before, line) = piece
+                    && known.contains(&before)
+                    && known.insert(line.tip)
+                {
+                    lacks += 1;
+                }
+                Ok(())
+            });
+            if let Err(error) = read {
+                tracing::warn!(%error, folder = %folder.display(), "a journal is not looked at");
+            }
+        }
+        Ok(lacks)
+    }
+
+    fn session_ids(&self) -> Result<Vec<String>, StoreError> {
+        self.conn
+            .prepare("SELECT id FROM sessions ORDER BY id")
+            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
+            .doing(WHAT)
     }
 
     /// The tips of a session's entries, as its rows say them.

@@ -35,6 +35,7 @@ mod nasty;
 mod network;
 mod old_sessions;
 mod output;
+mod recovered;
 mod refused;
 mod results;
 mod resume;

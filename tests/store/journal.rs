@@ -254,11 +254,20 @@ fn where_both_went_on_the_database_keeps_its_own_and_the_rest_is_kept_beside() {
 
     let mut store = scene.open();
     store.bring_in(&id).unwrap();
-    assert_eq!(log(&store, &id), whole);
     let [(other, from)] = &store.brought().parted[..] else {
         panic!("{:?}", store.brought());
     };
     assert_eq!(*from, id);
+    // Neither does what is open in both.
+    let whole = {
+        let own = log(&store, &id);
+        assert_eq!(own[..whole.len()], whole);
+        own
+    };
+    for id in [&id, other] {
+        let last = log(&store, id).pop().unwrap();
+        assert!(matches!(last.entry, Entry::Forked { .. }), "{last:?}");
+    }
     let texts = log(&store, other);
     assert_eq!(said_texts(&texts), ["words 1", "words 2", "in the journal"]);
     let info = store.find(other).unwrap();
@@ -701,120 +710,6 @@ fn files_of_the_journal_are_private() {
     assert_eq!(mode(&folder), 0o700);
     assert_eq!(mode(&folder.join(&id)), 0o700);
     assert_eq!(mode(&folder.join(&id).join("tail.jsonl")), 0o600);
-}
-
-fn copy(from: &Path, to: &Path) {
-    let _ = fs::remove_dir_all(to);
-    let copied = std::process::Command::new("cp")
-        .arg("-a")
-        .args([from, to])
-        .status();
-    assert!(copied.unwrap().success());
-}
-
-/// Zeroes this page of a database that nobody has open.
-fn zero(scene: &Scene, page: usize) {
-    let mut bytes = scene.database();
-    bytes[page * 4096..(page + 1) * 4096].fill(0);
-    scene.replace_database(Some(&bytes));
-}
-
-/// What is damaged in the database is read from the journal, and the session goes on.
-#[test]
-fn entries_on_a_damaged_page_are_read_from_the_journal() {
-    let scene = Scene::new();
-    let mut store = scene.open();
-    let mut head = session(&mut store, HERE);
-    for n in 0..120 {
-        say(
-            &mut store,
-            &mut head,
-            &format!("{n} {}", "word ".repeat(40)),
-        );
-    }
-    // A fork shares what its parent's journal has.
-    let mut branch = fork(&mut store, head.session(), 90, 9).unwrap();
-    say(&mut store, &mut branch, "another way");
-    for n in 0..60 {
-        say(
-            &mut store,
-            &mut head,
-            &format!("{n} {}", "more ".repeat(40)),
-        );
-    }
-    let ids = [&head, &branch].map(|head| head.session().to_string());
-    let logs = ids.clone().map(|id| log(&store, &id));
-    drop(store);
-    let whole = scene.database();
-    // Journal and mark are put back with it.
-    let copies = [scene.place().folder, scene.place().state_dir].map(|at| {
-        (
-            scene.dir.path().join("kept").join(at.file_name().unwrap()),
-            at,
-        )
-    });
-    fs::create_dir(scene.dir.path().join("kept")).unwrap();
-    copies.iter().for_each(|(kept, at)| copy(at, kept));
-    let (mut lent, mut refused) = (0, 0);
-    for page in 1..whole.len() / 4096 {
-        scene.replace_database(Some(&whole));
-        zero(&scene, page);
-        // An error of an index is mended by this.
-        let Ok(mut store) = Store::open(&scene.data()) else {
-            continue;
-        };
-        store.keep_copies(&scene.data(), &scene.place()).unwrap();
-        for (id, log) in ids.iter().zip(&logs) {
-            match store.load(id) {
-                Ok((_, read)) => assert_eq!(&read, log, "page {page}"),
-                Err(StoreError::Damaged { in_journal: 2, .. }) => continue,
-                Err(error) => panic!("page {page}: {error}"),
-            }
-            if store.was_lent().is_none() {
-                continue;
-            }
-            lent += 1;
-            let last = log.last().unwrap().seq;
-            assert_eq!(
-                store.records(id, last - 1..=last).unwrap(),
-                log[last as usize - 1..]
-            );
-            let (mut head, _) = store.load(id).unwrap();
-            if !store.can_append(&head) {
-                refused += 1;
-                continue;
-            }
-            say(&mut store, &mut head, "and on");
-            let (_, read) = store.load(id).unwrap();
-            assert_eq!(said_texts(&read).last(), Some(&"and on"));
-            assert_eq!(read[..log.len()], log[..]);
-        }
-        drop(store);
-        copies.iter().for_each(|(kept, at)| copy(kept, at));
-    }
-    assert!(lent > 15 && (1..9).contains(&refused), "{lent} {refused}");
-}
-
-/// A journal that says something else than the database is not believed.
-#[test]
-fn a_journal_that_went_another_way_lends_nothing() {
-    let scene = Scene::new();
-    let mut store = scene.open();
-    let mut head = session(&mut store, HERE);
-    (0..9).for_each(|n| say(&mut store, &mut head, &format!("words {n}")));
-    let id = head.session().to_string();
-    drop(store);
-    forge(&scene, &id, rewake::journal::tip::Tip::of_nothing());
-    raw(&scene.data())
-        .execute("UPDATE entries SET body = '{}' WHERE seq = 4", [])
-        .unwrap();
-    let store = scene.open();
-    let error = store.load(&id).unwrap_err();
-    assert!(
-        matches!(error, StoreError::Corrupt { seq: 4, .. }),
-        "{error}"
-    );
-    assert_eq!(store.was_lent(), None);
 }
 
 /// Other words in the journal of a session, behind this tip, and tips that follow from them.

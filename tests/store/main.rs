@@ -28,6 +28,7 @@ mod mended;
 mod purging;
 mod read_only;
 mod rebuilding;
+mod recovery;
 mod scene;
 mod searching;
 mod signals;

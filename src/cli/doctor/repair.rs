@@ -8,12 +8,12 @@ use crate::config::{Loaded, Paths};
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::journal_place;
-use crate::store::{Rebuilt, Repair, Scrubbed, Store, StoreError, database};
+use crate::store::{JournalPlace, Rebuilt, Repair, Scrubbed, Store, StoreError, database};
 
 /// `rewake doctor --repair`.
 pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result<u8, Trouble> {
     let place = journal_place(&loaded.config.store, paths);
-    if from.is_empty() && is_sound(paths)? {
+    if from.is_empty() && is_sound(paths, place.as_ref())? {
         line("the database is sound: it is left as it is");
         return Ok(exit::DONE);
     }
@@ -59,13 +59,15 @@ fn told(rebuilt: &Rebuilt) -> u8 {
     }
 }
 
-/// Whether all of it can be read.
-fn is_sound(paths: &Paths) -> Result<bool, StoreError> {
+/// Whether all of it can be read, and it has all that the journal has.
+fn is_sound(paths: &Paths, place: Option<&JournalPlace>) -> Result<bool, StoreError> {
     match Store::open_current(&paths.data_dir) {
-        Ok(Some(store)) => Ok(store
-            .scrub(None, &mut |doing| note(doing))?
-            .damaged
-            .is_empty()),
+        Ok(Some(store)) => {
+            let scrubbed = store.scrub(None, &mut |doing| note(doing))?;
+            let is_whole = scrubbed.damaged.is_empty();
+            Ok(is_whole
+                && place.map_or(Ok(0), |place| store.lacks_of(&paths.data_dir, place))? == 0)
+        }
         // The next start makes it, or brings it up to date.
         Ok(None) => Ok(database::exists(&paths.data_dir)),
         Err(StoreError::Damaged { .. }) => Ok(false),

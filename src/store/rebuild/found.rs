@@ -28,6 +28,8 @@ pub(super) struct FoundEntry {
     pub owed: bool,
     /// A row of a database has it.
     pub in_row: bool,
+    /// SQL can read that row, so it was committed.
+    pub by_sql: bool,
     pub place: Place,
 }
 
@@ -83,6 +85,19 @@ impl Rows {
     /// The tip behind the entry in this row.
     pub(super) fn tip(&self, row: i64) -> Option<Tip> {
         self.tips.get(&row).copied()
+    }
+
+    /// The entry that this session appended after the one with this tip, by the rows that SQL
+    /// can read. `None`: there is none, or rows contradict.
+    pub(super) fn next(&self, found: &Found, session: i64, seq: Seq, tip: Tip) -> Option<Tip> {
+        let follows = |next: &&Tip| {
+            found
+                .get(next)
+                .is_some_and(|entry| entry.by_sql && entry.before == Some(tip))
+        };
+        let mut next = self.own.get(&(session, seq + 1))?.iter().filter(follows);
+        let first = next.next().copied();
+        first.filter(|_| next.next().is_none())
     }
 
     /// The key of the session that appended the entry with this tip.
@@ -187,6 +202,7 @@ impl Found {
             before: Some(before),
             owed: line.owed,
             in_row: false,
+            by_sql: false,
             place,
         };
         self.entries.insert(line.tip, entry);
@@ -256,8 +272,15 @@ impl Found {
             let place = self.bodies.keep(body, is_packed)?;
             self.insert(tip, Some(before), row.seq, row.at_ms, place);
         }
+        self.note_sql(&tip, row.is_carved);
         rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
         Ok(())
+    }
+
+    fn note_sql(&mut self, tip: &Tip, is_carved: bool) {
+        if let Some(entry) = self.entries.get_mut(tip).filter(|_| !is_carved) {
+            entry.by_sql = true;
+        }
     }
 
     fn insert(&mut self, tip: Tip, before: Option<Tip>, seq: Seq, at_ms: i64, place: Place) {
@@ -267,6 +290,7 @@ impl Found {
             before,
             owed: false,
             in_row: true,
+            by_sql: false,
             place,
         };
         let known = self.entries.entry(tip).or_insert(entry);
@@ -303,6 +327,7 @@ impl Found {
             };
             let before = before.filter(|_| follows == Some(tip));
             self.insert(tip, before, row.seq, row.at_ms, row.place);
+            self.note_sql(&tip, row.is_carved);
             rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
         }
         Ok(())

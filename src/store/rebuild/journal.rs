@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use crate::journal::folder::sessions;
+use crate::journal::folder::{folders, is_set_aside, session_of};
 use crate::journal::salvage::{Piece, Salvaged, salvage};
 use crate::store::StoreError;
 use crate::store::purge::Purged;
@@ -20,11 +20,18 @@ const BATCHES: usize = 4;
 pub(super) enum Read {
     /// Of one session.
     Pieces(Vec<Piece>),
-    /// All pieces of this session were given.
-    Session(String, Box<Salvaged>),
+    /// All pieces of one journal of this session were given.
+    Session(Journal, Box<Salvaged>),
 }
 
-/// All that can be read in this folder, session by session.
+/// Whose journal it is.
+pub(super) struct Journal {
+    pub session: String,
+    /// It was set aside, for the session went on without it.
+    pub is_set_aside: bool,
+}
+
+/// All that can be read in this folder, journal by journal, also of those that were set aside.
 ///
 /// # Errors
 /// Those of `each`.
@@ -36,9 +43,8 @@ pub(super) fn read(
     thread::scope(|scope| {
         let (sender, given) = sync_channel(BATCHES);
         scope.spawn(move || {
-            let sessions = sessions(journal, usize::MAX).into_iter();
-            for session in sessions.filter(|session| !purged.has(session)) {
-                if give(journal, session, &sender).is_none() {
+            for folder in folders(journal) {
+                if !purged.has(&session_of(&folder)) && give(&folder, &sender).is_none() {
                     return;
                 }
             }
@@ -49,10 +55,10 @@ pub(super) fn read(
 }
 
 /// `None`: nobody receives it any more.
-fn give(journal: &Path, session: String, sender: &SyncSender<Read>) -> Option<()> {
+fn give(folder: &Path, sender: &SyncSender<Read>) -> Option<()> {
     let (mut pieces, mut bytes) = (Vec::new(), 0);
     let mut is_heard = true;
-    let read = salvage(&journal.join(&session), &mut |piece| {
+    let read = salvage(folder, &mut |piece| {
         bytes += piece.bytes();
         pieces.push(piece);
         if bytes < BATCH {
@@ -73,5 +79,9 @@ fn give(journal: &Path, session: String, sender: &SyncSender<Read>) -> Option<()
     sender.send(Read::Pieces(pieces)).ok()?;
     // What cannot be listed is as if it were not there: it counts as missing.
     let read = read.unwrap_or_default();
-    sender.send(Read::Session(session, Box::new(read))).ok()
+    let journal = Journal {
+        session: session_of(folder),
+        is_set_aside: is_set_aside(folder),
+    };
+    sender.send(Read::Session(journal, Box::new(read))).ok()
 }

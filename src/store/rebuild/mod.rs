@@ -8,6 +8,7 @@
 
 mod ahead;
 mod bodies;
+mod copies;
 mod copy;
 mod found;
 mod journal;
@@ -21,7 +22,6 @@ mod waits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
@@ -30,7 +30,7 @@ use super::blobs::{Packed, insert_blob};
 use super::database::{self, Names};
 use super::error::{Doing, io as io_error};
 use super::files::private_folder;
-use super::gap::keep_gap;
+use super::gap::{gap_of, keep_gap};
 use super::gc::in_use;
 use super::lock::StoreLock;
 use super::mark::{Mark, Said};
@@ -39,9 +39,9 @@ use super::missing::Gap;
 use super::purge::{self, Purged};
 use super::{JournalPlace, Store, StoreError, now_ms};
 use crate::core::text::count;
-use crate::journal::folder::sessions;
 use crate::journal::salvage::Piece;
 use ahead::SyncAhead;
+use copies::{copy_files, copy_in};
 use found::{Found, Rows};
 use progress::Progress;
 use record::Made;
@@ -60,7 +60,7 @@ pub struct Repair<'a> {
     /// This program, which looks at the pages of a database in a process of its own. `None`: they
     /// are not looked at.
     pub program: Option<&'a Path>,
-    /// Nothing is changed unless every entry that was recorded comes back.
+    /// Nothing is changed unless every entry comes back that was not known to be missing.
     pub only_whole: bool,
     /// What a person is told while it takes long.
     pub progress: &'a mut dyn FnMut(&str),
@@ -140,10 +140,7 @@ impl Store {
         let mut rebuilding = Rebuilding::begin(data_dir, place, &names)?;
         let made = rebuilding.make(&mut repair);
         let rebuilt = made.and_then(|rebuilt| match rebuilt {
-            // Without a mark nobody knows how much there was.
-            Some(rebuilt)
-                if !repair.only_whole || (rebuilt.lost() == 0 && rebuilding.said.highest > 0) =>
-            {
+            Some(rebuilt) if !repair.only_whole || rebuilding.loses_nothing(&rebuilt) => {
                 rebuilding.keep(rebuilt, &names).map(Some)
             }
             _ => Ok(None),
@@ -177,6 +174,8 @@ struct Rebuilding<'a> {
     new: Connection,
     /// Of the new database. `None`: it is synced at the end alone.
     ahead: Option<SyncAhead>,
+    /// Files and frames of journals with something in them that cannot be read.
+    damaged_files: u64,
     /// The database that is to be made good was there.
     was_there: bool,
 }
@@ -214,6 +213,7 @@ impl<'a> Rebuilding<'a> {
             sessions: BTreeMap::new(),
             new,
             ahead: SyncAhead::start(&names.rebuilding).ok(),
+            damaged_files: 0,
             was_there: names.database.exists(),
         })
     }
@@ -254,6 +254,19 @@ impl<'a> Rebuilding<'a> {
         progress.begin("writing the new database");
         let made = self.write(progress, &mut torn)?;
         Ok((!made.keys.is_empty()).then(|| self.rebuilt(made, torn)))
+    }
+
+    /// Every entry comes back, but for those that were known to be missing before.
+    fn loses_nothing(&self, rebuilt: &Rebuilt) -> bool {
+        let is_known = |gap: &Gap| {
+            let source = self.sources.first();
+            let known = source.and_then(|source| gap_of(&source.conn, &gap.session).ok());
+            known.flatten().is_some_and(|of| of.first <= gap.first)
+        };
+        let held = self.said.held.map_or(0, |(missing, _)| missing);
+        // Without a mark only a journal that is whole says how much there was.
+        let is_told = self.said.highest > 0 || self.damaged_files == 0;
+        is_told && rebuilt.missing <= held && rebuilt.gaps.iter().all(is_known)
     }
 
     fn rebuilt(&self, made: Made, torn: Vec<String>) -> Rebuilt {
@@ -333,6 +346,7 @@ impl<'a> Rebuilding<'a> {
         progress: &mut Progress<'_>,
     ) -> Result<(), StoreError> {
         let (found, new, sessions) = (&mut self.found, &self.new, &mut self.sessions);
+        let damaged = &mut self.damaged_files;
         let mut lines = 0_u64;
         journal::read(journal, &self.purged, &mut |read| match read {
             journal::Read::Pieces(pieces) => {
@@ -343,11 +357,17 @@ impl<'a> Rebuilding<'a> {
                     Piece::Blob(bytes) => insert_blob(new, &Packed::new(&bytes)).doing(WHAT),
                 })
             }
-            journal::Read::Session(session, read) => {
+            journal::Read::Session(journal, read) => {
+                if !journal.is_set_aside {
+                    *damaged += read.damaged;
+                }
                 if !read.ends.is_empty() {
-                    let known = sessions.entry(session).or_default();
+                    let known = sessions.entry(journal.session).or_default();
                     known.header = known.header.take().or(read.header);
-                    known.ends.extend(read.ends);
+                    match journal.is_set_aside {
+                        true => known.set_aside.extend(read.ends),
+                        false => known.ends.extend(read.ends),
+                    }
                 }
                 Ok(())
             }
@@ -386,6 +406,7 @@ impl<'a> Rebuilding<'a> {
             rows: &rows,
             sessions: &self.sessions,
             journal: waits.journal,
+            purged: &self.purged,
         };
         let made = record::record(&tx, &known, progress)?;
         purge::end_behind(&tx, self.unused)?;
@@ -470,32 +491,4 @@ fn name_store(
     )
     .doing(WHAT)
     .map(drop)
-}
-
-/// The database and the journal in what a person names: a data folder, a journal, a database.
-fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>), StoreError> {
-    let none = || {
-        let what = format!("find a database or a journal in {}", from.display());
-        io_error(what, io::ErrorKind::NotFound.into())
-    };
-    if from.is_file() {
-        return Ok((Some(from.to_path_buf()), None));
-    }
-    let database = database::exists(from).then(|| database::names(from).database);
-    let journal = [from.join("journal"), from.to_path_buf()];
-    let journal = journal
-        .into_iter()
-        .find(|folder| !sessions(folder, usize::MAX).is_empty());
-    match (&database, &journal) {
-        (None, None) => Err(none()),
-        _ => Ok((database, journal)),
-    }
-}
-
-fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
-    fs::copy(from, to)?;
-    match fs::copy(database::log_beside(from), database::log_beside(to)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        copied => copied.map(drop),
-    }
 }

@@ -13,7 +13,7 @@ use super::WHAT;
 use super::bodies::Bodies;
 use super::found::{Found, FoundEntry, Rows, Was};
 use super::progress::Progress;
-use super::sessions::{Known, Plan, plans};
+use super::sessions::{Known, Other, Plan, plans};
 use super::sql::SessionRow;
 use crate::core::entry::Seq;
 use crate::core::signal;
@@ -25,6 +25,8 @@ use crate::store::append::Prepared;
 use crate::store::error::Doing;
 use crate::store::head::Head;
 use crate::store::missing::Gap;
+use crate::store::parted::{close_calls, name_parted};
+use crate::store::purge::Purged;
 use crate::store::row::int;
 use crate::store::waiting::{Became, Said};
 
@@ -39,6 +41,7 @@ pub(super) struct Recorded<'a> {
     pub rows: &'a [&'a Rows],
     pub sessions: &'a BTreeMap<String, Known>,
     pub journal: Option<&'a Path>,
+    pub purged: &'a Purged,
 }
 
 /// What was recorded anew.
@@ -74,6 +77,7 @@ struct Begin<'a> {
     /// It has entries.
     is_made: bool,
     from: Option<From>,
+    other: Option<Other>,
     /// An entry from this place on may be what became of something that waits.
     waits_since: Option<Seq>,
 }
@@ -103,15 +107,18 @@ pub(super) fn record(
 ) -> Result<Made, StoreError> {
     thread::scope(|scope| {
         let (sender, given) = sync_channel(BATCHES);
+        let Recorded { found, rows, .. } = *recorded;
+        let plans = plans(found, rows, recorded.sessions, recorded.purged);
         let mut giving = Giving {
-            bodies: recorded.found.bodies()?,
+            bodies: found.bodies()?,
             recorded,
-            forked: forked(recorded.sessions),
+            forked: forked(recorded.sessions, &plans),
             given: HashSet::new(),
             made: HashSet::new(),
+            parted: Vec::new(),
             sender,
         };
-        let thread = scope.spawn(move || giving.all());
+        let thread = scope.spawn(move || giving.all(plans));
         let mut writing = Writing {
             tx,
             progress,
@@ -128,14 +135,17 @@ pub(super) fn record(
 }
 
 /// The places that forks go on behind.
-fn forked(sessions: &BTreeMap<String, Known>) -> BTreeSet<Seq> {
+fn forked(sessions: &BTreeMap<String, Known>, plans: &[(Plan, &Known)]) -> BTreeSet<Seq> {
     let of = |known: &Known| {
         let by_row = known.row.as_ref().and_then(|(_, row)| row.forked_seq);
         let by_header = known.header.as_ref().and_then(|h| h.forked.as_ref());
         let by_row = by_row.and_then(|seq| u64::try_from(seq).ok());
         [by_row, by_header.map(|forked| forked.seq)]
     };
-    sessions.values().flat_map(of).flatten().collect()
+    let parted = plans.iter().filter_map(|(plan, _)| plan.other.as_ref());
+    let parted = parted.filter_map(|other| other.common.checked_sub(1));
+    let forked = sessions.values().flat_map(of).flatten();
+    forked.chain(parted).collect()
 }
 
 struct Giving<'a> {
@@ -146,13 +156,14 @@ struct Giving<'a> {
     given: HashSet<Tip>,
     /// The sessions that were.
     made: HashSet<String>,
+    /// Those that part from another one, with their chains.
+    parted: Vec<(String, Other, Vec<Tip>)>,
     sender: SyncSender<Given<'a>>,
 }
 
 impl<'a> Giving<'a> {
-    fn all(&mut self) -> Result<(), StoreError> {
-        let Recorded { found, rows, .. } = *self.recorded;
-        for (plan, known) in plans(found, rows, self.recorded.sessions) {
+    fn all(&mut self, plans: Vec<(Plan, &'a Known)>) -> Result<(), StoreError> {
+        for (plan, known) in plans {
             if self.session(known, plan)?.is_none() {
                 return Ok(());
             }
@@ -164,8 +175,15 @@ impl<'a> Giving<'a> {
 
     /// `None`: nobody receives it any more.
     fn session(&mut self, known: &'a Known, plan: Plan) -> Result<Option<()>, StoreError> {
-        let from = self.from(known, &plan.chain);
+        let from = match &plan.other {
+            Some(other) if !other.is_first => self.parted_from(other, &plan.chain),
+            _ => self.from(known, &plan.chain),
+        };
         let own = from.as_ref().map_or(0, |from| from.seq + 1);
+        if let Some(other) = plan.other.as_ref().filter(|other| !other.is_first) {
+            let second = (plan.id.clone(), other.clone(), plan.chain.clone());
+            self.parted.push(second);
+        }
         let begin = Begin {
             known,
             is_made: !plan.chain.is_empty(),
@@ -174,6 +192,7 @@ impl<'a> Giving<'a> {
             gap: plan.gap,
             is_as_row: plan.is_as_row,
             from,
+            other: plan.other,
         };
         if begin.is_made {
             self.made.insert(begin.id.clone());
@@ -236,10 +255,29 @@ impl<'a> Giving<'a> {
             let forked = known.header.as_ref()?.forked.as_ref()?;
             Some((forked.session.clone(), forked.seq))
         };
-        let (session, seq) = by_row.or_else(by_header)?;
-        let tip = *chain.get(usize::try_from(seq).ok()?)?;
+        let (mut session, seq) = by_row.or_else(by_header)?;
+        let at = usize::try_from(seq).ok()?;
+        let tip = *chain.get(at)?;
+        // What it goes on from may be in what parted from that session.
+        let is_it = |(_, of, chain): &&(String, Other, Vec<Tip>)| {
+            of.session == session && seq >= of.common && chain.get(at) == Some(&tip)
+        };
+        if let Some((second, ..)) = self.parted.iter().find(is_it) {
+            session.clone_from(second);
+        }
         let is_there = self.made.contains(&session) && self.given.contains(&tip);
         is_there.then_some(From { session, seq, tip })
+    }
+
+    fn parted_from(&self, other: &Other, chain: &[Tip]) -> Option<From> {
+        let seq = other.common.checked_sub(1)?;
+        let tip = *chain.get(usize::try_from(seq).ok()?)?;
+        let is_there = self.made.contains(&other.session) && self.given.contains(&tip);
+        is_there.then(|| From {
+            session: other.session.clone(),
+            seq,
+            tip,
+        })
     }
 
     fn waits_since(&self, session: &str) -> Option<Seq> {
@@ -343,11 +381,19 @@ impl<'a> Writing<'_, '_, 'a> {
     }
 
     fn end_session(&mut self) -> Result<(), StoreError> {
-        let Some((begin, head)) = self.open.take() else {
+        let Some((begin, mut head)) = self.open.take() else {
             return Ok(());
         };
-        if let Some((_, row)) = &begin.known.row {
+        let is_second = begin.other.as_ref().is_some_and(|other| !other.is_first);
+        if let Some((_, row)) = begin.known.row.as_ref().filter(|_| !is_second) {
             set_as_before(self.tx, row, &head, begin.is_as_row)?;
+        }
+        if is_second {
+            name_parted(self.tx, head.key)?;
+        }
+        if let Some(other) = &begin.other {
+            let seq = other.common.saturating_sub(1);
+            close_calls(self.tx, &mut head, &other.session, seq)?;
         }
         self.made.keys.insert(begin.id, (head.key, head.length));
         Ok(())

@@ -2,8 +2,9 @@
 //! gap.
 //!
 //! What is believed: an entry under the head of a session that SQL can read, or under the tip of
-//! a line of its journal. The head is gone on from where the journal continues it; where both
-//! went on, the head stays, and the journal's own is left to who opens the session next.
+//! a line of its journal. The longest chain that continues the head is taken, whatever has it:
+//! rows, the journal, or a journal that was set aside. Where another chain parts from it, that
+//! becomes a session of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,9 @@ use super::sql::SessionRow;
 use crate::core::entry::Seq;
 use crate::journal::line::Header;
 use crate::journal::tip::Tip;
+use crate::store::ids::id_of_parted;
 use crate::store::missing::Gap;
+use crate::store::purge::Purged;
 
 /// All that the copies say of one session.
 #[derive(Default)]
@@ -22,6 +25,8 @@ pub(super) struct Known {
     pub header: Option<Header>,
     /// Of the stretches of its journals.
     pub ends: Vec<(Seq, Tip)>,
+    /// The same of journals that were set aside.
+    pub set_aside: Vec<(Seq, Tip)>,
 }
 
 /// What is made of a session.
@@ -33,6 +38,18 @@ pub(super) struct Plan {
     pub is_as_row: bool,
     /// The row of the session says where it ended, so nothing was recorded behind it.
     has_head: bool,
+    /// The session that continues a part of it differently.
+    pub other: Option<Other>,
+}
+
+/// Another session that begins with the same entries.
+#[derive(Clone)]
+pub(super) struct Other {
+    pub session: String,
+    /// How many entries they have in common.
+    pub common: u64,
+    /// The plan is for the second of them, which is made of what the journal has.
+    pub is_first: bool,
 }
 
 /// What is made of each session, by their ids.
@@ -40,61 +57,123 @@ pub(super) fn plans<'a>(
     found: &Found,
     sources: &[&Rows],
     sessions: &'a BTreeMap<String, Known>,
+    purged: &Purged,
 ) -> Vec<(Plan, &'a Known)> {
     let mut plans: Vec<(Plan, &Known)> = Vec::new();
     for (id, known) in sessions {
-        plans.extend(plan(found, sources, id, known).map(|plan| (plan, known)));
+        let of_one = plan(found, sources, id, known, &|other| {
+            sessions.contains_key(other) || purged.has(other)
+        });
+        plans.extend(of_one.into_iter().map(|plan| (plan, known)));
     }
     hold_what_went_on(found, sources, &mut plans);
     plans
 }
 
-/// `None`: nothing says that it had an entry.
-fn plan(found: &Found, sources: &[&Rows], id: &str, known: &Known) -> Option<Plan> {
-    let head = known
-        .row
-        .as_ref()
-        .and_then(|(source, row)| Some((row, sources.get(*source)?.tip(row.head)?)));
-    let head = head.filter(|(row, tip)| {
+/// The chains of a session that have no gap.
+#[derive(Default)]
+struct Whole {
+    /// Up to the head that its row names.
+    head: Option<Vec<Tip>>,
+    journal: Vec<Vec<Tip>>,
+    set_aside: Vec<Vec<Tip>>,
+    /// The place of the oldest entry that is joined to the last one, where there is a gap.
+    joined: Seq,
+}
+
+impl Whole {
+    /// The longest chain that continues what the session goes on from: its row, else its journal,
+    /// else a journal that was set aside.
+    fn best(&self) -> Option<&Vec<Tip>> {
+        let longest = |chains: &'_ [Vec<Tip>]| {
+            let lengths = chains.iter().enumerate().map(|(n, c)| (c.len(), n));
+            lengths.max().map(|(_, n)| n)
+        };
+        let base = self.head.as_ref();
+        let base = base.or_else(|| self.journal.get(longest(&self.journal)?));
+        let base = base.or_else(|| self.set_aside.get(longest(&self.set_aside)?))?;
+        let continues = |chain: &&Vec<Tip>| chain.starts_with(base);
+        self.all().filter(continues).max_by_key(|c| c.len())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Vec<Tip>> {
+        self.head.iter().chain(&self.journal).chain(&self.set_aside)
+    }
+
+    /// The chains that part from this one, each once.
+    fn parted(&self, best: &[Tip]) -> Vec<&Vec<Tip>> {
+        let mut parted: Vec<&Vec<Tip>> = self.all().filter(|c| !best.starts_with(c)).collect();
+        parted.sort_by_key(|chain| std::cmp::Reverse(chain.len()));
+        let mut ends: Vec<&Vec<Tip>> = Vec::new();
+        for chain in parted {
+            if !ends.iter().any(|longer| longer.starts_with(chain)) {
+                ends.push(chain);
+            }
+        }
+        ends
+    }
+}
+
+/// Nothing: nothing says that it had an entry. More than one: what a journal has of another way.
+fn plan(
+    found: &Found,
+    sources: &[&Rows],
+    id: &str,
+    known: &Known,
+    is_known: &dyn Fn(&str) -> bool,
+) -> Vec<Plan> {
+    let row = known.row.as_ref().and_then(|(source, row)| {
+        let rows = sources.get(*source)?;
+        Some((row, rows, rows.tip(row.head)?))
+    });
+    let is_head = |(row, _, tip): &(&SessionRow, _, Tip)| {
         found
             .get(tip)
             .is_some_and(|entry| entry.seq + 1 == row.length)
-    });
-    let head = head.map(|(_, tip)| tip);
+    };
     let mut ends: BTreeSet<Seq> = known.ends.iter().map(|(seq, _)| *seq).collect();
-    ends.extend(
-        known
-            .row
-            .as_ref()
-            .and_then(|(_, row)| row.length.checked_sub(1)),
-    );
-    let last = *ends.last()?;
-    let mut whole: Vec<Vec<Tip>> = Vec::new();
-    let (mut joined, mut is_head_whole) = (last + 1, false);
-    if let Some(tip) = head {
-        match found.chain(tip) {
-            Ok(chain) => {
-                is_head_whole = true;
-                whole.push(chain);
-            }
-            Err(from) => joined = joined.min(from),
-        }
+    if known.ends.is_empty() && known.row.is_none() {
+        ends.extend(known.set_aside.iter().map(|(seq, _)| *seq));
     }
+    let mut whole = Whole::default();
     for (seq, tip) in &known.ends {
         match found.chain(*tip) {
-            Ok(chain) => whole.push(chain),
-            Err(from) if *seq == last => joined = joined.min(from),
+            Ok(chain) => whole.journal.push(chain),
+            Err(from) if ends.last() == Some(seq) => whole.joined = from,
             Err(_) => {}
         }
     }
-    let on_head = |chain: &Vec<Tip>| !is_head_whole || head.is_none_or(|tip| chain.contains(&tip));
-    let best = whole
-        .iter()
-        .filter(|chain| on_head(chain))
-        .max_by_key(|chain| chain.len());
-    let mut chain = best.cloned().unwrap_or_default();
+    let set_aside = known.set_aside.iter();
+    whole.set_aside = set_aside
+        .filter_map(|(_, tip)| found.chain(*tip).ok())
+        .collect();
+    // A row that names an entry and another length than that has is damaged in one of them.
+    let is_end = |(_, _, tip): &(_, _, Tip)| {
+        let longest = whole.journal.iter().max_by_key(|chain| chain.len());
+        longest.is_some_and(|chain| chain.last() == Some(tip))
+    };
+    if !row.is_some_and(|row| !is_head(&row) && is_end(&row)) {
+        let row = known.row.as_ref();
+        ends.extend(row.and_then(|(_, row)| row.length.checked_sub(1)));
+    }
+    let Some(last) = ends.last().copied() else {
+        return Vec::new();
+    };
+    if whole.joined == 0 {
+        whole.joined = last + 1;
+    }
+    if let Some((row, rows, tip)) = row.filter(is_head) {
+        match found.chain(tip) {
+            Ok(chain) => whole.head = Some(with_rows_after(found, rows, row.key, chain)),
+            Err(from) => whole.joined = whole.joined.min(from),
+        }
+    }
+    let mut chain = whole.best().cloned().unwrap_or_default();
+    let parted = whole.parted(&chain);
+    let joined = whole.joined;
     // Where the head is whole, what the journal has more of another way is no gap.
-    let is_whole = is_head_whole || chain.len() as u64 == last + 1;
+    let has_head = whole.head.is_some();
+    let is_whole = has_head || chain.len() as u64 > last;
     if !is_whole {
         chain = longer(chain, before_the_gap(found, sources, known));
     }
@@ -113,13 +192,55 @@ fn plan(found: &Found, sources: &[&Rows], id: &str, known: &Known) -> Option<Pla
         summary: None,
     });
     let as_row = known.row.as_ref().map(|(_, row)| row.length);
-    Some(Plan {
+    let mut plans = Vec::new();
+    let mut other = None;
+    for parted in parted {
+        let Some(end) = parted.last() else { continue };
+        let second = id_of_parted(id, *end);
+        if is_known(&second) {
+            continue;
+        }
+        let same = parted.iter().zip(&chain).take_while(|(one, of)| one == of);
+        let common = same.count() as u64;
+        other.get_or_insert_with(|| Other {
+            session: second.clone(),
+            common,
+            is_first: true,
+        });
+        plans.push(Plan {
+            id: second,
+            chain: parted.clone(),
+            gap: None,
+            is_as_row: false,
+            has_head: true,
+            other: Some(Other {
+                session: id.to_string(),
+                common,
+                is_first: false,
+            }),
+        });
+    }
+    let first = Plan {
         id: id.to_string(),
         is_as_row: as_row == Some(length),
-        has_head: is_head_whole,
+        has_head,
         chain,
         gap,
-    })
+        other,
+    };
+    plans.insert(0, first);
+    plans
+}
+
+/// The chain up to the head of a session, and the rows after it that SQL can read: its row is
+/// older than they are.
+fn with_rows_after(found: &Found, rows: &Rows, session: i64, mut chain: Vec<Tip>) -> Vec<Tip> {
+    while let Some(end) = chain.last()
+        && let Some(next) = rows.next(found, session, chain.len() as Seq - 1, *end)
+    {
+        chain.push(next);
+    }
+    chain
 }
 
 /// A session whose row cannot be read ends where its journal does. A power cut takes the last

@@ -23,6 +23,8 @@ pub struct Brought {
     pub gaps: Vec<Gap>,
     /// The database is of another store than the one that was recorded here before.
     pub is_another: bool,
+    /// Sessions could not come in because the database is damaged.
+    pub is_damaged: bool,
     /// The database was damaged and was rebuilt at this start.
     pub rebuilt: Option<String>,
 }
@@ -87,5 +89,6 @@ impl Brought {
         self.begun_anew.extend(other.begun_anew);
         self.gaps.extend(other.gaps);
         self.is_another |= other.is_another;
+        self.is_damaged |= other.is_damaged;
     }
 }

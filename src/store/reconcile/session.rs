@@ -18,6 +18,7 @@ use crate::store::error::{Doing, io as io_error};
 use crate::store::follow::Copies;
 use crate::store::head::{Head, read_head};
 use crate::store::ids::id_of_parted;
+use crate::store::parted::{close_calls, name_parted};
 use crate::store::row::int;
 use crate::store::tips::tip_behind;
 use crate::store::untold::keep_untold;
@@ -29,6 +30,16 @@ enum Compared {
     GoesOn,
     /// Both went on, behind this entry.
     Parts(Option<Seq>),
+}
+
+/// A journal and a database that continue a session differently.
+struct Parting {
+    /// The session that is made of what the journal has.
+    id: String,
+    /// The last entry of both.
+    common: Option<Seq>,
+    /// Where the database stands.
+    head: Head,
 }
 
 impl Store {
@@ -53,7 +64,7 @@ impl Store {
             Err(error) => return Err(error),
         };
         let Some(head) = head else {
-            return self.bring_in_new(&folder, session, session, None);
+            return self.bring_in_new(&folder, session, None);
         };
         let is_same = |at: &End| match at.next {
             0 => Ok(true),
@@ -70,11 +81,20 @@ impl Store {
             }
             Compared::Parts(common) => common,
         };
+        // A damaged row of the database looks like another way. It is named, and the journal stays.
+        self.load_each(session, |_| Ok::<(), StoreError>(()))?;
         let id = id_of_parted(session, journal.tip);
         let brought = match read_head(&self.conn, &id) {
             // A kill came before the journal was moved aside.
             Ok(_) => Brought::default(),
-            Err(StoreError::NotFound { .. }) => self.bring_in_new(&folder, session, &id, common)?,
+            Err(StoreError::NotFound { .. }) => {
+                let parting = Parting {
+                    id,
+                    common,
+                    head: Head { tip, ..head },
+                };
+                self.bring_in_new(&folder, session, Some(parting))?
+            }
             Err(error) => return Err(error),
         };
         copies.journal.move_aside(session, now_ms())?;
@@ -178,14 +198,15 @@ impl Store {
         Ok(None)
     }
 
-    /// A session that the database does not have, or a second one that parts behind `common`.
+    /// A session that the database does not have, or a second one that parts from it.
     fn bring_in_new(
         &mut self,
         folder: &Path,
         session: &str,
-        id: &str,
-        common: Option<Seq>,
+        parting: Option<Parting>,
     ) -> Result<Brought, StoreError> {
+        let id = parting.as_ref().map_or(session, |parting| &parting.id);
+        let common = parting.as_ref().and_then(|parting| parting.common);
         let Some(header) = begin(folder).map_err(|e| io_error(WHAT, e))? else {
             return Ok(Brought::default());
         };
@@ -237,21 +258,18 @@ impl Store {
             return Ok(Brought::default());
         }
         keep_untold(&tx, id, entries)?;
-        let is_second = id != session;
-        if is_second {
-            tx.execute(
-                "UPDATE sessions SET title = coalesce(title, '') || ' (as its journal has it)'
-                 WHERE key = ?1",
-                [head.key],
-            )
-            .doing(WHAT)?;
+        if let Some(Parting { head: of, .. }) = &parting {
+            name_parted(&tx, head.key)?;
+            let seq = common.unwrap_or(0);
+            close_calls(&tx, &mut head, session, seq)?;
+            close_calls(&tx, &mut of.clone(), id, seq)?;
         }
         tx.commit().doing(WHAT)?;
         let mut brought = Brought {
             gaps: gap.into_iter().collect(),
             ..Brought::default()
         };
-        match is_second {
+        match parting.is_some() {
             true => brought.parted.push((id.to_string(), session.to_string())),
             false => drop(brought.entries.insert(id.to_string(), entries)),
         }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use rewake::config::{self, Env, Paths};
 use rewake::core::entry::Record;
-use rewake::session::AppContext;
+use rewake::session::{AppContext, SessionError};
 use rewake::store::{SessionLock, Store, StoreError};
 use rewake::workspace::here;
 
@@ -39,13 +39,16 @@ struct Started {
     line: Option<String>,
 }
 
-struct Place {
-    scene: Scene,
-    ctx: AppContext,
+pub struct Place {
+    pub scene: Scene,
+    pub ctx: AppContext,
 }
 
+/// The entries of a session, or why it cannot go on.
+type TakenUp = Result<Vec<Record>, StoreError>;
+
 impl Place {
-    fn new() -> Place {
+    pub fn new() -> Place {
         let scene = Scene::new();
         let user = scene.dir.path().join("user");
         let work = user.join("work");
@@ -78,7 +81,9 @@ impl Place {
         let lost = self.ctx.lost(&store).unwrap();
         let mut sessions = Vec::new();
         for (id, log) in &known.logs {
-            let found = match self.take_up(&mut store, id) {
+            let (opened, taken_up) = self.take_up(store, id)?;
+            store = opened;
+            let found = match taken_up {
                 Ok(log) => Found::Whole(log),
                 Err(StoreError::NotFound { .. }) => {
                     let lost = lost.clone().or_else(|| self.ctx.all_lost());
@@ -123,16 +128,20 @@ impl Place {
         Ok(Started { sessions, line })
     }
 
-    fn take_up(&self, store: &mut Store, id: &str) -> Result<Vec<Record>, StoreError> {
-        let info = store.find(id)?;
-        let _lock = SessionLock::take(&self.scene.data(), &info.id)?;
-        store.has_no_gap(id)?;
-        store.not_back_in_time(id)?;
-        let brought = store.bring_in(id);
-        let (_, log) = store.load(id)?;
-        brought?;
-        store.has_no_gap(id)?;
-        Ok(log)
+    /// What `rewake -r ID` does up to the first step, and the store for what comes next.
+    pub fn take_up(&self, store: Store, id: &str) -> Result<(Store, TakenUp), StoreError> {
+        let taken_up = self.ctx.recovering(store, |mut store| {
+            let info = store.find(id)?;
+            let _lock = SessionLock::take(&self.scene.data(), &info.id)?;
+            store.take_up(id)?;
+            let (_, log) = store.load(id)?;
+            Ok((store, log))
+        });
+        match taken_up {
+            Ok((store, log)) => Ok((store, Ok(log))),
+            Err(SessionError::Store(error)) => Ok((self.ctx.open_store()?, Err(error))),
+            Err(error) => panic!("{error}"),
+        }
     }
 
     fn nothing_waits_again(&self, store: &Store, known: &Acknowledged, id: &str) {

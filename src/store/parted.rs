@@ -1,0 +1,41 @@
+//! A session that is made of what a journal has, where the database continues the same session
+//! differently.
+
+use rusqlite::Transaction;
+
+use super::StoreError;
+use super::append::{Prepared, WHAT_BROUGHT as WHAT};
+use super::clock::now_ms;
+use super::error::Doing;
+use super::head::Head;
+use crate::core::entry::{Entry, ForkPoint, Seq};
+
+/// The title of a session that was made of what its journal has.
+pub(super) fn name_parted(tx: &Transaction<'_>, key: i64) -> Result<(), StoreError> {
+    let sql = "UPDATE sessions SET title = coalesce(title, '') || ' (as its journal has it)'
+       WHERE key = ?1";
+    tx.execute(sql, [key]).doing(WHAT).map(drop)
+}
+
+/// Ends a session with `Forked`. What is open in both copies may have been done by the other one,
+/// so neither does it again.
+pub(super) fn close_calls(
+    tx: &Transaction<'_>,
+    head: &mut Head,
+    other: &str,
+    seq: Seq,
+) -> Result<(), StoreError> {
+    let from = ForkPoint {
+        session: other.to_string(),
+        seq,
+    };
+    let unfinished: bool = tx
+        .query_row(
+            "SELECT unfinished <> 0 FROM sessions WHERE key = ?1",
+            [head.key],
+            |row| row.get(0),
+        )
+        .doing(WHAT)?;
+    let forked = [Entry::Forked { from, folder: None }];
+    Prepared::new(&forked, &[])?.put(tx, head, now_ms(), unfinished)
+}

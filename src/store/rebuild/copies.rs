@@ -1,0 +1,38 @@
+//! Other copies of the store that a person names: they are only read.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::journal::folder::folders;
+use crate::store::StoreError;
+use crate::store::database;
+use crate::store::error::io as io_error;
+
+/// The database and the journal in what a person names: a data folder, a journal, a database.
+pub(super) fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>), StoreError> {
+    let none = || {
+        let what = format!("find a database or a journal in {}", from.display());
+        io_error(what, io::ErrorKind::NotFound.into())
+    };
+    if from.is_file() {
+        return Ok((Some(from.to_path_buf()), None));
+    }
+    let database = database::exists(from).then(|| database::names(from).database);
+    let journal = [from.join("journal"), from.to_path_buf()];
+    let journal = journal
+        .into_iter()
+        .find(|folder| !folders(folder).is_empty());
+    match (&database, &journal) {
+        (None, None) => Err(none()),
+        _ => Ok((database, journal)),
+    }
+}
+
+pub(super) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    match fs::copy(database::log_beside(from), database::log_beside(to)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        copied => copied.map(drop),
+    }
+}

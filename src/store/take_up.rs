@@ -1,0 +1,57 @@
+//! Taking a session up: what may keep it from going on is looked for here, in one order.
+//!
+//! Invariant: a session goes on only with every entry that its journal has.
+
+use rusqlite::params;
+
+use super::error::Doing;
+use super::head::read_head;
+use super::{Store, StoreError};
+
+const WHAT: &str = "take the session up";
+
+/// So many rows after the head of a session are looked at.
+const MAX_ROWS: i64 = 10_000;
+
+impl Store {
+    /// Restores what the journal has more of this session. The caller holds its lock, and reads
+    /// the session afterwards.
+    ///
+    /// # Errors
+    /// `Elsewhere`, `Gap` and `BackInTime`: going on could repeat what was done. `Damaged` and
+    /// `Corrupt`: the database contradicts itself or its journal.
+    pub fn take_up(&mut self, session: &str) -> Result<(), StoreError> {
+        self.not_elsewhere(session)?;
+        self.has_no_gap(session)?;
+        self.not_back_in_time(session)?;
+        let restored = self.bring_in(session);
+        if restored.as_ref().is_err_and(StoreError::is_damage) {
+            // Reading all of it names the damaged entry.
+            self.load_each(session, |_| Ok::<(), StoreError>(()))?;
+        }
+        restored?;
+        // Its journal may have shown one only now.
+        self.has_no_gap(session)?;
+        self.ends_at_its_head(session)
+    }
+
+    /// Fails when the session has rows after its head: the row of the session is older than they
+    /// are. A write-ahead log that lost its end leaves that.
+    fn ends_at_its_head(&self, session: &str) -> Result<(), StoreError> {
+        let head = read_head(&self.conn, session)?;
+        let sql = "SELECT EXISTS (SELECT 1 FROM entries
+           WHERE id > ?1 AND id <= ?1 + ?3 AND session = ?2)";
+        let is_behind: bool = self
+            .conn
+            .prepare_cached(sql)
+            .and_then(|mut s| s.query_row(params![head.row, head.key, MAX_ROWS], |row| row.get(0)))
+            .doing(WHAT)?;
+        match is_behind {
+            false => Ok(()),
+            true => Err(self.told(StoreError::damaged(format!(
+                "session {session} has entries after entry {}, where its row ends",
+                head.seq()
+            )))),
+        }
+    }
+}
