@@ -50,7 +50,7 @@
 //! ([`ui::input`]), then a message to [`ui::app`], which is all that the screen shows and does
 //! no I/O. Enter gives an [`ui::app::Intent`]; [`ui::effects`] carries it out: here, a command
 //! to the engine, which puts the words into the inbox. From there on it is the path above. What
-//! the engine recorded comes back as an [`ui::live::EngineEvent`], is folded into
+//! the engine recorded comes back as an [`ui::live::LiveEvent`], is folded into
 //! [`ui::transcript`], and is drawn by [`ui::view`]. A key counts at a prompt only after a quiet that
 //! was seen ([`ui::app::Quiet`]). A letter only selects, and Enter confirms
 //! ([`ui::app::Letters`]). A prompt shows every byte ([`core::visible`]). The screen keeps nothing that is not in the log, the inbox or the drafts.

@@ -1,18 +1,20 @@
-//! What is said to `rewake answer`: the answer to what a server asks in the middle of a call.
+//! `rewake answer`: the answer to what a server asks in the middle of a call.
 
 use std::io::Read;
 
 use clap::Args;
 use serde_json::{Map, Value};
 
+use super::steer::{ORIGIN, open_store, said};
 use crate::core::entry::{CallId, Seq};
 use crate::core::form::{self, Field, FormAnswer, ServerQuestion, Wanted};
-use crate::report::{Trouble, exit};
-use crate::session::Meant;
+use crate::report::{Trouble, exit, note};
+use crate::session::{AppContext, Meant};
 
 /// More is no form.
 const STDIN_MAX_BYTES: u64 = 1024 * 1024;
 
+/// Answer a question of an MCP server
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct AnswerArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
@@ -40,9 +42,20 @@ pub(crate) struct AnswerArgs {
     pub cancel: bool,
 }
 
+pub(super) fn run(ctx: &AppContext, args: &AnswerArgs) -> Result<u8, Trouble> {
+    let mut store = open_store(ctx)?;
+    args.check()?;
+    let info = ctx.meant(&store, &args.id)?;
+    let read = |question: &ServerQuestion| args.read(question);
+    let (question, receipt) =
+        ctx.answer_form_with(&mut store, &info, args.meant(), read, ORIGIN)?;
+    note(&format!("{}: {}", args.done(), question.asked.why));
+    Ok(said(&info, receipt.sending))
+}
+
 impl AnswerArgs {
     /// What was done, in a word.
-    pub(super) fn done(&self) -> &'static str {
+    fn done(&self) -> &'static str {
         match (self.decline, self.cancel) {
             (true, _) => "declined",
             (_, true) => "closed",
@@ -50,7 +63,7 @@ impl AnswerArgs {
         }
     }
 
-    pub(super) fn meant(&self) -> Meant {
+    fn meant(&self) -> Meant {
         Meant {
             call: self.call,
             asked: self.asked,
@@ -58,7 +71,7 @@ impl AnswerArgs {
     }
 
     /// That there is one.
-    pub(super) fn check(&self) -> Result<(), Trouble> {
+    fn check(&self) -> Result<(), Trouble> {
         let says = self.accept || self.decline || self.cancel || self.json;
         match says || !self.value.is_empty() {
             true => Ok(()),
@@ -72,7 +85,7 @@ impl AnswerArgs {
     ///
     /// # Errors
     /// What of it the question does not take.
-    pub(super) fn read(&self, question: &ServerQuestion) -> Result<FormAnswer, String> {
+    fn read(&self, question: &ServerQuestion) -> Result<FormAnswer, String> {
         match (self.decline, self.cancel) {
             (true, _) => Ok(FormAnswer::Decline),
             (_, true) => Ok(FormAnswer::Cancel),

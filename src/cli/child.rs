@@ -4,12 +4,13 @@
 //! Nothing that a person or a model types gets here: see [`crate::command::Runs::is_child`].
 
 use super::logging;
+use super::place::Place;
 use crate::command::keeper::{CHILD_WORD, SETTINGS_ENV};
-use crate::config::{self, Env, Paths};
+use crate::config::{Env, Paths};
 use crate::headless::{self, Ask, Format, Task};
 use crate::report::Trouble;
+use crate::session::handed_down;
 use crate::session::sandbox::ask_kernel_beside;
-use crate::session::{AppContext, handed_down};
 use crate::workspace::here;
 
 /// The session and the run, when this process was started as a sub-agent.
@@ -28,15 +29,14 @@ pub(super) fn run(session: &str, run: &str) -> Result<u8, Trouble> {
     let env = Env::capture(None)?;
     let paths = Paths::new(&env)?;
     let here = here(env.cwd())?;
-    let flags = handed_down(env.var(SETTINGS_ENV))?;
-    let loaded = config::load(&env, &paths, &here.root, &flags)?;
-    let ctx = AppContext {
+    let settings = handed_down(env.var(SETTINGS_ENV))?;
+    let ctx = Place {
         env,
         paths,
         here,
-        loaded,
-        flags,
-    };
+        settings,
+    }
+    .load()?;
     let _log = logging::start(&ctx.paths, ctx.config().log.level);
     ask_kernel_beside(&ctx);
     let (session, by) = ctx.open_task(session, run)?;

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use clap::Args;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::core::entry::{Entry, SummaryBy};
@@ -16,6 +17,13 @@ use crate::engine::Event;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, Session, Which, drive, journal_fails, short_id};
 
+/// Summarise all but the newest turn of a session
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct CompactArgs {
+    /// Session ID or its beginning
+    id: String,
+}
+
 /// What was summarised, and the tokens of the request behind it.
 #[derive(Default)]
 struct Compaction {
@@ -24,7 +32,7 @@ struct Compaction {
 }
 
 impl Compaction {
-    fn observe(&mut self, event: &Event<'_>) {
+    fn observe(&mut self, event: &Event) {
         match event {
             Event::Recorded(record) => {
                 if let Entry::Compacted {
@@ -53,9 +61,9 @@ impl Compaction {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, Trouble> {
     let which = Which::Named {
-        id: id.to_string(),
+        id: args.id,
         fork: false,
     };
     let session = ctx.open(&which, false)?;
@@ -103,7 +111,8 @@ pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
 fn compact(session: Session) -> Result<Compaction, Trouble> {
     let compaction = Rc::new(RefCell::new(Compaction::default()));
     let observer = Rc::clone(&compaction);
-    let on_event = move |_: &State, event: Event<'_>| observer.borrow_mut().observe(&event);
+    let on_event = move |_: &State, event: Event| observer.borrow_mut().observe(&event);
+    // Unbounded: nothing is sent.
     let (_commands, inbox) = unbounded_channel();
     drive(session, inbox, Box::new(on_event), async |driver| {
         driver.engine.compact().await

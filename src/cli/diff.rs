@@ -1,6 +1,8 @@
 //! `rewake diff ID`: what changed in the workspace's files between two places of a session, by
 //! calls, by shell commands and by hand, tracked by git or not; and who made each change.
 
+use clap::Args;
+
 use crate::core::entry::{Record, Seq};
 use crate::core::text::count;
 use crate::core::tree::{Change, Tree, diff, named, path_text, place_at, why_unknown};
@@ -8,6 +10,19 @@ use crate::engine::NotRewound;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, FileAuthors, FileChange};
 use crate::store::Store;
+
+/// Show the file changes of a session and who made each
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct DiffArgs {
+    /// Session ID or its beginning
+    pub id: String,
+    /// Entries to compare, as `rewake show` numbers them (default: all)
+    #[arg(value_name = "FROM[..TO]")]
+    pub range: Option<Range>,
+    /// Print only file names, line counts and authors
+    #[arg(long)]
+    pub stat: bool,
+}
 
 /// Between which entries. `None`: from the first of the session, to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,9 +51,10 @@ impl std::str::FromStr for Range {
     }
 }
 
-pub(super) fn run(ctx: &AppContext, id: &str, range: Range, stat: bool) -> Result<u8, Trouble> {
+pub(super) fn run(ctx: &AppContext, args: &DiffArgs) -> Result<u8, Trouble> {
+    let (range, stat) = (args.range.unwrap_or_default(), args.stat);
     let store = super::open_store_to_look(ctx)?;
-    let info = store.find(id)?;
+    let info = store.find(&args.id)?;
     let (_, records) = store.load(&info.id)?;
     let from_place = place(&records, range.from, true)?;
     let to_place = place(&records, range.to, false)?;

@@ -1,11 +1,20 @@
 //! `rewake dismiss ID`: an unfinished session is not offered any more.
 
+use clap::Args;
+
 use crate::report::{Trouble, exit, note};
 use crate::session::{AppContext, Dismissal, dismiss, short_id};
 
-pub(super) fn run(ctx: &AppContext, id: &str) -> Result<u8, Trouble> {
+/// Stop offering an unfinished session at start-up
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct DismissArgs {
+    /// Session ID or its beginning
+    id: String,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &DismissArgs) -> Result<u8, Trouble> {
     let mut store = ctx.open_store()?;
-    let info = store.find(id)?;
+    let info = store.find(&args.id)?;
     let id = short_id(&info.id);
     let said = match dismiss(&mut store, &ctx.paths.data_dir, &info.id)? {
         Dismissal::Done => {

@@ -6,15 +6,17 @@ mod journal;
 mod repair;
 mod servers;
 
-use crate::core::text::{count, size_text};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use clap::Args;
+
+use super::place::Place;
 use crate::command::{self, How, RunState, Runs};
 use crate::config::{
-    self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, SandboxUse, Setting,
-    Standing,
+    self, Env, FilesConfig, Loaded, NetworkUse, Origin, Paths, Project, SandboxUse, Standing,
 };
+use crate::core::text::{count, size_text};
 use crate::report::{Trouble, exit, line};
 use crate::sandbox::Kernel;
 use crate::session::sandbox::ask_kernel;
@@ -27,17 +29,25 @@ use crate::workspace::Here;
 /// Sessions whose lock is looked at.
 const MAX_SESSIONS: u32 = 1_000;
 
-/// What is asked of it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Asked {
-    /// To look, and to change nothing.
-    Look,
-    /// A database that is older than what was recorded is taken as it is.
-    AsIs,
-    /// A damaged database is made anew, also from what these have.
-    Repair { from: Vec<PathBuf> },
-    /// Everything is read.
-    Scrub,
+/// Check config, keys, store, git, shell and sandbox
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct DoctorArgs {
+    /// Accept a database with missing entries and unlock its sessions
+    ///
+    /// The journal and the record of the newest entry are renamed, not deleted.
+    #[arg(long, conflicts_with_all = ["repair", "scrub"])]
+    pub as_is: bool,
+    /// Rebuild a damaged or lost database from its rows and the journal
+    ///
+    /// The old file is renamed, not deleted.
+    #[arg(long)]
+    pub repair: bool,
+    /// Also read another data folder, database or journal
+    #[arg(long, value_name = "PATH", requires = "repair")]
+    pub from: Vec<PathBuf>,
+    /// Read all stored data and report damage
+    #[arg(long, conflicts_with = "repair")]
+    pub scrub: bool,
 }
 
 /// What was found, said line by line.
@@ -67,19 +77,19 @@ impl Report {
     }
 }
 
-pub(super) fn run(
-    env: &Env,
-    paths: &Paths,
-    here: &Here,
-    settings: &[Setting],
-    asked: &Asked,
-) -> Result<u8, Trouble> {
+pub(super) fn run(place: &Place, args: &DoctorArgs) -> Result<u8, Trouble> {
+    let Place {
+        env,
+        paths,
+        here,
+        settings,
+    } = place;
     let load = || config::load(env, paths, &here.root, settings);
-    match asked {
-        Asked::Look => {}
-        Asked::AsIs => return journal::take_as_is(&load()?, paths),
-        Asked::Repair { from } => return repair::repair(&load()?, paths, from),
-        Asked::Scrub => return repair::scrub(&load()?, paths),
+    match args {
+        DoctorArgs { as_is: true, .. } => return journal::take_as_is(&load()?, paths),
+        DoctorArgs { repair: true, .. } => return repair::repair(&load()?, paths, &args.from),
+        DoctorArgs { scrub: true, .. } => return repair::scrub(&load()?, paths),
+        _ => {}
     }
     let mut report = Report::new();
     report.ok(
@@ -91,7 +101,7 @@ pub(super) fn run(
         ),
     );
     folders(&mut report, paths, here);
-    let loaded = config::load(env, paths, &here.root, settings);
+    let loaded = load();
     match &loaded {
         Ok(loaded) => {
             config_of(&report, loaded);

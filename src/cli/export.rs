@@ -1,22 +1,43 @@
 //! `rewake export ID`: a session as Markdown or JSON, on stdout or into a file.
 
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::PathBuf;
+
+use clap::Args;
 
 use crate::report::{Trouble, exit};
 use crate::session::AppContext;
 use crate::session::export::{ExportError, Format, Replace, to_file};
 
-pub(super) fn run(
-    ctx: &AppContext,
-    id: &str,
-    format: Format,
-    file: Option<(&Path, Replace)>,
-) -> Result<u8, Trouble> {
+/// Export a session as Markdown or JSON
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct ExportArgs {
+    /// Session ID or its beginning
+    pub id: String,
+    /// Export one JSON object with every entry of the log
+    #[arg(long)]
+    pub json: bool,
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "output")]
+    pub force: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, Trouble> {
+    let format = match args.json {
+        true => Format::Json,
+        false => Format::Markdown,
+    };
     let store = super::open_store_to_look(ctx)?;
-    let id = store.find(id)?.id;
-    match file {
-        Some((file, replace)) => {
+    let id = store.find(&args.id)?.id;
+    match &args.output {
+        Some(file) => {
+            let replace = match args.force {
+                true => Replace::Yes,
+                false => Replace::No,
+            };
             to_file(&store, &id, format, &ctx.env.cwd().join(file), replace)?;
         }
         None => {

@@ -7,6 +7,7 @@ use clap::Args;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, ForkFolder, NotForked, Parting, now_ms, short_id};
 
+/// Copy a session and print the ID of the copy
 #[derive(Debug, Clone, PartialEq, Default, Args)]
 pub(crate) struct ForkArgs {
     /// Session ID or its beginning

@@ -1,5 +1,7 @@
 //! `rewake gc`: what is kept of files is tidied up, and what all of the data takes is shown.
 
+use clap::Args;
+
 use crate::core::text::{count, size_text};
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, EndedWorktree, now_ms, went_with, worktree_rows};
@@ -7,16 +9,19 @@ use crate::store::{Keep, Tidied, database};
 
 const DAY_SEC: u64 = 24 * 3_600;
 
-/// What is asked of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Wanted {
-    /// `None`: as the config says.
-    pub older_than_days: Option<u64>,
+/// Show disk usage, and remove file snapshots of old sessions with --yes
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct GcArgs {
+    /// Remove the data instead of only listing it
+    #[arg(long)]
     pub yes: bool,
+    /// Select sessions without activity for DAYS [default: files.keep_sec]
+    #[arg(long, value_name = "DAYS")]
+    pub older_than: Option<u64>,
 }
 
-pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
-    let keep_sec = match wanted.older_than_days {
+pub(super) fn run(ctx: &AppContext, args: &GcArgs) -> Result<u8, Trouble> {
+    let keep_sec = match args.older_than {
         Some(days) => days.saturating_mul(DAY_SEC),
         None => ctx.config().files.keep_sec,
     };
@@ -40,7 +45,7 @@ pub(super) fn run(ctx: &AppContext, wanted: Wanted) -> Result<u8, Trouble> {
         ));
     }
     let found = store.tidy_files(data_dir, keep(true))?;
-    if !wanted.yes {
+    if !args.yes {
         if found.bytes == 0 && found.sessions == 0 && left == 0 && worktrees.is_empty() {
             line("to remove  nothing");
             return Ok(exit::DONE);

@@ -1,8 +1,10 @@
 //! `rewake history [QUERY]`: sessions, or where something was said or printed.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
-use super::invocation::PageArgs;
+use clap::Args;
+
 use super::time::local_time;
 use crate::core::marks::title_line;
 use crate::core::text::count;
@@ -20,25 +22,45 @@ const MAX_HITS: u32 = 50;
 const FORK_CHARS: usize = 60;
 const TITLE_CHARS: usize = 200;
 
-pub(super) fn run(ctx: &AppContext, query: &str, page: PageArgs) -> Result<u8, Trouble> {
-    if page.json {
-        return json(ctx, query, page);
+/// List sessions, or search them for QUERY
+#[derive(Debug, Clone, PartialEq, Default, Args)]
+pub(crate) struct HistoryArgs {
+    /// Words to search for in messages, calls and output
+    #[arg(value_name = "QUERY")]
+    pub query: Vec<String>,
+    /// Print one JSON object with title, state, plan, summary and checkpoints
+    #[arg(long)]
+    pub json: bool,
+    /// Limit the number of sessions (with --json)
+    #[arg(long, value_name = "N", requires = "json", value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub limit: Option<u32>,
+    /// Print the page after this one: its `next` (with --json)
+    #[arg(long, value_name = "PLACE", requires = "json")]
+    pub before: Option<i64>,
+    /// Print only sessions of this folder (with --json)
+    #[arg(long, value_name = "DIR", requires = "json")]
+    pub folder: Option<PathBuf>,
+}
+
+pub(super) fn run(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
+    if args.json {
+        return json(ctx, args);
     }
-    match query.trim() {
+    match args.query.join(" ").trim() {
         "" => list(ctx),
         query => search(ctx, query),
     }
 }
 
 /// What `GET /agent/history` of the server gives.
-fn json(ctx: &AppContext, query: &str, page: PageArgs) -> Result<u8, Trouble> {
+fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
     let mut store = super::open_store(ctx)?;
-    let folder = page.folder.map(|folder| ctx.env.cwd().join(folder));
+    let folder = args.folder.map(|folder| ctx.env.cwd().join(folder));
     let wanted = HistoryQuery {
-        words: query.to_string(),
+        words: args.query.join(" "),
         folder: folder.map(|folder| folder.to_string_lossy().into_owned()),
-        before: page.before,
-        limit: page.limit,
+        before: args.before,
+        limit: args.limit,
     };
     let found = ctx.history(&mut store, &wanted)?;
     super::print_json(&found)

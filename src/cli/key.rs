@@ -3,27 +3,38 @@
 
 use std::io::{IsTerminal, Write};
 
+use clap::Args;
 use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
 
-use crate::config::{self, Config, Env, Key, Paths};
+use crate::config::{self, Key};
 use crate::report::{Trouble, exit, line, note};
+use crate::session::AppContext;
 
 /// Longer is no key.
 const MAX_BYTES: usize = 16 * 1024;
 
 const ESC: u8 = 0x1b;
 
-pub(super) fn run(
-    config: &Config,
-    env: &Env,
-    paths: &Paths,
-    provider: &str,
-    remove: bool,
-) -> Result<u8, Trouble> {
-    if remove {
-        match config::remove_key(paths, provider)? {
+/// Store the API key of a provider
+///
+/// The key is typed, or read from standard input, and never shown. An environment variable
+/// and api_key_file in the config take precedence over it.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct KeyArgs {
+    /// Provider, as in PROVIDER/MODEL
+    #[arg(value_name = "PROVIDER")]
+    pub provider: String,
+    /// Remove the stored key
+    #[arg(long)]
+    pub remove: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &KeyArgs) -> Result<u8, Trouble> {
+    let (config, provider) = (ctx.config(), args.provider.as_str());
+    if args.remove {
+        match config::remove_key(&ctx.paths, provider)? {
             true => line(&format!("the key for {provider} was removed")),
             false => line(&format!("no key for {provider} was stored")),
         }
@@ -38,13 +49,13 @@ pub(super) fn run(
     };
     let typed =
         typed.ok_or_else(|| Trouble::new(exit::SIGINT, "no key was typed; nothing was changed"))?;
-    let file = config::keep_key(paths, provider, &typed)?;
+    let file = config::keep_key(&ctx.paths, provider, &typed)?;
     line(&format!(
         "the key for {provider} is stored in {}",
         file.display()
     ));
     // What is used may be another one.
-    if let Ok(Some(Key { origin, .. })) = config.provider(provider).and_then(|p| p.key(env))
+    if let Ok(Some(Key { origin, .. })) = config.provider(provider).and_then(|p| p.key(&ctx.env))
         && origin != config::Origin::Kept(file)
     {
         note(&format!("{origin} takes precedence and is used instead"));

@@ -1,9 +1,11 @@
-//! The command line: arguments -> config -> what is asked -> exit code.
+//! The command line: arguments -> config -> subcommand -> exit code.
 //!
-//! One file for each subcommand. What they print and their exit codes go through
-//! [`crate::report`]; the rooms below that return values and errors.
+//! One file for each subcommand, with its arguments and its `run`. What they print and their exit
+//! codes go through [`crate::report`]; the rooms below that return values and errors.
 
+mod allow;
 mod answer;
+mod approvals;
 pub(crate) mod args;
 mod bridge;
 mod child;
@@ -11,6 +13,7 @@ mod compact;
 mod completion;
 mod confirm;
 mod demo;
+mod deny;
 mod diff;
 mod dismiss;
 mod doctor;
@@ -18,39 +21,42 @@ mod export;
 mod fork;
 mod gc;
 mod history;
-mod invocation;
 mod json_schema;
 mod key;
 mod logging;
+mod man;
 mod mcp;
 mod models;
+mod pause;
 mod permissions;
+mod place;
 mod ps;
 mod purge;
+mod restore;
 mod rewind;
 mod run;
 mod sandbox;
+mod send;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
+mod set;
 mod show;
 mod stats;
 mod steer;
-mod steer_args;
+mod stop;
 mod table;
 mod time;
 mod trust;
+mod unblock;
 mod values;
 
 use tracing_appender::non_blocking::WorkerGuard;
 
-use crate::command;
-use crate::config::{self, Env, Paths};
 use crate::report::{Trouble, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
-use crate::workspace::{Here, here};
-use args::Cli;
-use invocation::Invocation;
+use args::{Cli, Command};
+use place::Place;
 
 /// Runs what the arguments ask for, and gives the exit code.
 pub fn main() -> u8 {
@@ -141,151 +147,52 @@ fn usage(error: &clap::Error) -> u8 {
 }
 
 fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
-    let cd = cli.cd().cloned();
-    let settings = cli.settings()?;
-    let invocation = match cli.invocation() {
-        Ok(invocation) => invocation,
-        Err(error) => return Ok(usage(&error)),
+    let (cd, settings) = (cli.cd().cloned(), cli.settings()?);
+    if let Err(error) = cli.check() {
+        return Ok(usage(&error));
+    }
+    let place = move || Place::find(cd, settings);
+    let Some(command) = cli.command else {
+        return run::run(&place()?.work(log)?, &cli.run);
     };
-    // These need nothing of the machine.
-    match invocation {
-        Invocation::Completion { shell } => return completion::run(shell),
-        Invocation::Man => return completion::man(),
-        Invocation::Demo => return demo::run(),
-        _ => {}
-    }
-    let env = Env::capture(cd.as_deref())?;
-    let paths = Paths::new(&env)?;
-    let here = here(&env.cwd().join(cd.unwrap_or_default()))?;
-    if let Invocation::Doctor(asked) = invocation {
-        return doctor::run(&env, &paths, &here, &settings, &asked);
-    }
-    match paths.create() {
-        // What is there can be looked at where nothing can be made.
-        Err(_) if only_looks(&invocation) => {}
-        created => created?,
-    }
-    if is_for_a_person(&invocation) && command::is_below_keeper(env.var(command::keeper::RUN_ENV)) {
-        return Err(Trouble::new(
-            exit::USAGE,
-            "trust, keys and sessions are not changed from inside a command that an agent runs",
-        )
-        .with_hint("type it in a terminal of your own"));
-    }
-    match invocation {
-        Invocation::Trust { yes } => {
-            return trust::trust(&paths, &project_of(&paths, &here)?, yes);
-        }
-        Invocation::Untrust => return trust::untrust(&paths, &project_of(&paths, &here)?),
-        _ => {}
-    }
-    let loaded = config::load(&env, &paths, &here.root, &settings)?;
-    let ctx = AppContext {
-        env,
-        paths,
-        here,
-        loaded,
-        flags: settings,
-    };
-    match &invocation {
-        Invocation::Sandbox(wanted) => return sandbox::run(&ctx, wanted),
-        Invocation::Key { provider, remove } => {
-            return key::run(ctx.config(), &ctx.env, &ctx.paths, provider, *remove);
-        }
-        Invocation::Models { filter, json } => return models::run(ctx.config(), filter, *json),
-        Invocation::Permissions { json } => return permissions::run(&ctx, *json),
-        _ => {}
-    }
-    *log = logging::start(&ctx.paths, ctx.config().log.level);
-    work(&ctx, invocation)
-}
-
-/// What a model could give itself more with, or remove for good.
-fn is_for_a_person(invocation: &Invocation) -> bool {
-    matches!(
-        invocation,
-        Invocation::Trust { .. }
-            | Invocation::Untrust
-            | Invocation::Key { .. }
-            | Invocation::Purge { .. }
-    )
-}
-
-/// The project that a worktree of rewake's is of: what is trusted there holds in it.
-fn project_of(paths: &Paths, here_now: &Here) -> Result<Here, Trouble> {
-    match config::project_root(paths, &here_now.root)? {
-        root if root == here_now.root => Ok(here_now.clone()),
-        root => Ok(here(&root)?),
-    }
-}
-
-/// What only reads the store.
-fn only_looks(invocation: &Invocation) -> bool {
-    matches!(
-        invocation,
-        Invocation::History { .. }
-            | Invocation::Show { .. }
-            | Invocation::Diff { .. }
-            | Invocation::Export { .. }
-            | Invocation::Stats { .. }
-    )
-}
-
-/// What needs the store.
-fn work(ctx: &AppContext, invocation: Invocation) -> Result<u8, Trouble> {
-    match invocation {
-        Invocation::Run(run) => match &run.worktree {
-            Some(name) => {
-                let resumes = matches!(run.session, invocation::Session::Newest { .. });
-                let its = ctx.in_worktree(name, resumes)?;
-                run::run(&its, run)
-            }
-            None => run::run(ctx, run),
-        },
-        Invocation::History { query, page } => history::run(ctx, &query, page),
-        Invocation::Show { id, json } => show::run(ctx, &id, json),
-        Invocation::Fork(wanted) => fork::run(ctx, &wanted),
-        Invocation::Diff { id, range, stat } => diff::run(ctx, &id, range, stat),
-        Invocation::Rewind(wanted) => rewind::run(ctx, &wanted),
-        Invocation::Restore {
-            paths,
-            at,
-            output,
-            yes,
-        } => rewind::restore(ctx, &paths, &at, output.as_deref(), yes),
-        Invocation::Gc(wanted) => gc::run(ctx, wanted),
-        Invocation::Purge { id, yes } => purge::run(ctx, &id, yes),
-        Invocation::Dismiss { id } => dismiss::run(ctx, &id),
-        Invocation::Compact { id } => compact::run(ctx, &id),
-        Invocation::Export {
-            id,
-            format,
-            file,
-            replace,
-        } => {
-            let file = file.as_deref().map(|file| (file, replace));
-            export::run(ctx, &id, format, file)
-        }
-        Invocation::Stats {
-            since,
-            project,
-            json,
-        } => stats::run(ctx, since.as_deref(), project.as_deref(), json),
-        Invocation::Steer(steer) => steer::run(ctx, steer),
+    match command {
+        // These need nothing of the machine.
+        Command::Completion(args) => completion::run(&args),
+        Command::Man => man::run(),
+        Command::Demo => demo::run(),
+        // These need no store, or look at it before anything is made.
+        Command::Doctor(args) => doctor::run(&place()?, &args),
+        Command::Trust(args) => trust::run(&place()?.of_person()?, &args),
+        Command::Key(args) => key::run(&place()?.of_person()?.config()?, &args),
+        Command::Sandbox(args) => sandbox::run(&place()?.config()?, &args),
+        Command::Models(args) => models::run(&place()?.config()?, &args),
+        Command::Permissions(args) => permissions::run(&place()?.config()?, &args),
+        // These only read the store.
+        Command::History(args) => history::run(&place()?.look(log)?, args),
+        Command::Show(args) => show::run(&place()?.look(log)?, &args),
+        Command::Diff(args) => diff::run(&place()?.look(log)?, &args),
+        Command::Export(args) => export::run(&place()?.look(log)?, &args),
+        Command::Stats(args) => stats::run(&place()?.look(log)?, &args),
+        // These write to it.
+        Command::Fork(args) => fork::run(&place()?.work(log)?, &args),
+        Command::Rewind(args) => rewind::run(&place()?.work(log)?, &args),
+        Command::Restore(args) => restore::run(&place()?.work(log)?, &args),
+        Command::Gc(args) => gc::run(&place()?.work(log)?, &args),
+        Command::Purge(args) => purge::run(&place()?.of_person()?.work(log)?, &args),
+        Command::Dismiss(args) => dismiss::run(&place()?.work(log)?, &args),
+        Command::Compact(args) => compact::run(&place()?.work(log)?, args),
+        Command::Send(args) => send::run(&place()?.work(log)?, &args),
+        Command::Stop(args) => stop::run(&place()?.work(log)?, &args),
+        Command::Pause(args) => pause::run(&place()?.work(log)?, &args),
+        Command::Unblock(args) => unblock::run(&place()?.work(log)?, &args),
+        Command::Set(args) => set::run(&place()?.work(log)?, &args),
+        Command::Approvals(args) => approvals::run(&place()?.work(log)?, &args),
+        Command::Allow(args) => allow::run(&place()?.work(log)?, &args),
+        Command::Deny(args) => deny::run(&place()?.work(log)?, &args),
+        Command::Answer(args) => answer::run(&place()?.work(log)?, &args),
+        Command::Ps(args) => ps::run(&place()?.work(log)?, &args),
+        Command::Mcp(action) => mcp::run(&place()?.work(log)?, &action),
         #[cfg(feature = "serve")]
-        Invocation::Serve(args) => serve::run(ctx, args),
-        Invocation::Mcp(action) => mcp::run(ctx, &action),
-        Invocation::Ps => ps::list(ctx),
-        Invocation::PsStop { run } => ps::stop(ctx, &run),
-        Invocation::Completion { .. }
-        | Invocation::Man
-        | Invocation::Demo
-        | Invocation::Doctor(_)
-        | Invocation::Sandbox(_)
-        | Invocation::Models { .. }
-        | Invocation::Permissions { .. }
-        | Invocation::Key { .. }
-        | Invocation::Trust { .. }
-        | Invocation::Untrust => Ok(exit::DONE),
+        Command::Serve(args) => serve::run(&place()?.work(log)?, args),
     }
 }

@@ -1,21 +1,35 @@
 //! `rewake models [FILTER]`: the models of which something is known, from the price list and the
 //! config.
 
+use clap::Args;
 use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::model::catalogue::{ModelInfo, Prices, snapshot};
 use crate::model::{Figures, split_name};
 use crate::report::{Trouble, exit, line, note};
+use crate::session::AppContext;
 
-pub(super) fn run(config: &Config, filter: &str, json: bool) -> Result<u8, Trouble> {
-    let filter = filter.trim();
+/// List known models with context window, output limit and prices
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct ModelsArgs {
+    /// Provider or part of a name
+    #[arg(value_name = "FILTER")]
+    pub filter: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &ModelsArgs) -> Result<u8, Trouble> {
+    let config = ctx.config();
+    let filter = args.filter.as_deref().unwrap_or_default().trim();
     let known = known(config);
     let found: Vec<&Known> = known.iter().filter(|known| known.fits(filter)).collect();
     if found.is_empty() {
         nothing_of(config, filter)?;
     }
-    match json {
+    match args.json {
         true => line(&as_json(&found).to_string()),
         false => print(&found),
     }

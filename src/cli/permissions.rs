@@ -1,16 +1,25 @@
 //! `rewake permissions`: the rules that hold here, each with where it comes from. Those of one
 //! session are in its log; the screen's `/permissions` shows them too.
 
+use clap::Args;
 use serde_json::{Value, json};
 
 use crate::config::ListedRule;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 
-pub(super) fn run(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
+/// List the permission rules of this folder and their sources
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct PermissionsArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &PermissionsArgs) -> Result<u8, Trouble> {
     let rules = ctx.loaded.rules();
     let mode = ctx.config().permission_mode;
-    if json {
+    if args.json {
         let rules: Vec<Value> = rules.iter().map(as_json).collect();
         line(&json!({ "mode": mode.name(), "rules": rules }).to_string());
         return Ok(exit::DONE);

@@ -1,12 +1,38 @@
 //! `rewake ps`: the commands and servers of all sessions, also those whose agent is gone.
 
+use clap::{Args, Subcommand};
+
 use crate::command::server::ServerInfo;
 use crate::command::{Ended, How, RunInfo, RunState, Stopped};
 use crate::core::text::one_line;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, clock, now_ms, short_id};
 
-pub(super) fn list(ctx: &AppContext) -> Result<u8, Trouble> {
+/// List running commands and servers of all sessions, or stop one
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct PsArgs {
+    #[command(subcommand)]
+    pub action: Option<PsAction>,
+}
+
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub(crate) enum PsAction {
+    /// Stop a command or a server
+    Stop {
+        /// ID that `rewake ps` shows
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
+}
+
+pub(super) fn run(ctx: &AppContext, args: &PsArgs) -> Result<u8, Trouble> {
+    match &args.action {
+        None => list(ctx),
+        Some(PsAction::Stop { run }) => stop(ctx, run),
+    }
+}
+
+fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     let mut shown = 0;
     for info in ctx.runs()?.list() {
         if let Some(state) = state(&info) {
@@ -82,7 +108,7 @@ fn server_state(info: &ServerInfo) -> Option<String> {
 }
 
 /// Stops the one command or server whose id begins with `run`.
-pub(super) fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
+fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
     let run = run.trim();
     if run.is_empty() {
         // Every id begins with nothing, so an unset variable in a script would stop a command.

@@ -1,13 +1,25 @@
 //! `rewake purge ID`: a session is removed for good.
 
+use clap::Args;
+
 use super::confirm::{can_ask, is_yes};
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, EndedWorktree, short_id, went_with};
 
-pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> {
+/// Delete a session permanently, also from the journal
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct PurgeArgs {
+    /// Session ID or its beginning
+    pub id: String,
+    /// Delete without asking
+    #[arg(long)]
+    pub yes: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &PurgeArgs) -> Result<u8, Trouble> {
     let store = super::open_store(ctx)?;
-    let info = store.find(id)?;
+    let info = store.find(&args.id)?;
     let short = short_id(&info.id).to_string();
     let title = info.title.as_deref().unwrap_or("without a title");
     let with_tasks = |tasks: u64| match tasks {
@@ -15,7 +27,7 @@ pub(super) fn run(ctx: &AppContext, id: &str, yes: bool) -> Result<u8, Trouble> 
         n => format!(", with {}", count(n, "task")),
     };
     let tasks = store.children(&info.id)?.len() as u64;
-    if !yes {
+    if !args.yes {
         line(&format!(
             "to remove  {short} \"{title}\", {}{}",
             count(info.entries, "entry"),

@@ -1,28 +1,27 @@
-//! `rewake rewind` and `rewake restore`: back to an entry of a session.
+//! `rewake rewind`: back to an entry of a session.
 //!
 //! What would change is shown first, and is not done without a yes. Protected paths and paths outside
 //! of the workspace are asked for one by one, of a person at a terminal; `--yes` is no answer to
 //! that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use clap::Args;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::confirm::{can_ask, is_yes};
-use super::diff::{tree, unknown_files};
+use super::diff::unknown_files;
 use crate::core::entry::{Entry, Kept, KeptWhy, Seq};
 use crate::core::path;
 use crate::core::rewind::{PathChoice, kept};
 use crate::core::text::{count, large_count};
-use crate::core::tree::{Change, Item, PathBytes, diff, path_text, tree_at, why_unknown};
+use crate::core::tree::{Change, PathBytes, diff, path_text};
 use crate::core::visible::figure;
 use crate::engine::{Back, Engine, EngineError, Event, NotRewound, Rewind, Rewinding};
-use crate::report::{Trouble, exit, line, note, raw};
+use crate::report::{Trouble, exit, line, note};
 use crate::session::{AppContext, NEVER_SET_BACK, Session, Which, drive, journal_fails, short_id};
 use crate::store::Store;
 use crate::world::machine::Machine;
@@ -30,6 +29,7 @@ use crate::world::machine::Machine;
 /// Of paths that stay, so many are named.
 const MAX_NAMED: usize = 50;
 
+/// Rewind files, conversation or both to an entry of a session
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct RewindArgs {
     /// Session ID or its beginning
@@ -69,35 +69,22 @@ pub(crate) struct RewindArgs {
     pub json: bool,
 }
 
-/// A session and one of its entries.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct At {
-    id: String,
-    entry: Seq,
-}
-
-impl FromStr for At {
-    type Err = String;
-
-    /// `0199c2:40`.
-    fn from_str(text: &str) -> Result<At, String> {
-        let parts = text.rsplit_once(':').filter(|(id, _)| !id.is_empty());
-        let parts = parts.and_then(|(id, entry)| Some((id, entry.parse().ok()?)));
-        let (id, entry) =
-            parts.ok_or("it is the id of a session, a colon and an entry: 0199c2:40")?;
-        Ok(At {
-            id: id.to_string(),
-            entry,
-        })
+impl RewindArgs {
+    /// Returns what is missing.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match self.redo || self.files || self.conversation || self.both {
+            true => Ok(()),
+            false => Err("choose what to rewind: --files, --conversation or --both".to_string()),
+        }
     }
 }
 
 /// How it is asked, and said.
 #[derive(Clone, Copy)]
-struct Manner {
-    preview: bool,
-    yes: bool,
-    json: bool,
+pub(super) struct Manner {
+    pub preview: bool,
+    pub yes: bool,
+    pub json: bool,
 }
 
 pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, Trouble> {
@@ -125,34 +112,8 @@ pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, Trouble> 
     }
 }
 
-pub(super) fn restore(
-    ctx: &AppContext,
-    paths: &[PathBuf],
-    at: &At,
-    output: Option<&Path>,
-    yes: bool,
-) -> Result<u8, Trouble> {
-    let named: BTreeSet<PathBytes> = paths.iter().flat_map(|path| spelled(ctx, path)).collect();
-    if let Some(output) = output {
-        return print_one(ctx, &named, at, output);
-    }
-    let manner = Manner {
-        preview: false,
-        yes,
-        json: false,
-    };
-    let none = Chosen::default();
-    files(ctx, &at.id, Back::To(at.entry), manner, &none, |rewind| {
-        Rewind {
-            whole: true,
-            only: Some(named.clone()),
-            ..rewind
-        }
-    })
-}
-
 /// A path as a tree may have it: below the workspace's root, and whole.
-fn spelled(ctx: &AppContext, given: &Path) -> [PathBytes; 2] {
+pub(super) fn spelled(ctx: &AppContext, given: &Path) -> [PathBytes; 2] {
     let cwd = ctx.env.cwd().canonicalize();
     let cwd = cwd.unwrap_or_else(|_| ctx.env.cwd().to_path_buf());
     let whole = path::clean(&path::join(
@@ -166,7 +127,7 @@ fn spelled(ctx: &AppContext, given: &Path) -> [PathBytes; 2] {
 
 /// What is chosen for single paths.
 #[derive(Default)]
-struct Chosen {
+pub(super) struct Chosen {
     paths: BTreeMap<PathBytes, PathChoice>,
     /// As they were given, with how a tree may have them.
     given: Vec<(PathBuf, [PathBytes; 2])>,
@@ -207,44 +168,6 @@ impl Chosen {
         }
         Ok(())
     }
-}
-
-/// One file as it was, and nothing else.
-fn print_one(
-    ctx: &AppContext,
-    named: &BTreeSet<PathBytes>,
-    at: &At,
-    output: &Path,
-) -> Result<u8, Trouble> {
-    let store = ctx.open_store()?;
-    let info = store.find(&at.id)?;
-    let (_, records) = store.load(&info.id)?;
-    let Some(name) = tree_at(&records, at.entry) else {
-        let why = why_unknown(&records, at.entry);
-        return Err(unknown_files(&format!("at entry {}: {why}", at.entry)));
-    };
-    let tree = tree(&store, name)?;
-    let found = named.iter().find_map(|path| tree.0.get(path));
-    let content = match found {
-        Some(Item::File { hash, .. }) => store.content(hash)?,
-        Some(Item::Link { target }) => Some(target.clone()),
-        Some(Item::Marker { .. }) | None => None,
-    };
-    let Some(content) = content else {
-        let why = format!("no content of it is kept at entry {}", at.entry);
-        let hint = "rewake show ID lists the entries; rewake diff ID says what changed when";
-        return Err(Trouble::new(exit::USAGE, why).with_hint(hint));
-    };
-    match output == Path::new("-") {
-        true => raw(&content),
-        false => std::fs::write(output, &content).map_err(|e| {
-            Trouble::new(
-                exit::FAILED,
-                format!("cannot write {}: {e}", output.display()),
-            )
-        })?,
-    }
-    Ok(exit::DONE)
 }
 
 /// A copy that parts there.
@@ -289,11 +212,12 @@ fn with_engine<T>(
     session.warnings.iter().for_each(|warning| note(warning));
     let id = session.id.clone();
     let folder = session.log.state.folder.clone();
-    let on_event = |_: &crate::core::state::State, event: Event<'_>| {
+    let on_event = |_: &crate::core::state::State, event: Event| {
         if let Event::JournalFails(why) = event {
-            note(&journal_fails(why));
+            note(&journal_fails(&why));
         }
     };
+    // Unbounded: nothing is sent.
     let (_commands, inbox) = unbounded_channel();
     let done = drive(session, inbox, Box::new(on_event), async |driver| {
         work(&mut driver.engine, &folder, &id).await
@@ -301,7 +225,7 @@ fn with_engine<T>(
     Ok((id, done))
 }
 
-fn files(
+pub(super) fn files(
     ctx: &AppContext,
     id: &str,
     back: Back,
@@ -384,11 +308,8 @@ async fn agreed(
     if is_asked {
         shown(ctx, &store, id, &rewinding, manner)?;
         let of_its_own = |why: &KeptWhy| matches!(why, KeptWhy::Protected | KeptWhy::Outside);
-        let kept = rewinding
-            .plan
-            .kept
-            .iter()
-            .filter(|(_, why)| of_its_own(why));
+        let kept = rewinding.plan.kept.iter();
+        let kept = kept.filter(|(_, why)| of_its_own(why));
         let asked: Vec<(PathBytes, KeptWhy)> = kept.map(|(p, why)| (p.clone(), *why)).collect();
         for (path, why) in asked {
             if is_yes(&format!("also {} ({})?", path_text(&path), why.words())) {

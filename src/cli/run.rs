@@ -3,10 +3,13 @@
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 
-use super::invocation::{OutputFormat, Run, Session as Asked};
-use super::json_schema;
-use crate::core::entry::{By, UsedCommand};
-use crate::headless::{self, Format, Named, Task};
+use clap::{Args, ValueEnum};
+
+use super::{json_schema, values};
+use crate::config::{ConfigError, Setting};
+use crate::core::choice::Effort;
+use crate::core::entry::{By, Mode, UsedCommand};
+use crate::headless::{self, Ask, Format, Named, Task};
 use crate::report::{Trouble, exit, note};
 use crate::session::sandbox::ask_kernel_beside;
 use crate::session::{AppContext, CommandLine, NotSaid, Which, ago, is_prompt, short_id};
@@ -17,36 +20,254 @@ use crate::ui::commands;
 /// What is piped in is read up to this size.
 pub(super) const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
-pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
-    ctx.enter_worktree_here()?;
-    let Some(format) = run.headless else {
-        return on_screen(ctx, run);
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct RunArgs {
+    /// The task for the model
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Option<String>,
+
+    /// Run non-interactively and print the final answer
+    ///
+    /// Standard input is added to the prompt. Write a prompt that looks like a flag as
+    /// --print="-like this".
+    #[arg(short, long, value_name = "PROMPT", num_args = 0..=1)]
+    pub print: Option<Option<String>>,
+
+    /// Resume the most recent session in this folder
+    #[arg(short, long = "continue", conflicts_with = "resume", group = "session")]
+    pub continue_: bool,
+
+    /// Resume a session by ID
+    ///
+    /// The beginning of an ID is enough; `rewake history` lists them. On the screen, -r without
+    /// an ID opens a list to choose from.
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, group = "session")]
+    pub resume: Option<Option<String>>,
+
+    /// Continue in a copy of the session (with -c or -r)
+    #[arg(long, requires = "session")]
+    pub fork_session: bool,
+
+    /// Work in a new git worktree on the branch rewake/NAME
+    ///
+    /// The worktree is stored in the data folder and starts at the last commit. Config and rules
+    /// of this folder apply in it. With -c it is an existing one. `rewake gc` removes it when
+    /// nothing in it would be lost.
+    #[arg(
+        short,
+        long,
+        value_name = "NAME",
+        conflicts_with = "resume",
+        allow_hyphen_values = true
+    )]
+    pub worktree: Option<String>,
+
+    /// Offer dismissed sessions too
+    #[arg(long, conflicts_with_all = ["print", "session"])]
+    pub all: bool,
+
+    /// Choose the output format of -p
+    #[arg(long, value_name = "FORMAT", value_enum, requires = "print")]
+    pub output_format: Option<OutputFormat>,
+
+    /// Print JSON that fits this JSON Schema (with -p)
+    ///
+    /// rewake validates the answer, and the model gets up to 3 corrections. stdout has only the
+    /// JSON. The schema applies to the session until an answer fits.
+    #[arg(long, value_name = "FILE|JSON", requires = "print")]
+    pub json_schema: Option<String>,
+
+    /// Set what happens when a call needs approval: deny, wait, wait=30m
+    ///
+    /// The default is deny. With wait, `rewake allow` or `rewake deny` answers from another
+    /// process. When the time is over, rewake exits with 75 and the question stays open.
+    #[arg(
+        long = "on-approval",
+        alias = "ask",
+        value_name = "POLICY",
+        requires = "print"
+    )]
+    pub ask: Option<Ask>,
+
+    /// Use this model
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+
+    /// Set the reasoning effort of the model
+    #[arg(long, value_name = "EFFORT", value_parser = values::effort())]
+    pub effort: Option<Effort>,
+
+    /// Set what runs without approval
+    #[arg(long, value_name = "MODE", value_parser = values::mode())]
+    pub permission_mode: Option<Mode>,
+
+    /// Skip all approvals and run commands WITHOUT the sandbox
+    #[arg(long, conflicts_with = "permission_mode")]
+    pub yolo: bool,
+
+    /// Stay on the terminal's main screen
+    #[arg(long, conflicts_with = "print")]
+    pub no_alt_screen: bool,
+
+    /// Leave the mouse to the terminal, to select text
+    #[arg(long, conflicts_with = "print")]
+    pub no_mouse: bool,
+
+    /// Print lines only, for screen readers and simple terminals
+    ///
+    /// Without colour and without moving the cursor. Answer a question with y, a or n and Enter.
+    #[arg(long, conflicts_with_all = ["print", "no_alt_screen"])]
+    pub plain: bool,
+
+    /// Stop after N answers of the model
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_turns: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The final answer
+    #[default]
+    Text,
+    /// One JSON object at the end
+    Json,
+    /// One JSON object a line, while it runs
+    StreamJson,
+}
+
+impl RunArgs {
+    /// Returns what contradicts itself, although clap takes it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if let (Some(one), Some(Some(other))) = (&self.prompt, &self.print) {
+            return Err(format!(
+                "there are two prompts, {other:?} and {one:?}: quote the whole prompt"
+            ));
+        }
+        match self.print.is_some() && self.picks() {
+            false => Ok(()),
+            true => Err(
+                "'--resume' needs the id of a session when there is no terminal to pick one; \
+                 `rewake history` lists them"
+                    .to_string(),
+            ),
+        }
+    }
+
+    /// Returns the first argument that only a run has a use for.
+    pub(super) fn first_given(&self) -> Option<String> {
+        let prompt = self.prompt.as_ref();
+        let prompt = prompt.map(|text| format!("the prompt {text:?}"));
+        prompt.or_else(|| self.first_flag().map(|flag| format!("'{flag}'")))
+    }
+
+    /// Returns the first flag that only a run has a use for.
+    pub(super) fn first_flag(&self) -> Option<&'static str> {
+        let given = [
+            (self.print.is_some(), "--print"),
+            (self.continue_, "--continue"),
+            (self.resume.is_some(), "--resume"),
+            (self.worktree.is_some(), "--worktree"),
+            (self.json_schema.is_some(), "--json-schema"),
+            (self.ask.is_some(), "--on-approval"),
+            (self.model.is_some(), "--model"),
+            (self.effort.is_some(), "--effort"),
+            (self.permission_mode.is_some(), "--permission-mode"),
+            (self.yolo, "--yolo"),
+            (self.all, "--all"),
+            (self.max_turns.is_some(), "--max-turns"),
+        ];
+        let first = given.into_iter().find(|(given, _)| *given);
+        first.map(|(_, flag)| flag)
+    }
+
+    /// Returns the settings that flags stand for.
+    pub(super) fn settings(&self) -> Vec<Result<Setting, ConfigError>> {
+        let effort = self.effort.map(Effort::name);
+        let mode = self.permission_mode.map(Mode::name);
+        let yolo = self.yolo.then(|| Mode::BypassPermissions.name());
+        let texts = [
+            ("--model", "model", self.model.as_deref()),
+            ("--effort", "effort", effort),
+            ("--permission-mode", "permission_mode", mode),
+            ("--yolo", "permission_mode", yolo),
+        ];
+        let texts = texts.into_iter();
+        let texts = texts.filter_map(|(flag, key, value)| Some(Setting::new(flag, key, value?)));
+        let turns = self.max_turns.map(i64::from);
+        let turns = turns.map(|turns| Setting::new("--max-turns", "max_turns", turns));
+        texts.chain(turns).collect()
+    }
+
+    /// Returns the prompt, which may be a value of `-p`.
+    pub(super) fn prompt(&self) -> Option<String> {
+        let printed = self.print.iter().flatten();
+        self.prompt.iter().chain(printed).next().cloned()
+    }
+
+    /// Returns the format of the output. `None`: the run has a screen.
+    pub(super) fn format(&self) -> Option<OutputFormat> {
+        let format = self.output_format.unwrap_or_default();
+        self.print.is_some().then_some(format)
+    }
+
+    /// Returns the session that is named. One that is to be picked is not known yet.
+    pub(super) fn which(&self) -> Which {
+        let fork = self.fork_session;
+        match &self.resume {
+            _ if self.continue_ => Which::Newest { fork },
+            Some(Some(id)) => Which::Named {
+                id: id.clone(),
+                fork,
+            },
+            _ => Which::New,
+        }
+    }
+
+    /// Returns whether a person picks the session on the screen.
+    pub(super) fn picks(&self) -> bool {
+        self.resume == Some(None)
+    }
+}
+
+pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
+    let worktree = match &args.worktree {
+        Some(name) => Some(ctx.in_worktree(name, args.continue_)?),
+        None => None,
     };
+    let ctx = worktree.as_ref().unwrap_or(ctx);
+    ctx.enter_worktree_here()?;
+    match args.format() {
+        Some(format) => headless(ctx, args, format),
+        None => on_screen(ctx, args),
+    }
+}
+
+fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8, Trouble> {
     ask_kernel_beside(ctx);
     let format = match format {
         OutputFormat::Text => Format::Text,
         OutputFormat::Json => Format::Json,
         OutputFormat::StreamJson => Format::StreamJson,
     };
-    let schema = run.json_schema.as_deref().map(json_schema::read);
+    let schema = args.json_schema.as_deref().map(json_schema::read);
     let schema = schema.transpose()?;
     let piped = match has_stdin() {
         true => piped()?,
         false => None,
     };
-    let (named, prompt, command) = match named(ctx, run.prompt.as_deref(), &piped) {
-        Some(named) => (Some(named), run.prompt, None),
+    let prompt = args.prompt();
+    let (named, prompt, command) = match named(ctx, prompt.as_deref(), &piped) {
+        Some(named) => (Some(named), prompt, None),
         None => {
-            let (prompt, command) = said(ctx, run.prompt)?;
+            let (prompt, command) = said(ctx, prompt)?;
             (None, prompt, command)
         }
     };
     let prompt = join(prompt, piped);
-    let (which, by) = match run.session {
-        Asked::New => (Which::New, By::Start),
-        Asked::Newest { fork } => (Which::Newest { fork }, By::Start),
-        Asked::Named { id, fork } => (Which::Named { id, fork }, By::Person),
-        Asked::Pick { .. } => return Err(nobody_picks()),
+    let which = args.which();
+    let by = match which {
+        Which::Named { .. } => By::Person,
+        Which::New | Which::Newest { .. } | Which::ForkAt { .. } => By::Start,
     };
     if which == Which::New && prompt.is_none() {
         return Err(
@@ -72,39 +293,33 @@ pub(super) fn run(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
         format,
         by,
         schema,
-        ask: run.ask,
+        ask: args.ask.clone().unwrap_or_default(),
     };
     Ok(headless::run(ctx, session, task))
 }
 
 /// The screen takes the terminal, so both ends of it must be one.
-fn on_screen(ctx: &AppContext, run: Run) -> Result<u8, Trouble> {
-    let plain = run.plain || is_dumb(ctx);
-    if !run.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
+fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
+    let plain = args.plain || is_dumb(ctx);
+    if !args.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
         return Err(
             Trouble::new(exit::USAGE, "the screen needs a terminal, but stdin or stdout is not one").with_hint(
                 "rewake -p \"what to do\" works without one; rewake -p -c resumes the newest session here",
             ),
         );
     }
-    if plain && !run.plain {
+    if plain && !args.plain {
         note("TERM=dumb cannot draw a screen: plain lines, as with --plain");
     }
-    let (which, pick, fork) = match run.session {
-        Asked::New => (None, false, false),
-        Asked::Newest { fork } => (Some(Which::Newest { fork }), false, fork),
-        Asked::Named { id, fork } => (Some(Which::Named { id, fork }), false, fork),
-        Asked::Pick { fork } => (None, true, fork),
-    };
     let start = ui::Start {
-        which,
-        pick,
-        fork,
-        all: run.all,
-        prompt: run.prompt,
+        which: Some(args.which()).filter(|which| *which != Which::New),
+        pick: args.picks(),
+        fork: args.fork_session,
+        all: args.all,
+        prompt: args.prompt(),
         plain,
-        no_alt_screen: run.no_alt_screen,
-        no_mouse: run.no_mouse,
+        no_alt_screen: args.no_alt_screen,
+        no_mouse: args.no_mouse,
     };
     match ui::run(ctx.clone(), start) {
         ui::Closed::Code(code) => Ok(code),
@@ -180,14 +395,6 @@ fn said(
 /// The terminal says that it can print and nothing else.
 fn is_dumb(ctx: &AppContext) -> bool {
     ctx.env.var("TERM") == Some("dumb")
-}
-
-fn nobody_picks() -> Trouble {
-    Trouble::new(
-        exit::USAGE,
-        "-p -r needs the id of a session: nobody is there to pick one",
-    )
-    .with_hint("rewake history lists them; rewake -p -c takes the newest one here")
 }
 
 /// A session that another process has is never replaced by an older one.

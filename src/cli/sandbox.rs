@@ -1,6 +1,7 @@
 //! `rewake sandbox`: one command in the sandbox that commands of the model get. Its exit code
 //! and its three standard descriptors are the command's own.
 
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -10,9 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use signal_hook::consts::signal;
 
-use super::invocation::Sandboxed;
+use super::values;
 use crate::command::own_exe;
 use crate::config::ConfigError;
 use crate::core::access::Access;
@@ -34,7 +36,21 @@ const CLEANS_UP_WITHIN: Duration = Duration::from_secs(5);
 /// How a shell says that a command was ended by a signal.
 const BY_SIGNAL: i32 = 128;
 
-pub(super) fn run(ctx: &AppContext, wanted: &Sandboxed) -> Result<u8, Trouble> {
+/// Run a command in the sandbox
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct SandboxArgs {
+    /// Set the access of the command
+    #[arg(long, value_name = "LEVEL", default_value = "workspace", value_parser = values::access())]
+    access: Access,
+    /// Act as if the kernel lacked something: abi=N, no-namespaces, no-network, no-pid
+    #[arg(long, value_name = "WHAT", hide = true, default_value = "")]
+    pretend: String,
+    /// Program and arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+pub(super) fn run(ctx: &AppContext, wanted: &SandboxArgs) -> Result<u8, Trouble> {
     let Some((program, args)) = wanted.command.split_first() else {
         return Err(ConfigError::new("there is no command to run").into());
     };
@@ -159,7 +175,7 @@ impl Signals {
     }
 }
 
-fn profile(ctx: &AppContext, wanted: &Sandboxed, exe: &Path) -> Result<Profile, Trouble> {
+fn profile(ctx: &AppContext, wanted: &SandboxArgs, exe: &Path) -> Result<Profile, Trouble> {
     let kernel = Kernel::probe(exe)
         .and_then(|kernel| kernel.pretending(&wanted.pretend))
         .map_err(ConfigError::new)?;

@@ -6,6 +6,7 @@ use crate::report::Trouble;
 use crate::server::{self, Listen, Options, Scope};
 use crate::session::AppContext;
 
+/// Serve sessions over HTTP, for scripts and phones
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct ServeArgs {
     /// Listen on an address of this machine or on a socket

@@ -1,5 +1,7 @@
 //! `rewake show ID`: a session, entry by entry.
 
+use clap::Args;
+
 use super::time::local_time;
 use crate::core::entry::{Entry, Record};
 use crate::core::gauge::Parts;
@@ -19,12 +21,22 @@ const RESULT_BYTES: usize = 2_000;
 /// Of the arguments of a call.
 const CALL_CHARS: usize = 300;
 
-pub(super) fn run(ctx: &AppContext, id: &str, json: bool) -> Result<u8, Trouble> {
+/// Print a session
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct ShowArgs {
+    /// Session ID or its beginning
+    pub id: String,
+    /// Print a summary as one JSON object (all entries: rewake export --json)
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, Trouble> {
     let store = super::open_store_to_look(ctx)?;
-    if json {
-        return super::print_json(&ctx.session_object(&store, id)?);
+    if args.json {
+        return super::print_json(&ctx.session_object(&store, &args.id)?);
     }
-    let info = store.find(id)?;
+    let info = store.find(&args.id)?;
     let mut records = Vec::new();
     let read = store.load_each(&info.id, |record| {
         records.push(record);

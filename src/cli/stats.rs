@@ -3,8 +3,9 @@
 //! A price that is not known is said, never counted as nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
@@ -23,16 +24,29 @@ use crate::workspace::here;
 /// Lines of each table. `--json` has all.
 const MAX_LINES: usize = 31;
 
-pub(super) fn run(
-    ctx: &AppContext,
-    since: Option<&str>,
-    project: Option<&Path>,
-    json: bool,
-) -> Result<u8, Trouble> {
+/// Show sessions, tokens and cost by day, project and model
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct StatsArgs {
+    /// Count from a day (2026-11-21) or an age (24h, 7d, 4w)
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// Count only sessions of this folder
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &StatsArgs) -> Result<u8, Trouble> {
     let zone = TimeZone::system();
     let now = Timestamp::now().to_zoned(zone.clone());
-    let since = since.map(|text| since_of(text, &now)).transpose()?;
-    let workspace = project.map(|path| workspace(ctx, path));
+    let since = args
+        .since
+        .as_deref()
+        .map(|text| since_of(text, &now))
+        .transpose()?;
+    let workspace = args.project.as_deref().map(|path| workspace(ctx, path));
     let mut stats = Stats::new(Figures::new(ctx.config()), zone);
     let since_ms = since
         .as_ref()
@@ -40,7 +54,7 @@ pub(super) fn run(
     let unreadable =
         super::open_store_to_look(ctx)?
             .each_asked(since_ms, workspace.as_deref(), |asked| stats.add(&asked))?;
-    match json {
+    match args.json {
         true => line(
             &stats
                 .to_json(since.as_ref(), workspace.as_deref(), unreadable)

@@ -2,18 +2,48 @@
 
 use std::collections::BTreeMap;
 
+use clap::Args;
+
 use super::confirm::{can_ask, is_yes};
-use crate::config::{Paths, trust};
+use super::place::Place;
+use crate::config::{self, Paths, trust};
 use crate::core::visible::command;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::{commands_to_trust, trust_commands};
 use crate::ui::commands::is_own;
-use crate::workspace::Here;
+use crate::workspace::{Here, here};
 
 /// As many commands are listed.
 const MAX_LISTED: usize = 50;
 
-pub(super) fn trust(paths: &Paths, here: &Here, yes: bool) -> Result<u8, Trouble> {
+/// Trust the config, commands and MCP servers of this folder
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct TrustArgs {
+    /// Withdraw the trust
+    #[arg(long)]
+    pub remove: bool,
+    /// Trust what is listed without asking
+    #[arg(long, conflicts_with = "remove")]
+    pub yes: bool,
+}
+
+pub(super) fn run(place: &Place, args: &TrustArgs) -> Result<u8, Trouble> {
+    let project = project_of(&place.paths, &place.here)?;
+    match args.remove {
+        true => untrust(&place.paths, &project),
+        false => trust(&place.paths, &project, args.yes),
+    }
+}
+
+/// Returns the project of a worktree that rewake made: trust in the project applies in it.
+fn project_of(paths: &Paths, here_now: &Here) -> Result<Here, Trouble> {
+    match config::project_root(paths, &here_now.root)? {
+        root if root == here_now.root => Ok(here_now.clone()),
+        root => Ok(here(&root)?),
+    }
+}
+
+fn trust(paths: &Paths, here: &Here, yes: bool) -> Result<u8, Trouble> {
     let root = here.root.display();
     let content = trust::content(&here.root).map_err(|error| match error.hint() {
         Some(_) => error,
@@ -72,7 +102,7 @@ fn show(root: &str, content: &trust::Content, commands: &BTreeMap<String, String
     }
 }
 
-pub(super) fn untrust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
+fn untrust(paths: &Paths, here: &Here) -> Result<u8, Trouble> {
     let root = here.root.display();
     match trust::untrust(paths, &here.root)? {
         true => line(&format!("{root} is trusted no longer")),

@@ -1,17 +1,30 @@
 //! Values that flags take by their names.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use crate::core::access::Access;
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
 
-pub(super) fn access() -> clap::builder::PossibleValuesParser {
-    Access::ALL.map(Access::name).into()
+pub(super) fn access() -> impl TypedValueParser<Value = Access> {
+    named(Access::ALL, Access::name)
 }
 
-pub(super) fn effort() -> clap::builder::PossibleValuesParser {
-    Effort::ALL.map(Effort::name).into()
+pub(super) fn effort() -> impl TypedValueParser<Value = Effort> {
+    named(Effort::ALL, Effort::name)
 }
 
-pub(super) fn mode() -> clap::builder::PossibleValuesParser {
-    Mode::ALL.map(Mode::name).into()
+pub(super) fn mode() -> impl TypedValueParser<Value = Mode> {
+    named(Mode::ALL, Mode::name)
+}
+
+/// Returns a parser for one of these values by its name.
+fn named<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::from(all.map(name)).try_map(move |text| {
+        let found = all.into_iter().find(|value| name(*value) == text);
+        found.ok_or("no such value")
+    })
 }

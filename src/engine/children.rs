@@ -1,7 +1,7 @@
 //! Questions of sub-agents: shown to who is here, and denied where nobody is. A verdict is a row of
 //! the store, so it reaches the sub-agent though this process dies.
 
-use super::{Engine, EngineError, Event};
+use super::{EngineError, Event, Recorder};
 use crate::core::entry::{CallId, Seq, Verdict};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::signal::Signal;
@@ -35,29 +35,36 @@ pub struct ChildQuestion {
     pub form: Option<Box<ServerQuestion>>,
 }
 
-impl<W: World> Engine<W> {
+/// The questions of sub-agents, as far as they were shown.
+#[derive(Default)]
+pub(super) struct Children {
+    /// The one that was shown or denied last: its session and its place.
+    asks: Option<(String, Seq)>,
+}
+
+impl Children {
     /// Beside a step that takes long, those in the background are not left lying.
-    pub(super) fn keep_children_at_work(&self) {
-        for (id, background) in &self.state.background {
+    pub(super) fn keep_at_work<W: World>(&self, log: &Recorder<W>) {
+        for (id, background) in &log.state.background {
             if background.child.is_some() {
-                self.world.keep_at_work(id, background);
+                log.world.keep_at_work(id, background);
             }
         }
     }
 
     /// Looks whether one asks, or asks something else by now. That it cannot be known is no failure
     /// of the step.
-    pub(super) fn hear_children(&mut self) {
-        let asks = child_question(&self.store, &self.state).unwrap_or_else(|error| {
+    pub(super) fn hear<W: World>(&mut self, log: &mut Recorder<W>) {
+        let asks = child_question(&log.store, &log.state).unwrap_or_else(|error| {
             tracing::warn!(%error, "it is not known whether a task asks");
             None
         });
         let key = |q: &ChildQuestion| (q.session.clone(), q.asked);
-        let is_known = asks.as_ref().map(key) == self.child_asks;
+        let is_known = asks.as_ref().map(key) == self.asks;
         if is_known {
             return;
         }
-        match (&asks, self.settings.policy.interactive) {
+        match (&asks, log.policy.interactive) {
             (Some(question), false) => {
                 let verdict = Verdict::Deny {
                     reason: format!("{NOBODY}{DO_WITHOUT}"),
@@ -75,19 +82,20 @@ impl<W: World> Engine<W> {
                         answer: FormAnswer::Decline,
                     },
                 };
-                if let Err(error) = self.tell_child(session, answer) {
+                if let Err(error) = self.tell(log, session, answer) {
                     tracing::warn!(%error, "a question of a task was not answered");
                     return;
                 }
             }
-            _ => (self.on_event)(&self.state, Event::ChildAsks(asks.as_ref())),
+            _ => log.emit(Event::ChildAsks(asks.clone().map(Box::new))),
         }
-        self.child_asks = asks.as_ref().map(key);
+        self.asks = asks.as_ref().map(key);
     }
 
     /// A person's verdict, or that nobody is there.
-    pub(super) fn answer_child(
+    pub(super) fn answer<W: World>(
         &mut self,
+        log: &mut Recorder<W>,
         session: &str,
         call: CallId,
         asked: Seq,
@@ -98,12 +106,17 @@ impl<W: World> Engine<W> {
             asked,
             verdict,
         };
-        self.tell_child(session, decide)
+        self.tell(log, session, decide)
     }
 
-    pub(super) fn tell_child(&mut self, session: &str, what: Signal) -> Result<(), EngineError> {
-        let at_ms = self.world.now_ms();
-        self.store.signal(session, ORIGIN, at_ms, |_| what)?;
+    pub(super) fn tell<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        session: &str,
+        what: Signal,
+    ) -> Result<(), EngineError> {
+        let at_ms = log.world.now_ms();
+        log.store.signal(session, ORIGIN, at_ms, |_| what)?;
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! Invariant: commands are applied in the order they came in. One that finds no room to be
 //! recorded waits, and so do all behind it.
 
-use super::{Command, Engine, EngineError, Event, Write};
+use super::{Command, Engine, EngineError, Event, Recorder, Write};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
 use crate::core::entry::{Choice, RunLimits};
@@ -13,6 +13,20 @@ use crate::core::next::{Why, rest_but_pause};
 use crate::core::signal::Signal;
 use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};
 use crate::world::World;
+
+/// What a person asked for that is not in the log.
+pub(super) struct Requests {
+    /// To leave.
+    pub left: Option<SaveReason>,
+    /// Nothing is done before a person says something or asks to go on.
+    pub waits_for_person: bool,
+    /// A compaction, when no call is open.
+    pub compaction: bool,
+    /// The model and the mode that this start named: see [`super::Settings::chosen`].
+    pub chosen: Option<Choice>,
+    /// What the store had no room for of the input box.
+    pub unkept_input: Option<(String, Option<LeftDraft>)>,
+}
 
 impl<W: World> Engine<W> {
     /// Applies the commands that came while no step was in progress.
@@ -57,7 +71,7 @@ impl<W: World> Engine<W> {
             Err(EngineError::Store(error))
                 if error.is_passing() && !self.pending_commands.iter().any(drops_step) =>
             {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.log.emit_not_kept(&error);
                 Ok(false)
             }
             accepted => accepted,
@@ -70,19 +84,27 @@ impl<W: World> Engine<W> {
             self.pending_commands.push_back(command);
         }
         let leaves = |command: &Command| matches!(command, Command::Leave(_));
-        self.left.is_some() || self.commands.is_closed() || self.pending_commands.iter().any(leaves)
+        self.requests.left.is_some()
+            || self.commands.is_closed()
+            || self.pending_commands.iter().any(leaves)
     }
 
     /// True when the step in progress is to be dropped.
     pub(super) async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
-            Command::Say { message, blobs } => self.send(message, &blobs).await?,
+            Command::Say { message, blobs } => {
+                self.requests.send(&mut self.log, message, &blobs).await?
+            }
             Command::Decide {
                 call,
                 verdict,
                 rule,
-            } => self.decide(call, verdict, rule).await?,
-            Command::Answer { call, key, answer } => self.answer_server(call, &key, answer).await?,
+            } => self.log.decide(call, verdict, rule).await?,
+            Command::Answer { call, key, answer } => {
+                self.asking
+                    .answer(&mut self.log, call, &key, answer)
+                    .await?
+            }
             Command::AnswerChild {
                 session,
                 call,
@@ -94,90 +116,118 @@ impl<W: World> Engine<W> {
                     asked,
                     answer,
                 };
-                self.tell_child(&session, answer)?;
+                self.children.tell(&mut self.log, &session, answer)?;
             }
             Command::DecideChild {
                 session,
                 call,
                 asked,
                 verdict,
-            } => self.answer_child(&session, call, asked, verdict)?,
-            Command::TakeBackRule(rule) => self.take_back(rule).await?,
+            } => self
+                .children
+                .answer(&mut self.log, &session, call, asked, verdict)?,
+            Command::TakeBackRule(rule) => self.log.take_back(rule).await?,
             Command::Stop => return self.stop().await,
             Command::Leave(reason) => {
                 self.leave(reason).await?;
                 return Ok(true);
             }
-            Command::Choose(choice) => self.choose(choice).await?,
-            Command::Pause => self.pause().await?,
-            Command::GoOn => self.go_on().await?,
-            Command::Limit(limits) => self.limit(limits).await?,
-            Command::EditQueued { id, message } => self.edit_queued(id, message).await?,
-            Command::KeepInput(text) => self.keep_input(text, None),
-            Command::BringInput { text, from } => self.keep_input(text, Some(from)),
-            Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
-            Command::RunForUser { command, .. } if self.state.restoring.is_some() => {
+            Command::Choose(choice) => self.requests.choose(&mut self.log, choice).await?,
+            Command::Pause => self.log.pause().await?,
+            Command::GoOn => self.requests.go_on(&mut self.log).await?,
+            Command::Limit(limits) => self.log.limit(limits).await?,
+            Command::EditQueued { id, message } => {
+                self.requests
+                    .edit_queued(&mut self.log, id, message)
+                    .await?
+            }
+            Command::KeepInput(text) => self.requests.keep_input(&mut self.log, text, None),
+            Command::BringInput { text, from } => {
+                self.requests.keep_input(&mut self.log, text, Some(from))
+            }
+            Command::Name(title) => self.log.record(Write::of(Entry::Named { title })).await?,
+            Command::RunForUser { command, .. } if self.log.state.restoring.is_some() => {
                 let why = "the files are being restored";
-                let command = &command;
-                (self.on_event)(&self.state, Event::CommandNotRun { command, why });
+                self.log
+                    .emit(Event::CommandNotRun(command, why.to_string()));
             }
             Command::RunForUser {
                 command,
                 on_terminal,
-            } => self.run_for_user(command, on_terminal).await?,
-            Command::UserCommandOver { entry, ended } => self.over_on_terminal(entry, ended),
-            Command::Note(text) => self.note(text)?,
-            Command::Compact => self.compaction_wished = true,
-            Command::WaitForFiles => self.world.wait_for_files(),
-            Command::Rewind(order) => self.rewind_wished = Some(order),
-            Command::AskServer(request) => self.world.ask_server(request),
-            Command::SetPermissionCheck(check) => self.settings.policy.permission_check = check,
+            } => {
+                if self
+                    .user_commands
+                    .run(&mut self.log, command, on_terminal)
+                    .await?
+                {
+                    self.requests.unkept_input = None;
+                }
+            }
+            Command::UserCommandOver { entry, ended } => {
+                self.user_commands.over_on_terminal(entry, ended)
+            }
+            Command::Note(text) => self.log.note(text)?,
+            Command::Compact => self.requests.compaction = true,
+            Command::WaitForFiles => self.log.world.wait_for_files(),
+            Command::Rewind(order) => self.rewinder.asked = Some(order),
+            Command::AskServer(request) => self.log.world.ask_server(request),
+            Command::SetPermissionCheck(check) => self.log.policy.permission_check = check,
         }
         Ok(false)
     }
 
     async fn stop(&mut self) -> Result<bool, EngineError> {
-        self.was_stopped();
-        self.without_compaction()?;
-        if self.state.is_stopped() {
+        self.signals_look.was_stopped(&mut self.log);
+        self.requests.without_compaction(&mut self.log)?;
+        if self.log.state.is_stopped() {
             // It is in effect already.
             return Ok(false);
         }
-        let waits = self.store.oldest_queued(self.head.session())?.is_some();
-        let waits_for_tasks = self.world.leaves_when_idle() && self.state.works_in_background();
-        if self.state.owed || self.state.first_open().is_some() || waits || waits_for_tasks {
+        let waits = self
+            .log
+            .store
+            .oldest_queued(self.log.head.session())?
+            .is_some();
+        let waits_for_tasks =
+            self.log.world.leaves_when_idle() && self.log.state.works_in_background();
+        if self.log.state.owed || self.log.state.first_open().is_some() || waits || waits_for_tasks
+        {
             let draft = self.draft.words();
             let stopped = Entry::Stopped {
                 draft,
                 origin: None,
             };
-            self.record(Write::of(stopped).clearing_stream()).await?;
+            self.log
+                .record(Write::of(stopped).clearing_stream())
+                .await?;
         }
         self.draft.reset();
         Ok(true)
     }
 
     async fn leave(&mut self, reason: SaveReason) -> Result<(), EngineError> {
-        self.keep_draft()?;
-        self.keep_input_again();
+        self.draft.keep(&mut self.log)?;
+        self.requests.keep_input_again(&mut self.log);
         // Leaving a session in which nothing is owed is nothing to remember.
-        if self.changed || self.state.unfinished() {
+        if self.log.changed || self.log.state.unfinished() {
             self.save(reason).await?;
         }
-        self.left = Some(reason);
+        self.requests.left = Some(reason);
         Ok(())
     }
+}
 
+impl<W: World> Recorder<W> {
     /// A verdict that comes too late is of no use and no harm. What was allowed is recorded
     /// with it: a mode that changes later gives the call no more.
-    async fn decide(
+    pub(super) async fn decide(
         &mut self,
         call: CallId,
         verdict: Verdict,
         rule: Option<String>,
     ) -> Result<(), EngineError> {
         let open = self.state.call(call);
-        let fate = open.map(|open| fate(&self.state, &self.settings.policy, open));
+        let fate = open.map(|open| fate(&self.state, &self.policy, open));
         let access = match (&verdict, fate) {
             (Verdict::Deny { .. }, _) | (_, None) => None,
             (_, Some(Fate::Ask { access, .. } | Fate::Run { access })) => access,
@@ -201,44 +251,14 @@ impl<W: World> Engine<W> {
     }
 
     /// What was begun goes on to its end.
-    async fn pause(&mut self) -> Result<(), EngineError> {
+    pub(super) async fn pause(&mut self) -> Result<(), EngineError> {
         match self.state.paused {
             true => Ok(()),
             false => self.record(Write::of(Entry::Paused { origin: None })).await,
         }
     }
 
-    /// What waits behind a stop is said. A pause, a limit, a failure and a crash loop are lifted,
-    /// which is recorded.
-    async fn go_on(&mut self) -> Result<(), EngineError> {
-        self.waits_for_person = false;
-        let mut lifting = Vec::new();
-        if self.state.paused {
-            lifting.push(Entry::Lifted { origin: None });
-        }
-        match rest_but_pause(&self.state, &self.settings.policy) {
-            None | Some(Why::Idle | Why::Paused) => {}
-            Some(Why::Limit) => lifting.push(Entry::Chose(Choice {
-                limits: Some(RunLimits::default()),
-                ..Choice::default()
-            })),
-            Some(_) if self.state.is_stopped() => {}
-            Some(_) => lifting.push(Entry::Resumed {
-                by: By::Person,
-                found: "asked to go on".to_string(),
-                draft: None,
-                unrecorded: false,
-                at_work: self.is_at_work(),
-            }),
-        }
-        if !lifting.is_empty() {
-            self.record(Write::of_all(lifting)).await?;
-        }
-        self.inbox_is_held = false;
-        Ok(())
-    }
-
-    async fn limit(&mut self, limits: RunLimits) -> Result<(), EngineError> {
+    pub(super) async fn limit(&mut self, limits: RunLimits) -> Result<(), EngineError> {
         if self.state.run_limits == limits {
             return Ok(());
         }
@@ -249,10 +269,100 @@ impl<W: World> Engine<W> {
         self.record(Write::of(Entry::Chose(choice))).await
     }
 
+    pub(super) async fn take_back(&mut self, rule: String) -> Result<(), EngineError> {
+        let mut rules = self.state.session_rules.iter();
+        if !rules.any(|known| known.to_string() == rule) {
+            return Ok(());
+        }
+        let choice = Choice {
+            without: Some(rule),
+            ..Choice::default()
+        };
+        self.record(Write::of(Entry::Chose(choice))).await
+    }
+
+    /// Words that were said elsewhere than in the input box. They are durable when it returns.
+    /// `blobs` are the bytes of their images.
+    pub fn say(&mut self, message: &Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
+        let at_ms = self.world.now_ms();
+        self.store
+            .queue(self.head.session(), message, blobs, at_ms)?;
+        Ok(())
+    }
+
+    /// Who says something where the session runs wants it to go on.
+    pub(super) async fn lift_for_words(&mut self) -> Result<(), EngineError> {
+        match self.state.paused {
+            true => self.record(Write::of(Entry::Lifted { origin: None })).await,
+            false => Ok(()),
+        }
+    }
+
+    /// It waits in the inbox, so it is not lost while a step is in progress.
+    pub(super) fn note(&mut self, text: String) -> Result<(), EngineError> {
+        let note = Message {
+            text,
+            images: Vec::new(),
+            via: Via::Note,
+            command: None,
+            origin: None,
+        };
+        self.say(&note, &[])
+    }
+}
+
+impl Requests {
+    pub(super) fn new(chosen: Option<Choice>) -> Requests {
+        Requests {
+            left: None,
+            waits_for_person: false,
+            compaction: false,
+            chosen,
+            unkept_input: None,
+        }
+    }
+
+    /// What waits behind a stop is said. A pause, a limit, a failure and a crash loop are lifted,
+    /// which is recorded.
+    pub(super) async fn go_on<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<(), EngineError> {
+        self.waits_for_person = false;
+        let mut lifting = Vec::new();
+        if log.state.paused {
+            lifting.push(Entry::Lifted { origin: None });
+        }
+        match rest_but_pause(&log.state, &log.policy) {
+            None | Some(Why::Idle | Why::Paused) => {}
+            Some(Why::Limit) => lifting.push(Entry::Chose(Choice {
+                limits: Some(RunLimits::default()),
+                ..Choice::default()
+            })),
+            Some(_) if log.state.is_stopped() => {}
+            Some(_) => lifting.push(Entry::Resumed {
+                by: By::Person,
+                found: "asked to go on".to_string(),
+                draft: None,
+                unrecorded: false,
+                at_work: log.is_at_work(),
+            }),
+        }
+        if !lifting.is_empty() {
+            log.record(Write::of_all(lifting)).await?;
+        }
+        log.inbox_is_held = false;
+        Ok(())
+    }
+
     /// Only what is another is recorded.
-    async fn choose(&mut self, mut choice: Choice) -> Result<(), EngineError> {
+    pub(super) async fn choose<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        mut choice: Choice,
+    ) -> Result<(), EngineError> {
         // It wins over what this start was told, which may not be in the log yet.
-        if let Some(chosen) = &mut self.settings.chosen {
+        if let Some(chosen) = &mut self.chosen {
             let of_model = choice.model.is_some();
             chosen.model.take_if(|_| of_model);
             chosen.mode.take_if(|_| choice.mode.is_some());
@@ -263,7 +373,7 @@ impl<W: World> Engine<W> {
                 .temperature
                 .take_if(|_| of_model || choice.temperature.is_some());
         }
-        let state = &self.state;
+        let state = &log.state;
         // A model that is chosen again begins with the settings of the config.
         let is_plain = state.effort == Effort::Default
             && state.temperature.is_none()
@@ -281,117 +391,101 @@ impl<W: World> Engine<W> {
         if choice.is_empty() {
             return Ok(());
         }
-        self.record(Write::of(Entry::Chose(choice))).await
+        log.record(Write::of(Entry::Chose(choice))).await
     }
 
-    async fn take_back(&mut self, rule: String) -> Result<(), EngineError> {
-        let mut rules = self.state.session_rules.iter();
-        if !rules.any(|known| known.to_string() == rule) {
-            return Ok(());
-        }
-        let choice = Choice {
-            without: Some(rule),
-            ..Choice::default()
-        };
-        self.record(Write::of(Entry::Chose(choice))).await
-    }
-
-    async fn edit_queued(
+    pub(super) async fn edit_queued<W: World>(
         &mut self,
+        log: &mut Recorder<W>,
         id: InboxId,
         message: Option<Message>,
     ) -> Result<(), EngineError> {
         let done = match &message {
-            Some(message) => self.store.edit_queued(id, message),
-            None => self.store.remove_queued(id),
+            Some(message) => log.store.edit_queued(id, message),
+            None => log.store.remove_queued(id),
         };
         match (done, message) {
             (Ok(()), Some(_)) => {}
             // Whether anything is owed is another question now.
             (Ok(()) | Err(StoreError::NotFound { .. }), None) => {
-                self.record(Write::default()).await?;
+                log.record(Write::default()).await?;
             }
             (Err(StoreError::NotFound { .. }), Some(message)) => {
-                return self.send(message, &[]).await;
+                return self.send(log, message, &[]).await;
             }
             (Err(error), _) => return Err(error.into()),
         }
-        let mut queued = self.store.queued(self.head.session())?;
+        let mut queued = log.store.queued(log.head.session())?;
         queued.retain(|q| !q.is_note());
-        (self.on_event)(&self.state, Event::Requeued(&queued));
-        Ok(())
-    }
-
-    /// Words that were said elsewhere than in the input box. They are durable when it returns.
-    /// `blobs` are the bytes of their images.
-    pub fn say(&mut self, message: &Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
-        let at_ms = self.world.now_ms();
-        self.store
-            .queue(self.head.session(), message, blobs, at_ms)?;
+        log.emit(Event::Requeued(queued));
         Ok(())
     }
 
     /// What stood in the input box: it is never in both places.
-    async fn send(&mut self, message: Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
+    pub(super) async fn send<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        message: Message,
+        blobs: &[Vec<u8>],
+    ) -> Result<(), EngineError> {
         // First: what fails is done again as a whole.
-        self.lift_for_words().await?;
-        let at_ms = self.world.now_ms();
-        let session = self.head.session();
-        let id = self.store.send(session, &message, blobs, at_ms)?;
+        log.lift_for_words().await?;
+        let at_ms = log.world.now_ms();
+        let session = log.head.session();
+        let id = log.store.send(session, &message, blobs, at_ms)?;
         if let Some((_, Some(from))) = self.unkept_input.take()
-            && let Err(error) = self.store.forget_left(&from)
+            && let Err(error) = log.store.forget_left(&from)
         {
             tracing::warn!(%error, "the draft of the session before was not cleared");
         }
-        self.inbox_is_held = false;
+        log.inbox_is_held = false;
         self.waits_for_person = false;
         let queued = Queued { id, at_ms, message };
-        (self.on_event)(&self.state, Event::Queued(&queued));
+        log.emit(Event::Queued(queued));
         Ok(())
     }
 
-    /// Who says something where the session runs wants it to go on.
-    async fn lift_for_words(&mut self) -> Result<(), EngineError> {
-        match self.state.paused {
-            true => self.record(Write::of(Entry::Lifted { origin: None })).await,
-            false => Ok(()),
-        }
-    }
-
-    /// It waits in the inbox, so it is not lost while a step is in progress.
-    fn note(&mut self, text: String) -> Result<(), EngineError> {
-        let note = Message {
-            text,
-            images: Vec::new(),
-            via: Via::Note,
-            command: None,
-            origin: None,
-        };
-        self.say(&note, &[])
-    }
-
     /// That it is not kept is told, and is no reason to stop working: it is tried again.
-    fn keep_input(&mut self, text: String, from: Option<LeftDraft>) {
-        let session = self.head.session();
+    pub(super) fn keep_input<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        text: String,
+        from: Option<LeftDraft>,
+    ) {
+        let session = log.head.session();
         let kept = match (text.is_empty(), &from) {
-            (true, _) => self.store.clear_draft(session, crate::store::Draft::Input),
-            (false, None) => self.store.set_input(session, &text),
-            (false, Some(from)) => self.store.bring_input(session, &text, from),
+            (true, _) => log.store.clear_draft(session, crate::store::Draft::Input),
+            (false, None) => log.store.set_input(session, &text),
+            (false, Some(from)) => log.store.bring_input(session, &text, from),
         };
         self.unkept_input = None;
         if let Err(error) = &kept {
             tracing::warn!(%error, "the unsent words were not kept");
             self.unkept_input = Some((text.clone(), from));
         }
-        (self.on_event)(&self.state, Event::Kept(kept.as_ref().copied()));
+        log.emit(Event::Kept(
+            kept.as_ref().copied().map_err(ToString::to_string),
+        ));
         if kept.is_ok() {
-            (self.on_event)(&self.state, Event::InputKept(&text));
+            log.emit(Event::InputKept(text));
         }
     }
 
-    pub(super) fn keep_input_again(&mut self) {
+    pub(super) fn keep_input_again<W: World>(&mut self, log: &mut Recorder<W>) {
         if let Some((text, from)) = self.unkept_input.take() {
-            self.keep_input(text, from);
+            self.keep_input(log, text, from);
         }
+    }
+
+    /// There was nothing to compact, or it was stopped.
+    pub(super) fn without_compaction<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<(), EngineError> {
+        self.compaction = false;
+        if let Some(id) = log.signal.compaction.take() {
+            log.store.remove_signal(id)?;
+        }
+        Ok(())
     }
 }

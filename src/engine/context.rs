@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::{Engine, EngineError, Event, Write};
+use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::budget::{BYTES_PER_TOKEN, Budget};
 use crate::core::compacting::{self, Summary};
 use crate::core::entry::{Block, Entry, Failure, FailureClass, Layers, Record, Seq, Spent};
@@ -22,7 +22,6 @@ use crate::core::summary::{self, Fallback};
 use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
-use crate::store::LearntRatio;
 use crate::world::{Boundary, World};
 
 /// How what leaves the context is summarised.
@@ -54,9 +53,6 @@ const MAX_LEARNED: u32 = 8;
 
 /// A limit without figures is guessed to be this part of what was refused.
 const GUESS: f64 = 0.7;
-
-/// A ratio that moved by less than this part is not written again.
-const RATIO_MOVED: f64 = 0.02;
 
 /// Figures of the context, for the log and the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,16 +97,16 @@ pub enum ContextChange {
 }
 
 /// A summary that could not be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SummaryFailure<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryFailure {
     /// In the words of the server, or of what was wrong with the answer.
-    pub why: &'a str,
+    pub why: String,
     pub stands_in: StandIn,
     /// It failed so often that it is not asked again for this long.
     pub left_alone: Option<Duration>,
 }
 
-impl SummaryFailure<'_> {
+impl SummaryFailure {
     /// In a sentence for a person.
     pub fn to_text(&self) -> String {
         let again = match self.left_alone {
@@ -165,23 +161,34 @@ pub(super) struct SummaryTask {
 }
 
 /// The summariser's part of the engine.
-#[derive(Default)]
 pub(super) struct Summaries {
+    pub(super) summarising: Summarising,
+    render: Render,
     pending: Option<SummaryTask>,
     /// When it failed last, and how often in a row.
     failed_at: Option<Instant>,
     failures: u32,
     near_limit_emitted: bool,
-    pub(super) recalled: Option<u64>,
     /// What was asked since the last entry that says so, also for what was dropped.
     spent: Vec<Spent>,
     /// The models whose server was asked for its window.
     asked_windows: Vec<String>,
-    /// The bytes per token that the store has of a model.
-    pub(super) kept_ratio: Option<(String, f64)>,
 }
 
 impl Summaries {
+    pub(super) fn new(summarising: Summarising, render: Render) -> Summaries {
+        Summaries {
+            summarising,
+            render,
+            pending: None,
+            failed_at: None,
+            failures: 0,
+            near_limit_emitted: false,
+            spent: Vec::new(),
+            asked_windows: Vec::new(),
+        }
+    }
+
     pub(super) fn is_running(&self) -> bool {
         self.pending.as_ref().is_some_and(|p| p.work.is_some())
     }
@@ -245,15 +252,286 @@ impl Summaries {
         self.failed_at = Some(Instant::now());
         self.failures = self.failures.saturating_add(1);
     }
+
+    pub(super) async fn finish_compaction<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        range: Range,
+        made: Result<Written, Failure>,
+    ) -> Result<(), EngineError> {
+        let made = self.words(made);
+        let budget = log.budget();
+        let max_bytes = budget.bytes(log.policy.windows.summary_tokens(&budget));
+        let accepted = self.accepted(log, made, max_bytes, StandIn::of(self.summarising.fallback));
+        self.record_compaction(log, range, accepted).await
+    }
+
+    /// What a model wrote, when it can be used. That it cannot be is said, with why and with what
+    /// stands in.
+    pub(super) fn accepted<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        made: Result<String, Failure>,
+        max_bytes: usize,
+        stands_in: StandIn,
+    ) -> Option<String> {
+        let why = match made.map(|text| summary::accept(&text, max_bytes)) {
+            Ok(Some(text)) => {
+                self.answered();
+                return Some(text);
+            }
+            Ok(None) => "its answer has no words".to_string(),
+            Err(failure) => failure.message,
+        };
+        self.failed();
+        tracing::warn!(failures = self.failures, "the summary model failed");
+        let failed = SummaryFailure {
+            why,
+            stands_in,
+            left_alone: self.is_left_alone().then_some(LEFT_ALONE),
+        };
+        log.emit(Event::SummaryFailed(failed));
+        None
+    }
+
+    /// Records the summary that a model made, else what stands in for it.
+    pub(super) async fn record_compaction<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        range: Range,
+        made: Option<String>,
+    ) -> Result<(), EngineError> {
+        let summary = match (made, self.summarising.fallback) {
+            (Some(text), _) => Summary::Model(text),
+            (None, Fallback::Digest) => Summary::Digest(self.to_summarise(log, range)?),
+            (None, Fallback::Placeholder) => Summary::Placeholder,
+        };
+        let entries = compacting::compacted(
+            &log.state,
+            &log.budget(),
+            &log.policy.windows,
+            range,
+            summary,
+            std::mem::take(&mut self.spent),
+        );
+        log.record(Write::of_all(entries)).await?;
+        self.near_limit_emitted = false;
+        self.emit_context(log, ContextChange::Compacted);
+        Ok(())
+    }
+
+    /// A line stands in place of each of these results from here on.
+    pub(super) async fn free<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        results: &[Seq],
+    ) -> Result<(), EngineError> {
+        if let Some(freed) = freeing::entry(&log.state, results) {
+            log.record(Write::of(freed)).await?;
+            self.near_limit_emitted = false;
+            self.emit_context(log, ContextChange::Freed);
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin_summary<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        range: Range,
+    ) -> Result<(), EngineError> {
+        self.drop_pending();
+        let records = self.to_summarise(log, range)?;
+        let preface = log.state.preface.as_ref();
+        let before = preface.and_then(|p| match p.unsound_from {
+            // The records say it.
+            Some(_) => p.sound.clone(),
+            None => p.summary.clone().or_else(|| p.sound.clone()),
+        });
+        let request = self.summary_request(
+            log,
+            &self.summarising.instructions,
+            before.as_deref(),
+            &records,
+        );
+        self.pending = Some(SummaryTask {
+            range,
+            work: Some(self.summarise(log, request)),
+            made: None,
+        });
+        Ok(())
+    }
+
+    /// The records of this range, after those that left the context without a summary.
+    pub(super) fn to_summarise<W: World>(
+        &self,
+        log: &Recorder<W>,
+        range: Range,
+    ) -> Result<Vec<Record>, EngineError> {
+        let mut records = match compacting::unsummarised(&log.state) {
+            Some(range) => log.store.records(log.head.session(), range)?,
+            None => Vec::new(),
+        };
+        records.extend(compacting::leaving(&log.state, range));
+        Ok(records)
+    }
+
+    pub(super) fn summary_request<W: World>(
+        &self,
+        log: &Recorder<W>,
+        instructions: &str,
+        before: Option<&str>,
+        records: &[Record],
+    ) -> Request {
+        let model = self.summarising.model.as_ref().unwrap_or(&log.state.model);
+        let own = log.budget();
+        let room = log.policy.budget_of(&log.state, model);
+        // What leaves fitted into the session's own window; that of a model which was never
+        // asked is only assumed.
+        let room = match own.window < room.window {
+            true => Budget {
+                bytes_per_token: room.bytes_per_token,
+                ..own
+            },
+            false => room,
+        };
+        let tokens = log.policy.windows.summary_tokens(&log.budget());
+        let freed = &log.state.freed;
+        summary::request(model, instructions, before, records, freed, &room, tokens)
+    }
+
+    pub(super) fn summarise<W: World>(&self, log: &Recorder<W>, request: Request) -> Work {
+        let world = Rc::clone(&log.world);
+        let patience = self.summarising.patience;
+        let model = request.model.clone();
+        Box::pin(async move {
+            world.boundary(Boundary::BeforeSummary).await;
+            let made = tokio::time::timeout(patience, world.summarise(request)).await;
+            world.boundary(Boundary::AfterSummary).await;
+            let made = made
+                .unwrap_or_else(|_| Err(unanswered("the summary model did not answer in time")));
+            made.map(|reply| written(model, reply))
+        })
+    }
+
+    /// A request that is too long teaches the model's window. False when that was learnt too
+    /// often in a row: it is a failure then.
+    pub(super) async fn learn<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        model: &str,
+        failure: &Failure,
+        bytes: u64,
+    ) -> Result<bool, EngineError> {
+        if failure.class != FailureClass::TooLong || log.state.learned >= MAX_LEARNED {
+            return Ok(false);
+        }
+        // Not the session's own: that may have been changed while this one was asked.
+        let budget = log.policy.budget_of(&log.state, model);
+        let said = limits::figures(&failure.message);
+        let asked = budget.tokens(usize::try_from(bytes).unwrap_or(usize::MAX)) + budget.answer;
+        let guess = (asked.min(budget.window) as f64 * GUESS) as u64;
+        // A limit that was known already did not help: then it is another figure that counts.
+        let limit = said
+            .limit
+            .filter(|l| *l < budget.window || said.counted.is_some())
+            .unwrap_or(guess);
+        log.store.learn_limit(model, limit)?;
+        let learned = Entry::Learned {
+            model: model.to_string(),
+            limit,
+            tokens: said.counted,
+            bytes,
+            silently: false,
+            images: None,
+        };
+        log.record(Write::of(learned).clearing_stream()).await?;
+        self.emit_context(log, ContextChange::Learned);
+        Ok(true)
+    }
+
+    /// A request that was refused for its images is sent again without them. False when they
+    /// were not the reason.
+    pub(super) async fn learn_of_images<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        model: &str,
+        failure: &Failure,
+    ) -> Result<bool, EngineError> {
+        let Some(refusal) = unsent::refusal(failure.class, &failure.message, model) else {
+            return Ok(false);
+        };
+        if log.state.learned >= MAX_LEARNED {
+            return Ok(false);
+        }
+        let known = log.state.limits.get(model).copied();
+        let window = || log.policy.budget_of(&log.state, model).window;
+        let learned = Entry::Learned {
+            model: model.to_string(),
+            // A version that knows nothing of `images` reads this as what it knows already.
+            limit: known.unwrap_or_else(window),
+            tokens: None,
+            bytes: 0,
+            silently: false,
+            images: Some(refusal),
+        };
+        log.record(Write::of(learned).clearing_stream()).await?;
+        self.emit_context(log, ContextChange::ImagesRefused);
+        Ok(true)
+    }
+
+    /// A server that cuts long requests and says nothing is found out by its counts.
+    pub(super) async fn learn_silent_limit<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        count: Count,
+    ) -> Result<(), EngineError> {
+        let Count { tokens, bytes } = count;
+        let model = log.state.model.clone();
+        log.store.learn_limit(&model, tokens)?;
+        let learned = Entry::Learned {
+            model,
+            limit: tokens,
+            tokens: Some(tokens),
+            // When the first request was cut already, its bytes are no measure.
+            bytes: bytes.min((tokens as f64 * BYTES_PER_TOKEN) as u64),
+            silently: true,
+            images: None,
+        };
+        log.record(Write::of(learned)).await?;
+        self.emit_context(log, ContextChange::LearnedSilently);
+        Ok(())
+    }
+
+    pub(super) fn emit_near_limit<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        tokens: u64,
+        budget: &Budget,
+    ) {
+        if tokens * 10 > budget.hard() * 8 && !self.near_limit_emitted {
+            self.near_limit_emitted = true;
+            self.emit_context(log, ContextChange::NearLimit);
+        }
+    }
+
+    pub(super) fn emit_context<W: World>(&mut self, log: &mut Recorder<W>, what: ContextChange) {
+        let budget = log.budget();
+        let windows = &log.policy.windows;
+        let parts = Parts::of(&log.state, &budget, windows);
+        let figures = ContextFigures {
+            what,
+            request_tokens: parts.all(),
+            hard_tokens: budget.hard(),
+            summary_tokens: parts.summary,
+            window_entries: log.state.context.len(),
+            cached_tokens: log.state.usage.cached,
+        };
+        tracing::info!(session = log.head.session(), ?figures, "context");
+        log.emit(Event::Context(figures));
+    }
 }
 
 impl<W: World> Engine<W> {
-    pub(super) fn budget(&self) -> Budget {
-        self.settings
-            .policy
-            .budget_of(&self.state, &self.state.model)
-    }
-
     /// Puts a summary in place of these. When none was begun in the background, or it is still
     /// being made, it is waited for; when the summary model cannot be asked, a digest stands in.
     pub(super) async fn compact_range(&mut self, range: Range) -> Result<(), EngineError> {
@@ -265,12 +543,18 @@ impl<W: World> Engine<W> {
         if !is_begun {
             // One that covers another range would come too late for this one.
             if self.summaries.is_left_alone() {
-                return self.record_compaction(range, None).await;
+                return self
+                    .summaries
+                    .record_compaction(&mut self.log, range, None)
+                    .await;
             }
-            self.begin_summary(range)?;
+            self.summaries.begin_summary(&mut self.log, range)?;
         }
         let Some(pending) = self.summaries.pending.take() else {
-            return self.record_compaction(range, None).await;
+            return self
+                .summaries
+                .record_compaction(&mut self.log, range, None)
+                .await;
         };
         let made = match (pending.made, pending.work) {
             (Some(made), _) => made,
@@ -283,176 +567,24 @@ impl<W: World> Engine<W> {
             },
             (None, None) => Err(unanswered("nothing was asked")),
         };
-        self.finish_compaction(range, made).await
-    }
-
-    async fn finish_compaction(
-        &mut self,
-        range: Range,
-        made: Result<Written, Failure>,
-    ) -> Result<(), EngineError> {
-        let made = self.summaries.words(made);
-        let budget = self.budget();
-        let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
-        let accepted = self.accepted(
-            made,
-            max_bytes,
-            StandIn::of(self.settings.summarising.fallback),
-        );
-        self.record_compaction(range, accepted).await
-    }
-
-    /// What a model wrote, when it can be used. That it cannot be is said, with why and with what
-    /// stands in.
-    fn accepted(
-        &mut self,
-        made: Result<String, Failure>,
-        max_bytes: usize,
-        stands_in: StandIn,
-    ) -> Option<String> {
-        let why = match made.map(|text| summary::accept(&text, max_bytes)) {
-            Ok(Some(text)) => {
-                self.summaries.answered();
-                return Some(text);
-            }
-            Ok(None) => "its answer has no words".to_string(),
-            Err(failure) => failure.message,
-        };
-        self.summaries.failed();
-        tracing::warn!(
-            failures = self.summaries.failures,
-            "the summary model failed"
-        );
-        let failed = SummaryFailure {
-            why: &why,
-            stands_in,
-            left_alone: self.summaries.is_left_alone().then_some(LEFT_ALONE),
-        };
-        (self.on_event)(&self.state, Event::SummaryFailed(failed));
-        None
-    }
-
-    /// Records the summary that a model made, else what stands in for it.
-    async fn record_compaction(
-        &mut self,
-        range: Range,
-        made: Option<String>,
-    ) -> Result<(), EngineError> {
-        let summary = match (made, self.settings.summarising.fallback) {
-            (Some(text), _) => Summary::Model(text),
-            (None, Fallback::Digest) => Summary::Digest(self.to_summarise(range)?),
-            (None, Fallback::Placeholder) => Summary::Placeholder,
-        };
-        let entries = compacting::compacted(
-            &self.state,
-            &self.budget(),
-            &self.settings.policy.windows,
-            range,
-            summary,
-            std::mem::take(&mut self.summaries.spent),
-        );
-        self.record(Write::of_all(entries)).await?;
-        self.summaries.near_limit_emitted = false;
-        self.emit_context(ContextChange::Compacted);
-        Ok(())
-    }
-
-    /// A line stands in place of each of these results from here on.
-    pub(super) async fn free(&mut self, results: &[Seq]) -> Result<(), EngineError> {
-        if let Some(freed) = freeing::entry(&self.state, results) {
-            self.record(Write::of(freed)).await?;
-            self.summaries.near_limit_emitted = false;
-            self.emit_context(ContextChange::Freed);
-        }
-        Ok(())
-    }
-
-    pub(super) fn begin_summary(&mut self, range: Range) -> Result<(), EngineError> {
-        self.summaries.drop_pending();
-        let records = self.to_summarise(range)?;
-        let preface = self.state.preface.as_ref();
-        let before = preface.and_then(|p| match p.unsound_from {
-            // The records say it.
-            Some(_) => p.sound.clone(),
-            None => p.summary.clone().or_else(|| p.sound.clone()),
-        });
-        let request = self.summary_request(
-            &self.settings.summarising.instructions,
-            before.as_deref(),
-            &records,
-        );
-        self.summaries.pending = Some(SummaryTask {
-            range,
-            work: Some(self.summarise(request)),
-            made: None,
-        });
-        Ok(())
-    }
-
-    /// The records of this range, after those that left the context without a summary.
-    fn to_summarise(&self, range: Range) -> Result<Vec<Record>, EngineError> {
-        let mut records = match compacting::unsummarised(&self.state) {
-            Some(range) => self.store.records(self.head.session(), range)?,
-            None => Vec::new(),
-        };
-        records.extend(compacting::leaving(&self.state, range));
-        Ok(records)
-    }
-
-    fn summary_request(
-        &self,
-        instructions: &str,
-        before: Option<&str>,
-        records: &[Record],
-    ) -> Request {
-        let model = self
-            .settings
-            .summarising
-            .model
-            .as_ref()
-            .unwrap_or(&self.state.model);
-        let own = self.budget();
-        let room = self.settings.policy.budget_of(&self.state, model);
-        // What leaves fitted into the session's own window; that of a model which was never
-        // asked is only assumed.
-        let room = match own.window < room.window {
-            true => Budget {
-                bytes_per_token: room.bytes_per_token,
-                ..own
-            },
-            false => room,
-        };
-        let tokens = self.settings.policy.windows.summary_tokens(&self.budget());
-        let freed = &self.state.freed;
-        summary::request(model, instructions, before, records, freed, &room, tokens)
-    }
-
-    pub(super) fn summarise(&self, request: Request) -> Work {
-        let world = Rc::clone(&self.world);
-        let patience = self.settings.summarising.patience;
-        let model = request.model.clone();
-        Box::pin(async move {
-            world.boundary(Boundary::BeforeSummary).await;
-            let made = tokio::time::timeout(patience, world.summarise(request)).await;
-            world.boundary(Boundary::AfterSummary).await;
-            let made = made
-                .unwrap_or_else(|_| Err(unanswered("the summary model did not answer in time")));
-            made.map(|reply| written(model, reply))
-        })
+        self.summaries
+            .finish_compaction(&mut self.log, range, made)
+            .await
     }
 
     /// The context begins again from a note. What is rendered for the window is rendered
     /// again with it.
     pub(super) async fn continue_from_note(&mut self) -> Result<(), EngineError> {
         self.summaries.drop_pending();
-        let budget = self.budget();
-        let layers = (self.settings.render)(&budget);
-        if layers != self.state.layers {
-            let version = self.state.version.clone();
-            self.record(Write::of(Entry::Rendered { version, layers }))
+        let budget = self.log.budget();
+        let layers = (self.summaries.render)(&budget);
+        if layers != self.log.state.layers {
+            let version = self.log.state.version.clone();
+            self.log
+                .record(Write::of(Entry::Rendered { version, layers }))
                 .await?;
         }
-        let story = match self.summaries.is_left_alone() || self.state.context.is_empty() {
+        let story = match self.summaries.is_left_alone() || self.log.state.context.is_empty() {
             true => None,
             false => match self.ask_for_story().await? {
                 Some(story) => story,
@@ -460,37 +592,48 @@ impl<W: World> Engine<W> {
             },
         };
         let spent = std::mem::take(&mut self.summaries.spent);
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         let exists = move |path: &str| world.is_there(std::path::Path::new(path));
-        let continued = compacting::continued(&self.state, &budget, story, &exists, spent);
-        self.record(Write::of(continued)).await?;
+        let continued = compacting::continued(&self.log.state, &budget, story, &exists, spent);
+        self.log.record(Write::of(continued)).await?;
         self.summaries.near_limit_emitted = false;
-        self.emit_context(ContextChange::Continued);
+        self.summaries
+            .emit_context(&mut self.log, ContextChange::Continued);
         Ok(())
     }
 
     /// The model's part of the note. The outer `None`: the user stopped it.
     async fn ask_for_story(&mut self) -> Result<Option<Option<String>>, EngineError> {
-        let preface = self.state.preface.as_ref();
+        let preface = self.log.state.preface.as_ref();
         let before = preface.and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
-        let instructions = &self.settings.summarising.continuation;
-        let request = self.summary_request(instructions, before.as_deref(), &self.state.context);
-        let work = self.summarise(request);
+        let instructions = &self.summaries.summarising.continuation;
+        let request = self.summaries.summary_request(
+            &self.log,
+            instructions,
+            before.as_deref(),
+            &self.log.state.context,
+        );
+        let work = self.summaries.summarise(&self.log, request);
         let Some(made) = self
             .attend_quiet(work, super::attend::Stoppable::Yes)
             .await?
         else {
             return Ok(None);
         };
-        let budget = self.budget();
-        let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
+        let budget = self.log.budget();
+        let max_bytes = budget.bytes(self.log.policy.windows.summary_tokens(&budget));
         let made = self.summaries.words(made);
-        Ok(Some(self.accepted(made, max_bytes, StandIn::Log)))
+        Ok(Some(self.summaries.accepted(
+            &mut self.log,
+            made,
+            max_bytes,
+            StandIn::Log,
+        )))
     }
 
     /// All but the newest exchange, since a person asks for it. False when there is nothing.
     pub async fn compact(&mut self) -> Result<bool, EngineError> {
-        match window::compactable(&self.state) {
+        match window::compactable(&self.log.state) {
             Some(range) => self.compact_range(range).await.map(|()| true),
             None => Ok(false),
         }
@@ -499,12 +642,14 @@ impl<W: World> Engine<W> {
     /// Asks the server of a model that nothing is known of for its window, once. True when that
     /// was learnt: what is to be done next may be something else now.
     pub(super) async fn ask_window(&mut self) -> Result<bool, EngineError> {
-        let model = self.state.model.clone();
-        if self.state.limits.contains_key(&model) || self.summaries.asked_windows.contains(&model) {
+        let model = self.log.state.model.clone();
+        if self.log.state.limits.contains_key(&model)
+            || self.summaries.asked_windows.contains(&model)
+        {
             return Ok(false);
         }
         self.summaries.asked_windows.push(model.clone());
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         let asked = model.clone();
         let step = async move { world.asked_window(&asked).await };
         let said = self
@@ -512,11 +657,11 @@ impl<W: World> Engine<W> {
             .await?;
         let Some(limit) = said
             .flatten()
-            .filter(|limit| *limit != self.budget().window)
+            .filter(|limit| *limit != self.log.budget().window)
         else {
             return Ok(false);
         };
-        self.store.learn_limit(&model, limit)?;
+        self.log.store.learn_limit(&model, limit)?;
         let learned = Entry::Learned {
             model,
             limit,
@@ -525,143 +670,10 @@ impl<W: World> Engine<W> {
             silently: false,
             images: None,
         };
-        self.record(Write::of(learned)).await?;
-        self.emit_context(ContextChange::Learned);
+        self.log.record(Write::of(learned)).await?;
+        self.summaries
+            .emit_context(&mut self.log, ContextChange::Learned);
         Ok(true)
-    }
-
-    /// A request that is too long teaches the model's window. False when that was learnt too
-    /// often in a row: it is a failure then.
-    pub(super) async fn learn(
-        &mut self,
-        model: &str,
-        failure: &Failure,
-        bytes: u64,
-    ) -> Result<bool, EngineError> {
-        if failure.class != FailureClass::TooLong || self.state.learned >= MAX_LEARNED {
-            return Ok(false);
-        }
-        // Not the session's own: that may have been changed while this one was asked.
-        let budget = self.settings.policy.budget_of(&self.state, model);
-        let said = limits::figures(&failure.message);
-        let asked = budget.tokens(usize::try_from(bytes).unwrap_or(usize::MAX)) + budget.answer;
-        let guess = (asked.min(budget.window) as f64 * GUESS) as u64;
-        // A limit that was known already did not help: then it is another figure that counts.
-        let limit = said
-            .limit
-            .filter(|l| *l < budget.window || said.counted.is_some())
-            .unwrap_or(guess);
-        self.store.learn_limit(model, limit)?;
-        let learned = Entry::Learned {
-            model: model.to_string(),
-            limit,
-            tokens: said.counted,
-            bytes,
-            silently: false,
-            images: None,
-        };
-        self.record(Write::of(learned).clearing_stream()).await?;
-        self.emit_context(ContextChange::Learned);
-        Ok(true)
-    }
-
-    /// A request that was refused for its images is sent again without them. False when they
-    /// were not the reason.
-    pub(super) async fn learn_of_images(
-        &mut self,
-        model: &str,
-        failure: &Failure,
-    ) -> Result<bool, EngineError> {
-        let Some(refusal) = unsent::refusal(failure.class, &failure.message, model) else {
-            return Ok(false);
-        };
-        if self.state.learned >= MAX_LEARNED {
-            return Ok(false);
-        }
-        let known = self.state.limits.get(model).copied();
-        let window = || self.settings.policy.budget_of(&self.state, model).window;
-        let learned = Entry::Learned {
-            model: model.to_string(),
-            // A version that knows nothing of `images` reads this as what it knows already.
-            limit: known.unwrap_or_else(window),
-            tokens: None,
-            bytes: 0,
-            silently: false,
-            images: Some(refusal),
-        };
-        self.record(Write::of(learned).clearing_stream()).await?;
-        self.emit_context(ContextChange::ImagesRefused);
-        Ok(true)
-    }
-
-    /// A server that cuts long requests and says nothing is found out by its counts.
-    pub(super) async fn learn_silent_limit(&mut self, count: Count) -> Result<(), EngineError> {
-        let Count { tokens, bytes } = count;
-        let model = self.state.model.clone();
-        self.store.learn_limit(&model, tokens)?;
-        let learned = Entry::Learned {
-            model,
-            limit: tokens,
-            tokens: Some(tokens),
-            // When the first request was cut already, its bytes are no measure.
-            bytes: bytes.min((tokens as f64 * BYTES_PER_TOKEN) as u64),
-            silently: true,
-            images: None,
-        };
-        self.record(Write::of(learned)).await?;
-        self.emit_context(ContextChange::LearnedSilently);
-        Ok(())
-    }
-
-    /// What was learnt of the model's tokens, for other sessions, when these entries moved it. It
-    /// is recorded with them.
-    pub(super) fn moved_ratio(&mut self, entries: &[Entry]) -> Option<LearntRatio> {
-        let measures = |e: &Entry| matches!(e, Entry::Replied { .. } | Entry::Learned { .. });
-        if !entries.iter().any(measures) {
-            return None;
-        }
-        let model = &self.state.model;
-        let ratio = self.state.ratios.get(model).copied()?;
-        let kept = match &self.summaries.kept_ratio {
-            Some((of, kept)) if of == model => Ok(Some(*kept)),
-            _ => self.store.learnt(model).map(|l| l.bytes_per_token),
-        };
-        let kept = match kept {
-            Ok(kept) => kept.filter(|kept| (ratio / kept - 1.0).abs() <= RATIO_MOVED),
-            // That it is not kept is no failure of the step.
-            Err(error) => {
-                tracing::warn!(model, %error, "the bytes per token are not kept");
-                return None;
-            }
-        };
-        self.summaries.kept_ratio = Some((model.clone(), kept.unwrap_or(ratio)));
-        kept.is_none().then(|| LearntRatio {
-            model: model.clone(),
-            bytes_per_token: ratio,
-        })
-    }
-
-    pub(super) fn emit_near_limit(&mut self, tokens: u64, budget: &Budget) {
-        if tokens * 10 > budget.hard() * 8 && !self.summaries.near_limit_emitted {
-            self.summaries.near_limit_emitted = true;
-            self.emit_context(ContextChange::NearLimit);
-        }
-    }
-
-    fn emit_context(&mut self, what: ContextChange) {
-        let budget = self.budget();
-        let windows = &self.settings.policy.windows;
-        let parts = Parts::of(&self.state, &budget, windows);
-        let figures = ContextFigures {
-            what,
-            request_tokens: parts.all(),
-            hard_tokens: budget.hard(),
-            summary_tokens: parts.summary,
-            window_entries: self.state.context.len(),
-            cached_tokens: self.state.usage.cached,
-        };
-        tracing::info!(session = self.head.session(), ?figures, "context");
-        (self.on_event)(&self.state, Event::Context(figures));
     }
 }
 

@@ -15,7 +15,8 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::attend::Stoppable;
-use super::{Engine, EngineError, Event, FilesWork, Write};
+use super::outside::OutsideLooks;
+use super::{Engine, EngineError, Event, FilesWork, Recorder, Write};
 use crate::core::access::Access;
 use crate::core::entry::{Entry, Guard, SaveReason};
 use crate::store::{Cause, NewTree};
@@ -91,8 +92,8 @@ impl<W: World> Engine<W> {
         guard: &Guard,
     ) -> Result<Option<(Option<Entry>, Option<NewTree>)>, EngineError> {
         // What has ended by now may have ended long ago.
-        if let Some(found) = self.look_behind.end().now_or_never() {
-            self.record_files(found).await?;
+        if let Some(found) = self.files.behind.end().now_or_never() {
+            self.log.record_files(found).await?;
         }
         let written = match guard {
             Guard::Checked { path, .. } => Some(PathBuf::from(path)),
@@ -101,7 +102,7 @@ impl<W: World> Engine<W> {
             | Guard::Served { .. }
             | Guard::Opaque => None,
         };
-        let wish = match self.look_behind.0.take() {
+        let wish = match self.files.behind.0.take() {
             Some(look) => {
                 // It looks at this instant: there is no need to look again.
                 let left = self.attend_quiet(look, Stoppable::Yes).await?;
@@ -109,22 +110,23 @@ impl<W: World> Engine<W> {
                     return Ok(None);
                 };
                 let Some(path) = written else {
-                    return Ok(Some((self.saved(&left), left.tree)));
+                    return Ok(Some((self.log.saved(&left), left.tree)));
                 };
-                self.record_files(left).await?;
-                self.wish(Cause::Outside, Scope::Written(path), Duration::MAX)
+                self.log.record_files(left).await?;
+                self.log
+                    .wish(Cause::Outside, Scope::Written(path), Duration::MAX)
             }
             None => {
-                let cause = match self.state.may_differ_from_tree {
+                let cause = match self.log.state.may_differ_from_tree {
                     true => Cause::Call,
                     false => Cause::Outside,
                 };
                 let scope = written.map_or(Scope::All, |path| Scope::AllAnd(vec![path]));
-                self.wish(cause, scope, Duration::MAX)
+                self.log.wish(cause, scope, Duration::MAX)
             }
         };
         let found = self.snapshot(wish, Stoppable::Yes).await?;
-        Ok(found.map(|found| (self.saved(&found), found.tree)))
+        Ok(found.map(|found| (self.log.saved(&found), found.tree)))
     }
 
     /// What the files are behind a call. `access` is what its command may reach.
@@ -136,7 +138,7 @@ impl<W: World> Engine<W> {
         match (guard, access) {
             (Guard::Checked { path, .. }, _) => {
                 let scope = Scope::Written(PathBuf::from(path));
-                let wish = self.wish(Cause::Call, scope, AFTER_CALL);
+                let wish = self.log.wish(Cause::Call, scope, AFTER_CALL);
                 // What was done has its result, whatever is typed meanwhile.
                 let found = self.snapshot(wish, Stoppable::No).await?;
                 Ok(found.unwrap_or_default())
@@ -149,35 +151,51 @@ impl<W: World> Engine<W> {
                 | Guard::Opaque,
                 _,
             ) => {
-                self.look_behind();
+                self.files.look_behind(&mut self.log);
                 Ok(Found::default())
             }
         }
     }
 
-    fn look_behind(&mut self) {
-        let world = Rc::clone(&self.world);
-        let wish = self.wish(Cause::Call, Scope::All, Duration::MAX);
-        let mut look: Look = Box::pin(async move { world.snapshot(wish).await });
-        // From here on it looks, whether somebody waits for it or not.
-        let ended = (&mut look).now_or_never();
-        self.look_behind.0 = Some(match ended {
-            Some(snapshot) => Box::pin(std::future::ready(snapshot)),
-            None => look,
-        });
-    }
-
-    /// The files are looked at while the model thinks.
-    pub(super) fn look_ahead(&mut self) {
-        if !self.look_behind.is_running() {
-            let wish = self.wish(Cause::Outside, Scope::All, Duration::MAX);
-            self.world.look_ahead(Wish {
-                is_whole: std::mem::take(&mut self.outside.is_due),
-                ..wish
-            });
+    /// What the last command left is recorded before the session comes to rest, if it is found
+    /// soon; else by whoever goes on.
+    pub(super) async fn rest_of_look(&mut self) -> Result<(), EngineError> {
+        let Some(mut look) = self.files.behind.0.take() else {
+            return Ok(());
+        };
+        let step = tokio::time::timeout(AFTER_CALL, look.as_mut());
+        match self.attend_quiet(step, Stoppable::Yes).await? {
+            Some(Ok(snapshot)) => self.log.record_files(Found::of(snapshot)).await,
+            Some(Err(_)) | None => {
+                self.files.behind.0 = Some(look);
+                Ok(())
+            }
         }
     }
 
+    pub(super) async fn snapshot(
+        &mut self,
+        wish: Wish,
+        stoppable: Stoppable,
+    ) -> Result<Option<Found>, EngineError> {
+        let world = Rc::clone(&self.log.world);
+        let step = async move {
+            world.boundary(Boundary::BeforeSnapshot).await;
+            let snapshot = world.snapshot(wish).await;
+            world.boundary(Boundary::AfterSnapshot).await;
+            snapshot
+        };
+        let first = Some(Instant::now() + SAID_AFTER);
+        self.files.report = first;
+        let found = self.attend_quiet(step, stoppable).await;
+        if std::mem::take(&mut self.files.report) != first {
+            self.log.emit(Event::Files(None));
+        }
+        Ok(found?.map(Found::of))
+    }
+}
+
+impl<W: World> Recorder<W> {
     /// Records what was found when nothing is to be recorded with it.
     pub(super) async fn record_files(&mut self, found: Found) -> Result<(), EngineError> {
         match self.saved(&found) {
@@ -189,22 +207,6 @@ impl<W: World> Engine<W> {
                 .await
             }
             None => Ok(()),
-        }
-    }
-
-    /// What the last command left is recorded before the session comes to rest, if it is found
-    /// soon; else by whoever goes on.
-    pub(super) async fn rest_of_look(&mut self) -> Result<(), EngineError> {
-        let Some(mut look) = self.look_behind.0.take() else {
-            return Ok(());
-        };
-        let step = tokio::time::timeout(AFTER_CALL, look.as_mut());
-        match self.attend_quiet(step, Stoppable::Yes).await? {
-            Some(Ok(snapshot)) => self.record_files(Found::of(snapshot)).await,
-            Some(Err(_)) | None => {
-                self.look_behind.0 = Some(look);
-                Ok(())
-            }
         }
     }
 
@@ -222,34 +224,6 @@ impl<W: World> Engine<W> {
         })
     }
 
-    pub(super) async fn snapshot(
-        &mut self,
-        wish: Wish,
-        stoppable: Stoppable,
-    ) -> Result<Option<Found>, EngineError> {
-        let world = Rc::clone(&self.world);
-        let step = async move {
-            world.boundary(Boundary::BeforeSnapshot).await;
-            let snapshot = world.snapshot(wish).await;
-            world.boundary(Boundary::AfterSnapshot).await;
-            snapshot
-        };
-        let first = Some(Instant::now() + SAID_AFTER);
-        self.report_files = first;
-        let found = self.attend_quiet(step, stoppable).await;
-        if std::mem::take(&mut self.report_files) != first {
-            (self.on_event)(&self.state, Event::Files(None));
-        }
-        Ok(found?.map(Found::of))
-    }
-
-    /// An effect still waits for the look at the files.
-    pub(super) fn report_files(&mut self) {
-        self.report_files = Some(Instant::now() + SAID_AGAIN);
-        let seen = self.world.files_seen();
-        (self.on_event)(&self.state, Event::Files(Some(FilesWork::Looking { seen })));
-    }
-
     pub(super) fn wish(&self, cause: Cause, scope: Scope, at_most: Duration) -> Wish {
         let live: Vec<&str> = self.state.background.keys().map(String::as_str).collect();
         Wish {
@@ -260,5 +234,53 @@ impl<W: World> Engine<W> {
             at_most,
             is_whole: false,
         }
+    }
+}
+
+/// The looks at the workspace's files.
+#[derive(Default)]
+pub(super) struct FilesLook {
+    /// The one at what a command left.
+    pub behind: LookBehind,
+    pub outside: OutsideLooks,
+    /// When it is said how far the look is that an effect waits for.
+    pub report: Option<Instant>,
+}
+
+impl FilesLook {
+    pub(super) fn look_behind<W: World>(&mut self, log: &mut Recorder<W>) {
+        let world = Rc::clone(&log.world);
+        let wish = log.wish(Cause::Call, Scope::All, Duration::MAX);
+        let mut look: Look = Box::pin(async move { world.snapshot(wish).await });
+        // From here on it looks, whether somebody waits for it or not.
+        let ended = (&mut look).now_or_never();
+        self.behind.0 = Some(match ended {
+            Some(snapshot) => Box::pin(std::future::ready(snapshot)),
+            None => look,
+        });
+    }
+
+    /// The files are looked at while the model thinks.
+    pub(super) fn look_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
+        if !self.behind.is_running() {
+            let wish = log.wish(Cause::Outside, Scope::All, Duration::MAX);
+            log.world.look_ahead(Wish {
+                is_whole: std::mem::take(&mut self.outside.is_due),
+                ..wish
+            });
+        }
+    }
+
+    /// An effect still waits for the look at the files.
+    pub(super) fn report_seen<W: World>(&mut self, log: &mut Recorder<W>) {
+        self.report = Some(Instant::now() + SAID_AGAIN);
+        let seen = log.world.files_seen();
+        log.emit(Event::Files(Some(FilesWork::Looking { seen })));
+    }
+
+    /// What was not looked at for long is looked at while nobody waits for it.
+    pub(super) fn look_at_all_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
+        self.outside.is_due = true;
+        self.look_ahead(log);
     }
 }

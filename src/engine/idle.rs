@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep_until;
 
 use super::signals::Heard;
+use super::title::Title;
 use super::{Engine, EngineError};
 use crate::core::entry::SaveReason;
 use crate::core::next::{Step, next};
@@ -22,22 +23,24 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// As [`Engine::run`].
     pub async fn idle(&mut self) -> Result<(), EngineError> {
-        let every = match self.state.user_commands.is_empty() {
+        let every = match self.log.state.user_commands.is_empty() {
             true => LOOK,
             false => LOOK_FOR_PERSON,
         };
         let mut look = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut may_be_tidied = true;
-        self.ask_for_title();
-        self.begin_to_wait();
+        if !self.requests.waits_for_person {
+            self.title.ask(&self.log, &self.summaries);
+        }
+        self.signals_look.begin_to_wait();
         loop {
             tokio::select! {
                 biased;
                 command = self.commands.recv() => {
                     match command {
                         Some(command) => drop(self.accept(command).await?),
-                        None => self.left = Some(SaveReason::Exit),
+                        None => self.requests.left = Some(SaveReason::Exit),
                     }
                     return Ok(());
                 }
@@ -48,18 +51,18 @@ impl<W: World> Engine<W> {
                 }
                 _ = self.timer.tick() => self.tick().await?,
                 () = self.summaries.drive(), if self.summaries.is_running() => return Ok(()),
-                found = self.look_behind.end(), if self.look_behind.is_running() => {
-                    self.record_files(found).await?;
+                found = self.files.behind.end(), if self.files.behind.is_running() => {
+                    self.log.record_files(found).await?;
                 }
                 made = self.title.answer(), if self.title.is_asked() => {
-                    self.record_title(made).await?;
+                    Title::record(&mut self.log, made).await?;
                 }
                 _ = look.tick() => {
-                    let step = next(&self.state, &self.settings.policy, &self.pending()?);
+                    let step = next(&self.log.state, &self.log.policy, &self.pending()?);
                     if matches!(step, Step::ReportEnd(_) | Step::ReportUserEnd(_)) {
                         return Ok(());
                     }
-                    may_be_tidied = may_be_tidied && self.tidy();
+                    may_be_tidied = may_be_tidied && self.log.tidy();
                 }
             }
         }

@@ -5,10 +5,14 @@
 //! ([`attend`]): what is typed goes to the inbox, streamed text to the drafts, and the timer
 //! saves a checkpoint.
 //!
+//! [`Engine`] has the loop and the steps. The log is its [`Recorder`]'s; what else has state is a
+//! type of its own: requests of a person, summaries, questions of servers, looks at the files.
+//!
 //! Invariant: no effect is begun before its `Started` is durable, and none is reported before
 //! its `Finished` is. What cannot be recorded is not done.
 
 mod attend;
+mod calls;
 mod children;
 mod commands;
 mod context;
@@ -17,6 +21,7 @@ mod held;
 mod idle;
 mod outside;
 mod recall;
+mod recorder;
 mod rewind;
 mod server_asks;
 mod signals;
@@ -30,12 +35,14 @@ pub use children::{ChildQuestion, child_question};
 pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
 
+use recorder::{Recorder, Write};
+
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
 pub use rewind::{
     AfterPlan, Back, NotRewound, Planned, Rewind, RewindOrder, Rewinding, changes_since, stopped,
 };
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -46,16 +53,11 @@ use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Ver
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::next::{Step, Why, next, rest};
-use crate::core::policy::Rule;
-use crate::core::prompt::KeptMessages;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{
-    self, Batch, Head, InboxId, LeftDraft, Message, NewTree, Queued, Store, StoreError,
-};
-use crate::tools;
-use crate::world::{Boundary, ServerRequest, World};
+use crate::store::{Head, InboxId, LeftDraft, Message, Queued, Store, StoreError};
+use crate::world::{ServerRequest, World};
 
 /// What a person or a signal wants of a running engine.
 #[derive(Clone)]
@@ -152,49 +154,46 @@ pub enum Command {
 
 /// What an observer of the engine receives.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum Event {
     /// It is in the log.
-    Recorded(&'a Record),
+    Recorded(Box<Record>),
     /// A piece of an answer that is not in the log.
-    Delta(&'a Delta),
+    Delta(Delta),
     /// It is in the inbox.
-    Queued(&'a Queued),
+    Queued(Queued),
     /// What waits in the inbox was changed by hand: this is all of it.
-    Requeued(&'a [Queued]),
-    /// A person is asked about this call: why, and the rule that "always" would write. It is
-    /// question `place`, from 1, `of` those that one answer of the model asks.
+    Requeued(Vec<Queued>),
+    /// A person is asked about this call.
     Asked {
         call: CallId,
-        why: &'a str,
-        rule: Option<&'a Rule>,
+        why: String,
+        /// The rule that "always" would write.
+        rule: Option<String>,
         /// How far the command would reach. `None`: the call runs no command.
         access: Option<Access>,
-        place: usize,
-        of: usize,
+        /// Which question it is, from 1, and how many one answer of the model asks.
+        place: (usize, usize),
     },
     /// A server asks a person in the middle of this call, or still asks after a restart. It is
     /// recorded.
-    ServerAsks {
-        call: CallId,
-        question: &'a ServerQuestion,
-    },
+    ServerAsks(CallId, Box<ServerQuestion>),
     /// A sub-agent asks a person, or asks something else now. `None`: none asks any more.
-    ChildAsks(Option<&'a ChildQuestion>),
+    ChildAsks(Option<Box<ChildQuestion>>),
     /// A shell command of the user was not begun, and why: nothing of it is recorded.
-    CommandNotRun { command: &'a str, why: &'a str },
-    /// What was streamed so far is in the drafts, or is not, and why.
-    Kept(Result<(), &'a StoreError>),
+    CommandNotRun(String, String),
+    /// What is streamed or typed is in the drafts, or is not, and why.
+    Kept(Result<(), String>),
     /// The second copy of the session is not written from now on, and why. It goes on all the
     /// same.
-    JournalFails(&'a str),
+    JournalFails(String),
     /// Something for a person to know, in a line: it goes on all the same.
-    Notice(&'a str),
+    Notice(String),
     /// These words of the input box are on the disk.
-    InputKept(&'a str),
+    InputKept(String),
     /// The context changed, or is about to.
     Context(ContextFigures),
     /// The summary model failed; something stands in.
-    SummaryFailed(SummaryFailure<'a>),
+    SummaryFailed(SummaryFailure),
     /// What came of the [`Command::Rewind`] with this number.
     RewindPlanned(u64, Planned),
     /// What is done with the files, which a person waits for. `None`: nothing any more.
@@ -271,61 +270,33 @@ pub struct Log {
 }
 
 /// Called with every event and the state after it.
-pub type OnEvent = Box<dyn FnMut(&State, Event<'_>)>;
-
-/// How often a busy store is tried again, each time for as long as the store waits.
-const BUSY_TRIES: u32 = 2;
+pub type OnEvent = Box<dyn FnMut(&State, Event)>;
 
 /// Streamed text is in the drafts after this time at most.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 
 /// The loop of one session, with its log. `W` is the world that it acts in.
 pub struct Engine<W> {
-    store: Store,
-    head: Head,
-    state: State,
-    /// What was made of the log for the last request.
-    kept: KeptMessages,
-    world: Rc<W>,
-    settings: Settings,
+    log: Recorder<W>,
+    /// What another version took the session up with: see [`Settings::renewed`].
+    renewed: Option<(String, Layers)>,
+    fallbacks: Vec<String>,
     commands: UnboundedReceiver<Command>,
     /// Commands that were received and not applied yet, since nothing could be recorded.
     pending_commands: VecDeque<Command>,
-    on_event: OnEvent,
+    requests: commands::Requests,
     timer: tokio::time::Interval,
-    draft: attend::StreamDraft,
-    /// An answer that the state has already, and that is not in the log yet.
-    held: Option<held::Held>,
-    summaries: context::Summaries,
-    title: title::Title,
-    /// Something happened since the last checkpoint.
-    changed: bool,
     printed_bytes: u64,
-    look_behind: files::LookBehind,
-    outside: outside::OutsideLooks,
-    left: Option<SaveReason>,
-    /// A person stopped this run: what waits in the inbox is not what they want done now.
-    inbox_is_held: bool,
-    /// Nothing is done before a person says something or asks to go on.
-    waits_for_person: bool,
+    draft: attend::StreamDraft,
+    summaries: context::Summaries,
+    recall: recall::Recall,
+    title: title::Title,
+    files: files::FilesLook,
+    rewinder: rewind::Rewinder,
     asking: server_asks::Asking,
-    /// Asked for by a person, and done when no call is open.
-    compaction_wished: bool,
-    /// When it is said how far the look at the files is that an effect waits for.
-    report_files: Option<tokio::time::Instant>,
-    /// Asked for by a person, and done between two steps.
-    rewind_wished: Option<Box<RewindOrder>>,
-    /// What the store had no room for of the input box.
-    unkept_input: Option<(String, Option<LeftDraft>)>,
     signals_look: signals::SignalsLook,
-    /// The question of a sub-agent that was shown or denied last: its session and its place.
-    child_asks: Option<(String, Seq)>,
-    /// Commands of the user that this process was told to give the terminal to, and how they
-    /// ended. Another process's are over.
-    on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
-    /// The log could not be read again after an append that failed: the state is not to be
-    /// relied on.
-    is_stale: bool,
+    children: children::Children,
+    user_commands: user_commands::UserCommands,
 }
 
 impl<W: World> Engine<W> {
@@ -337,52 +308,45 @@ impl<W: World> Engine<W> {
         commands: UnboundedReceiver<Command>,
         on_event: OnEvent,
     ) -> Engine<W> {
-        let Log { store, head, state } = log;
         let every = settings.checkpoint_interval;
         let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         Engine {
-            store,
-            head,
-            state,
-            kept: KeptMessages::default(),
-            world,
-            settings,
+            log: Recorder::new(
+                log,
+                world,
+                settings.policy,
+                settings.begins_within,
+                on_event,
+            ),
+            renewed: settings.renewed,
+            fallbacks: settings.fallbacks,
             commands,
             pending_commands: VecDeque::new(),
-            on_event,
+            requests: commands::Requests::new(settings.chosen),
             timer,
-            draft: attend::StreamDraft::default(),
-            held: None,
-            summaries: context::Summaries::default(),
-            title: title::Title::default(),
-            changed: false,
             printed_bytes: 0,
-            look_behind: files::LookBehind::default(),
-            outside: outside::OutsideLooks::default(),
-            left: None,
-            inbox_is_held: false,
-            waits_for_person: false,
+            draft: attend::StreamDraft::default(),
+            summaries: context::Summaries::new(settings.summarising, settings.render),
+            recall: recall::Recall::default(),
+            title: title::Title::default(),
+            files: files::FilesLook::default(),
+            rewinder: rewind::Rewinder::default(),
             asking: server_asks::Asking::default(),
-            compaction_wished: false,
-            report_files: None,
-            rewind_wished: None,
-            unkept_input: None,
             signals_look: signals::SignalsLook::new(),
-            child_asks: None,
-            on_terminal: BTreeMap::new(),
-            is_stale: false,
+            children: children::Children::default(),
+            user_commands: user_commands::UserCommands::default(),
         }
     }
 
     /// The fold of what is in the log.
     pub fn state(&self) -> &State {
-        &self.state
+        &self.log.state
     }
 
     /// What is decided by.
     pub fn policy(&self) -> &Policy {
-        &self.settings.policy
+        &self.log.policy
     }
 
     /// Records that a process took the session up again, and what this start chose for it: nobody
@@ -396,49 +360,41 @@ impl<W: World> Engine<W> {
         found: String,
         unrecorded: bool,
     ) -> Result<(), EngineError> {
-        let draft = self.store.drafts(self.head.session())?.stream;
+        let draft = self.log.store.drafts(self.log.head.session())?.stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
-        let chosen = self.settings.chosen.clone().filter(|c| !c.is_empty());
+        let chosen = self.requests.chosen.clone().filter(|c| !c.is_empty());
         let resumed = Entry::Resumed {
             by,
             found,
             draft,
             unrecorded,
-            at_work: self.is_at_work(),
+            at_work: self.log.is_at_work(),
         };
         let entries = std::iter::once(resumed).chain(chosen.map(Entry::Chose));
-        self.record(Write::of_all(entries.collect()).clearing_stream())
+        self.log
+            .record(Write::of_all(entries.collect()).clearing_stream())
             .await?;
-        self.settings.chosen = None;
+        self.requests.chosen = None;
         Ok(())
-    }
-
-    /// Whether what an open call began goes on without this process.
-    fn is_at_work(&self) -> bool {
-        let mut open = self.state.calls.iter().filter(|open| !open.finished);
-        open.any(|open| {
-            let guard = open.guard.as_ref();
-            guard.is_some_and(|guard| self.world.is_at_work(guard))
-        })
     }
 
     /// What is owed waits until a person says something or asks to go on, whatever else comes
     /// meanwhile: in a copy they want to say what is to be another, and who opens a session that
     /// asks for nothing may not want it to act at once.
     pub fn wait_for_person(&mut self) {
-        self.waits_for_person = true;
+        self.requests.waits_for_person = true;
     }
 
     /// As [`Command::AskServer`].
     pub fn ask_server(&self, request: ServerRequest) {
-        self.world.ask_server(request);
+        self.log.world.ask_server(request);
     }
 
     /// The process leaves. What lives for the next one of this session is given up when nothing is
     /// owed in it.
     pub async fn leave_servers(&self) {
-        if !self.state.owed && self.state.first_open().is_none() {
-            self.world.leave().await;
+        if !self.log.state.owed && self.log.state.first_open().is_none() {
+            self.log.world.leave().await;
         }
     }
 
@@ -449,44 +405,50 @@ impl<W: World> Engine<W> {
     pub async fn run(&mut self) -> Result<Rest, EngineError> {
         let mut rested = false;
         loop {
-            self.refresh()?;
+            self.log.refresh()?;
             // Nothing else may be recorded meanwhile.
-            if self.state.restoring.is_some()
-                && rest(&self.state, &self.settings.policy) != Some(Why::CrashLoop)
+            if self.log.state.restoring.is_some()
+                && rest(&self.log.state, &self.log.policy) != Some(Why::CrashLoop)
             {
-                self.restore().await?;
+                self.rewinder.restore(&mut self.log).await?;
             }
             self.take_commands().await?;
-            self.is_active();
+            self.signals_look.is_active();
             self.hear().await?;
-            if let Some(reason) = self.left {
+            if let Some(reason) = self.requests.left {
                 return Ok(Rest::Left(reason));
             }
-            if let Some(order) = self.rewind_wished.take() {
-                self.obey_rewind(*order).await?;
+            if let Some(order) = self.rewinder.asked.take() {
+                self.rewinder.obey(&mut self.log, *order).await?;
                 continue;
             }
-            match next(&self.state, &self.settings.policy, &self.pending()?) {
-                Step::RecordChoice => self.record_choice().await?,
+            match next(&self.log.state, &self.log.policy, &self.pending()?) {
+                Step::RecordChoice => self.requests.record_choice(&mut self.log).await?,
                 Step::Render => self.render().await?,
                 Step::CompactAsAsked => self.compact_as_asked().await?,
-                Step::ReportEnd(id) => self.report_end(&id).await?,
-                Step::ReportUserEnd(entry) => self.report_user_end(entry).await?,
-                Step::TakeMessage => self.take_message().await?,
-                Step::Summarise(range) => self.begin_summary(range)?,
-                Step::LearnLimit(count) => self.learn_silent_limit(count).await?,
-                Step::Recall(since) => self.recall(since).await?,
+                Step::ReportEnd(id) => self.log.report_end(&id).await?,
+                Step::ReportUserEnd(entry) => {
+                    self.user_commands.report_end(&mut self.log, entry).await?
+                }
+                Step::TakeMessage => self.requests.take_message(&mut self.log).await?,
+                Step::Summarise(range) => self.summaries.begin_summary(&mut self.log, range)?,
+                Step::LearnLimit(count) => {
+                    self.summaries
+                        .learn_silent_limit(&mut self.log, count)
+                        .await?
+                }
+                Step::Recall(since) => self.recall.recall(&mut self.log, since).await?,
                 Step::CallModel => self.call_model().await?,
                 Step::Run(calls) => self.run_calls(calls).await?,
                 Step::Settle(call) => self.settle(call).await?,
                 Step::Close(call) => self.close_call(call).await?,
-                Step::CheckAnswer(answer) => self.check_answer(answer).await?,
-                Step::Free(results) => self.free(&results).await?,
+                Step::CheckAnswer(answer) => self.log.check_answer(answer).await?,
+                Step::Free(results) => self.summaries.free(&mut self.log, &results).await?,
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
-                Step::Restore => drop(self.restore().await?),
-                Step::Wait(_) if !rested && self.look_behind.is_running() => {
+                Step::Restore => drop(self.rewinder.restore(&mut self.log).await?),
+                Step::Wait(_) if !rested && self.files.behind.is_running() => {
                     rested = true;
                     self.rest_of_look().await?;
                 }
@@ -497,180 +459,45 @@ impl<W: World> Engine<W> {
 
     /// A checkpoint without a call.
     pub async fn save(&mut self, reason: SaveReason) -> Result<(), EngineError> {
-        self.record(Write::of(Entry::Saved {
-            reason,
-            tree: None,
-            why: None,
-        }))
-        .await
+        self.log
+            .record(Write::of(Entry::Saved {
+                reason,
+                tree: None,
+                why: None,
+            }))
+            .await
     }
 
-    /// Appends to the log, folds and publishes. An answer that is held goes first.
+    /// Puts words into the inbox that were said elsewhere than in the input box, and the bytes of
+    /// their images. They are durable when it returns.
     ///
-    /// The state is folded first, since what the row of the session says (is it unfinished?)
-    /// follows from it. When the log cannot be written, the state is read from it again.
-    async fn record(&mut self, write: Write) -> Result<(), EngineError> {
-        self.refresh()?;
-        let first = self.held.as_ref().map_or(&write, |held| &held.write);
-        let kind = first.entries.first().map_or("none", Entry::kind);
-        self.world.boundary(Boundary::BeforeAppend(kind)).await;
-        let signal = self.signal_of(&write.entries);
-        let write = match &signal {
-            Some((_, Some(origin))) => write.from(origin),
-            _ => write,
-        };
-        let held_ms = self.held.as_ref().map(|held| held.at_ms);
-        let at_ms = held_ms.unwrap_or_else(|| self.world.now_ms());
-        if let Err(illegal) = fold(&mut self.state, &write.entries, at_ms) {
-            self.reload()?;
-            return Err(illegal.into());
-        }
-        let write = match &self.held {
-            Some(held) => held.write.clone().and(write),
-            None => write,
-        };
-        let changed = match &write.entries[..] {
-            [] => self.changed,
-            entries => !entries.iter().any(Entry::is_checkpoint),
-        };
-        let ratio = self.moved_ratio(&write.entries);
-        let batch = Batch {
-            at_ms,
-            ratio,
-            entries: write.entries,
-            blobs: write.blobs,
-            taken: write.taken,
-            signal: signal.as_ref().map(|(id, _)| *id),
-            clear: write.clear,
-            tree: write.tree,
-            unfinished: self.state.unfinished(),
-            asks: Some(self.state.asks()),
-        };
-        let mut busy = 0;
-        let appended = loop {
-            match self.store.append(&mut self.head, &batch) {
-                // Another process writes for long; what is to be recorded is not thrown away.
-                Err(StoreError::Busy { .. }) if busy < BUSY_TRIES => busy += 1,
-                appended => break appended,
-            }
-        };
-        let records = match appended {
-            Ok(records) => records,
-            Err(error) => {
-                self.summaries.kept_ratio = None;
-                self.reload()?;
-                return Err(error.into());
-            }
-        };
-        self.held = None;
-        if let Some((id, _)) = signal {
-            self.was_obeyed(id);
-        }
-        self.world.boundary(Boundary::AfterAppend(kind)).await;
-        self.changed = changed;
-        for record in &records {
-            (self.on_event)(&self.state, Event::Recorded(record));
-        }
-        self.report_journal();
-        Ok(())
+    /// # Errors
+    /// When the store cannot be written.
+    pub fn say(&mut self, message: &Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
+        self.log.say(message, blobs)
     }
 
-    /// A journal that cannot be written is said once.
-    fn report_journal(&mut self) {
-        if let Some(why) = self.store.journal_trouble() {
-            (self.on_event)(&self.state, Event::JournalFails(&why));
-        }
+    /// Finds what setting files back would change. What they are now is recorded with it.
+    ///
+    /// # Errors
+    /// [`NotRewound`]; nothing was changed.
+    pub async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
+        self.rewinder.plan(&mut self.log, wanted).await
     }
 
-    fn reload(&mut self) -> Result<(), EngineError> {
-        self.is_stale = true;
-        let (head, records) = self.store.load(self.head.session())?;
-        self.state = State::of(tools::describe, &records)?;
-        self.kept = KeptMessages::default();
-        self.head = head;
-        if let Some(held) = &self.held {
-            fold(&mut self.state, &held.write.entries, held.at_ms)?;
-        }
-        self.is_stale = false;
-        Ok(())
+    /// Stops what is owed, records what was planned, and does it. Returns the `Restored`.
+    ///
+    /// # Errors
+    /// When it cannot be recorded. What was begun is done by the next start.
+    pub async fn rewind(&mut self, rewinding: Rewinding) -> Result<Option<Entry>, EngineError> {
+        self.rewinder.rewind(&mut self.log, rewinding).await
     }
 
-    fn refresh(&mut self) -> Result<(), EngineError> {
-        match self.is_stale {
-            true => self.reload(),
-            false => Ok(()),
-        }
-    }
-}
-
-fn fold(state: &mut State, entries: &[Entry], at_ms: i64) -> Result<(), Illegal> {
-    for entry in entries {
-        let record = Record {
-            seq: state.next_seq(),
-            at_ms,
-            entry: entry.clone(),
-        };
-        state.fold(&record)?;
-    }
-    Ok(())
-}
-
-/// What goes into the log in one transaction.
-#[derive(Clone, Default)]
-struct Write {
-    entries: Vec<Entry>,
-    blobs: Vec<Vec<u8>>,
-    /// The row of the inbox that became `Said`.
-    taken: Option<InboxId>,
-    clear: Vec<store::Draft>,
-    /// What the files were, when an entry names a tree that is not kept yet.
-    tree: Option<NewTree>,
-}
-
-impl Write {
-    fn of(entry: Entry) -> Write {
-        Write {
-            entries: vec![entry],
-            ..Write::default()
-        }
-    }
-
-    /// Together in one transaction.
-    fn of_all(entries: Vec<Entry>) -> Write {
-        Write {
-            entries,
-            ..Write::default()
-        }
-    }
-
-    /// Its entries say which signal they came with.
-    fn from(mut self, signal: &str) -> Write {
-        let entries = self.entries.into_iter();
-        self.entries = entries.map(|entry| entry.from(signal)).collect();
-        self
-    }
-
-    /// This, and then `behind`, in one transaction.
-    fn and(mut self, behind: Write) -> Write {
-        self.entries.extend(behind.entries);
-        self.blobs.extend(behind.blobs);
-        self.clear.extend(behind.clear);
-        Write {
-            taken: self.taken.or(behind.taken),
-            tree: self.tree.or(behind.tree),
-            ..self
-        }
-    }
-
-    /// What was streaming is recorded with this, or void.
-    fn clearing_stream(mut self) -> Write {
-        self.clear.push(store::Draft::Stream);
-        self
-    }
-
-    /// What stood in the input box is recorded with this.
-    fn clearing_input(mut self) -> Write {
-        self.clear.push(store::Draft::Input);
-        self
+    /// Does what is not done yet of what was recorded.
+    ///
+    /// # Errors
+    /// As [`Engine::rewind`].
+    pub async fn restore(&mut self) -> Result<Option<Entry>, EngineError> {
+        self.rewinder.restore(&mut self.log).await
     }
 }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::attend::Stoppable;
-use super::{Engine, EngineError, Event, Write};
+use super::{Engine, EngineError, Event, Recorder, Write};
 use crate::core::entry::{Entry, Seq};
 use crate::core::outside::OutsideChange;
 use crate::core::tree::{Delta, Tree, diff};
@@ -34,62 +34,81 @@ impl<W: World> Engine<W> {
         if self.look_for_message().await? {
             return Ok(true);
         }
-        match self.outside_note()? {
-            Some(noted) => self.record(Write::of(noted)).await.map(|()| true),
+        match self.files.outside.note(&mut self.log)? {
+            Some(noted) => self.log.record(Write::of(noted)).await.map(|()| true),
             None => Ok(false),
         }
     }
 
     async fn look_for_message(&mut self) -> Result<bool, EngineError> {
-        let words = self.state.words.as_ref().map(|(seq, _)| *seq);
-        if words == self.outside.words {
+        let words = self.log.state.words.as_ref().map(|(seq, _)| *seq);
+        if words == self.files.outside.words {
             return Ok(false);
         }
-        self.outside.words = words;
+        self.files.outside.words = words;
         // Where the model has read nothing, nobody waits.
-        if self.state.seen.is_empty() || self.look_behind.is_running() {
-            self.outside.is_due = true;
+        if self.log.state.seen.is_empty() || self.files.behind.is_running() {
+            self.files.outside.is_due = true;
             return Ok(false);
         }
-        let cause = match self.state.may_differ_from_tree {
+        let cause = match self.log.state.may_differ_from_tree {
             true => Cause::Call,
             false => Cause::Outside,
         };
         let wish = Wish {
             is_whole: true,
-            ..self.wish(cause, Scope::All, AT_MESSAGE)
+            ..self.log.wish(cause, Scope::All, AT_MESSAGE)
         };
         match self.snapshot(wish, Stoppable::Yes).await? {
             None => Ok(true),
             // An effect that they are not kept for says so.
             Some(found) if found.why.is_some() => Ok(false),
-            Some(found) => self.record_files(found).await.map(|()| false),
+            Some(found) => self.log.record_files(found).await.map(|()| false),
         }
     }
+}
 
-    /// The note that is due.
-    fn outside_note(&mut self) -> Result<Option<Entry>, EngineError> {
-        let mut changes = Vec::new();
-        for change in self.state.outside.since(self.outside.told) {
-            changes.push((change.at, self.delta_of(change)?));
+impl<W: World> Recorder<W> {
+    /// What a person is to know of how the files are looked after.
+    pub(super) fn say_files_trouble(&mut self) {
+        let said = [self.world.files_to_say(), self.world.servers_to_say()];
+        for text in said.into_iter().flatten() {
+            self.emit(Event::Notice(text));
         }
-        self.outside.told = self.state.next_seq().saturating_sub(1);
+    }
+}
+
+impl OutsideLooks {
+    /// The note that is due.
+    pub(super) fn note<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<Option<Entry>, EngineError> {
+        let mut changes = Vec::new();
+        for change in log.state.outside.since(self.told) {
+            changes.push((change.at, self.delta_of(log, change)?));
+        }
+        self.told = log.state.next_seq().saturating_sub(1);
         if changes.is_empty() {
             return Ok(None);
         }
-        let root = self.world.root();
-        let seen = &self.state.seen;
-        Ok((self.state.outside).note(&changes, seen, &root.to_string_lossy()))
+        let root = log.world.root();
+        let seen = &log.state.seen;
+        Ok((log.state.outside).note(&changes, seen, &root.to_string_lossy()))
     }
 
-    fn delta_of(&self, change: &OutsideChange) -> Result<Delta, EngineError> {
+    pub(super) fn delta_of<W: World>(
+        &self,
+        log: &Recorder<W>,
+        change: &OutsideChange,
+    ) -> Result<Delta, EngineError> {
         if let Some(before) = &change.before
-            && let Some(delta) = self.store.delta_from(&change.tree, before)?
+            && let Some(delta) = log.store.delta_from(&change.tree, before)?
         {
             return Ok(delta);
         }
         let tree = |name: &str| -> Result<Option<Tree>, EngineError> {
-            Ok(self.store.tree(name)?.map(|known| known.tree))
+            Ok(log.store.tree(name)?.map(|known| known.tree))
         };
         // Where there was none before, all of it may be other than what was read.
         let before = match &change.before {
@@ -101,19 +120,5 @@ impl<W: World> Engine<W> {
             // They are gone.
             _ => Delta::default(),
         })
-    }
-
-    /// What was not looked at for long is looked at while nobody waits for it.
-    pub(super) fn look_at_all_ahead(&mut self) {
-        self.outside.is_due = true;
-        self.look_ahead();
-    }
-
-    /// What a person is to know of how the files are looked after.
-    pub(super) fn say_files_trouble(&mut self) {
-        let said = [self.world.files_to_say(), self.world.servers_to_say()];
-        for text in said.into_iter().flatten() {
-            (self.on_event)(&self.state, Event::Notice(&text));
-        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Engine, EngineError, Write};
+use super::{EngineError, Recorder, Write};
 use crate::core::entry::{About, Entry, Fact, Outcome, Seq};
 use crate::core::quoted::fenced;
 use crate::core::text::one_line;
@@ -32,19 +32,30 @@ const MEMORIES: &[&str] = &["episodic", "semantic", "procedural"];
 /// How many of the words an item has, and its line, by an order of their age.
 type Scores<K> = BTreeMap<K, (u32, String)>;
 
-impl<W: World> Engine<W> {
+/// What was searched for already.
+#[derive(Default)]
+pub(super) struct Recall {
+    /// The last [`crate::core::next::recall_point`].
+    pub done: Option<Seq>,
+}
+
+impl Recall {
     /// Once for each message, once for each continuation.
-    pub(super) async fn recall(&mut self, since: Seq) -> Result<(), EngineError> {
-        self.summaries.recalled = Some(since);
-        let Some((seq, words)) = self.state.words.clone() else {
+    pub(super) async fn recall<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        since: Seq,
+    ) -> Result<(), EngineError> {
+        self.done = Some(since);
+        let Some((seq, words)) = log.state.words.clone() else {
             return Ok(());
         };
         // In the context is what is newer than this.
-        let last = self.state.preface.as_ref().map(|p| p.last);
+        let last = log.state.preface.as_ref().map(|p| p.last);
         let terms = rarer(&words);
-        let mut lines = self.memories_of(&terms)?;
+        let mut lines = self.memories_of(log, &terms)?;
         if let Some(last) = last {
-            lines.extend(self.entries_of(&terms, seq, last)?);
+            lines.extend(self.entries_of(log, &terms, seq, last)?);
         }
         let mut text = String::new();
         for line in lines {
@@ -59,18 +70,22 @@ impl<W: World> Engine<W> {
                 fenced(&text)
             );
             let about = Some(About::Recalled);
-            self.record(Write::of(Entry::Noted { text, about })).await?;
+            log.record(Write::of(Entry::Noted { text, about })).await?;
         }
         Ok(())
     }
 
     /// Those of this workspace.
-    fn memories_of(&self, terms: &[String]) -> Result<Vec<String>, EngineError> {
-        let session = self.head.session().to_string();
+    pub(super) fn memories_of<W: World>(
+        &self,
+        log: &Recorder<W>,
+        terms: &[String],
+    ) -> Result<Vec<String>, EngineError> {
+        let session = log.head.session().to_string();
         let mut scores: Scores<(i64, String, u64)> = BTreeMap::new();
         for term in terms {
-            let sought = self.sought(term, &session, MEMORIES);
-            for memory in self.store.memories(&sought)? {
+            let sought = self.sought(log, term, &session, MEMORIES);
+            for memory in log.store.memories(&sought)? {
                 let address = match memory.session == session {
                     true => format!("entry {}", memory.seq),
                     false => format!("{}:{}", memory.session, memory.seq),
@@ -85,18 +100,19 @@ impl<W: World> Engine<W> {
     }
 
     /// Entries of this session up to `last`, besides the one that asks.
-    fn entries_of(
+    pub(super) fn entries_of<W: World>(
         &mut self,
+        log: &mut Recorder<W>,
         terms: &[String],
         asking: u64,
         last: u64,
     ) -> Result<Vec<String>, EngineError> {
-        let session = self.head.session().to_string();
+        let session = log.head.session().to_string();
         let mut scores: Scores<u64> = BTreeMap::new();
         for term in terms {
-            let sought = self.sought(term, &session, ENTRIES);
-            for hit in self.store.recall(&sought)? {
-                if hit.seq <= last && hit.seq != asking && self.is_of_use(hit.seq)? {
+            let sought = self.sought(log, term, &session, ENTRIES);
+            for hit in log.store.recall(&sought)? {
+                if hit.seq <= last && hit.seq != asking && self.is_of_use(log, hit.seq)? {
                     let text = one_line(&hit.snippet, LINE_CHARS);
                     let line = format!("- entry {}: {text}\n", hit.seq);
                     scores.entry(hit.seq).or_insert((0, line)).0 += 1;
@@ -108,8 +124,12 @@ impl<W: World> Engine<W> {
 
     /// What a person said, and results that did what was asked. What was refused or failed helps
     /// nobody.
-    fn is_of_use(&self, seq: Seq) -> Result<bool, EngineError> {
-        let records = self.store.records(self.head.session(), seq..=seq)?;
+    pub(super) fn is_of_use<W: World>(
+        &self,
+        log: &Recorder<W>,
+        seq: Seq,
+    ) -> Result<bool, EngineError> {
+        let records = log.store.records(log.head.session(), seq..=seq)?;
         Ok(records.first().is_some_and(|record| match &record.entry {
             Entry::Said { .. } => true,
             Entry::Finished { outcome, fact, .. } => {
@@ -121,8 +141,9 @@ impl<W: World> Engine<W> {
         }))
     }
 
-    fn sought<'a>(
+    pub(super) fn sought<'a, W: World>(
         &self,
+        log: &Recorder<W>,
         query: &'a str,
         session: &'a str,
         kinds: &'a [&'static str],
@@ -131,7 +152,7 @@ impl<W: World> Engine<W> {
             query,
             scope: Scope::Session(session),
             kinds,
-            now_ms: self.world.now_ms(),
+            now_ms: log.world.now_ms(),
             limit: HITS,
         }
     }

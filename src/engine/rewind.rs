@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::files::{Found, SAID_AFTER, SAID_AGAIN};
-use super::{Engine, EngineError, Event, FilesWork, Write};
+use super::{EngineError, Event, FilesWork, Recorder, Write};
 use crate::core::entry::{Entry, MAX_KEPT, Record, Seq};
 use crate::core::rewind::{self, Cause, Changes, PathChoice, Plan, Wanted, named_since};
 use crate::core::state::Restoring;
@@ -153,18 +153,29 @@ pub struct Rewinding {
     pub tree: Option<NewTree>,
 }
 
-impl<W: World> Engine<W> {
+/// Sets files back.
+#[derive(Default)]
+pub(super) struct Rewinder {
+    /// Asked for by a person, and done between two steps.
+    pub asked: Option<Box<RewindOrder>>,
+}
+
+impl Rewinder {
     /// Finds what setting files back would change. What they are now is recorded with it.
     ///
     /// # Errors
     /// [`NotRewound`]; nothing was changed.
-    pub async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
+    pub async fn plan<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        wanted: &Rewind,
+    ) -> Result<Rewinding, NotRewound> {
         // What was begun is done first.
-        self.restore().await?;
-        if self.state.first_open().is_some() {
+        self.restore(log).await?;
+        if log.state.first_open().is_some() {
             return Err(NotRewound::OpenCall);
         }
-        let (_, records) = self.store.load(self.head.session())?;
+        let (_, records) = log.store.load(log.head.session())?;
         let (start, from, to) = place(&records, wanted.back)?;
         let (from, then_ms) = (
             from.to_string(),
@@ -174,24 +185,24 @@ impl<W: World> Engine<W> {
                 .map_or(0, |r| r.at_ms),
         );
         let copy_of = undone(&records).map(|undone| undone.copy_of);
-        let root = self.world.root();
-        match self.store.tree_root(&from)? {
+        let root = log.world.root();
+        match log.store.tree_root(&from)? {
             Some(of) if of == root => {}
             Some(of) => return Err(NotRewound::OtherFolder(of)),
             None => return Err(NotRewound::Unknown("there any more".to_string())),
         }
-        self.keep_before(&from).await?;
-        let Some(before) = self.state.tree.clone() else {
+        log.keep_before(&from).await?;
+        let Some(before) = log.state.tree.clone() else {
             return Err(NotRewound::Unknown("now".to_string()));
         };
-        let (_, records) = self.store.load(self.head.session())?;
-        let changes = changes_since(&self.store, &records, start, &from, &root)?;
+        let (_, records) = log.store.load(log.head.session())?;
+        let changes = changes_since(&log.store, &records, start, &from, &root)?;
         let mut merged = Merged {
-            store: &self.store,
+            store: &log.store,
             contents: BTreeMap::new(),
             made: BTreeMap::new(),
         };
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&log.world);
         let changed_ms =
             |path: &[u8]| world.changed_ms(&root.join(Path::new(OsStr::from_bytes(path))));
         let plan = rewind::plan(
@@ -206,9 +217,9 @@ impl<W: World> Engine<W> {
                 merge: &mut |base, ours, theirs| merged.merge(base, ours, theirs),
             },
         );
-        let (entry, tree) = self.restoring(&before, &plan, wanted, to, &root, merged.taken())?;
-        let of_user = self.state.user_commands.values().map(|c| &c.command);
-        let running = self.state.background.values().map(|b| &b.command);
+        let (entry, tree) = log.restoring(&before, &plan, wanted, to, &root, merged.taken())?;
+        let of_user = log.state.user_commands.values().map(|c| &c.command);
+        let running = log.state.background.values().map(|b| &b.command);
         Ok(Rewinding {
             then: changes.start().clone(),
             then_ms,
@@ -222,8 +233,152 @@ impl<W: World> Engine<W> {
         })
     }
 
+    /// What is owed is stopped, what was planned is recorded, and done. Gives the `Restored`.
+    ///
+    /// # Errors
+    /// When it cannot be recorded. What was begun is done by the next start.
+    pub async fn rewind<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        rewinding: Rewinding,
+    ) -> Result<Option<Entry>, EngineError> {
+        let Some(entry) = rewinding.entry else {
+            return Ok(None);
+        };
+        let mut entries = stopped(log.state.owed || log.state.unchecked().is_some());
+        entries.push(entry);
+        log.inbox_is_held = true;
+        log.record(Write {
+            tree: rewinding.tree,
+            ..Write::of_all(entries)
+        })
+        .await?;
+        self.restore(log).await
+    }
+
+    /// Plans what a person asked for, and does it if they said so.
+    pub(super) async fn obey<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        order: RewindOrder,
+    ) -> Result<(), EngineError> {
+        let RewindOrder {
+            number,
+            rewind,
+            then,
+        } = order;
+        let (_, records) = log.store.load(log.head.session())?;
+        if rewind.back == Back::Undo
+            && let Some(Undone {
+                copy_of,
+                has_files: false,
+            }) = undone(&records)
+        {
+            let copy_of = Some(copy_of);
+            let planned = Planned::Done { copy_of };
+            log.emit(Event::RewindPlanned(number, planned));
+            return Ok(());
+        }
+        let planned = match self.plan(log, &rewind).await {
+            Err(NotRewound::Engine(error)) => {
+                // Asked for until it is planned.
+                self.asked = Some(Box::new(RewindOrder {
+                    number,
+                    rewind,
+                    then,
+                }));
+                return Err(error);
+            }
+            Err(error) => Planned::Not(error),
+            Ok(rewinding) => {
+                let is_seen = |seen: &String| *seen == rewinding.before;
+                match &then {
+                    AfterPlan::HandOver { seen } if is_seen(seen) => {
+                        Planned::HandedOver(Box::new(rewinding))
+                    }
+                    AfterPlan::Do { seen } if is_seen(seen) => {
+                        let copy_of = rewinding.copy_of.clone();
+                        self.rewind(log, rewinding).await?;
+                        Planned::Done { copy_of }
+                    }
+                    then => Planned::Shown {
+                        is_other: *then != AfterPlan::Show,
+                        rewinding: Box::new(rewinding),
+                    },
+                }
+            }
+        };
+        log.emit(Event::RewindPlanned(number, planned));
+        Ok(())
+    }
+
+    /// Does what is not done yet of what was recorded.
+    ///
+    /// # Errors
+    /// As [`Engine::rewind`].
+    pub async fn restore<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<Option<Entry>, EngineError> {
+        let Some(Restoring {
+            before,
+            target,
+            new_folder,
+            mut kept,
+            mut more_kept,
+        }) = log.state.restoring.clone()
+        else {
+            return Ok(None);
+        };
+        let scope: BTreeSet<PathBuf> = [&before, &target]
+            .into_iter()
+            .map(|name| log.written(name))
+            .collect::<Result<Vec<_>, _>>()
+            .unwrap_or_default()
+            .into_iter()
+            .flatten()
+            .collect();
+        let world = Rc::clone(&log.world);
+        world.boundary(Boundary::BeforeRestore).await;
+        let progress = Arc::new(RestoreProgress::default());
+        let order = RestoreOrder {
+            before,
+            target,
+            progress: Arc::clone(&progress),
+        };
+        let end = log.told_of(world.restore(order), &progress).await;
+        world.boundary(Boundary::AfterRestore).await;
+        let scope = Scope::AllAnd(scope.into_iter().collect());
+        let wish = log.wish(store::Cause::Restored, scope, PATIENCE);
+        let found = Found::of(world.snapshot(wish).await);
+        let (more, and_more) = rewind::kept(&end.kept);
+        kept.extend(more);
+        more_kept += and_more + kept.len().saturating_sub(MAX_KEPT) as u64;
+        kept.truncate(MAX_KEPT);
+        let mut paths = end.paths;
+        paths.truncate(MAX_KEPT);
+        let restored = Entry::Restored {
+            tree: found.name,
+            new_folder,
+            written: end.written,
+            removed: end.removed,
+            paths,
+            kept,
+            more_kept,
+            why: end.why,
+        };
+        log.record(Write {
+            tree: found.tree,
+            ..Write::of(restored.clone())
+        })
+        .await?;
+        Ok(Some(restored))
+    }
+}
+
+impl<W: World> Recorder<W> {
     /// What the files are now is in the log, durable.
-    async fn keep_before(&mut self, from: &str) -> Result<(), NotRewound> {
+    pub(super) async fn keep_before(&mut self, from: &str) -> Result<(), NotRewound> {
         let mut scope = self.written(from)?;
         if let Some(last) = self.state.tree.clone() {
             scope.extend(self.written(&last)?);
@@ -241,7 +396,7 @@ impl<W: World> Engine<W> {
     }
 
     /// Paths in a tree that tools wrote where nothing is covered.
-    fn written(&self, name: &str) -> Result<BTreeSet<PathBuf>, StoreError> {
+    pub(super) fn written(&self, name: &str) -> Result<BTreeSet<PathBuf>, StoreError> {
         let known = self.store.tree(name)?;
         let paths = known.iter().flat_map(|known| known.tree.0.keys());
         let absolute = paths.filter(|path| path.starts_with(b"/"));
@@ -250,7 +405,7 @@ impl<W: World> Engine<W> {
             .collect())
     }
 
-    fn restoring(
+    pub(super) fn restoring(
         &self,
         before: &str,
         plan: &Plan,
@@ -281,79 +436,8 @@ impl<W: World> Engine<W> {
         Ok((Some(entry), Some(tree)))
     }
 
-    /// What is owed is stopped, what was planned is recorded, and done. Gives the `Restored`.
-    ///
-    /// # Errors
-    /// When it cannot be recorded. What was begun is done by the next start.
-    pub async fn rewind(&mut self, rewinding: Rewinding) -> Result<Option<Entry>, EngineError> {
-        let Some(entry) = rewinding.entry else {
-            return Ok(None);
-        };
-        let mut entries = stopped(self.state.owed || self.state.unchecked().is_some());
-        entries.push(entry);
-        self.inbox_is_held = true;
-        self.record(Write {
-            tree: rewinding.tree,
-            ..Write::of_all(entries)
-        })
-        .await?;
-        self.restore().await
-    }
-
-    /// Plans what a person asked for, and does it if they said so.
-    pub(super) async fn obey_rewind(&mut self, order: RewindOrder) -> Result<(), EngineError> {
-        let RewindOrder {
-            number,
-            rewind,
-            then,
-        } = order;
-        let (_, records) = self.store.load(self.head.session())?;
-        if rewind.back == Back::Undo
-            && let Some(Undone {
-                copy_of,
-                has_files: false,
-            }) = undone(&records)
-        {
-            let copy_of = Some(copy_of);
-            let planned = Planned::Done { copy_of };
-            (self.on_event)(&self.state, Event::RewindPlanned(number, planned));
-            return Ok(());
-        }
-        let planned = match self.plan_rewind(&rewind).await {
-            Err(NotRewound::Engine(error)) => {
-                // Asked for until it is planned.
-                self.rewind_wished = Some(Box::new(RewindOrder {
-                    number,
-                    rewind,
-                    then,
-                }));
-                return Err(error);
-            }
-            Err(error) => Planned::Not(error),
-            Ok(rewinding) => {
-                let is_seen = |seen: &String| *seen == rewinding.before;
-                match &then {
-                    AfterPlan::HandOver { seen } if is_seen(seen) => {
-                        Planned::HandedOver(Box::new(rewinding))
-                    }
-                    AfterPlan::Do { seen } if is_seen(seen) => {
-                        let copy_of = rewinding.copy_of.clone();
-                        self.rewind(rewinding).await?;
-                        Planned::Done { copy_of }
-                    }
-                    then => Planned::Shown {
-                        is_other: *then != AfterPlan::Show,
-                        rewinding: Box::new(rewinding),
-                    },
-                }
-            }
-        };
-        (self.on_event)(&self.state, Event::RewindPlanned(number, planned));
-        Ok(())
-    }
-
     /// Waits for the end, and says how far it is where it takes its time.
-    async fn told_of(
+    pub(super) async fn told_of(
         &mut self,
         step: impl Future<Output = RestoreEnd>,
         progress: &RestoreProgress,
@@ -366,7 +450,7 @@ impl<W: World> Engine<W> {
                 biased;
                 end = &mut step => {
                     if due != first {
-                        (self.on_event)(&self.state, Event::Files(None));
+                        self.emit(Event::Files(None));
                     }
                     return end;
                 }
@@ -376,70 +460,10 @@ impl<W: World> Engine<W> {
                         done: progress.done.load(Ordering::Relaxed),
                         all: progress.all.load(Ordering::Relaxed),
                     };
-                    (self.on_event)(&self.state, Event::Files(Some(work)));
+                    self.emit(Event::Files(Some(work)));
                 }
             }
         }
-    }
-
-    /// Does what is not done yet of what was recorded.
-    ///
-    /// # Errors
-    /// As [`Engine::rewind`].
-    pub async fn restore(&mut self) -> Result<Option<Entry>, EngineError> {
-        let Some(Restoring {
-            before,
-            target,
-            new_folder,
-            mut kept,
-            mut more_kept,
-        }) = self.state.restoring.clone()
-        else {
-            return Ok(None);
-        };
-        let scope: BTreeSet<PathBuf> = [&before, &target]
-            .into_iter()
-            .map(|name| self.written(name))
-            .collect::<Result<Vec<_>, _>>()
-            .unwrap_or_default()
-            .into_iter()
-            .flatten()
-            .collect();
-        let world = Rc::clone(&self.world);
-        world.boundary(Boundary::BeforeRestore).await;
-        let progress = Arc::new(RestoreProgress::default());
-        let order = RestoreOrder {
-            before,
-            target,
-            progress: Arc::clone(&progress),
-        };
-        let end = self.told_of(world.restore(order), &progress).await;
-        world.boundary(Boundary::AfterRestore).await;
-        let scope = Scope::AllAnd(scope.into_iter().collect());
-        let wish = self.wish(store::Cause::Restored, scope, PATIENCE);
-        let found = Found::of(world.snapshot(wish).await);
-        let (more, and_more) = rewind::kept(&end.kept);
-        kept.extend(more);
-        more_kept += and_more + kept.len().saturating_sub(MAX_KEPT) as u64;
-        kept.truncate(MAX_KEPT);
-        let mut paths = end.paths;
-        paths.truncate(MAX_KEPT);
-        let restored = Entry::Restored {
-            tree: found.name,
-            new_folder,
-            written: end.written,
-            removed: end.removed,
-            paths,
-            kept,
-            more_kept,
-            why: end.why,
-        };
-        self.record(Write {
-            tree: found.tree,
-            ..Write::of(restored.clone())
-        })
-        .await?;
-        Ok(Some(restored))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Engine, EngineError, Event, Write};
+use super::{EngineError, Event, Recorder, Write};
 use crate::core::entry::{By, CallId, Entry, Guard};
 use crate::core::form::{self, FormAnswer, MAX_QUESTIONS, ServerQuestion};
 use crate::core::state::OpenCall;
@@ -48,25 +48,30 @@ impl Asking {
     pub(super) fn due(&self) -> Option<Instant> {
         self.unrecorded.as_ref().map(|(due, _)| *due)
     }
-}
 
-impl<W: World> Engine<W> {
     /// The question that found no room in the log.
-    pub(super) async fn ask_for_server_again(&mut self) -> Result<bool, EngineError> {
-        match self.asking.unrecorded.take() {
-            Some((_, asked)) => self.ask_for_server(asked).await,
+    pub(super) async fn ask_again<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<bool, EngineError> {
+        match self.unrecorded.take() {
+            Some((_, asked)) => self.ask(log, asked).await,
             None => Ok(false),
         }
     }
 
     /// A server asks. True: the step in progress is to be dropped, for a person is to answer and
     /// this start has none.
-    pub(super) async fn ask_for_server(&mut self, asked: ServerAsks) -> Result<bool, EngineError> {
+    pub(super) async fn ask<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        asked: ServerAsks,
+    ) -> Result<bool, EngineError> {
         // Who asked may have been dropped meanwhile.
         if asked.reply.is_closed() {
             return Ok(false);
         }
-        let Some(open) = self.worked_on_by(&asked.question.server) else {
+        let Some(open) = log.worked_on_by(&asked.question.server) else {
             // It asks when nothing is wanted of it.
             return Ok(answer(asked.reply, FormAnswer::Decline));
         };
@@ -80,40 +85,31 @@ impl<W: World> Engine<W> {
         if !is_known && open.answers.len() >= MAX_QUESTIONS {
             return Ok(answer(asked.reply, FormAnswer::Decline));
         }
-        if is_known && !self.settings.policy.interactive {
-            self.asking.is_left_open = true;
+        if is_known && !log.policy.interactive {
+            self.is_left_open = true;
             return Ok(true);
         }
         let call = open.call.id;
-        if !is_known && let Err(error) = self.record_of_server(call, &asked.question).await {
-            return self.without_room(error, asked);
+        if !is_known && let Err(error) = self.record_of_server(log, call, &asked.question).await {
+            return self.without_room(log, error, asked);
         }
-        if !self.settings.policy.interactive {
+        if !log.policy.interactive {
             return Ok(answer(asked.reply, FormAnswer::Decline));
         }
         let ServerAsks { question, reply } = asked;
-        self.asking.waiting = Some(Waiting {
+        self.waiting = Some(Waiting {
             call,
             key: question.key.clone(),
             reply,
         });
-        let question = &question;
-        (self.on_event)(&self.state, Event::ServerAsks { call, question });
-        self.begin_to_wait();
+        log.emit(Event::ServerAsks(call, Box::new(question)));
         Ok(false)
     }
 
-    /// The call that this server works on.
-    fn worked_on_by(&self, name: &str) -> Option<&OpenCall> {
-        let mut open = self.state.calls.iter().filter(|open| !open.finished);
-        open.find(
-            |open| matches!(&open.guard, Some(Guard::Served { server, .. }) if server == name),
-        )
-    }
-
     /// The question; where nobody is there, with its answer.
-    async fn record_of_server(
+    pub(super) async fn record_of_server<W: World>(
         &mut self,
+        log: &mut Recorder<W>,
         call: CallId,
         question: &ServerQuestion,
     ) -> Result<(), EngineError> {
@@ -125,25 +121,30 @@ impl<W: World> Engine<W> {
             at: None,
             form: Some(Box::new(question.clone())),
         }];
-        if !self.settings.policy.interactive {
+        if !log.policy.interactive {
             entries.push(Entry::Answered {
                 call,
-                asked: self.state.next_seq(),
+                asked: log.state.next_seq(),
                 key: question.key.clone(),
                 answer: FormAnswer::Decline,
                 by: By::Start,
                 origin: None,
             });
         }
-        self.record(Write::of_all(entries)).await
+        log.record(Write::of_all(entries)).await
     }
 
     /// A full disk or a busy store ends no call.
-    fn without_room(&mut self, error: EngineError, asked: ServerAsks) -> Result<bool, EngineError> {
+    pub(super) fn without_room<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        error: EngineError,
+        asked: ServerAsks,
+    ) -> Result<bool, EngineError> {
         match error {
             EngineError::Store(error) if error.is_passing() => {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
-                self.asking.unrecorded = Some((Instant::now() + AGAIN, asked));
+                log.emit_not_kept(&error);
+                self.unrecorded = Some((Instant::now() + AGAIN, asked));
                 Ok(false)
             }
             error => Err(error),
@@ -151,13 +152,14 @@ impl<W: World> Engine<W> {
     }
 
     /// A person's answer. One that comes too late, or does not fit, is of no use and no harm.
-    pub(super) async fn answer_server(
+    pub(super) async fn answer<W: World>(
         &mut self,
+        log: &mut Recorder<W>,
         call: CallId,
         key: &str,
         given: FormAnswer,
     ) -> Result<(), EngineError> {
-        let open = self.state.call(call).filter(|open| !open.finished);
+        let open = log.state.call(call).filter(|open| !open.finished);
         let asked = open.and_then(|open| open.server_question.as_ref());
         let Some(asked) = asked.filter(|a| a.question.key == key && a.answer.is_none()) else {
             return Ok(());
@@ -167,7 +169,7 @@ impl<W: World> Engine<W> {
                 "the answer to {} was not sent: {why}",
                 asked.question.server
             );
-            (self.on_event)(&self.state, Event::Notice(&line));
+            log.emit(Event::Notice(line));
             return Ok(());
         }
         let answered = Entry::Answered {
@@ -178,13 +180,23 @@ impl<W: World> Engine<W> {
             by: By::Person,
             origin: None,
         };
-        self.record(Write::of(answered)).await?;
-        self.asking.is_left_open = false;
+        log.record(Write::of(answered)).await?;
+        self.is_left_open = false;
         let is_meant = |waiting: &mut Waiting| waiting.call == call && waiting.key == key;
-        if let Some(waiting) = self.asking.waiting.take_if(is_meant) {
+        if let Some(waiting) = self.waiting.take_if(is_meant) {
             answer(waiting.reply, given);
         }
         Ok(())
+    }
+}
+
+impl<W: World> Recorder<W> {
+    /// The call that this server works on.
+    pub(super) fn worked_on_by(&self, name: &str) -> Option<&OpenCall> {
+        let mut open = self.state.calls.iter().filter(|open| !open.finished);
+        open.find(
+            |open| matches!(&open.guard, Some(Guard::Served { server, .. }) if server == name),
+        )
     }
 }
 

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Command, Engine, EngineError, Event};
-use crate::core::entry::{Choice, Entry, RunLimits, SaveReason};
+use super::{Command, Engine, EngineError, Event, Recorder};
+use crate::core::entry::{Choice, RunLimits, SaveReason};
 use crate::core::signal::{Signal, late};
-use crate::store::{InboxId, Queued, Sent, SignalId};
+use crate::store::{InboxId, Queued, Sent};
 use crate::world::World;
 
 /// How often it is looked whether another process committed anything.
@@ -38,10 +38,6 @@ pub(super) struct SignalsLook {
     newest: Option<InboxId>,
     /// When the session was last stopped.
     stopped_ms: i64,
-    /// The signal that is being obeyed, until an entry is recorded for it.
-    obeying: Option<(SignalId, String)>,
-    /// The signal that wished for the compaction.
-    compaction: Option<SignalId>,
 }
 
 impl SignalsLook {
@@ -53,9 +49,135 @@ impl SignalsLook {
             active: now,
             newest: None,
             stopped_ms: 0,
-            obeying: None,
-            compaction: None,
         }
+    }
+
+    /// Why the model that a signal names is not taken: who sent it may have a key that this process
+    /// lacks, and no request could be made any more.
+    pub(super) fn not_asked<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        signal: &Signal,
+    ) -> Option<String> {
+        let Signal::Choose {
+            model: Some(model), ..
+        } = signal
+        else {
+            return None;
+        };
+        let why = log.world.can_ask(model).err()?;
+        let line = format!("the model {model} was sent, and is not used: {why}");
+        log.emit(Event::Notice(line.clone()));
+        Some(line)
+    }
+
+    pub(super) fn command_of<W: World>(&self, log: &Recorder<W>, signal: Signal) -> Command {
+        match signal {
+            Signal::Stop { .. } => Command::Stop,
+            Signal::Pause { .. } => Command::Pause,
+            Signal::GoOn => Command::GoOn,
+            Signal::Decide { call, verdict, .. } => Command::Decide {
+                call,
+                verdict,
+                rule: None,
+            },
+            Signal::Answer {
+                call,
+                asked: _,
+                answer,
+            } => Command::Answer {
+                call,
+                // It was looked at that this is the question.
+                key: log
+                    .state
+                    .call(call)
+                    .and_then(|open| open.server_question.as_ref())
+                    .map(|asked| asked.question.key.clone())
+                    .unwrap_or_default(),
+                answer,
+            },
+            Signal::Choose {
+                model,
+                mode,
+                effort,
+                temperature,
+            } => Command::Choose(Choice {
+                model,
+                mode,
+                effort,
+                temperature,
+                ..Choice::default()
+            }),
+            Signal::Name { title } => Command::Name(title),
+            Signal::Compact => Command::Compact,
+            Signal::Leave { .. } => Command::Leave(SaveReason::Signal),
+            Signal::Limit { turns, usd, tokens } => {
+                Command::Limit(self.limits(log, turns, usd, tokens))
+            }
+        }
+    }
+
+    /// The limits from here on: what is not named stays, and with neither there is none.
+    pub(super) fn limits<W: World>(
+        &self,
+        log: &Recorder<W>,
+        turns: Option<u64>,
+        usd: Option<f64>,
+        tokens: Option<u64>,
+    ) -> RunLimits {
+        let before = match (turns, usd, tokens) {
+            (None, None, None) => RunLimits::default(),
+            _ => log.state.run_limits,
+        };
+        RunLimits {
+            answers: turns
+                .map(|n| log.state.replies.saturating_add(n))
+                .or(before.answers),
+            usd: usd.or(before.usd),
+            tokens: tokens
+                .map(|n| log.state.usage.all().saturating_add(n))
+                .or(before.tokens),
+        }
+    }
+
+    /// Messages that another process put into the inbox. What is said behind a stop is wanted now.
+    pub(super) fn hear_messages<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<Heard, EngineError> {
+        let session = log.head.session();
+        let newest = log.store.newest_queued(session)?;
+        if newest <= self.newest {
+            return Ok(Heard::Nothing);
+        }
+        let known = std::mem::replace(&mut self.newest, newest);
+        let mut queued = log.store.queued(session)?;
+        queued.retain(|q| !q.is_note());
+        let is_new = |q: &&Queued| Some(q.id) > known && q.message.origin.is_some();
+        let Some(last) = queued.iter().rfind(is_new) else {
+            return Ok(Heard::Nothing);
+        };
+        if last.at_ms >= self.stopped_ms {
+            log.inbox_is_held = false;
+        }
+        log.emit(Event::Requeued(queued));
+        Ok(Heard::Something)
+    }
+
+    /// What is in the inbox now was not said behind the stop.
+    pub(super) fn was_stopped<W: World>(&mut self, log: &mut Recorder<W>) {
+        log.inbox_is_held = true;
+        self.stopped_ms = log.world.now_ms();
+    }
+
+    /// The engine does something: it is looked often.
+    pub(super) fn is_active(&mut self) {
+        self.active = Instant::now();
+    }
+
+    /// A person is waited for from here on: what they sent before is heard at once.
+    pub(super) fn begin_to_wait(&mut self) {
+        self.due = Instant::now();
     }
 }
 
@@ -79,16 +201,6 @@ fn is_replaced(sent: &Sent, later: &VecDeque<Sent>) -> bool {
 }
 
 impl<W: World> Engine<W> {
-    /// The engine does something: it is looked often.
-    pub(super) fn is_active(&mut self) {
-        self.signals_look.active = Instant::now();
-    }
-
-    /// A person is waited for from here on: what they sent before is heard at once.
-    pub(super) fn begin_to_wait(&mut self) {
-        self.signals_look.due = Instant::now();
-    }
-
     /// The look that is due, beside a step or while a person is waited for. That there is no room
     /// for what was heard ends no step: it is heard again at the next look.
     pub(super) async fn look_for_signals(&mut self) -> Result<Heard, EngineError> {
@@ -98,8 +210,8 @@ impl<W: World> Engine<W> {
             false => LOOK,
         };
         self.signals_look.due = now + pause;
-        self.keep_children_at_work();
-        let version = self.store.data_version()?;
+        self.children.keep_at_work(&self.log);
+        let version = self.log.store.data_version()?;
         if self.signals_look.version == Some(version) {
             return Ok(Heard::Nothing);
         }
@@ -109,7 +221,7 @@ impl<W: World> Engine<W> {
                 Ok(heard)
             }
             Err(EngineError::Store(error)) if error.is_passing() => {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.log.emit_not_kept(&error);
                 Ok(Heard::Nothing)
             }
             Err(error) => Err(error),
@@ -120,20 +232,20 @@ impl<W: World> Engine<W> {
     /// one question only the newest counts.
     pub(super) async fn hear(&mut self) -> Result<Heard, EngineError> {
         let mut heard = Heard::Nothing;
-        let mut waiting = VecDeque::from(self.store.signals(self.head.session())?);
+        let mut waiting = VecDeque::from(self.log.store.signals(self.log.head.session())?);
         while let Some(sent) = waiting.pop_front() {
             if is_replaced(&sent, &waiting) {
                 tracing::info!(id = sent.id.number(), "a newer answer replaces this one");
-                self.store.remove_signal(sent.id)?;
-            } else if self.signals_look.compaction != Some(sent.id) {
+                self.log.store.remove_signal(sent.id)?;
+            } else if self.log.signal.compaction != Some(sent.id) {
                 heard = heard.max(self.obey(sent).await?);
             }
         }
-        self.hear_children();
+        self.children.hear(&mut self.log);
         // Behind the signals: what was said behind a stop is not held by it.
-        heard = heard.max(self.hear_messages()?);
+        heard = heard.max(self.signals_look.hear_messages(&mut self.log)?);
         if heard > Heard::Nothing {
-            self.is_active();
+            self.signals_look.is_active();
         }
         Ok(heard)
     }
@@ -146,31 +258,34 @@ impl<W: World> Engine<W> {
             signal,
         } = sent;
         let late = match &signal {
-            Ok(signal) => late(&self.state, signal).or_else(|| self.not_asked(signal)),
+            Ok(signal) => late(&self.log.state, signal)
+                .or_else(|| self.signals_look.not_asked(&mut self.log, signal)),
             Err(why) => Some(format!("it cannot be read: {why}")),
         };
-        let (signal, wished) = match (signal, late, self.signals_look.compaction) {
+        let (signal, wished) = match (signal, late, self.log.signal.compaction) {
             (Ok(Signal::Compact), None, None) => (Signal::Compact, true),
             (Ok(signal), None, _) if signal != Signal::Compact => (signal, false),
             (_, why, _) => {
                 tracing::info!(?why, "nothing comes of a signal");
-                self.store.remove_signal(id)?;
+                self.log.store.remove_signal(id)?;
                 return Ok(Heard::Nothing);
             }
         };
         if wished {
-            self.compaction_wished = true;
+            self.requests.compaction = true;
             // It becomes an entry when the summary is there.
-            self.signals_look.compaction = Some(id);
+            self.log.signal.compaction = Some(id);
             return Ok(Heard::Something);
         }
         let stops = matches!(signal, Signal::Stop { .. });
-        self.signals_look.obeying = Some((id, origin));
-        let applied = self.apply(self.command_of(signal)).await;
-        let is_left = self.signals_look.obeying.take().is_some();
+        self.log.signal.obeying = Some((id, origin));
+        let applied = self
+            .apply(self.signals_look.command_of(&self.log, signal))
+            .await;
+        let is_left = self.log.signal.obeying.take().is_some();
         let drops_step = applied?;
         if is_left {
-            self.store.remove_signal(id)?;
+            self.log.store.remove_signal(id)?;
         }
         if stops {
             self.signals_look.stopped_ms = at_ms;
@@ -179,137 +294,5 @@ impl<W: World> Engine<W> {
             true => Heard::DropsStep,
             false => Heard::Something,
         })
-    }
-
-    /// Why the model that a signal names is not taken: who sent it may have a key that this process
-    /// lacks, and no request could be made any more.
-    fn not_asked(&mut self, signal: &Signal) -> Option<String> {
-        let Signal::Choose {
-            model: Some(model), ..
-        } = signal
-        else {
-            return None;
-        };
-        let why = self.world.can_ask(model).err()?;
-        let line = format!("the model {model} was sent, and is not used: {why}");
-        (self.on_event)(&self.state, Event::Notice(&line));
-        Some(line)
-    }
-
-    fn command_of(&self, signal: Signal) -> Command {
-        match signal {
-            Signal::Stop { .. } => Command::Stop,
-            Signal::Pause { .. } => Command::Pause,
-            Signal::GoOn => Command::GoOn,
-            Signal::Decide { call, verdict, .. } => Command::Decide {
-                call,
-                verdict,
-                rule: None,
-            },
-            Signal::Answer {
-                call,
-                asked: _,
-                answer,
-            } => Command::Answer {
-                call,
-                // It was looked at that this is the question.
-                key: self
-                    .state
-                    .call(call)
-                    .and_then(|open| open.server_question.as_ref())
-                    .map(|asked| asked.question.key.clone())
-                    .unwrap_or_default(),
-                answer,
-            },
-            Signal::Choose {
-                model,
-                mode,
-                effort,
-                temperature,
-            } => Command::Choose(Choice {
-                model,
-                mode,
-                effort,
-                temperature,
-                ..Choice::default()
-            }),
-            Signal::Name { title } => Command::Name(title),
-            Signal::Compact => Command::Compact,
-            Signal::Leave { .. } => Command::Leave(SaveReason::Signal),
-            Signal::Limit { turns, usd, tokens } => Command::Limit(self.limits(turns, usd, tokens)),
-        }
-    }
-
-    /// The limits from here on: what is not named stays, and with neither there is none.
-    fn limits(&self, turns: Option<u64>, usd: Option<f64>, tokens: Option<u64>) -> RunLimits {
-        let before = match (turns, usd, tokens) {
-            (None, None, None) => RunLimits::default(),
-            _ => self.state.run_limits,
-        };
-        RunLimits {
-            answers: turns
-                .map(|n| self.state.replies.saturating_add(n))
-                .or(before.answers),
-            usd: usd.or(before.usd),
-            tokens: tokens
-                .map(|n| self.state.usage.all().saturating_add(n))
-                .or(before.tokens),
-        }
-    }
-
-    /// The signal that what is about to be recorded comes of, and who sent it.
-    pub(super) fn signal_of(&self, entries: &[Entry]) -> Option<(SignalId, Option<String>)> {
-        let is_compaction = |e: &Entry| matches!(e, Entry::Compacted { .. });
-        match (&self.signals_look.obeying, self.signals_look.compaction) {
-            (Some((id, origin)), _) => Some((*id, Some(origin.clone()))),
-            (None, Some(id)) if entries.iter().any(is_compaction) => Some((id, None)),
-            (None, _) => None,
-        }
-    }
-
-    /// It is in the log, and its row is gone.
-    pub(super) fn was_obeyed(&mut self, id: SignalId) {
-        self.signals_look
-            .obeying
-            .take_if(|(obeying, _)| *obeying == id);
-        self.signals_look
-            .compaction
-            .take_if(|compaction| *compaction == id);
-    }
-
-    /// There was nothing to compact, or it was stopped.
-    pub(super) fn without_compaction(&mut self) -> Result<(), EngineError> {
-        self.compaction_wished = false;
-        if let Some(id) = self.signals_look.compaction.take() {
-            self.store.remove_signal(id)?;
-        }
-        Ok(())
-    }
-
-    /// Messages that another process put into the inbox. What is said behind a stop is wanted now.
-    fn hear_messages(&mut self) -> Result<Heard, EngineError> {
-        let session = self.head.session();
-        let newest = self.store.newest_queued(session)?;
-        if newest <= self.signals_look.newest {
-            return Ok(Heard::Nothing);
-        }
-        let known = std::mem::replace(&mut self.signals_look.newest, newest);
-        let mut queued = self.store.queued(session)?;
-        queued.retain(|q| !q.is_note());
-        let is_new = |q: &&Queued| Some(q.id) > known && q.message.origin.is_some();
-        let Some(last) = queued.iter().rfind(is_new) else {
-            return Ok(Heard::Nothing);
-        };
-        if last.at_ms >= self.signals_look.stopped_ms {
-            self.inbox_is_held = false;
-        }
-        (self.on_event)(&self.state, Event::Requeued(&queued));
-        Ok(Heard::Something)
-    }
-
-    /// What is in the inbox now was not said behind the stop.
-    pub(super) fn was_stopped(&mut self) {
-        self.inbox_is_held = true;
-        self.signals_look.stopped_ms = self.world.now_ms();
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Engine, EngineError, Write};
+use super::{Engine, EngineError, Recorder, Write};
 use crate::core::entry::{Choice, Entry, Seq, Unfit};
 use crate::core::structured::{Standing, json_of, repair};
 use crate::model::schema;
@@ -16,7 +16,7 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// When the log cannot be written.
     pub async fn expect_schema(&mut self, schema: Value, says: bool) -> Result<(), EngineError> {
-        let is_held = self.state.structured.as_ref().is_some_and(|held| {
+        let is_held = self.log.state.structured.as_ref().is_some_and(|held| {
             let is_owed = match held.standing {
                 Standing::Owed => true,
                 Standing::Unchecked(_) => !says,
@@ -31,9 +31,11 @@ impl<W: World> Engine<W> {
             schema: Some(schema),
             ..Choice::default()
         };
-        self.record(Write::of(Entry::Chose(choice))).await
+        self.log.record(Write::of(Entry::Chose(choice))).await
     }
+}
 
+impl<W: World> Recorder<W> {
     pub(super) async fn check_answer(&mut self, answer: Seq) -> Result<(), EngineError> {
         let (unfit, is_mendable) = match self.unfit(answer).await {
             Ok(()) => (None, false),
@@ -51,7 +53,7 @@ impl<W: World> Engine<W> {
     }
 
     /// What does not fit, and whether another answer may.
-    async fn unfit(&self, answer: Seq) -> Result<(), (Unfit, bool)> {
+    pub(super) async fn unfit(&self, answer: Seq) -> Result<(), (Unfit, bool)> {
         let of_all = |why: String| Unfit {
             path: String::new(),
             why,

@@ -1,7 +1,8 @@
 //! What waits outside of the log, and how each piece of it goes in: what this start was told
 //! to use, what this version renders, messages, and background commands that ended.
 
-use super::{Engine, EngineError, Write};
+use super::commands::Requests;
+use super::{Engine, EngineError, Recorder, Write};
 use crate::core::entry::{About, Entry, Guard, Via};
 use crate::core::next::{Pending, may_ask_again};
 use crate::store::{Message, Queued, StoreError};
@@ -11,35 +12,26 @@ impl<W: World> Engine<W> {
     /// Looked up anew before each step: nothing of it is remembered that a crash could lose.
     pub(super) fn pending(&self) -> Result<Pending, EngineError> {
         Ok(Pending {
-            choice: self.settings.chosen.is_some(),
-            waits_for_person: self.waits_for_person,
+            choice: self.requests.chosen.is_some(),
+            waits_for_person: self.requests.waits_for_person,
             left_open: self.asking.is_left_open,
-            rendering: self.settings.renewed.is_some(),
-            compaction: self.compaction_wished,
-            ended: self.ended_in_background(),
-            user_ended: self.ended_user_command().map(|(entry, _)| entry),
-            message: self.next_queued()?.is_some(),
+            rendering: self.renewed.is_some(),
+            compaction: self.requests.compaction,
+            ended: self.log.ended_in_background(),
+            user_ended: self.user_commands.ended(&self.log).map(|(entry, _)| entry),
+            message: self.log.next_queued()?.is_some(),
             summary: self.summaries.progress(),
-            recalled: self.summaries.recalled,
+            recalled: self.recall.done,
         })
-    }
-
-    pub(super) async fn record_choice(&mut self) -> Result<(), EngineError> {
-        if let Some(choice) = self.settings.chosen.clone() {
-            if !choice.is_empty() {
-                self.record(Write::of(Entry::Chose(choice))).await?;
-            }
-            self.settings.chosen = None;
-        }
-        Ok(())
     }
 
     /// What another version renders goes into the log before the first step of its own.
     pub(super) async fn render(&mut self) -> Result<(), EngineError> {
-        if let Some((version, layers)) = self.settings.renewed.clone() {
-            self.record(Write::of(Entry::Rendered { version, layers }))
+        if let Some((version, layers)) = self.renewed.clone() {
+            self.log
+                .record(Write::of(Entry::Rendered { version, layers }))
                 .await?;
-            self.settings.renewed = None;
+            self.renewed = None;
         }
         Ok(())
     }
@@ -47,52 +39,12 @@ impl<W: World> Engine<W> {
     /// It is asked for until it is done, or stopped.
     pub(super) async fn compact_as_asked(&mut self) -> Result<(), EngineError> {
         self.compact().await?;
-        self.without_compaction()
+        self.requests.without_compaction(&mut self.log)
     }
+}
 
-    /// The oldest message becomes `Said`, a note `Noted`, in the transaction that deletes its
-    /// row.
-    pub(super) async fn take_message(&mut self) -> Result<(), EngineError> {
-        let Some(queued) = self.next_queued()? else {
-            return Ok(());
-        };
-        let Message {
-            text,
-            images,
-            via,
-            command,
-            origin,
-        } = queued.message;
-        let entry = match via {
-            Via::Note => Entry::Noted { text, about: None },
-            Via::Prompt | Via::Queue | Via::Signal => Entry::Said {
-                text,
-                images,
-                via,
-                command,
-                origin,
-            },
-        };
-        self.record(Write {
-            taken: Some(queued.id),
-            ..Write::of(entry)
-        })
-        .await
-    }
-
-    fn next_queued(&self) -> Result<Option<Queued>, StoreError> {
-        let session = self.head.session();
-        match self.inbox_is_held {
-            false => self.store.oldest_queued(session),
-            true => Ok(self
-                .store
-                .queued(session)?
-                .into_iter()
-                .find(Queued::is_note)),
-        }
-    }
-
-    fn ended_in_background(&self) -> Option<String> {
+impl<W: World> Recorder<W> {
+    pub(super) fn ended_in_background(&self) -> Option<String> {
         let mut background = self.state.background.iter();
         let (id, _) = background.find(|(id, b)| self.world.background_end(id, b).is_some())?;
         Some(id.clone())
@@ -110,7 +62,7 @@ impl<W: World> Engine<W> {
         let asks_model = background.child.is_some()
             && !self.state.owed
             && self.world.leaves_when_idle()
-            && may_ask_again(&self.state, &self.settings.policy);
+            && may_ask_again(&self.state, &self.policy);
         let (run, boot) = (background.run.clone(), String::new());
         let guard = match background.child.clone() {
             None => Guard::Supervised {
@@ -146,5 +98,65 @@ impl<W: World> Engine<W> {
         .await?;
         self.discard(&guard).await;
         Ok(())
+    }
+
+    pub(super) fn next_queued(&self) -> Result<Option<Queued>, StoreError> {
+        let session = self.head.session();
+        match self.inbox_is_held {
+            false => self.store.oldest_queued(session),
+            true => Ok(self
+                .store
+                .queued(session)?
+                .into_iter()
+                .find(Queued::is_note)),
+        }
+    }
+}
+
+impl Requests {
+    pub(super) async fn record_choice<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<(), EngineError> {
+        if let Some(choice) = self.chosen.clone() {
+            if !choice.is_empty() {
+                log.record(Write::of(Entry::Chose(choice))).await?;
+            }
+            self.chosen = None;
+        }
+        Ok(())
+    }
+
+    /// The oldest message becomes `Said`, a note `Noted`, in the transaction that deletes its
+    /// row.
+    pub(super) async fn take_message<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+    ) -> Result<(), EngineError> {
+        let Some(queued) = log.next_queued()? else {
+            return Ok(());
+        };
+        let Message {
+            text,
+            images,
+            via,
+            command,
+            origin,
+        } = queued.message;
+        let entry = match via {
+            Via::Note => Entry::Noted { text, about: None },
+            Via::Prompt | Via::Queue | Via::Signal => Entry::Said {
+                text,
+                images,
+                via,
+                command,
+                origin,
+            },
+        };
+        log.record(Write {
+            taken: Some(queued.id),
+            ..Write::of(entry)
+        })
+        .await
     }
 }

@@ -5,11 +5,12 @@
 //! that is done. Whatever came of it is recorded, so it is asked for once; a process that dies
 //! before that asks again. Where there is none, the first words of the task are the title.
 
-use super::context::{Work, Written};
-use super::{Engine, EngineError, Write};
+use super::context::{Summaries, Summarising, Work, Written};
+use super::{EngineError, Recorder, Write};
 use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Failure};
 use crate::core::request::{Message, Part, Request, Role};
+use crate::core::state::State;
 use crate::core::text::{clip, one_line};
 use crate::world::World;
 
@@ -45,47 +46,19 @@ impl Title {
         *self = Title::Over;
         made
     }
-}
 
-impl<W: World> Engine<W> {
     /// Asks for a title, where one is due. Nothing waits for the answer.
-    pub(super) fn ask_for_title(&mut self) {
-        let is_wanted = matches!(self.title, Title::NotAsked) && !self.waits_for_person;
-        if let Some(request) = self.title_request().filter(|_| is_wanted) {
-            self.title = Title::Asked(self.summarise(request));
+    pub(super) fn ask<W: World>(&mut self, log: &Recorder<W>, summaries: &Summaries) {
+        if matches!(self, Title::NotAsked)
+            && let Some(request) = request(&log.state, &summaries.summarising)
+        {
+            *self = Title::Asked(summaries.summarise(log, request));
         }
     }
 
-    fn title_request(&self) -> Option<Request> {
-        let summarising = &self.settings.summarising;
-        let model = summarising.model.as_ref()?;
-        let instructions = summarising.title.as_ref()?;
-        let task = self.state.untitled_task()?;
-        let task = clip(task, TASK_BYTES);
-        Some(Request {
-            model: model.clone(),
-            system: instructions.clone(),
-            tools: Vec::new(),
-            instructions: String::new(),
-            messages: vec![Message {
-                role: Role::User,
-                parts: vec![Part::Text {
-                    text: format!("<task>\n{task}\n</task>\n\nNow write the title."),
-                    signature: None,
-                }]
-                .into(),
-                cache: false,
-            }],
-            max_tokens: ANSWER_TOKENS,
-            effort: Effort::Default,
-            temperature: None,
-            schema: None,
-        })
-    }
-
     /// Records what came of it. A name that a person gave meanwhile stays.
-    pub(super) async fn record_title(
-        &mut self,
+    pub(super) async fn record<W: World>(
+        log: &mut Recorder<W>,
         made: Result<Written, Failure>,
     ) -> Result<(), EngineError> {
         let (title, spent) = match made {
@@ -95,8 +68,8 @@ impl<W: World> Engine<W> {
                 (None, Vec::new())
             }
         };
-        let title = title.filter(|_| !self.state.is_named());
-        match self.record(Write::of(Entry::Titled { title, spent })).await {
+        let title = title.filter(|_| !log.state.is_named());
+        match log.record(Write::of(Entry::Titled { title, spent })).await {
             // It is worth no pause: the first words of the task stay.
             Err(EngineError::Store(error)) if error.is_passing() => {
                 tracing::warn!(%error, "the title was not recorded");
@@ -105,6 +78,31 @@ impl<W: World> Engine<W> {
             recorded => recorded,
         }
     }
+}
+
+fn request(state: &State, summarising: &Summarising) -> Option<Request> {
+    let model = summarising.model.as_ref()?;
+    let instructions = summarising.title.as_ref()?;
+    let task = clip(state.untitled_task()?, TASK_BYTES);
+    Some(Request {
+        model: model.clone(),
+        system: instructions.clone(),
+        tools: Vec::new(),
+        instructions: String::new(),
+        messages: vec![Message {
+            role: Role::User,
+            parts: vec![Part::Text {
+                text: format!("<task>\n{task}\n</task>\n\nNow write the title."),
+                signature: None,
+            }]
+            .into(),
+            cache: false,
+        }],
+        max_tokens: ANSWER_TOKENS,
+        effort: Effort::Default,
+        temperature: None,
+        schema: None,
+    })
 }
 
 /// The answer as a title: what models put around one is left out.

@@ -6,8 +6,10 @@
 //!
 //! Invariant: none is begun by a later start. A person may not want it any more.
 
+use std::collections::BTreeMap;
+
 use super::steps::no_room;
-use super::{Engine, EngineError, Event, Write};
+use super::{EngineError, Event, Recorder, Write};
 use crate::core::entry::{About, Entry, Guard, Seq};
 use crate::core::text::one_line;
 use crate::core::to_person::RAN_ON_TERMINAL;
@@ -28,63 +30,73 @@ const MAX_RUNNING: usize = 32;
 /// Of a command line, in what the model is told.
 const LINE_CHARS: usize = 2_000;
 
-impl<W: World> Engine<W> {
-    /// Record, then act. That it cannot be made ready is told at once.
-    pub(super) async fn run_for_user(
+/// The commands of the user that have, or had, the terminal.
+#[derive(Default)]
+pub(super) struct UserCommands {
+    /// Those that this process was told to give it to, and how they ended. Another process's are
+    /// over.
+    on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
+}
+
+impl UserCommands {
+    /// Record, then act. That it cannot be made ready is told at once. Returns whether it is
+    /// recorded.
+    pub(super) async fn run<W: World>(
         &mut self,
+        log: &mut Recorder<W>,
         command: String,
         on_terminal: bool,
-    ) -> Result<(), EngineError> {
-        if self.state.user_commands.len() >= MAX_RUNNING {
+    ) -> Result<bool, EngineError> {
+        if log.state.user_commands.len() >= MAX_RUNNING {
             self.not_run(
+                log,
                 &command,
                 &format!("{MAX_RUNNING} commands of yours run already"),
             );
-            return Ok(());
+            return Ok(false);
         }
         let guard = match on_terminal {
             true => Guard::Opaque,
             false => {
-                self.world.boundary(Boundary::BeforePrepare).await;
-                let prepared = self.world.prepare_for_user(&command).await;
-                self.world.boundary(Boundary::AfterPrepare).await;
+                log.world.boundary(Boundary::BeforePrepare).await;
+                let prepared = log.world.prepare_for_user(&command).await;
+                log.world.boundary(Boundary::AfterPrepare).await;
                 match prepared {
                     Ok(guard) => guard,
                     Err(Unready::NoRoom(why)) => return Err(no_room(why)),
                     Err(Unready::Refused(outcome)) => {
                         let (why, _) = outcome.to_model_text();
-                        self.not_run(&command, &why);
-                        return Ok(());
+                        self.not_run(log, &command, &why);
+                        return Ok(false);
                     }
                 }
             }
         };
-        let entry = self.state.next_seq();
+        let entry = log.state.next_seq();
         let recorded = Entry::UserCommand {
             command,
             guard: guard.clone(),
         };
         // It stood in the input box: after a crash it is not typed there once more.
-        if let Err(error) = self.record(Write::of(recorded).clearing_input()).await {
+        if let Err(error) = log.record(Write::of(recorded).clearing_input()).await {
             // It is made ready again when there is room.
-            if !self.state.user_commands.contains_key(&entry) {
-                self.discard(&guard).await;
+            if !log.state.user_commands.contains_key(&entry) {
+                log.discard(&guard).await;
             }
             return Err(error);
         }
-        self.unkept_input = None;
         if on_terminal {
             self.on_terminal.insert(entry, None);
-            return Ok(());
+            return Ok(true);
         }
-        self.world.boundary(Boundary::BeforeAct).await;
-        self.world.begin_for_user(&guard).await;
-        self.world.boundary(Boundary::AfterAct).await;
-        Ok(())
+        log.world.boundary(Boundary::BeforeAct).await;
+        log.world.begin_for_user(&guard).await;
+        log.world.boundary(Boundary::AfterAct).await;
+        Ok(true)
     }
 
-    fn not_run(&mut self, command: &str, why: &str) {
-        (self.on_event)(&self.state, Event::CommandNotRun { command, why });
+    pub(super) fn not_run<W: World>(&mut self, log: &mut Recorder<W>, command: &str, why: &str) {
+        log.emit(Event::CommandNotRun(command.to_string(), why.to_string()));
     }
 
     /// It is recorded when no call is open.
@@ -93,11 +105,11 @@ impl<W: World> Engine<W> {
     }
 
     /// A command of the user that is over, and its end.
-    pub(super) fn ended_user_command(&self) -> Option<(Seq, BackgroundEnd)> {
-        let mut commands = self.state.user_commands.iter();
+    pub(super) fn ended<W: World>(&self, log: &Recorder<W>) -> Option<(Seq, BackgroundEnd)> {
+        let mut commands = log.state.user_commands.iter();
         commands.find_map(|(entry, command)| {
             let end = match (command.run(), self.on_terminal.get(entry)) {
-                (Some(_), _) => self.world.user_command_end(command)?,
+                (Some(_), _) => log.world.user_command_end(command)?,
                 // It has the terminal.
                 (None, Some(None)) => return None,
                 (None, Some(Some(ended))) => BackgroundEnd {
@@ -125,15 +137,15 @@ impl<W: World> Engine<W> {
     }
 
     /// The end goes into the log; only then may the run folder go.
-    pub(super) async fn report_user_end(&mut self, entry: Seq) -> Result<(), EngineError> {
-        let Some((found, end)) = self.ended_user_command() else {
+    pub(super) async fn report_end<W: World>(
+        &mut self,
+        log: &mut Recorder<W>,
+        entry: Seq,
+    ) -> Result<(), EngineError> {
+        let Some((found, end)) = self.ended(log) else {
             return Ok(());
         };
-        let guard = self
-            .state
-            .user_commands
-            .get(&found)
-            .map(|c| c.guard.clone());
+        let guard = log.state.user_commands.get(&found).map(|c| c.guard.clone());
         debug_assert_eq!(found, entry);
         let noted = Entry::Noted {
             text: end.text,
@@ -142,14 +154,14 @@ impl<W: World> Engine<W> {
                 exit_code: end.exit_code,
             }),
         };
-        self.record(Write {
+        log.record(Write {
             blobs: end.blobs,
             ..Write::of(noted)
         })
         .await?;
         self.on_terminal.remove(&found);
         if let Some(guard) = guard {
-            self.discard(&guard).await;
+            log.discard(&guard).await;
         }
         Ok(())
     }

@@ -181,6 +181,13 @@ impl Journal {
         Ok(self.worker.insert(started))
     }
 
+    /// Another process may write in the journal of this session from now on. Ends what the thread
+    /// has to do.
+    pub fn leave(&mut self, session: &str) {
+        self.forget(session);
+        self.worker = None;
+    }
+
     /// The folder of this session's journal is about to be removed.
     pub fn forget(&mut self, session: &str) {
         self.tails.remove(session);

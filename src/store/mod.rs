@@ -37,6 +37,7 @@ mod head;
 mod ids;
 mod inbox;
 mod index;
+mod lag;
 mod listing;
 mod load;
 mod lock;

@@ -360,7 +360,7 @@ impl Store {
         remove(moved.and_then(|()| fs::remove_dir_all(&aside))).map_err(|e| io_error(WHAT, e))?;
         self.is_behind(fork);
         // What fails here is done when the fork is worked in.
-        while matches!(self.catch_up(), Ok(true)) {}
+        let _ = self.catch_up_all();
         Ok(())
     }
 }

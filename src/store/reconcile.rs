@@ -43,11 +43,12 @@ impl Store {
     /// The database cannot be read or written. What is wrong with the journal is no error.
     pub fn keep_copies(&mut self, data_dir: &Path, place: &JournalPlace) -> Result<(), StoreError> {
         self.compare_with_copies(data_dir, place)?;
+        let filled = self.fill_lag(data_dir);
         let Some(mut copies) = self.copies.take() else {
             return Ok(());
         };
-        let put_back = self
-            .put_back_lost(&copies)
+        let put_back = filled
+            .and_then(|()| self.put_back_lost(&copies))
             .and_then(|()| self.put_back_lost_meta(&mut copies, data_dir));
         self.copies = Some(copies);
         match put_back {
@@ -258,8 +259,8 @@ impl Store {
         self.brought.add(brought);
         self.forget_said(&folder, session)?;
         self.is_behind(session);
-        // A failure is known to whoever asks for what is wrong with the journal.
-        let _ = self.catch_up();
+        // A failure is reported as a trouble of the journal.
+        let _ = self.catch_up_all();
         Ok(())
     }
 

@@ -1,6 +1,17 @@
 //! What is read from command lines, and what is refused.
 
+use super::super::diff::{DiffArgs, Range};
+use super::super::doctor::DoctorArgs;
+use super::super::export::ExportArgs;
+use super::super::fork::ForkArgs;
+use super::super::gc::GcArgs;
+use super::super::history::HistoryArgs;
+use super::super::ps::{PsAction, PsArgs};
+use super::super::run::OutputFormat;
+use super::super::stats::StatsArgs;
+use super::super::unblock::UnblockArgs;
 use super::*;
+use crate::session::Which;
 
 fn parse(argv: &str) -> Result<Cli, clap::Error> {
     // Words between single quotes are one argument, as in a shell.
@@ -14,29 +25,18 @@ fn parse(argv: &str) -> Result<Cli, clap::Error> {
     Cli::read(args)
 }
 
-fn meant(argv: &str) -> Invocation {
-    parse(argv).and_then(Cli::invocation).unwrap()
+/// The run that is meant.
+fn meant(argv: &str) -> RunArgs {
+    let cli = parse(argv).unwrap();
+    cli.check().unwrap();
+    assert_eq!(cli.command, None, "{argv}");
+    cli.run
 }
 
 fn refused(argv: &str) -> String {
-    let err = parse(argv).and_then(Cli::invocation).unwrap_err();
+    let err = parse(argv).and_then(|cli| cli.check()).unwrap_err();
     assert_eq!(err.exit_code(), 2, "{argv}");
     err.to_string()
-}
-
-fn a_run(prompt: Option<&str>, headless: Option<OutputFormat>, session: Session) -> Invocation {
-    Invocation::Run(Run {
-        prompt: prompt.map(str::to_string),
-        headless,
-        session,
-        worktree: None,
-        all: false,
-        no_alt_screen: false,
-        no_mouse: false,
-        plain: false,
-        json_schema: None,
-        ask: Ask::Deny,
-    })
 }
 
 #[test]
@@ -47,16 +47,16 @@ fn clap_finds_no_fault_in_the_definition() {
 #[test]
 fn a_run_is_read_as_meant() {
     use OutputFormat::{Json, StreamJson, Text};
-    let newest = |fork| Session::Newest { fork };
-    let named = |id: &str, fork| Session::Named {
+    let newest = |fork| Which::Newest { fork };
+    let named = |id: &str, fork| Which::Named {
         id: id.to_string(),
         fork,
     };
     let table = [
-        ("", None, None, Session::New),
-        ("'fix it'", Some("fix it"), None, Session::New),
-        ("-p 'fix it'", Some("fix it"), Some(Text), Session::New),
-        ("-p", None, Some(Text), Session::New),
+        ("", None, None, Which::New),
+        ("'fix it'", Some("fix it"), None, Which::New),
+        ("-p 'fix it'", Some("fix it"), Some(Text), Which::New),
+        ("-p", None, Some(Text), Which::New),
         ("-c", None, None, newest(false)),
         ("-p -c", None, Some(Text), newest(false)),
         ("-c -p", None, Some(Text), newest(false)),
@@ -66,15 +66,14 @@ fn a_run_is_read_as_meant() {
             "-p x --output-format json",
             Some("x"),
             Some(Json),
-            Session::New,
+            Which::New,
         ),
         (
             "-p --output-format stream-json x",
             Some("x"),
             Some(StreamJson),
-            Session::New,
+            Which::New,
         ),
-        ("-r", None, None, Session::Pick { fork: false }),
         ("-r 0197", None, None, named("0197", false)),
         (
             "-r 0197 -p x --fork-session",
@@ -83,13 +82,13 @@ fn a_run_is_read_as_meant() {
             named("0197", true),
         ),
         ("-c --fork-session", None, None, newest(true)),
-        ("-- history", Some("history"), None, Session::New),
-        ("-p history", Some("history"), Some(Text), Session::New),
+        ("-- history", Some("history"), None, Which::New),
+        ("-p history", Some("history"), Some(Text), Which::New),
         (
             "-p -- '-x is wrong'",
             Some("-x is wrong"),
             Some(Text),
-            Session::New,
+            Which::New,
         ),
         (
             "-p '- a list' -c",
@@ -101,57 +100,51 @@ fn a_run_is_read_as_meant() {
             "'--print=- a list'",
             Some("- a list"),
             Some(Text),
-            Session::New,
+            Which::New,
         ),
         (
             "'history of this file'",
             Some("history of this file"),
             None,
-            Session::New,
+            Which::New,
         ),
-        ("-C /tmp -m a/b x", Some("x"), None, Session::New),
+        ("-C /tmp -m a/b x", Some("x"), None, Which::New),
         ("-p -c go", Some("go"), Some(Text), newest(false)),
         (
             "-p --output-format json go",
             Some("go"),
             Some(Json),
-            Session::New,
+            Which::New,
         ),
     ];
-    for (argv, prompt, headless, session) in table {
-        assert_eq!(meant(argv), a_run(prompt, headless, session), "{argv}");
+    for (argv, prompt, format, which) in table {
+        let run = meant(argv);
+        assert_eq!(run.prompt().as_deref(), prompt, "{argv}");
+        assert_eq!(run.format(), format, "{argv}");
+        assert_eq!((run.which(), run.picks()), (which, false), "{argv}");
     }
+    let run = meant("-r --fork-session");
+    assert_eq!((run.which(), run.picks()), (Which::New, true));
+    assert!(run.fork_session);
 }
 
 #[test]
 fn a_subcommand_wins_over_the_prompt() {
-    let history = |query: &str| Invocation::History {
-        query: query.to_string(),
-        page: PageArgs::default(),
+    let history = |query: &[&str]| {
+        Command::History(HistoryArgs {
+            query: query.iter().map(ToString::to_string).collect(),
+            ..HistoryArgs::default()
+        })
     };
     let id = || "0197".to_string();
     let table = [
-        ("history", history("")),
-        ("history the parser", history("the parser")),
-        ("-C /tmp history", history("")),
-        ("history -C /tmp", history("")),
-        (
-            "show 0197",
-            Invocation::Show {
-                id: id(),
-                json: false,
-            },
-        ),
-        (
-            "fork 0197",
-            Invocation::Fork(ForkArgs {
-                id: id(),
-                ..ForkArgs::default()
-            }),
-        ),
+        ("history", history(&[])),
+        ("history the parser", history(&["the", "parser"])),
+        ("-C /tmp history", history(&[])),
+        ("history -C /tmp", history(&[])),
         (
             "fork 0197 --at 7",
-            Invocation::Fork(ForkArgs {
+            Command::Fork(ForkArgs {
                 id: id(),
                 at: Some(7),
                 ..ForkArgs::default()
@@ -159,113 +152,67 @@ fn a_subcommand_wins_over_the_prompt() {
         ),
         (
             "diff 0197 3..9 --stat",
-            Invocation::Diff {
+            Command::Diff(DiffArgs {
                 id: id(),
-                range: Range {
+                range: Some(Range {
                     from: Some(3),
                     to: Some(9),
-                },
+                }),
                 stat: true,
-            },
+            }),
         ),
         (
             "gc --yes --older-than 7",
-            Invocation::Gc(Wanted {
-                older_than_days: Some(7),
+            Command::Gc(GcArgs {
+                older_than: Some(7),
                 yes: true,
             }),
-        ),
-        (
-            "purge 0197 --yes",
-            Invocation::Purge {
-                id: id(),
-                yes: true,
-            },
-        ),
-        ("dismiss 0197", Invocation::Dismiss { id: id() }),
-        ("compact 0197", Invocation::Compact { id: id() }),
-        (
-            "export 0197",
-            Invocation::Export {
-                id: id(),
-                format: Format::Markdown,
-                file: None,
-                replace: Replace::No,
-            },
         ),
         (
             "export --json -o out.json --force 0197",
-            Invocation::Export {
+            Command::Export(ExportArgs {
                 id: id(),
-                format: Format::Json,
-                file: Some("out.json".into()),
-                replace: Replace::Yes,
-            },
+                json: true,
+                output: Some("out.json".into()),
+                force: true,
+            }),
         ),
         (
             "go @here",
-            Invocation::Steer(Steer::Go {
+            Command::Unblock(UnblockArgs {
                 id: "@here".to_string(),
             }),
         ),
+        ("ps", Command::Ps(PsArgs { action: None })),
         (
-            "deny 0197 3.1 'not this'",
-            Invocation::Steer(Steer::Answer {
-                id: id(),
-                call: Some(CallId { reply: 3, index: 1 }),
-                verdict: Verdict::Deny {
-                    reason: "the user said no: not this".to_string(),
-                },
+            "ps stop 0197",
+            Command::Ps(PsArgs {
+                action: Some(PsAction::Stop { run: id() }),
             }),
-        ),
-        ("ps", Invocation::Ps),
-        ("ps stop 0197", Invocation::PsStop { run: id() }),
-        (
-            "models --json groq",
-            Invocation::Models {
-                filter: "groq".to_string(),
-                json: true,
-            },
         ),
         (
             "stats --since 7d --project . --json",
-            Invocation::Stats {
+            Command::Stats(StatsArgs {
                 since: Some("7d".to_string()),
                 project: Some(".".into()),
                 json: true,
-            },
-        ),
-        ("permissions --json", Invocation::Permissions { json: true }),
-        (
-            "key openai --remove",
-            Invocation::Key {
-                provider: "openai".to_string(),
-                remove: true,
-            },
-        ),
-        ("trust", Invocation::Trust { yes: false }),
-        ("trust --yes", Invocation::Trust { yes: true }),
-        ("trust --remove", Invocation::Untrust),
-        (
-            "doctor --set log.level=debug",
-            Invocation::Doctor(Asked::Look),
-        ),
-        ("doctor --as-is", Invocation::Doctor(Asked::AsIs)),
-        ("doctor --scrub", Invocation::Doctor(Asked::Scrub)),
-        (
-            "doctor --repair --from a --from b",
-            Invocation::Doctor(Asked::Repair {
-                from: vec!["a".into(), "b".into()],
             }),
         ),
-        ("demo", Invocation::Demo),
         (
-            "completion zsh",
-            Invocation::Completion { shell: Shell::Zsh },
+            "doctor --repair --from a --from b --set log.level=debug",
+            Command::Doctor(DoctorArgs {
+                as_is: false,
+                repair: true,
+                from: vec!["a".into(), "b".into()],
+                scrub: false,
+            }),
         ),
+        ("demo", Command::Demo),
     ];
-    for (argv, invocation) in table {
-        assert_eq!(meant(argv), invocation, "{argv}");
+    for (argv, command) in table {
+        let cli = parse(argv).unwrap();
+        cli.check().unwrap();
+        assert_eq!(cli.command, Some(command), "{argv}");
     }
 }
 
@@ -280,6 +227,8 @@ fn what_contradicts_itself_is_refused() {
         ("-- -p '- x'", "unexpected argument"),
         ("-c --all", "cannot be used with"),
         ("-p x --all", "cannot be used with"),
+        ("rewind 0197 3", "choose what to rewind"),
+        ("deny 0197 not this", "\"this\" is another"),
         ("-p -r", "'--resume' needs the id of a session"),
         (
             "-c history",
@@ -323,14 +272,11 @@ fn a_word_that_is_nearly_a_subcommand_costs_no_call_of_the_model() {
 fn any_other_word_is_a_prompt_and_so_is_one_that_is_said_to_be() {
     for argv in ["hey", "fix", "refactor", "test", "'histroy of it'"] {
         let word = argv.trim_matches('\'');
-        assert_eq!(meant(argv), a_run(Some(word), None, Session::New));
+        assert_eq!(meant(argv).prompt().as_deref(), Some(word));
     }
-    let word = Some("histroy");
-    assert_eq!(meant("-- histroy"), a_run(word, None, Session::New));
-    let newest = Session::Newest { fork: false };
-    assert_eq!(meant("-c histroy"), a_run(word, None, newest));
-    let text = Some(OutputFormat::Text);
-    assert_eq!(meant("-p histroy"), a_run(word, text, Session::New));
+    for argv in ["-- histroy", "-c histroy", "-p histroy"] {
+        assert_eq!(meant(argv).prompt().as_deref(), Some("histroy"), "{argv}");
+    }
 }
 
 #[test]

@@ -1,0 +1,22 @@
+//! `rewake allow`: a call that needs approval may run, once.
+
+use clap::Args;
+
+use super::steer;
+use crate::core::entry::{CallId, Verdict};
+use crate::report::Trouble;
+use crate::session::AppContext;
+
+/// Allow a call that needs approval, once
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct AllowArgs {
+    /// Session ID or its beginning (@here: newest session of this folder)
+    pub id: String,
+    /// Call to answer, as `rewake approvals` shows it (if there are several)
+    #[arg(value_name = "CALL")]
+    pub call: Option<CallId>,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &AllowArgs) -> Result<u8, Trouble> {
+    steer::answer(ctx, &args.id, args.call, Verdict::Allow)
+}

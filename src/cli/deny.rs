@@ -1,0 +1,62 @@
+//! `rewake deny`: a call that needs approval does not run.
+
+use clap::Args;
+
+use super::steer;
+use crate::core::entry::{CallId, Verdict};
+use crate::report::{Trouble, exit};
+use crate::session::{AppContext, denial};
+
+/// Deny a call that needs approval
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct DenyArgs {
+    /// Session ID or its beginning (@here: newest session of this folder)
+    pub id: String,
+    /// Call, as `rewake approvals` shows it, and a reason for the model
+    #[arg(value_name = "CALL|WHY", num_args = 0..=2)]
+    pub rest: Vec<String>,
+}
+
+impl DenyArgs {
+    /// Reads `deny ID`, `deny ID 12.0`, `deny ID "why"` and `deny ID 12.0 "why"`.
+    pub(super) fn answer(&self) -> Result<(Option<CallId>, Verdict), String> {
+        let call = self.rest.first().and_then(|word| word.parse().ok());
+        match &self.rest[usize::from(call.is_some())..] {
+            [] => Ok((call, denial(None))),
+            [reason] => Ok((call, denial(Some(reason.clone())))),
+            [_, more, ..] => Err(format!(
+                "the reason is one argument, and {more:?} is another: quote the whole reason"
+            )),
+        }
+    }
+}
+
+pub(super) fn run(ctx: &AppContext, args: &DenyArgs) -> Result<u8, Trouble> {
+    let answer = args.answer();
+    let (call, verdict) = answer.map_err(|why| Trouble::new(exit::USAGE, why))?;
+    steer::answer(ctx, &args.id, call, verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_call_and_the_reason_may_be_missing() {
+        let answer = |rest: &[&str]| {
+            let args = DenyArgs {
+                id: String::new(),
+                rest: rest.iter().map(ToString::to_string).collect(),
+            };
+            args.answer()
+        };
+        let call = Some(CallId { reply: 3, index: 1 });
+        let why = |text: &str| denial(Some(text.to_string()));
+        assert_eq!(answer(&[]), Ok((None, denial(None))));
+        assert_eq!(answer(&["3.1"]), Ok((call, denial(None))));
+        assert_eq!(answer(&["not this"]), Ok((None, why("not this"))));
+        assert_eq!(answer(&["3.1", "not this"]), Ok((call, why("not this"))));
+        let refused = answer(&["not", "this"]).unwrap_err();
+        assert!(refused.contains("\"this\" is another"), "{refused}");
+    }
+}

@@ -1,0 +1,28 @@
+//! `rewake man`: the manual page, made from the definition of the command line.
+
+use clap::Command;
+use clap_mangen::Man;
+
+use super::args::tree;
+use crate::report::{Trouble, exit, raw};
+
+/// One page: the command, then each subcommand with its options.
+pub(super) fn run() -> Result<u8, Trouble> {
+    let mut page = Vec::new();
+    let written = render(tree::command(), &mut page);
+    written.map_err(|e| Trouble::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;
+    raw(&page);
+    Ok(exit::DONE)
+}
+
+fn render(mut command: Command, page: &mut Vec<u8>) -> std::io::Result<()> {
+    command.build();
+    Man::new(command.clone()).render(page)?;
+    for subcommand in command.get_subcommands().filter(|c| c.get_name() != "help") {
+        let man = Man::new(subcommand.clone());
+        man.render_name_section(page)?;
+        man.render_synopsis_section(page)?;
+        man.render_options_section(page)?;
+    }
+    Ok(())
+}

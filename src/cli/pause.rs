@@ -1,0 +1,18 @@
+//! `rewake pause ID`: a session pauses.
+
+use clap::Args;
+
+use super::steer;
+use crate::report::Trouble;
+use crate::session::{AppContext, Order};
+
+/// Pause a session after the calls that are running
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct PauseArgs {
+    /// Session ID or its beginning (@here: newest session of this folder)
+    pub id: String,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &PauseArgs) -> Result<u8, Trouble> {
+    steer::order(ctx, &args.id, Order::Pause)
+}

@@ -1,0 +1,108 @@
+//! `rewake send`: a message to a session, also to a running one.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::run::STDIN_MAX_BYTES;
+use super::steer::{ORIGIN, open_store, said};
+use crate::core::entry::{By, Image, Via};
+use crate::headless::{self, Ask, Format, Task};
+use crate::report::{Trouble, exit};
+use crate::session::{AppContext, Sending, SessionError, Which, read_image};
+use crate::store::{Message, SessionInfo, StoreError, blob_ref};
+
+/// Send a message to a session, also to a running one
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct SendArgs {
+    /// Session ID or its beginning (@here: newest session of this folder)
+    pub id: String,
+    /// Message text (- reads it, or the rest of it, from stdin)
+    #[arg(value_name = "TEXT")]
+    pub text: Vec<String>,
+    /// Attach an image (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub image: Vec<PathBuf>,
+    /// Continue the session here if it is not running, like -p -r ID
+    #[arg(long)]
+    pub start: bool,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, Trouble> {
+    let mut store = open_store(ctx)?;
+    let info = ctx.meant(&store, &args.id)?;
+    let text = text(&args.text)?;
+    let (mut images, mut blobs) = (Vec::new(), Vec::new());
+    for path in &args.image {
+        let (media_type, bytes) = read_image(path).map_err(|why| Trouble::new(exit::USAGE, why))?;
+        images.push(Image {
+            media_type: media_type.to_string(),
+            blob: blob_ref(&bytes),
+        });
+        blobs.push(bytes);
+    }
+    let message = Message {
+        text,
+        images,
+        via: Via::Signal,
+        command: None,
+        origin: None,
+    };
+    let sending = ctx
+        .send(&mut store, &info.id, message, &blobs, ORIGIN)?
+        .sending;
+    drop(store);
+    match (sending, args.start) {
+        (Sending::Kept, true) => start(ctx, &info),
+        _ => Ok(said(&info, sending)),
+    }
+}
+
+/// Continues a session in which nobody works. If another process was quicker, that one does.
+fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
+    let which = Which::Named {
+        id: info.id.clone(),
+        fork: false,
+    };
+    let session = match ctx.open(&which, false) {
+        Ok(session) => session,
+        Err(SessionError::Store(StoreError::Held { .. })) => {
+            return Ok(said(info, Sending::Heard));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let task = Task {
+        prompt: None,
+        command: None,
+        named: None,
+        format: Format::Text,
+        by: By::Person,
+        schema: None,
+        ask: Ask::Deny,
+    };
+    Ok(headless::run(ctx, session, task))
+}
+
+/// The words of the arguments, with `-` for what stdin has.
+fn text(words: &[String]) -> Result<String, Trouble> {
+    let mut parts = Vec::new();
+    for word in words {
+        match word.as_str() {
+            "-" => parts.push(stdin()?),
+            word => parts.push(word.to_string()),
+        }
+    }
+    Ok(parts.join("\n\n"))
+}
+
+fn stdin() -> Result<String, Trouble> {
+    let mut bytes = Vec::new();
+    // One more than may be sent: that it is too long is said there.
+    std::io::stdin()
+        .lock()
+        .take(STDIN_MAX_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Trouble::new(exit::FAILED, format!("cannot read stdin: {e}")))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,82 @@
+//! `rewake set`: model, mode, effort, temperature and limits of a session.
+
+use clap::Args;
+
+use super::steer::{ORIGIN, open_store, said};
+use super::values;
+use crate::core::choice::Effort;
+use crate::core::entry::Mode;
+use crate::core::signal::Signal;
+use crate::report::{Trouble, exit};
+use crate::session::{AppContext, Order, Sending};
+
+/// Set the model, mode, effort, temperature or limits of a session
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct SetArgs {
+    /// Session ID or its beginning (@here: newest session of this folder)
+    pub id: String,
+    /// Use this model
+    #[arg(short, long, value_name = "PROVIDER/MODEL")]
+    pub model: Option<String>,
+    /// Set what runs without approval
+    #[arg(long, value_name = "MODE", value_parser = values::mode())]
+    pub mode: Option<Mode>,
+    /// Set the reasoning effort of the model
+    #[arg(long, value_name = "EFFORT", value_parser = values::effort())]
+    pub effort: Option<Effort>,
+    /// Set the temperature, from 0 to 2
+    #[arg(long, value_name = "T")]
+    pub temperature: Option<f64>,
+    /// Pause after N more answers of the model
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub turns: Option<u64>,
+    /// Pause when the session has cost this many US dollars
+    #[arg(long, value_name = "DOLLARS")]
+    pub usd: Option<f64>,
+    /// Remove both limits
+    #[arg(long, conflicts_with_all = ["turns", "usd"])]
+    pub no_limits: bool,
+}
+
+impl SetArgs {
+    fn signals(&self) -> Vec<Signal> {
+        let choice = Signal::Choose {
+            model: self.model.clone(),
+            mode: self.mode,
+            effort: self.effort,
+            temperature: self.temperature,
+        };
+        let chooses = self.model.is_some()
+            || self.mode.is_some()
+            || self.effort.is_some()
+            || self.temperature.is_some();
+        let limit = Signal::Limit {
+            turns: self.turns,
+            usd: self.usd,
+            tokens: None,
+        };
+        let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
+        let choice = chooses.then_some(choice);
+        choice.into_iter().chain(limits.then_some(limit)).collect()
+    }
+}
+
+pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, Trouble> {
+    let mut store = open_store(ctx)?;
+    let signals = args.signals();
+    if signals.is_empty() {
+        return Err(
+            Trouble::new(exit::USAGE, "there is nothing to set").with_hint(
+                "--model, --mode, --effort, --temperature, --turns, --usd or --no-limits says what",
+            ),
+        );
+    }
+    let info = ctx.meant(&store, &args.id)?;
+    let mut sending = Sending::Kept;
+    for signal in signals {
+        sending = ctx
+            .steer(&mut store, &info, Order::Signal(signal), ORIGIN)?
+            .sending;
+    }
+    Ok(said(&info, sending))
+}

@@ -1,0 +1,18 @@
+//! `rewake stop ID`: the current turn of a session ends.
+
+use clap::Args;
+
+use super::steer;
+use crate::report::Trouble;
+use crate::session::{AppContext, Order};
+
+/// Stop the current turn of a session
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct StopArgs {
+    /// Session ID or its beginning (@here: newest session of this folder)
+    pub id: String,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &StopArgs) -> Result<u8, Trouble> {
+    steer::order(ctx, &args.id, Order::Stop)
+}

@@ -1,0 +1,18 @@
+//! `rewake unblock ID`: a paused or failed session continues.
+
+use clap::Args;
+
+use super::steer;
+use crate::report::Trouble;
+use crate::session::{AppContext, Order};
+
+/// Unblock a paused or failed session
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct UnblockArgs {
+    /// Session ID or its beginning (@here: newest session of this folder)
+    pub id: String,
+}
+
+pub(super) fn run(ctx: &AppContext, args: &UnblockArgs) -> Result<u8, Trouble> {
+    steer::order(ctx, &args.id, Order::GoOn)
+}
