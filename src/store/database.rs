@@ -8,7 +8,7 @@
 //! (`tests/source/layers`). Whoever opens a file that was named from outside, as tools do, asks
 //! [`is_open_here`] first; so does what reads config, instructions and skills.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ use crate::journal::folder::restrict;
 const DATABASE: &str = "rewake.db";
 const WRITE_AHEAD_LOG: &str = "rewake.db-wal";
 const SHARED_MEMORY: &str = "rewake.db-shm";
+const ROLLBACK_JOURNAL: &str = "rewake.db-journal";
+const NEW: &str = "rewake.db.new";
 const REBUILDING: &str = "rewake.db.rebuilding";
 const COMPLETE: &str = "rewake.db.complete";
 const DAMAGED: &str = ".damaged-";
@@ -74,6 +76,41 @@ pub fn is_open_here(path: &Path) -> bool {
 /// The database of this folder, for its owner alone. It is made when it is missing.
 pub(super) fn open_or_make(data_dir: &Path) -> Result<Connection, StoreError> {
     make(&data_dir.join(DATABASE))
+}
+
+/// Whether neither a database is here, nor anything that SQLite would take for a part of one.
+pub(super) fn is_free(data_dir: &Path) -> bool {
+    let names = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY, ROLLBACK_JOURNAL];
+    // A link to nothing is not free.
+    files(data_dir, &names).all(|path| {
+        fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    })
+}
+
+/// Makes the database of this folder: under another name, until it is filled, closed and synced.
+/// A kill leaves it complete or not at all. The caller has the store alone.
+pub(super) fn create(
+    data_dir: &Path,
+    fill: impl FnOnce(&mut Connection) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let new = data_dir.join(NEW);
+    let failed = |e| io_error(format!("make {}", data_dir.join(DATABASE).display()), e);
+    // What a kill left.
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        match fs::remove_file(data_dir.join(format!("{NEW}{suffix}"))) {
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
+            _ => {}
+        }
+    }
+    let mut conn = make(&new)?;
+    fill(&mut conn)?;
+    conn.close().map_err(|(_, error)| error).doing(WHAT)?;
+    let name = || {
+        File::open(&new)?.sync_all()?;
+        fs::rename(&new, data_dir.join(DATABASE))?;
+        File::open(data_dir)?.sync_all()
+    };
+    name().map_err(failed)
 }
 
 /// The database of this folder, which is there.

@@ -39,7 +39,7 @@ impl Store {
 
     fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
         private_folder(data_dir)?;
-        let mut lock = locked(data_dir)?;
+        let mut lock = made(data_dir, locked(data_dir)?)?;
         let files = database::files_in_use(data_dir);
         let mut conn = set_up(database::open_or_make(data_dir)?)?;
         while !migrate::is_current(&conn, MIGRATIONS)? {
@@ -128,6 +128,27 @@ impl Store {
         };
         Ok(is_current.then(store))
     }
+}
+
+/// Makes the database if there is none. It is synced once, when it is complete, instead of with
+/// each migration.
+fn made(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
+    if !database::is_free(data_dir) {
+        return Ok(lock);
+    }
+    let done_by_another = || Ok(!database::is_free(data_dir));
+    let Some(alone) = lock.alone(data_dir, done_by_another)? else {
+        return StoreLock::shared(data_dir);
+    };
+    if database::is_free(data_dir) {
+        database::create(data_dir, |conn| {
+            conn.pragma_update(None, "synchronous", "OFF")
+                .doing("open the session store")?;
+            migrate::migrate(conn, data_dir, MIGRATIONS)?;
+            write_ahead(conn)
+        })?;
+    }
+    alone.share(data_dir)
 }
 
 /// The store lock, shared. A database that was rebuilt gets its name first, where a kill came

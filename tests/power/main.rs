@@ -194,6 +194,24 @@ fn a_call_costs_so_many_syncs() {
     assert_eq!(runs, 20 * A_RUN_FOLDER);
 }
 
+/// Those of the folder above, of the new database, of its name, and of a folder in it.
+#[test]
+#[ignore = "needs strace: .ci/power installs it and runs this"]
+fn a_new_store_costs_few_syncs() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.rewake_home()).expect("make the data folder");
+    let file = home.path("trace");
+    run(traced(&home.rewake(["history"]), &file), LIMIT).expect(0);
+    let text = std::fs::read_to_string(&file).expect("read the trace");
+    let is_sync = |op: &trace::Op| matches!(op.what, trace::What::Synced { .. });
+    let syncs: Vec<_> = trace::read(&text).into_iter().filter(is_sync).collect();
+    assert!(home.rewake_home().join("rewake.db").is_file());
+    assert!(syncs.len() <= A_NEW_STORE, "{syncs:#?}");
+}
+
+/// Syncs to make a store.
+const A_NEW_STORE: usize = 6;
+
 const TRIES: usize = 4;
 
 /// Syncs of the database for a call.

@@ -80,3 +80,32 @@ fn run_and_kill(dir: &std::path::Path, acknowledgements: usize) -> u64 {
     // Those it still said count too.
     acks.last().unwrap_or(read[acknowledgements - 1])
 }
+
+/// A store is made under another name.
+#[test]
+fn what_a_kill_left_of_a_store_that_was_made_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    for left in ["rewake.db.new", "rewake.db.new-wal", "rewake.db.new-shm"] {
+        std::fs::write(dir.path().join(left), [7; 5_000]).unwrap();
+    }
+    let mut store = Store::open(dir.path()).unwrap();
+    session(&mut store, HERE);
+    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    let left = std::fs::read_dir(dir.path()).unwrap();
+    let names = left.map(|file| file.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.contains(".new")).count(), 0);
+}
+
+/// SQLite would take the log for that of the new database.
+#[test]
+fn a_log_without_its_database_adds_nothing_to_a_new_one() {
+    let (dir, mut store) = scratch();
+    let lost = session(&mut store, HERE);
+    let log = std::fs::read(dir.path().join("rewake.db-wal")).unwrap();
+    assert!(!log.is_empty());
+    let other = tempfile::tempdir().unwrap();
+    std::fs::write(other.path().join("rewake.db-wal"), log).unwrap();
+    let store = Store::open(other.path()).unwrap();
+    assert!(store.find(lost.session()).is_err());
+    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+}
