@@ -13,6 +13,7 @@ mod circles;
 mod drawing;
 mod kinds;
 mod links;
+mod methods;
 mod phrases;
 mod words;
 
