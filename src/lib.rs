@@ -50,7 +50,7 @@
 //! ([`ui::input`]), then a message to [`ui::app`], which is all that the screen shows and does
 //! no I/O. Enter gives an [`ui::app::Intent`]; [`ui::effects`] carries it out: here, a command
 //! to the engine, which puts the words into the inbox. From there on it is the path above. What
-//! the engine recorded comes back as an [`ui::live::EngineEvent`], is folded into
+//! the engine recorded comes back as an [`ui::live::LiveEvent`], is folded into
 //! [`ui::transcript`], and is drawn by [`ui::view`]. A key counts at a prompt only after a quiet that
 //! was seen ([`ui::app::Quiet`]). A letter only selects, and Enter confirms
 //! ([`ui::app::Letters`]). A prompt shows every byte ([`core::visible`]). The screen keeps nothing that is not in the log, the inbox or the drafts.
@@ -109,7 +109,7 @@
 //! | [`command`] | shell commands that outlive the agent: keeper, runs; and [servers](command::server) |
 //! | [`sandbox`] | what the system itself keeps a command from doing: Landlock, seccomp, namespaces |
 //! | [`store`] | SQLite: append, load, fork, search, blobs, drafts, inbox, signals, locks; trees and contents of files |
-//! | [`lines`] | the entries of a session as a chain of hashes, the same wherever they lie |
+//! | [`journal`] | each session a second time, as plain files: lines in a chain of hashes, written, read and salvaged; no SQLite |
 //! | [`workspace`] | where "here" is, and whether git may look at it; its [files](workspace::files) as they are now; AGENTS.md; skills; custom commands |
 //! | [`net`] | what all clients of HTTP here share: building one, server-sent events, which addresses are private |
 //! | [`config`] | layers, and where each value came from; trust; paths; keys |
@@ -142,7 +142,7 @@ pub mod config;
 pub mod core;
 pub mod engine;
 pub mod headless;
-pub mod lines;
+pub mod journal;
 pub mod mcp;
 pub mod model;
 pub mod net;

@@ -21,9 +21,10 @@ use rewake::core::entry::{
     Block, CallId, Entry, Fact, Guard, Outcome, Record, StopReason, Usage, Via,
 };
 use rewake::core::policy::Sandbox;
+use rewake::engine::Event;
 use rewake::model::{Delta, Figures};
 use rewake::ui::app::{App, LaunchInfo, Msg};
-use rewake::ui::live::{EngineEvent, Now, Opening};
+use rewake::ui::live::{LiveEvent, Now, Opening};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
 
@@ -210,7 +211,7 @@ fn opened(records: &[Record]) -> App {
             ..Now::default()
         },
     };
-    app.update(Msg::Engine(0, EngineEvent::Opened(Box::new(opening))), 0);
+    app.update(Msg::Engine(0, LiveEvent::Opened(Box::new(opening))), 0);
     app
 }
 
@@ -274,7 +275,7 @@ fn growing(records: &[Record]) -> Times {
         let now_ms = turn as i64 * 16;
         times.time(|| {
             let delta = Delta::Text(piece);
-            app.update(Msg::Engine(0, EngineEvent::Delta(delta)), now_ms);
+            app.update(Msg::Engine(0, Event::Delta(delta).into()), now_ms);
             app.update(Msg::Tick(std::time::Instant::now()), now_ms);
             draw(&mut terminal, &mut app);
         });
@@ -303,7 +304,7 @@ fn first_frames(records: &[Record]) -> Times {
 /// Until code has its first colours: the grammars are loaded.
 fn coloured(app: &mut App) {
     let end = Instant::now() + Duration::from_secs(5);
-    while !app.code.changed() && Instant::now() < end {
+    while !app.look.code.changed() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -337,13 +338,13 @@ where
     let mut terminal = terminal(backend);
     // The grammars of code are loaded once, in a thread of their own, and not for each answer.
     let code = Delta::Text("```rust\nlet x = 1;\n```\n\n".into());
-    app.update(Msg::Engine(0, EngineEvent::Delta(code)), 0);
+    app.update(Msg::Engine(0, Event::Delta(code).into()), 0);
     draw(&mut terminal, &mut app);
     coloured(&mut app);
     let (since, cpu) = (Instant::now(), own_cpu());
     for (turn, piece) in pieces.into_iter().take(count).enumerate() {
         app.update(
-            Msg::Engine(0, EngineEvent::Delta(Delta::Text(piece))),
+            Msg::Engine(0, Event::Delta(Delta::Text(piece)).into()),
             turn as i64 / 10,
         );
         if turn % CHUNKS_PER_FRAME == 0 {

@@ -32,7 +32,7 @@ struct Compaction {
 }
 
 impl Compaction {
-    fn observe(&mut self, event: &Event<'_>) {
+    fn observe(&mut self, event: &Event) {
         match event {
             Event::Recorded(record) => {
                 if let Entry::Compacted {
@@ -111,7 +111,8 @@ pub(super) fn run(ctx: &AppContext, args: CompactArgs) -> Result<u8, Trouble> {
 fn compact(session: Session) -> Result<Compaction, Trouble> {
     let compaction = Rc::new(RefCell::new(Compaction::default()));
     let observer = Rc::clone(&compaction);
-    let on_event = move |_: &State, event: Event<'_>| observer.borrow_mut().observe(&event);
+    let on_event = move |_: &State, event: Event| observer.borrow_mut().observe(&event);
+    // Unbounded: nothing is sent.
     let (_commands, inbox) = unbounded_channel();
     drive(session, inbox, Box::new(on_event), async |driver| {
         driver.engine.compact().await

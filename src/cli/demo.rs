@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -47,6 +47,11 @@ const SLOW: &str = "sh test.sh";
 
 /// Nothing in the demo takes so long.
 const PATIENCE: Duration = Duration::from_secs(45);
+
+/// Events that wait to be read; the worker waits to print more.
+const WAITING_EVENTS: usize = 256;
+/// Lines of stderr that wait to be read; more are dropped.
+const WAITING_NOTES: usize = 64;
 
 pub(super) fn run() -> Result<u8, Trouble> {
     let scene = Scene::set().map_err(|e| failed(&format!("cannot set the scene: {e}")))?;
@@ -128,15 +133,18 @@ impl Worker {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|e| failed(&format!("cannot start the agent: {e}")))?;
-        let (to_events, events) = channel();
-        let (to_notes, notes) = channel();
+        let (to_events, events) = sync_channel(WAITING_EVENTS);
+        let (to_notes, notes) = sync_channel(WAITING_NOTES);
         if let Some(stdout) = child.stdout.take() {
             read_lines(stdout, move |l| {
                 serde_json::from_str(&l).is_ok_and(|v| to_events.send(v).is_ok())
             });
         }
         if let Some(stderr) = child.stderr.take() {
-            read_lines(stderr, move |l| to_notes.send(l).is_ok());
+            // The worker must not wait to print a note, so what has no room is dropped.
+            let is_heard =
+                move |l| !matches!(to_notes.try_send(l), Err(TrySendError::Disconnected(_)));
+            read_lines(stderr, is_heard);
         }
         Ok(Worker {
             child,

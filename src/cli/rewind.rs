@@ -212,11 +212,12 @@ fn with_engine<T>(
     session.warnings.iter().for_each(|warning| note(warning));
     let id = session.id.clone();
     let folder = session.log.state.folder.clone();
-    let on_event = |_: &crate::core::state::State, event: Event<'_>| {
+    let on_event = |_: &crate::core::state::State, event: Event| {
         if let Event::JournalFails(why) = event {
-            note(&journal_fails(why));
+            note(&journal_fails(&why));
         }
     };
+    // Unbounded: nothing is sent.
     let (_commands, inbox) = unbounded_channel();
     let done = drive(session, inbox, Box::new(on_event), async |driver| {
         work(&mut driver.engine, &folder, &id).await

@@ -10,12 +10,11 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
+use super::calls::Question;
 use super::signals::Heard;
 use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Write};
-use crate::core::access::Access;
 use crate::core::entry::{CallId, Entry, SaveReason};
-use crate::core::fate::{Fate, fate, may_fail_unasked, place_of_question};
-use crate::core::policy::Rule;
+use crate::core::fate::{may_fail_unasked, place_of_question};
 use crate::core::tool::Class;
 use crate::model::Delta;
 use crate::store;
@@ -72,13 +71,6 @@ enum Unasked {
     LeadsTo(Option<PathBuf>),
 }
 
-/// What a person is asked about a call.
-struct Question {
-    why: String,
-    rule: Option<Rule>,
-    access: Option<Access>,
-}
-
 impl<W: World> Engine<W> {
     /// Drives a step to its end and attends to all else. `None` when it was cut: the stop or
     /// the leaving is in the log, and the step's future is dropped.
@@ -91,10 +83,10 @@ impl<W: World> Engine<W> {
         let mut step = pin!(step);
         let mut streaming = true;
         let mut tidy_at = Some(Instant::now() + SILENCE);
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         loop {
             let (due, report) = (self.draft.due, self.report_files);
-            let held_due = self.held_due();
+            let held_due = self.log.held_due();
             let look_due = self.signals_look.due;
             let (may_ask, ask_due) = (self.asking.is_free(), self.asking.due());
             tokio::select! {
@@ -122,7 +114,7 @@ impl<W: World> Engine<W> {
                 delta = deltas.recv(), if streaming => match delta {
                     Some(delta) => {
                         tidy_at = None;
-                        self.stream(&delta)?;
+                        self.stream(delta)?;
                     }
                     None => streaming = false,
                 },
@@ -131,7 +123,7 @@ impl<W: World> Engine<W> {
                     self.keep_draft()?;
                 }
                 () = sleep_until(held_due.unwrap_or_else(Instant::now)), if held_due.is_some() => {
-                    self.record_held().await?;
+                    self.log.record_held().await?;
                 }
                 () = sleep_until(report.unwrap_or_else(Instant::now)), if report.is_some() => {
                     self.report_files();
@@ -142,26 +134,15 @@ impl<W: World> Engine<W> {
                 }
                 done = &mut step => {
                     while let Ok(delta) = deltas.try_recv() {
-                        self.stream(&delta)?;
+                        self.stream(delta)?;
                     }
                     return Ok(Some(done));
                 }
                 () = sleep_until(tidy_at.unwrap_or_else(Instant::now)), if tidy_at.is_some() => {
-                    tidy_at = self.tidy().then(|| Instant::now() + PAUSE);
+                    tidy_at = self.log.tidy().then(|| Instant::now() + PAUSE);
                 }
             }
         }
-    }
-
-    /// One piece of what the store does when nobody waits for it: some tens of milliseconds.
-    /// True when there may be more. That it fails is no failure of the step.
-    pub(super) fn tidy(&mut self) -> bool {
-        let is_more = self.store.maintain().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the store was not tidied");
-            false
-        });
-        self.report_journal();
-        is_more
     }
 
     /// [`Engine::attend`] for a step that streams nothing.
@@ -170,6 +151,7 @@ impl<W: World> Engine<W> {
         step: impl Future<Output = T>,
         stoppable: Stoppable,
     ) -> Result<Option<T>, EngineError> {
+        // Unbounded: nothing is sent.
         let (_, none) = unbounded_channel();
         self.attend(step, none, stoppable).await
     }
@@ -180,20 +162,18 @@ impl<W: World> Engine<W> {
             Unasked::Ended => return Ok(()),
             Unasked::LeadsTo(at) => at,
         };
-        let Some(Question { why, rule, access }) = self.question(call) else {
+        let Some(Question { why, rule, access }) = self.log.question(call) else {
             return Ok(());
         };
         self.record_questions(call, at).await?;
-        let (place, of) = place_of_question(&self.state, &self.settings.policy, call);
         let asked = Event::Asked {
             call,
-            why: &why,
-            rule: rule.as_ref(),
+            why,
+            rule: rule.map(|rule| rule.to_string()),
             access,
-            place,
-            of,
+            place: place_of_question(&self.log.state, &self.log.policy, call),
         };
-        (self.on_event)(&self.state, asked);
+        self.log.emit(asked);
         self.begin_to_wait();
         loop {
             tokio::select! {
@@ -204,7 +184,7 @@ impl<W: World> Engine<W> {
                             return Ok(());
                         }
                         // Decided, or settled by another mode or other rules.
-                        if self.state.paused || self.question(call).is_none() {
+                        if self.log.state.paused || self.log.question(call).is_none() {
                             return Ok(());
                         }
                     }
@@ -216,7 +196,7 @@ impl<W: World> Engine<W> {
                 () = sleep_until(self.signals_look.due) => match self.look_for_signals().await? {
                     Heard::Nothing => {}
                     Heard::DropsStep => return Ok(()),
-                    Heard::Something if self.state.paused || self.question(call).is_none() => {
+                    Heard::Something if self.log.state.paused || self.log.question(call).is_none() => {
                         return Ok(());
                     }
                     Heard::Something => {}
@@ -236,94 +216,74 @@ impl<W: World> Engine<W> {
         first: CallId,
         leads_to: Option<PathBuf>,
     ) -> Result<(), EngineError> {
-        let others = self.state.calls.iter().filter(|open| open.call.id != first);
+        let others = self
+            .log
+            .state
+            .calls
+            .iter()
+            .filter(|open| open.call.id != first);
         let others = others.filter_map(|open| {
-            self.question(open.call.id)?;
+            self.log.question(open.call.id)?;
             // One that leads nowhere gets its error when it is its turn.
-            let at = self.world.leads_to(&open.call).ok()?;
+            let at = self.log.world.leads_to(&open.call).ok()?;
             Some((open.call.id, at))
         });
         let all = std::iter::once((first, leads_to)).chain(others);
         let asked: Vec<Entry> = all
-            .filter_map(|(id, at)| self.new_question(id, at))
+            .filter_map(|(id, at)| self.log.new_question(id, at))
             .collect();
         match asked.is_empty() {
             true => Ok(()),
-            false => self.record(Write::of_all(asked)).await,
+            false => self.log.record(Write::of_all(asked)).await,
         }
-    }
-
-    /// `None`: it was asked in the same words before.
-    fn new_question(&self, call: CallId, leads_to: Option<PathBuf>) -> Option<Entry> {
-        let Question { why, rule, access } = self.question(call)?;
-        let rule = rule.map(|rule| rule.to_string());
-        let at = leads_to.map(|at| at.to_string_lossy().into_owned());
-        let is_known = self.state.call(call)?.asked.as_ref().is_some_and(|asked| {
-            (&asked.why, &asked.rule, asked.access, &asked.at) == (&why, &rule, access, &at)
-        });
-        (!is_known).then_some(Entry::Asked {
-            call,
-            why,
-            rule,
-            access,
-            at,
-            form: None,
-        })
     }
 
     /// What can be known of a call before a person is asked about it: where it leads, and whether
     /// it would fail whatever they say. Then it gets its error at once.
     async fn looked_at_unasked(&mut self, id: CallId) -> Result<Unasked, EngineError> {
-        let Some(open) = self.state.call(id) else {
+        let Some(open) = self.log.state.call(id) else {
             return Ok(Unasked::LeadsTo(None));
         };
         let call = open.call.clone();
-        let at = match self.world.leads_to(&call) {
+        let at = match self.log.world.leads_to(&call) {
             Ok(Some(at)) => at,
             Ok(None) => return Ok(Unasked::LeadsTo(None)),
             Err(why) => {
-                self.finish(&call, Ran::error(why)).await?;
+                self.log.finish(&call, Ran::error(why)).await?;
                 return Ok(Unasked::Ended);
             }
         };
-        let policy = &self.settings.policy;
+        let policy = &self.log.policy;
         // Only to make these ready has no effect.
         if call.class() == Some(Class::Checked)
-            && may_fail_unasked(&self.state, policy, open, &at.to_string_lossy())
-            && let Err(Unready::Refused(outcome)) = self.prepare_at(&call, None, Some(&at)).await
+            && may_fail_unasked(&self.log.state, policy, open, &at.to_string_lossy())
+            && let Err(Unready::Refused(outcome)) =
+                self.log.prepare_at(&call, None, Some(&at)).await
         {
-            self.finish(&call, Ran::of(outcome)).await?;
+            self.log.finish(&call, Ran::of(outcome)).await?;
             return Ok(Unasked::Ended);
         }
         Ok(Unasked::LeadsTo(Some(at)))
     }
 
-    /// Why a person is to be asked about a call; `None` when there is no need any more.
-    fn question(&self, call: CallId) -> Option<Question> {
-        let open = self.state.call(call).filter(|open| !open.finished)?;
-        match fate(&self.state, &self.settings.policy, open) {
-            Fate::Ask { why, rule, access } => Some(Question { why, rule, access }),
-            Fate::Run { .. } | Fate::Close(_) => None,
-        }
-    }
-
-    fn stream(&mut self, delta: &Delta) -> Result<(), EngineError> {
-        match delta {
+    fn stream(&mut self, delta: Delta) -> Result<(), EngineError> {
+        match &delta {
             Delta::Text(text) => self.draft.add(text),
             Delta::Retry { .. } => {
                 self.draft.reset();
                 // Left there it is one piece too many of what is shown, and no more.
                 if let Err(error) = self
+                    .log
                     .store
-                    .clear_draft(self.head.session(), store::Draft::Stream)
+                    .clear_draft(self.log.head.session(), store::Draft::Stream)
                 {
                     tracing::warn!(%error, "the draft of a broken stream stays");
                 }
             }
             Delta::Thinking(_) | Delta::Call { .. } => {}
         }
-        self.changed = true;
-        (self.on_event)(&self.state, Event::Delta(delta));
+        self.log.changed = true;
+        self.log.emit(Event::Delta(delta));
         Ok(())
     }
 
@@ -335,15 +295,15 @@ impl<W: World> Engine<W> {
         if piece.is_empty() {
             return Ok(());
         }
-        match self.store.append_draft(self.head.session(), piece) {
+        match self.log.store.append_draft(self.log.head.session(), piece) {
             Ok(()) => {
                 self.draft.kept = self.draft.text.len();
-                (self.on_event)(&self.state, Event::Kept(Ok(())));
+                self.log.emit(Event::Kept(Ok(())));
                 Ok(())
             }
             Err(error) if error.is_passing() => {
                 self.draft.due = Some(Instant::now() + DRAFT_INTERVAL);
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.log.emit_not_kept(&error);
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -355,13 +315,13 @@ impl<W: World> Engine<W> {
         self.keep_draft()?;
         self.keep_input_again();
         self.look_at_all_ahead();
-        let printed = self.world.printed_bytes();
-        if self.changed || printed != self.printed_bytes {
+        let printed = self.log.world.printed_bytes();
+        if self.log.changed || printed != self.printed_bytes {
             match self.save(SaveReason::Timer).await {
                 Ok(()) => self.printed_bytes = printed,
                 // The next one may find room: nothing is lost by waiting for it.
                 Err(EngineError::Store(error)) if error.is_passing() => {
-                    (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                    self.log.emit_not_kept(&error);
                 }
                 Err(error) => return Err(error),
             }

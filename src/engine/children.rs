@@ -38,9 +38,9 @@ pub struct ChildQuestion {
 impl<W: World> Engine<W> {
     /// Beside a step that takes long, those in the background are not left lying.
     pub(super) fn keep_children_at_work(&self) {
-        for (id, background) in &self.state.background {
+        for (id, background) in &self.log.state.background {
             if background.child.is_some() {
-                self.world.keep_at_work(id, background);
+                self.log.world.keep_at_work(id, background);
             }
         }
     }
@@ -48,7 +48,7 @@ impl<W: World> Engine<W> {
     /// Looks whether one asks, or asks something else by now. That it cannot be known is no failure
     /// of the step.
     pub(super) fn hear_children(&mut self) {
-        let asks = child_question(&self.store, &self.state).unwrap_or_else(|error| {
+        let asks = child_question(&self.log.store, &self.log.state).unwrap_or_else(|error| {
             tracing::warn!(%error, "it is not known whether a task asks");
             None
         });
@@ -57,7 +57,7 @@ impl<W: World> Engine<W> {
         if is_known {
             return;
         }
-        match (&asks, self.settings.policy.interactive) {
+        match (&asks, self.log.policy.interactive) {
             (Some(question), false) => {
                 let verdict = Verdict::Deny {
                     reason: format!("{NOBODY}{DO_WITHOUT}"),
@@ -80,7 +80,7 @@ impl<W: World> Engine<W> {
                     return;
                 }
             }
-            _ => (self.on_event)(&self.state, Event::ChildAsks(asks.as_ref())),
+            _ => self.log.emit(Event::ChildAsks(asks.clone().map(Box::new))),
         }
         self.child_asks = asks.as_ref().map(key);
     }
@@ -102,8 +102,8 @@ impl<W: World> Engine<W> {
     }
 
     pub(super) fn tell_child(&mut self, session: &str, what: Signal) -> Result<(), EngineError> {
-        let at_ms = self.world.now_ms();
-        self.store.signal(session, ORIGIN, at_ms, |_| what)?;
+        let at_ms = self.log.world.now_ms();
+        self.log.store.signal(session, ORIGIN, at_ms, |_| what)?;
         Ok(())
     }
 }

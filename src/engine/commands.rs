@@ -57,7 +57,7 @@ impl<W: World> Engine<W> {
             Err(EngineError::Store(error))
                 if error.is_passing() && !self.pending_commands.iter().any(drops_step) =>
             {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.log.emit_not_kept(&error);
                 Ok(false)
             }
             accepted => accepted,
@@ -115,11 +115,11 @@ impl<W: World> Engine<W> {
             Command::EditQueued { id, message } => self.edit_queued(id, message).await?,
             Command::KeepInput(text) => self.keep_input(text, None),
             Command::BringInput { text, from } => self.keep_input(text, Some(from)),
-            Command::Name(title) => self.record(Write::of(Entry::Named { title })).await?,
-            Command::RunForUser { command, .. } if self.state.restoring.is_some() => {
+            Command::Name(title) => self.log.record(Write::of(Entry::Named { title })).await?,
+            Command::RunForUser { command, .. } if self.log.state.restoring.is_some() => {
                 let why = "the files are being restored";
-                let command = &command;
-                (self.on_event)(&self.state, Event::CommandNotRun { command, why });
+                self.log
+                    .emit(Event::CommandNotRun(command, why.to_string()));
             }
             Command::RunForUser {
                 command,
@@ -128,10 +128,10 @@ impl<W: World> Engine<W> {
             Command::UserCommandOver { entry, ended } => self.over_on_terminal(entry, ended),
             Command::Note(text) => self.note(text)?,
             Command::Compact => self.compaction_wished = true,
-            Command::WaitForFiles => self.world.wait_for_files(),
+            Command::WaitForFiles => self.log.world.wait_for_files(),
             Command::Rewind(order) => self.rewind_wished = Some(order),
-            Command::AskServer(request) => self.world.ask_server(request),
-            Command::SetPermissionCheck(check) => self.settings.policy.permission_check = check,
+            Command::AskServer(request) => self.log.world.ask_server(request),
+            Command::SetPermissionCheck(check) => self.log.policy.permission_check = check,
         }
         Ok(false)
     }
@@ -139,19 +139,27 @@ impl<W: World> Engine<W> {
     async fn stop(&mut self) -> Result<bool, EngineError> {
         self.was_stopped();
         self.without_compaction()?;
-        if self.state.is_stopped() {
+        if self.log.state.is_stopped() {
             // It is in effect already.
             return Ok(false);
         }
-        let waits = self.store.oldest_queued(self.head.session())?.is_some();
-        let waits_for_tasks = self.world.leaves_when_idle() && self.state.works_in_background();
-        if self.state.owed || self.state.first_open().is_some() || waits || waits_for_tasks {
+        let waits = self
+            .log
+            .store
+            .oldest_queued(self.log.head.session())?
+            .is_some();
+        let waits_for_tasks =
+            self.log.world.leaves_when_idle() && self.log.state.works_in_background();
+        if self.log.state.owed || self.log.state.first_open().is_some() || waits || waits_for_tasks
+        {
             let draft = self.draft.words();
             let stopped = Entry::Stopped {
                 draft,
                 origin: None,
             };
-            self.record(Write::of(stopped).clearing_stream()).await?;
+            self.log
+                .record(Write::of(stopped).clearing_stream())
+                .await?;
         }
         self.draft.reset();
         Ok(true)
@@ -161,7 +169,7 @@ impl<W: World> Engine<W> {
         self.keep_draft()?;
         self.keep_input_again();
         // Leaving a session in which nothing is owed is nothing to remember.
-        if self.changed || self.state.unfinished() {
+        if self.log.changed || self.log.state.unfinished() {
             self.save(reason).await?;
         }
         self.left = Some(reason);
@@ -176,8 +184,8 @@ impl<W: World> Engine<W> {
         verdict: Verdict,
         rule: Option<String>,
     ) -> Result<(), EngineError> {
-        let open = self.state.call(call);
-        let fate = open.map(|open| fate(&self.state, &self.settings.policy, open));
+        let open = self.log.state.call(call);
+        let fate = open.map(|open| fate(&self.log.state, &self.log.policy, open));
         let access = match (&verdict, fate) {
             (Verdict::Deny { .. }, _) | (_, None) => None,
             (_, Some(Fate::Ask { access, .. } | Fate::Run { access })) => access,
@@ -194,17 +202,21 @@ impl<W: World> Engine<W> {
             rule,
             origin: None,
         };
-        match self.state.check(&decided) {
-            Ok(()) => self.record(Write::of(decided)).await,
+        match self.log.state.check(&decided) {
+            Ok(()) => self.log.record(Write::of(decided)).await,
             Err(_) => Ok(()),
         }
     }
 
     /// What was begun goes on to its end.
     async fn pause(&mut self) -> Result<(), EngineError> {
-        match self.state.paused {
+        match self.log.state.paused {
             true => Ok(()),
-            false => self.record(Write::of(Entry::Paused { origin: None })).await,
+            false => {
+                self.log
+                    .record(Write::of(Entry::Paused { origin: None }))
+                    .await
+            }
         }
     }
 
@@ -213,46 +225,46 @@ impl<W: World> Engine<W> {
     async fn go_on(&mut self) -> Result<(), EngineError> {
         self.waits_for_person = false;
         let mut lifting = Vec::new();
-        if self.state.paused {
+        if self.log.state.paused {
             lifting.push(Entry::Lifted { origin: None });
         }
-        match rest_but_pause(&self.state, &self.settings.policy) {
+        match rest_but_pause(&self.log.state, &self.log.policy) {
             None | Some(Why::Idle | Why::Paused) => {}
             Some(Why::Limit) => lifting.push(Entry::Chose(Choice {
                 limits: Some(RunLimits::default()),
                 ..Choice::default()
             })),
-            Some(_) if self.state.is_stopped() => {}
+            Some(_) if self.log.state.is_stopped() => {}
             Some(_) => lifting.push(Entry::Resumed {
                 by: By::Person,
                 found: "asked to go on".to_string(),
                 draft: None,
                 unrecorded: false,
-                at_work: self.is_at_work(),
+                at_work: self.log.is_at_work(),
             }),
         }
         if !lifting.is_empty() {
-            self.record(Write::of_all(lifting)).await?;
+            self.log.record(Write::of_all(lifting)).await?;
         }
         self.inbox_is_held = false;
         Ok(())
     }
 
     async fn limit(&mut self, limits: RunLimits) -> Result<(), EngineError> {
-        if self.state.run_limits == limits {
+        if self.log.state.run_limits == limits {
             return Ok(());
         }
         let choice = Choice {
             limits: Some(limits),
             ..Choice::default()
         };
-        self.record(Write::of(Entry::Chose(choice))).await
+        self.log.record(Write::of(Entry::Chose(choice))).await
     }
 
     /// Only what is another is recorded.
     async fn choose(&mut self, mut choice: Choice) -> Result<(), EngineError> {
         // It wins over what this start was told, which may not be in the log yet.
-        if let Some(chosen) = &mut self.settings.chosen {
+        if let Some(chosen) = &mut self.chosen {
             let of_model = choice.model.is_some();
             chosen.model.take_if(|_| of_model);
             chosen.mode.take_if(|_| choice.mode.is_some());
@@ -263,7 +275,7 @@ impl<W: World> Engine<W> {
                 .temperature
                 .take_if(|_| of_model || choice.temperature.is_some());
         }
-        let state = &self.state;
+        let state = &self.log.state;
         // A model that is chosen again begins with the settings of the config.
         let is_plain = state.effort == Effort::Default
             && state.temperature.is_none()
@@ -281,11 +293,11 @@ impl<W: World> Engine<W> {
         if choice.is_empty() {
             return Ok(());
         }
-        self.record(Write::of(Entry::Chose(choice))).await
+        self.log.record(Write::of(Entry::Chose(choice))).await
     }
 
     async fn take_back(&mut self, rule: String) -> Result<(), EngineError> {
-        let mut rules = self.state.session_rules.iter();
+        let mut rules = self.log.state.session_rules.iter();
         if !rules.any(|known| known.to_string() == rule) {
             return Ok(());
         }
@@ -293,7 +305,7 @@ impl<W: World> Engine<W> {
             without: Some(rule),
             ..Choice::default()
         };
-        self.record(Write::of(Entry::Chose(choice))).await
+        self.log.record(Write::of(Entry::Chose(choice))).await
     }
 
     async fn edit_queued(
@@ -302,32 +314,33 @@ impl<W: World> Engine<W> {
         message: Option<Message>,
     ) -> Result<(), EngineError> {
         let done = match &message {
-            Some(message) => self.store.edit_queued(id, message),
-            None => self.store.remove_queued(id),
+            Some(message) => self.log.store.edit_queued(id, message),
+            None => self.log.store.remove_queued(id),
         };
         match (done, message) {
             (Ok(()), Some(_)) => {}
             // Whether anything is owed is another question now.
             (Ok(()) | Err(StoreError::NotFound { .. }), None) => {
-                self.record(Write::default()).await?;
+                self.log.record(Write::default()).await?;
             }
             (Err(StoreError::NotFound { .. }), Some(message)) => {
                 return self.send(message, &[]).await;
             }
             (Err(error), _) => return Err(error.into()),
         }
-        let mut queued = self.store.queued(self.head.session())?;
+        let mut queued = self.log.store.queued(self.log.head.session())?;
         queued.retain(|q| !q.is_note());
-        (self.on_event)(&self.state, Event::Requeued(&queued));
+        self.log.emit(Event::Requeued(queued));
         Ok(())
     }
 
     /// Words that were said elsewhere than in the input box. They are durable when it returns.
     /// `blobs` are the bytes of their images.
     pub fn say(&mut self, message: &Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
-        let at_ms = self.world.now_ms();
-        self.store
-            .queue(self.head.session(), message, blobs, at_ms)?;
+        let at_ms = self.log.world.now_ms();
+        self.log
+            .store
+            .queue(self.log.head.session(), message, blobs, at_ms)?;
         Ok(())
     }
 
@@ -335,25 +348,29 @@ impl<W: World> Engine<W> {
     async fn send(&mut self, message: Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
         // First: what fails is done again as a whole.
         self.lift_for_words().await?;
-        let at_ms = self.world.now_ms();
-        let session = self.head.session();
-        let id = self.store.send(session, &message, blobs, at_ms)?;
+        let at_ms = self.log.world.now_ms();
+        let session = self.log.head.session();
+        let id = self.log.store.send(session, &message, blobs, at_ms)?;
         if let Some((_, Some(from))) = self.unkept_input.take()
-            && let Err(error) = self.store.forget_left(&from)
+            && let Err(error) = self.log.store.forget_left(&from)
         {
             tracing::warn!(%error, "the draft of the session before was not cleared");
         }
         self.inbox_is_held = false;
         self.waits_for_person = false;
         let queued = Queued { id, at_ms, message };
-        (self.on_event)(&self.state, Event::Queued(&queued));
+        self.log.emit(Event::Queued(queued));
         Ok(())
     }
 
     /// Who says something where the session runs wants it to go on.
     async fn lift_for_words(&mut self) -> Result<(), EngineError> {
-        match self.state.paused {
-            true => self.record(Write::of(Entry::Lifted { origin: None })).await,
+        match self.log.state.paused {
+            true => {
+                self.log
+                    .record(Write::of(Entry::Lifted { origin: None }))
+                    .await
+            }
             false => Ok(()),
         }
     }
@@ -372,20 +389,25 @@ impl<W: World> Engine<W> {
 
     /// That it is not kept is told, and is no reason to stop working: it is tried again.
     fn keep_input(&mut self, text: String, from: Option<LeftDraft>) {
-        let session = self.head.session();
+        let session = self.log.head.session();
         let kept = match (text.is_empty(), &from) {
-            (true, _) => self.store.clear_draft(session, crate::store::Draft::Input),
-            (false, None) => self.store.set_input(session, &text),
-            (false, Some(from)) => self.store.bring_input(session, &text, from),
+            (true, _) => self
+                .log
+                .store
+                .clear_draft(session, crate::store::Draft::Input),
+            (false, None) => self.log.store.set_input(session, &text),
+            (false, Some(from)) => self.log.store.bring_input(session, &text, from),
         };
         self.unkept_input = None;
         if let Err(error) = &kept {
             tracing::warn!(%error, "the unsent words were not kept");
             self.unkept_input = Some((text.clone(), from));
         }
-        (self.on_event)(&self.state, Event::Kept(kept.as_ref().copied()));
+        self.log.emit(Event::Kept(
+            kept.as_ref().copied().map_err(ToString::to_string),
+        ));
         if kept.is_ok() {
-            (self.on_event)(&self.state, Event::InputKept(&text));
+            self.log.emit(Event::InputKept(text));
         }
     }
 

@@ -22,7 +22,6 @@ use crate::core::summary::{self, Fallback};
 use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
-use crate::store::LearntRatio;
 use crate::world::{Boundary, World};
 
 /// How what leaves the context is summarised.
@@ -54,9 +53,6 @@ const MAX_LEARNED: u32 = 8;
 
 /// A limit without figures is guessed to be this part of what was refused.
 const GUESS: f64 = 0.7;
-
-/// A ratio that moved by less than this part is not written again.
-const RATIO_MOVED: f64 = 0.02;
 
 /// Figures of the context, for the log and the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,16 +97,16 @@ pub enum ContextChange {
 }
 
 /// A summary that could not be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SummaryFailure<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryFailure {
     /// In the words of the server, or of what was wrong with the answer.
-    pub why: &'a str,
+    pub why: String,
     pub stands_in: StandIn,
     /// It failed so often that it is not asked again for this long.
     pub left_alone: Option<Duration>,
 }
 
-impl SummaryFailure<'_> {
+impl SummaryFailure {
     /// In a sentence for a person.
     pub fn to_text(&self) -> String {
         let again = match self.left_alone {
@@ -177,8 +173,6 @@ pub(super) struct Summaries {
     spent: Vec<Spent>,
     /// The models whose server was asked for its window.
     asked_windows: Vec<String>,
-    /// The bytes per token that the store has of a model.
-    pub(super) kept_ratio: Option<(String, f64)>,
 }
 
 impl Summaries {
@@ -248,12 +242,6 @@ impl Summaries {
 }
 
 impl<W: World> Engine<W> {
-    pub(super) fn budget(&self) -> Budget {
-        self.settings
-            .policy
-            .budget_of(&self.state, &self.state.model)
-    }
-
     /// Puts a summary in place of these. When none was begun in the background, or it is still
     /// being made, it is waited for; when the summary model cannot be asked, a digest stands in.
     pub(super) async fn compact_range(&mut self, range: Range) -> Result<(), EngineError> {
@@ -292,13 +280,9 @@ impl<W: World> Engine<W> {
         made: Result<Written, Failure>,
     ) -> Result<(), EngineError> {
         let made = self.summaries.words(made);
-        let budget = self.budget();
-        let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
-        let accepted = self.accepted(
-            made,
-            max_bytes,
-            StandIn::of(self.settings.summarising.fallback),
-        );
+        let budget = self.log.budget();
+        let max_bytes = budget.bytes(self.log.policy.windows.summary_tokens(&budget));
+        let accepted = self.accepted(made, max_bytes, StandIn::of(self.summarising.fallback));
         self.record_compaction(range, accepted).await
     }
 
@@ -324,11 +308,11 @@ impl<W: World> Engine<W> {
             "the summary model failed"
         );
         let failed = SummaryFailure {
-            why: &why,
+            why,
             stands_in,
             left_alone: self.summaries.is_left_alone().then_some(LEFT_ALONE),
         };
-        (self.on_event)(&self.state, Event::SummaryFailed(failed));
+        self.log.emit(Event::SummaryFailed(failed));
         None
     }
 
@@ -338,20 +322,20 @@ impl<W: World> Engine<W> {
         range: Range,
         made: Option<String>,
     ) -> Result<(), EngineError> {
-        let summary = match (made, self.settings.summarising.fallback) {
+        let summary = match (made, self.summarising.fallback) {
             (Some(text), _) => Summary::Model(text),
             (None, Fallback::Digest) => Summary::Digest(self.to_summarise(range)?),
             (None, Fallback::Placeholder) => Summary::Placeholder,
         };
         let entries = compacting::compacted(
-            &self.state,
-            &self.budget(),
-            &self.settings.policy.windows,
+            &self.log.state,
+            &self.log.budget(),
+            &self.log.policy.windows,
             range,
             summary,
             std::mem::take(&mut self.summaries.spent),
         );
-        self.record(Write::of_all(entries)).await?;
+        self.log.record(Write::of_all(entries)).await?;
         self.summaries.near_limit_emitted = false;
         self.emit_context(ContextChange::Compacted);
         Ok(())
@@ -359,8 +343,8 @@ impl<W: World> Engine<W> {
 
     /// A line stands in place of each of these results from here on.
     pub(super) async fn free(&mut self, results: &[Seq]) -> Result<(), EngineError> {
-        if let Some(freed) = freeing::entry(&self.state, results) {
-            self.record(Write::of(freed)).await?;
+        if let Some(freed) = freeing::entry(&self.log.state, results) {
+            self.log.record(Write::of(freed)).await?;
             self.summaries.near_limit_emitted = false;
             self.emit_context(ContextChange::Freed);
         }
@@ -370,17 +354,14 @@ impl<W: World> Engine<W> {
     pub(super) fn begin_summary(&mut self, range: Range) -> Result<(), EngineError> {
         self.summaries.drop_pending();
         let records = self.to_summarise(range)?;
-        let preface = self.state.preface.as_ref();
+        let preface = self.log.state.preface.as_ref();
         let before = preface.and_then(|p| match p.unsound_from {
             // The records say it.
             Some(_) => p.sound.clone(),
             None => p.summary.clone().or_else(|| p.sound.clone()),
         });
-        let request = self.summary_request(
-            &self.settings.summarising.instructions,
-            before.as_deref(),
-            &records,
-        );
+        let request =
+            self.summary_request(&self.summarising.instructions, before.as_deref(), &records);
         self.summaries.pending = Some(SummaryTask {
             range,
             work: Some(self.summarise(request)),
@@ -391,11 +372,11 @@ impl<W: World> Engine<W> {
 
     /// The records of this range, after those that left the context without a summary.
     fn to_summarise(&self, range: Range) -> Result<Vec<Record>, EngineError> {
-        let mut records = match compacting::unsummarised(&self.state) {
-            Some(range) => self.store.records(self.head.session(), range)?,
+        let mut records = match compacting::unsummarised(&self.log.state) {
+            Some(range) => self.log.store.records(self.log.head.session(), range)?,
             None => Vec::new(),
         };
-        records.extend(compacting::leaving(&self.state, range));
+        records.extend(compacting::leaving(&self.log.state, range));
         Ok(records)
     }
 
@@ -406,13 +387,12 @@ impl<W: World> Engine<W> {
         records: &[Record],
     ) -> Request {
         let model = self
-            .settings
             .summarising
             .model
             .as_ref()
-            .unwrap_or(&self.state.model);
-        let own = self.budget();
-        let room = self.settings.policy.budget_of(&self.state, model);
+            .unwrap_or(&self.log.state.model);
+        let own = self.log.budget();
+        let room = self.log.policy.budget_of(&self.log.state, model);
         // What leaves fitted into the session's own window; that of a model which was never
         // asked is only assumed.
         let room = match own.window < room.window {
@@ -422,14 +402,14 @@ impl<W: World> Engine<W> {
             },
             false => room,
         };
-        let tokens = self.settings.policy.windows.summary_tokens(&self.budget());
-        let freed = &self.state.freed;
+        let tokens = self.log.policy.windows.summary_tokens(&self.log.budget());
+        let freed = &self.log.state.freed;
         summary::request(model, instructions, before, records, freed, &room, tokens)
     }
 
     pub(super) fn summarise(&self, request: Request) -> Work {
-        let world = Rc::clone(&self.world);
-        let patience = self.settings.summarising.patience;
+        let world = Rc::clone(&self.log.world);
+        let patience = self.summarising.patience;
         let model = request.model.clone();
         Box::pin(async move {
             world.boundary(Boundary::BeforeSummary).await;
@@ -445,14 +425,15 @@ impl<W: World> Engine<W> {
     /// again with it.
     pub(super) async fn continue_from_note(&mut self) -> Result<(), EngineError> {
         self.summaries.drop_pending();
-        let budget = self.budget();
-        let layers = (self.settings.render)(&budget);
-        if layers != self.state.layers {
-            let version = self.state.version.clone();
-            self.record(Write::of(Entry::Rendered { version, layers }))
+        let budget = self.log.budget();
+        let layers = (self.render)(&budget);
+        if layers != self.log.state.layers {
+            let version = self.log.state.version.clone();
+            self.log
+                .record(Write::of(Entry::Rendered { version, layers }))
                 .await?;
         }
-        let story = match self.summaries.is_left_alone() || self.state.context.is_empty() {
+        let story = match self.summaries.is_left_alone() || self.log.state.context.is_empty() {
             true => None,
             false => match self.ask_for_story().await? {
                 Some(story) => story,
@@ -460,10 +441,10 @@ impl<W: World> Engine<W> {
             },
         };
         let spent = std::mem::take(&mut self.summaries.spent);
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         let exists = move |path: &str| world.is_there(std::path::Path::new(path));
-        let continued = compacting::continued(&self.state, &budget, story, &exists, spent);
-        self.record(Write::of(continued)).await?;
+        let continued = compacting::continued(&self.log.state, &budget, story, &exists, spent);
+        self.log.record(Write::of(continued)).await?;
         self.summaries.near_limit_emitted = false;
         self.emit_context(ContextChange::Continued);
         Ok(())
@@ -471,10 +452,11 @@ impl<W: World> Engine<W> {
 
     /// The model's part of the note. The outer `None`: the user stopped it.
     async fn ask_for_story(&mut self) -> Result<Option<Option<String>>, EngineError> {
-        let preface = self.state.preface.as_ref();
+        let preface = self.log.state.preface.as_ref();
         let before = preface.and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
-        let instructions = &self.settings.summarising.continuation;
-        let request = self.summary_request(instructions, before.as_deref(), &self.state.context);
+        let instructions = &self.summarising.continuation;
+        let request =
+            self.summary_request(instructions, before.as_deref(), &self.log.state.context);
         let work = self.summarise(request);
         let Some(made) = self
             .attend_quiet(work, super::attend::Stoppable::Yes)
@@ -482,15 +464,15 @@ impl<W: World> Engine<W> {
         else {
             return Ok(None);
         };
-        let budget = self.budget();
-        let max_bytes = budget.bytes(self.settings.policy.windows.summary_tokens(&budget));
+        let budget = self.log.budget();
+        let max_bytes = budget.bytes(self.log.policy.windows.summary_tokens(&budget));
         let made = self.summaries.words(made);
         Ok(Some(self.accepted(made, max_bytes, StandIn::Log)))
     }
 
     /// All but the newest exchange, since a person asks for it. False when there is nothing.
     pub async fn compact(&mut self) -> Result<bool, EngineError> {
-        match window::compactable(&self.state) {
+        match window::compactable(&self.log.state) {
             Some(range) => self.compact_range(range).await.map(|()| true),
             None => Ok(false),
         }
@@ -499,12 +481,14 @@ impl<W: World> Engine<W> {
     /// Asks the server of a model that nothing is known of for its window, once. True when that
     /// was learnt: what is to be done next may be something else now.
     pub(super) async fn ask_window(&mut self) -> Result<bool, EngineError> {
-        let model = self.state.model.clone();
-        if self.state.limits.contains_key(&model) || self.summaries.asked_windows.contains(&model) {
+        let model = self.log.state.model.clone();
+        if self.log.state.limits.contains_key(&model)
+            || self.summaries.asked_windows.contains(&model)
+        {
             return Ok(false);
         }
         self.summaries.asked_windows.push(model.clone());
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         let asked = model.clone();
         let step = async move { world.asked_window(&asked).await };
         let said = self
@@ -512,11 +496,11 @@ impl<W: World> Engine<W> {
             .await?;
         let Some(limit) = said
             .flatten()
-            .filter(|limit| *limit != self.budget().window)
+            .filter(|limit| *limit != self.log.budget().window)
         else {
             return Ok(false);
         };
-        self.store.learn_limit(&model, limit)?;
+        self.log.store.learn_limit(&model, limit)?;
         let learned = Entry::Learned {
             model,
             limit,
@@ -525,7 +509,7 @@ impl<W: World> Engine<W> {
             silently: false,
             images: None,
         };
-        self.record(Write::of(learned)).await?;
+        self.log.record(Write::of(learned)).await?;
         self.emit_context(ContextChange::Learned);
         Ok(true)
     }
@@ -538,11 +522,11 @@ impl<W: World> Engine<W> {
         failure: &Failure,
         bytes: u64,
     ) -> Result<bool, EngineError> {
-        if failure.class != FailureClass::TooLong || self.state.learned >= MAX_LEARNED {
+        if failure.class != FailureClass::TooLong || self.log.state.learned >= MAX_LEARNED {
             return Ok(false);
         }
         // Not the session's own: that may have been changed while this one was asked.
-        let budget = self.settings.policy.budget_of(&self.state, model);
+        let budget = self.log.policy.budget_of(&self.log.state, model);
         let said = limits::figures(&failure.message);
         let asked = budget.tokens(usize::try_from(bytes).unwrap_or(usize::MAX)) + budget.answer;
         let guess = (asked.min(budget.window) as f64 * GUESS) as u64;
@@ -551,7 +535,7 @@ impl<W: World> Engine<W> {
             .limit
             .filter(|l| *l < budget.window || said.counted.is_some())
             .unwrap_or(guess);
-        self.store.learn_limit(model, limit)?;
+        self.log.store.learn_limit(model, limit)?;
         let learned = Entry::Learned {
             model: model.to_string(),
             limit,
@@ -560,7 +544,9 @@ impl<W: World> Engine<W> {
             silently: false,
             images: None,
         };
-        self.record(Write::of(learned).clearing_stream()).await?;
+        self.log
+            .record(Write::of(learned).clearing_stream())
+            .await?;
         self.emit_context(ContextChange::Learned);
         Ok(true)
     }
@@ -575,11 +561,11 @@ impl<W: World> Engine<W> {
         let Some(refusal) = unsent::refusal(failure.class, &failure.message, model) else {
             return Ok(false);
         };
-        if self.state.learned >= MAX_LEARNED {
+        if self.log.state.learned >= MAX_LEARNED {
             return Ok(false);
         }
-        let known = self.state.limits.get(model).copied();
-        let window = || self.settings.policy.budget_of(&self.state, model).window;
+        let known = self.log.state.limits.get(model).copied();
+        let window = || self.log.policy.budget_of(&self.log.state, model).window;
         let learned = Entry::Learned {
             model: model.to_string(),
             // A version that knows nothing of `images` reads this as what it knows already.
@@ -589,7 +575,9 @@ impl<W: World> Engine<W> {
             silently: false,
             images: Some(refusal),
         };
-        self.record(Write::of(learned).clearing_stream()).await?;
+        self.log
+            .record(Write::of(learned).clearing_stream())
+            .await?;
         self.emit_context(ContextChange::ImagesRefused);
         Ok(true)
     }
@@ -597,8 +585,8 @@ impl<W: World> Engine<W> {
     /// A server that cuts long requests and says nothing is found out by its counts.
     pub(super) async fn learn_silent_limit(&mut self, count: Count) -> Result<(), EngineError> {
         let Count { tokens, bytes } = count;
-        let model = self.state.model.clone();
-        self.store.learn_limit(&model, tokens)?;
+        let model = self.log.state.model.clone();
+        self.log.store.learn_limit(&model, tokens)?;
         let learned = Entry::Learned {
             model,
             limit: tokens,
@@ -608,37 +596,9 @@ impl<W: World> Engine<W> {
             silently: true,
             images: None,
         };
-        self.record(Write::of(learned)).await?;
+        self.log.record(Write::of(learned)).await?;
         self.emit_context(ContextChange::LearnedSilently);
         Ok(())
-    }
-
-    /// What was learnt of the model's tokens, for other sessions, when these entries moved it. It
-    /// is recorded with them.
-    pub(super) fn moved_ratio(&mut self, entries: &[Entry]) -> Option<LearntRatio> {
-        let measures = |e: &Entry| matches!(e, Entry::Replied { .. } | Entry::Learned { .. });
-        if !entries.iter().any(measures) {
-            return None;
-        }
-        let model = &self.state.model;
-        let ratio = self.state.ratios.get(model).copied()?;
-        let kept = match &self.summaries.kept_ratio {
-            Some((of, kept)) if of == model => Ok(Some(*kept)),
-            _ => self.store.learnt(model).map(|l| l.bytes_per_token),
-        };
-        let kept = match kept {
-            Ok(kept) => kept.filter(|kept| (ratio / kept - 1.0).abs() <= RATIO_MOVED),
-            // That it is not kept is no failure of the step.
-            Err(error) => {
-                tracing::warn!(model, %error, "the bytes per token are not kept");
-                return None;
-            }
-        };
-        self.summaries.kept_ratio = Some((model.clone(), kept.unwrap_or(ratio)));
-        kept.is_none().then(|| LearntRatio {
-            model: model.clone(),
-            bytes_per_token: ratio,
-        })
     }
 
     pub(super) fn emit_near_limit(&mut self, tokens: u64, budget: &Budget) {
@@ -649,19 +609,19 @@ impl<W: World> Engine<W> {
     }
 
     fn emit_context(&mut self, what: ContextChange) {
-        let budget = self.budget();
-        let windows = &self.settings.policy.windows;
-        let parts = Parts::of(&self.state, &budget, windows);
+        let budget = self.log.budget();
+        let windows = &self.log.policy.windows;
+        let parts = Parts::of(&self.log.state, &budget, windows);
         let figures = ContextFigures {
             what,
             request_tokens: parts.all(),
             hard_tokens: budget.hard(),
             summary_tokens: parts.summary,
-            window_entries: self.state.context.len(),
-            cached_tokens: self.state.usage.cached,
+            window_entries: self.log.state.context.len(),
+            cached_tokens: self.log.state.usage.cached,
         };
-        tracing::info!(session = self.head.session(), ?figures, "context");
-        (self.on_event)(&self.state, Event::Context(figures));
+        tracing::info!(session = self.log.head.session(), ?figures, "context");
+        self.log.emit(Event::Context(figures));
     }
 }
 

@@ -115,7 +115,7 @@ impl<W: World> Engine<W> {
                 self.wish(Cause::Outside, Scope::Written(path), Duration::MAX)
             }
             None => {
-                let cause = match self.state.may_differ_from_tree {
+                let cause = match self.log.state.may_differ_from_tree {
                     true => Cause::Call,
                     false => Cause::Outside,
                 };
@@ -156,7 +156,7 @@ impl<W: World> Engine<W> {
     }
 
     fn look_behind(&mut self) {
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         let wish = self.wish(Cause::Call, Scope::All, Duration::MAX);
         let mut look: Look = Box::pin(async move { world.snapshot(wish).await });
         // From here on it looks, whether somebody waits for it or not.
@@ -171,7 +171,7 @@ impl<W: World> Engine<W> {
     pub(super) fn look_ahead(&mut self) {
         if !self.look_behind.is_running() {
             let wish = self.wish(Cause::Outside, Scope::All, Duration::MAX);
-            self.world.look_ahead(Wish {
+            self.log.world.look_ahead(Wish {
                 is_whole: std::mem::take(&mut self.outside.is_due),
                 ..wish
             });
@@ -182,11 +182,12 @@ impl<W: World> Engine<W> {
     pub(super) async fn record_files(&mut self, found: Found) -> Result<(), EngineError> {
         match self.saved(&found) {
             Some(entry) => {
-                self.record(Write {
-                    tree: found.tree,
-                    ..Write::of(entry)
-                })
-                .await
+                self.log
+                    .record(Write {
+                        tree: found.tree,
+                        ..Write::of(entry)
+                    })
+                    .await
             }
             None => Ok(()),
         }
@@ -211,8 +212,10 @@ impl<W: World> Engine<W> {
     /// The entry that says what was found, if that is new.
     pub(super) fn saved(&self, found: &Found) -> Option<Entry> {
         let is_new = match (&found.why, &found.name) {
-            (Some(_), _) => found.why != self.state.files_not_kept,
-            (None, Some(_)) => found.name != self.state.tree || self.state.may_differ_from_tree,
+            (Some(_), _) => found.why != self.log.state.files_not_kept,
+            (None, Some(_)) => {
+                found.name != self.log.state.tree || self.log.state.may_differ_from_tree
+            }
             (None, None) => false,
         };
         is_new.then(|| Entry::Saved {
@@ -227,7 +230,7 @@ impl<W: World> Engine<W> {
         wish: Wish,
         stoppable: Stoppable,
     ) -> Result<Option<Found>, EngineError> {
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         let step = async move {
             world.boundary(Boundary::BeforeSnapshot).await;
             let snapshot = world.snapshot(wish).await;
@@ -238,7 +241,7 @@ impl<W: World> Engine<W> {
         self.report_files = first;
         let found = self.attend_quiet(step, stoppable).await;
         if std::mem::take(&mut self.report_files) != first {
-            (self.on_event)(&self.state, Event::Files(None));
+            self.log.emit(Event::Files(None));
         }
         Ok(found?.map(Found::of))
     }
@@ -246,14 +249,21 @@ impl<W: World> Engine<W> {
     /// An effect still waits for the look at the files.
     pub(super) fn report_files(&mut self) {
         self.report_files = Some(Instant::now() + SAID_AGAIN);
-        let seen = self.world.files_seen();
-        (self.on_event)(&self.state, Event::Files(Some(FilesWork::Looking { seen })));
+        let seen = self.log.world.files_seen();
+        self.log
+            .emit(Event::Files(Some(FilesWork::Looking { seen })));
     }
 
     pub(super) fn wish(&self, cause: Cause, scope: Scope, at_most: Duration) -> Wish {
-        let live: Vec<&str> = self.state.background.keys().map(String::as_str).collect();
+        let live: Vec<&str> = self
+            .log
+            .state
+            .background
+            .keys()
+            .map(String::as_str)
+            .collect();
         Wish {
-            last: self.state.tree.clone(),
+            last: self.log.state.tree.clone(),
             cause,
             scope,
             live: (!live.is_empty()).then(|| live.join(", ")),

@@ -11,14 +11,11 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
-
-use super::{Engine, EngineError, Write, fold};
-use crate::core::access::Access;
-use crate::core::entry::{Block, CallId, Entry, Guard};
+use super::{Engine, EngineError, Write};
+use crate::core::entry::{Block, CallId, Entry};
 use crate::core::next::{Step, next};
-use crate::core::tool::{Class, ToolCall};
-use crate::world::{Unready, World};
+use crate::core::tool::Class;
+use crate::world::World;
 
 /// For [`super::Settings::begins_within`]. Without optimisation all takes its time.
 pub const BEGINS_WITHIN: Duration = match cfg!(debug_assertions) {
@@ -26,32 +23,22 @@ pub const BEGINS_WITHIN: Duration = match cfg!(debug_assertions) {
     false => Duration::from_millis(5),
 };
 
-/// An answer that is folded and not recorded.
-pub(super) struct Held {
-    pub write: Write,
-    /// The time that its transaction gets.
-    pub at_ms: i64,
-    /// It is recorded now, whatever is ready.
-    pub due: Instant,
-}
-
 impl<W: World> Engine<W> {
     /// Records an answer, with the first call that it begins when rules alone allow that.
     pub(super) async fn record_answer(&mut self, write: Write) -> Result<(), EngineError> {
         if !self.may_begin(&write.entries) {
-            return self.record(write).await;
+            return self.log.record(write).await;
         }
-        self.hold(write)?;
+        self.log.hold(write)?;
         let begun = match self.begins() {
             Ok(Some(call)) => self.run_calls(vec![call]).await,
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
         // What came of the call is one thing, the answer another.
-        let recorded = self.record_held().await;
+        let recorded = self.log.record_held().await;
         if recorded.is_err() {
-            self.held = None;
-            self.is_stale = true;
+            self.log.drop_held();
         }
         begun.and(recorded)
     }
@@ -62,69 +49,25 @@ impl<W: World> Engine<W> {
         let calls =
             |e: &Entry| matches!(e, Entry::Replied { blocks, .. } if blocks.iter().any(is_call));
         entries.iter().any(calls)
-            && !self.settings.begins_within.is_zero()
+            && !self.log.begins_within.is_zero()
             && self.left.is_none()
             && self.pending_commands.is_empty()
             && self.commands.is_empty()
     }
 
-    fn hold(&mut self, write: Write) -> Result<(), EngineError> {
-        self.refresh()?;
-        let at_ms = self.world.now_ms();
-        if let Err(illegal) = fold(&mut self.state, &write.entries, at_ms) {
-            self.reload()?;
-            return Err(illegal.into());
-        }
-        self.held = Some(Held {
-            write,
-            at_ms,
-            due: Instant::now() + self.settings.begins_within,
-        });
-        Ok(())
-    }
-
     /// The call with an effect that is next, if that is so without anybody's verdict.
     fn begins(&self) -> Result<Option<CallId>, EngineError> {
-        let Step::Run(calls) = next(&self.state, &self.settings.policy, &self.pending()?) else {
+        let Step::Run(calls) = next(&self.log.state, &self.log.policy, &self.pending()?) else {
             return Ok(None);
         };
         let has_effect = |id: &CallId| {
             // What a sub-agent is given is durable before it has a session, and what wants a
             // server is before one is started.
-            let call = self.state.call(*id).map(|open| &open.call);
+            let call = self.log.state.call(*id).map(|open| &open.call);
             let call = call.filter(|call| !call.is_task());
             let class = call.and_then(|call| call.class());
             class.is_some_and(|class| !matches!(class, Class::Idempotent | Class::Served))
         };
         Ok(calls.first().copied().filter(has_effect))
-    }
-
-    /// Records the answer alone, if it is still held.
-    pub(super) async fn record_held(&mut self) -> Result<(), EngineError> {
-        match self.held {
-            Some(_) => self.record(Write::default()).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Makes a call ready. When that takes longer than the answer waits, the answer is recorded and
-    /// the call made ready once more: nothing was done.
-    pub(super) async fn prepare_in_time(
-        &mut self,
-        call: &ToolCall,
-        access: Option<Access>,
-    ) -> Result<Result<Guard, Unready>, EngineError> {
-        if let Some(due) = self.held_due() {
-            if let Ok(prepared) = timeout_at(due, self.prepare(call, access)).await {
-                return Ok(prepared);
-            }
-            self.record_held().await?;
-        }
-        Ok(self.prepare(call, access).await)
-    }
-
-    /// When the answer that is held is due.
-    pub(super) fn held_due(&self) -> Option<Instant> {
-        self.held.as_ref().map(|held| held.due)
     }
 }

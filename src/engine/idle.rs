@@ -22,7 +22,7 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// As [`Engine::run`].
     pub async fn idle(&mut self) -> Result<(), EngineError> {
-        let every = match self.state.user_commands.is_empty() {
+        let every = match self.log.state.user_commands.is_empty() {
             true => LOOK,
             false => LOOK_FOR_PERSON,
         };
@@ -55,11 +55,11 @@ impl<W: World> Engine<W> {
                     self.record_title(made).await?;
                 }
                 _ = look.tick() => {
-                    let step = next(&self.state, &self.settings.policy, &self.pending()?);
+                    let step = next(&self.log.state, &self.log.policy, &self.pending()?);
                     if matches!(step, Step::ReportEnd(_) | Step::ReportUserEnd(_)) {
                         return Ok(());
                     }
-                    may_be_tidied = may_be_tidied && self.tidy();
+                    may_be_tidied = may_be_tidied && self.log.tidy();
                 }
             }
         }

@@ -9,6 +9,7 @@
 //! its `Finished` is. What cannot be recorded is not done.
 
 mod attend;
+mod calls;
 mod children;
 mod commands;
 mod context;
@@ -17,6 +18,7 @@ mod held;
 mod idle;
 mod outside;
 mod recall;
+mod recorder;
 mod rewind;
 mod server_asks;
 mod signals;
@@ -29,6 +31,8 @@ mod user_commands;
 pub use children::{ChildQuestion, child_question};
 pub use held::BEGINS_WITHIN;
 pub use user_commands::OnTerminal;
+
+use recorder::{Recorder, Write};
 
 pub use context::{ContextChange, ContextFigures, Render, StandIn, Summarising, SummaryFailure};
 pub use rewind::{
@@ -46,16 +50,11 @@ use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Ver
 use crate::core::entry::{Choice, RunLimits};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::next::{Step, Why, next, rest};
-use crate::core::policy::Rule;
-use crate::core::prompt::KeptMessages;
 use crate::core::settings::{PermissionCheck, Policy};
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
-use crate::store::{
-    self, Batch, Head, InboxId, LeftDraft, Message, NewTree, Queued, Store, StoreError,
-};
-use crate::tools;
-use crate::world::{Boundary, ServerRequest, World};
+use crate::store::{Head, InboxId, LeftDraft, Message, Queued, Store, StoreError};
+use crate::world::{ServerRequest, World};
 
 /// What a person or a signal wants of a running engine.
 #[derive(Clone)]
@@ -152,49 +151,46 @@ pub enum Command {
 
 /// What an observer of the engine receives.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum Event {
     /// It is in the log.
-    Recorded(&'a Record),
+    Recorded(Box<Record>),
     /// A piece of an answer that is not in the log.
-    Delta(&'a Delta),
+    Delta(Delta),
     /// It is in the inbox.
-    Queued(&'a Queued),
+    Queued(Queued),
     /// What waits in the inbox was changed by hand: this is all of it.
-    Requeued(&'a [Queued]),
-    /// A person is asked about this call: why, and the rule that "always" would write. It is
-    /// question `place`, from 1, `of` those that one answer of the model asks.
+    Requeued(Vec<Queued>),
+    /// A person is asked about this call.
     Asked {
         call: CallId,
-        why: &'a str,
-        rule: Option<&'a Rule>,
+        why: String,
+        /// The rule that "always" would write.
+        rule: Option<String>,
         /// How far the command would reach. `None`: the call runs no command.
         access: Option<Access>,
-        place: usize,
-        of: usize,
+        /// Which question it is, from 1, and how many one answer of the model asks.
+        place: (usize, usize),
     },
     /// A server asks a person in the middle of this call, or still asks after a restart. It is
     /// recorded.
-    ServerAsks {
-        call: CallId,
-        question: &'a ServerQuestion,
-    },
+    ServerAsks(CallId, Box<ServerQuestion>),
     /// A sub-agent asks a person, or asks something else now. `None`: none asks any more.
-    ChildAsks(Option<&'a ChildQuestion>),
+    ChildAsks(Option<Box<ChildQuestion>>),
     /// A shell command of the user was not begun, and why: nothing of it is recorded.
-    CommandNotRun { command: &'a str, why: &'a str },
-    /// What was streamed so far is in the drafts, or is not, and why.
-    Kept(Result<(), &'a StoreError>),
+    CommandNotRun(String, String),
+    /// What is streamed or typed is in the drafts, or is not, and why.
+    Kept(Result<(), String>),
     /// The second copy of the session is not written from now on, and why. It goes on all the
     /// same.
-    JournalFails(&'a str),
+    JournalFails(String),
     /// Something for a person to know, in a line: it goes on all the same.
-    Notice(&'a str),
+    Notice(String),
     /// These words of the input box are on the disk.
-    InputKept(&'a str),
+    InputKept(String),
     /// The context changed, or is about to.
     Context(ContextFigures),
     /// The summary model failed; something stands in.
-    SummaryFailed(SummaryFailure<'a>),
+    SummaryFailed(SummaryFailure),
     /// What came of the [`Command::Rewind`] with this number.
     RewindPlanned(u64, Planned),
     /// What is done with the files, which a person waits for. `None`: nothing any more.
@@ -271,35 +267,26 @@ pub struct Log {
 }
 
 /// Called with every event and the state after it.
-pub type OnEvent = Box<dyn FnMut(&State, Event<'_>)>;
-
-/// How often a busy store is tried again, each time for as long as the store waits.
-const BUSY_TRIES: u32 = 2;
+pub type OnEvent = Box<dyn FnMut(&State, Event)>;
 
 /// Streamed text is in the drafts after this time at most.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 
 /// The loop of one session, with its log. `W` is the world that it acts in.
 pub struct Engine<W> {
-    store: Store,
-    head: Head,
-    state: State,
-    /// What was made of the log for the last request.
-    kept: KeptMessages,
-    world: Rc<W>,
-    settings: Settings,
+    log: Recorder<W>,
+    summarising: Summarising,
+    render: Render,
+    renewed: Option<(String, Layers)>,
+    chosen: Option<Choice>,
+    fallbacks: Vec<String>,
     commands: UnboundedReceiver<Command>,
     /// Commands that were received and not applied yet, since nothing could be recorded.
     pending_commands: VecDeque<Command>,
-    on_event: OnEvent,
     timer: tokio::time::Interval,
     draft: attend::StreamDraft,
-    /// An answer that the state has already, and that is not in the log yet.
-    held: Option<held::Held>,
     summaries: context::Summaries,
     title: title::Title,
-    /// Something happened since the last checkpoint.
-    changed: bool,
     printed_bytes: u64,
     look_behind: files::LookBehind,
     outside: outside::OutsideLooks,
@@ -323,9 +310,6 @@ pub struct Engine<W> {
     /// Commands of the user that this process was told to give the terminal to, and how they
     /// ended. Another process's are over.
     on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
-    /// The log could not be read again after an append that failed: the state is not to be
-    /// relied on.
-    is_stale: bool,
 }
 
 impl<W: World> Engine<W> {
@@ -337,26 +321,28 @@ impl<W: World> Engine<W> {
         commands: UnboundedReceiver<Command>,
         on_event: OnEvent,
     ) -> Engine<W> {
-        let Log { store, head, state } = log;
         let every = settings.checkpoint_interval;
         let mut timer = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
         timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         Engine {
-            store,
-            head,
-            state,
-            kept: KeptMessages::default(),
-            world,
-            settings,
+            log: Recorder::new(
+                log,
+                world,
+                settings.policy,
+                settings.begins_within,
+                on_event,
+            ),
+            summarising: settings.summarising,
+            render: settings.render,
+            renewed: settings.renewed,
+            chosen: settings.chosen,
+            fallbacks: settings.fallbacks,
             commands,
             pending_commands: VecDeque::new(),
-            on_event,
             timer,
             draft: attend::StreamDraft::default(),
-            held: None,
             summaries: context::Summaries::default(),
             title: title::Title::default(),
-            changed: false,
             printed_bytes: 0,
             look_behind: files::LookBehind::default(),
             outside: outside::OutsideLooks::default(),
@@ -371,18 +357,17 @@ impl<W: World> Engine<W> {
             signals_look: signals::SignalsLook::new(),
             child_asks: None,
             on_terminal: BTreeMap::new(),
-            is_stale: false,
         }
     }
 
     /// The fold of what is in the log.
     pub fn state(&self) -> &State {
-        &self.state
+        &self.log.state
     }
 
     /// What is decided by.
     pub fn policy(&self) -> &Policy {
-        &self.settings.policy
+        &self.log.policy
     }
 
     /// Records that a process took the session up again, and what this start chose for it: nobody
@@ -396,30 +381,22 @@ impl<W: World> Engine<W> {
         found: String,
         unrecorded: bool,
     ) -> Result<(), EngineError> {
-        let draft = self.store.drafts(self.head.session())?.stream;
+        let draft = self.log.store.drafts(self.log.head.session())?.stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
-        let chosen = self.settings.chosen.clone().filter(|c| !c.is_empty());
+        let chosen = self.chosen.clone().filter(|c| !c.is_empty());
         let resumed = Entry::Resumed {
             by,
             found,
             draft,
             unrecorded,
-            at_work: self.is_at_work(),
+            at_work: self.log.is_at_work(),
         };
         let entries = std::iter::once(resumed).chain(chosen.map(Entry::Chose));
-        self.record(Write::of_all(entries.collect()).clearing_stream())
+        self.log
+            .record(Write::of_all(entries.collect()).clearing_stream())
             .await?;
-        self.settings.chosen = None;
+        self.chosen = None;
         Ok(())
-    }
-
-    /// Whether what an open call began goes on without this process.
-    fn is_at_work(&self) -> bool {
-        let mut open = self.state.calls.iter().filter(|open| !open.finished);
-        open.any(|open| {
-            let guard = open.guard.as_ref();
-            guard.is_some_and(|guard| self.world.is_at_work(guard))
-        })
     }
 
     /// What is owed waits until a person says something or asks to go on, whatever else comes
@@ -431,14 +408,14 @@ impl<W: World> Engine<W> {
 
     /// As [`Command::AskServer`].
     pub fn ask_server(&self, request: ServerRequest) {
-        self.world.ask_server(request);
+        self.log.world.ask_server(request);
     }
 
     /// The process leaves. What lives for the next one of this session is given up when nothing is
     /// owed in it.
     pub async fn leave_servers(&self) {
-        if !self.state.owed && self.state.first_open().is_none() {
-            self.world.leave().await;
+        if !self.log.state.owed && self.log.state.first_open().is_none() {
+            self.log.world.leave().await;
         }
     }
 
@@ -449,10 +426,10 @@ impl<W: World> Engine<W> {
     pub async fn run(&mut self) -> Result<Rest, EngineError> {
         let mut rested = false;
         loop {
-            self.refresh()?;
+            self.log.refresh()?;
             // Nothing else may be recorded meanwhile.
-            if self.state.restoring.is_some()
-                && rest(&self.state, &self.settings.policy) != Some(Why::CrashLoop)
+            if self.log.state.restoring.is_some()
+                && rest(&self.log.state, &self.log.policy) != Some(Why::CrashLoop)
             {
                 self.restore().await?;
             }
@@ -466,7 +443,7 @@ impl<W: World> Engine<W> {
                 self.obey_rewind(*order).await?;
                 continue;
             }
-            match next(&self.state, &self.settings.policy, &self.pending()?) {
+            match next(&self.log.state, &self.log.policy, &self.pending()?) {
                 Step::RecordChoice => self.record_choice().await?,
                 Step::Render => self.render().await?,
                 Step::CompactAsAsked => self.compact_as_asked().await?,
@@ -497,180 +474,12 @@ impl<W: World> Engine<W> {
 
     /// A checkpoint without a call.
     pub async fn save(&mut self, reason: SaveReason) -> Result<(), EngineError> {
-        self.record(Write::of(Entry::Saved {
-            reason,
-            tree: None,
-            why: None,
-        }))
-        .await
-    }
-
-    /// Appends to the log, folds and publishes. An answer that is held goes first.
-    ///
-    /// The state is folded first, since what the row of the session says (is it unfinished?)
-    /// follows from it. When the log cannot be written, the state is read from it again.
-    async fn record(&mut self, write: Write) -> Result<(), EngineError> {
-        self.refresh()?;
-        let first = self.held.as_ref().map_or(&write, |held| &held.write);
-        let kind = first.entries.first().map_or("none", Entry::kind);
-        self.world.boundary(Boundary::BeforeAppend(kind)).await;
-        let signal = self.signal_of(&write.entries);
-        let write = match &signal {
-            Some((_, Some(origin))) => write.from(origin),
-            _ => write,
-        };
-        let held_ms = self.held.as_ref().map(|held| held.at_ms);
-        let at_ms = held_ms.unwrap_or_else(|| self.world.now_ms());
-        if let Err(illegal) = fold(&mut self.state, &write.entries, at_ms) {
-            self.reload()?;
-            return Err(illegal.into());
-        }
-        let write = match &self.held {
-            Some(held) => held.write.clone().and(write),
-            None => write,
-        };
-        let changed = match &write.entries[..] {
-            [] => self.changed,
-            entries => !entries.iter().any(Entry::is_checkpoint),
-        };
-        let ratio = self.moved_ratio(&write.entries);
-        let batch = Batch {
-            at_ms,
-            ratio,
-            entries: write.entries,
-            blobs: write.blobs,
-            taken: write.taken,
-            signal: signal.as_ref().map(|(id, _)| *id),
-            clear: write.clear,
-            tree: write.tree,
-            unfinished: self.state.unfinished(),
-            asks: Some(self.state.asks()),
-        };
-        let mut busy = 0;
-        let appended = loop {
-            match self.store.append(&mut self.head, &batch) {
-                // Another process writes for long; what is to be recorded is not thrown away.
-                Err(StoreError::Busy { .. }) if busy < BUSY_TRIES => busy += 1,
-                appended => break appended,
-            }
-        };
-        let records = match appended {
-            Ok(records) => records,
-            Err(error) => {
-                self.summaries.kept_ratio = None;
-                self.reload()?;
-                return Err(error.into());
-            }
-        };
-        self.held = None;
-        if let Some((id, _)) = signal {
-            self.was_obeyed(id);
-        }
-        self.world.boundary(Boundary::AfterAppend(kind)).await;
-        self.changed = changed;
-        for record in &records {
-            (self.on_event)(&self.state, Event::Recorded(record));
-        }
-        self.report_journal();
-        Ok(())
-    }
-
-    /// A journal that cannot be written is said once.
-    fn report_journal(&mut self) {
-        if let Some(why) = self.store.journal_trouble() {
-            (self.on_event)(&self.state, Event::JournalFails(&why));
-        }
-    }
-
-    fn reload(&mut self) -> Result<(), EngineError> {
-        self.is_stale = true;
-        let (head, records) = self.store.load(self.head.session())?;
-        self.state = State::of(tools::describe, &records)?;
-        self.kept = KeptMessages::default();
-        self.head = head;
-        if let Some(held) = &self.held {
-            fold(&mut self.state, &held.write.entries, held.at_ms)?;
-        }
-        self.is_stale = false;
-        Ok(())
-    }
-
-    fn refresh(&mut self) -> Result<(), EngineError> {
-        match self.is_stale {
-            true => self.reload(),
-            false => Ok(()),
-        }
-    }
-}
-
-fn fold(state: &mut State, entries: &[Entry], at_ms: i64) -> Result<(), Illegal> {
-    for entry in entries {
-        let record = Record {
-            seq: state.next_seq(),
-            at_ms,
-            entry: entry.clone(),
-        };
-        state.fold(&record)?;
-    }
-    Ok(())
-}
-
-/// What goes into the log in one transaction.
-#[derive(Clone, Default)]
-struct Write {
-    entries: Vec<Entry>,
-    blobs: Vec<Vec<u8>>,
-    /// The row of the inbox that became `Said`.
-    taken: Option<InboxId>,
-    clear: Vec<store::Draft>,
-    /// What the files were, when an entry names a tree that is not kept yet.
-    tree: Option<NewTree>,
-}
-
-impl Write {
-    fn of(entry: Entry) -> Write {
-        Write {
-            entries: vec![entry],
-            ..Write::default()
-        }
-    }
-
-    /// Together in one transaction.
-    fn of_all(entries: Vec<Entry>) -> Write {
-        Write {
-            entries,
-            ..Write::default()
-        }
-    }
-
-    /// Its entries say which signal they came with.
-    fn from(mut self, signal: &str) -> Write {
-        let entries = self.entries.into_iter();
-        self.entries = entries.map(|entry| entry.from(signal)).collect();
-        self
-    }
-
-    /// This, and then `behind`, in one transaction.
-    fn and(mut self, behind: Write) -> Write {
-        self.entries.extend(behind.entries);
-        self.blobs.extend(behind.blobs);
-        self.clear.extend(behind.clear);
-        Write {
-            taken: self.taken.or(behind.taken),
-            tree: self.tree.or(behind.tree),
-            ..self
-        }
-    }
-
-    /// What was streaming is recorded with this, or void.
-    fn clearing_stream(mut self) -> Write {
-        self.clear.push(store::Draft::Stream);
-        self
-    }
-
-    /// What stood in the input box is recorded with this.
-    fn clearing_input(mut self) -> Write {
-        self.clear.push(store::Draft::Input);
-        self
+        self.log
+            .record(Write::of(Entry::Saved {
+                reason,
+                tree: None,
+                why: None,
+            }))
+            .await
     }
 }

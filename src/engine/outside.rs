@@ -35,23 +35,23 @@ impl<W: World> Engine<W> {
             return Ok(true);
         }
         match self.outside_note()? {
-            Some(noted) => self.record(Write::of(noted)).await.map(|()| true),
+            Some(noted) => self.log.record(Write::of(noted)).await.map(|()| true),
             None => Ok(false),
         }
     }
 
     async fn look_for_message(&mut self) -> Result<bool, EngineError> {
-        let words = self.state.words.as_ref().map(|(seq, _)| *seq);
+        let words = self.log.state.words.as_ref().map(|(seq, _)| *seq);
         if words == self.outside.words {
             return Ok(false);
         }
         self.outside.words = words;
         // Where the model has read nothing, nobody waits.
-        if self.state.seen.is_empty() || self.look_behind.is_running() {
+        if self.log.state.seen.is_empty() || self.look_behind.is_running() {
             self.outside.is_due = true;
             return Ok(false);
         }
-        let cause = match self.state.may_differ_from_tree {
+        let cause = match self.log.state.may_differ_from_tree {
             true => Cause::Call,
             false => Cause::Outside,
         };
@@ -70,26 +70,26 @@ impl<W: World> Engine<W> {
     /// The note that is due.
     fn outside_note(&mut self) -> Result<Option<Entry>, EngineError> {
         let mut changes = Vec::new();
-        for change in self.state.outside.since(self.outside.told) {
+        for change in self.log.state.outside.since(self.outside.told) {
             changes.push((change.at, self.delta_of(change)?));
         }
-        self.outside.told = self.state.next_seq().saturating_sub(1);
+        self.outside.told = self.log.state.next_seq().saturating_sub(1);
         if changes.is_empty() {
             return Ok(None);
         }
-        let root = self.world.root();
-        let seen = &self.state.seen;
-        Ok((self.state.outside).note(&changes, seen, &root.to_string_lossy()))
+        let root = self.log.world.root();
+        let seen = &self.log.state.seen;
+        Ok((self.log.state.outside).note(&changes, seen, &root.to_string_lossy()))
     }
 
     fn delta_of(&self, change: &OutsideChange) -> Result<Delta, EngineError> {
         if let Some(before) = &change.before
-            && let Some(delta) = self.store.delta_from(&change.tree, before)?
+            && let Some(delta) = self.log.store.delta_from(&change.tree, before)?
         {
             return Ok(delta);
         }
         let tree = |name: &str| -> Result<Option<Tree>, EngineError> {
-            Ok(self.store.tree(name)?.map(|known| known.tree))
+            Ok(self.log.store.tree(name)?.map(|known| known.tree))
         };
         // Where there was none before, all of it may be other than what was read.
         let before = match &change.before {
@@ -111,9 +111,12 @@ impl<W: World> Engine<W> {
 
     /// What a person is to know of how the files are looked after.
     pub(super) fn say_files_trouble(&mut self) {
-        let said = [self.world.files_to_say(), self.world.servers_to_say()];
+        let said = [
+            self.log.world.files_to_say(),
+            self.log.world.servers_to_say(),
+        ];
         for text in said.into_iter().flatten() {
-            (self.on_event)(&self.state, Event::Notice(&text));
+            self.log.emit(Event::Notice(text));
         }
     }
 }

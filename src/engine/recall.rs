@@ -36,11 +36,11 @@ impl<W: World> Engine<W> {
     /// Once for each message, once for each continuation.
     pub(super) async fn recall(&mut self, since: Seq) -> Result<(), EngineError> {
         self.summaries.recalled = Some(since);
-        let Some((seq, words)) = self.state.words.clone() else {
+        let Some((seq, words)) = self.log.state.words.clone() else {
             return Ok(());
         };
         // In the context is what is newer than this.
-        let last = self.state.preface.as_ref().map(|p| p.last);
+        let last = self.log.state.preface.as_ref().map(|p| p.last);
         let terms = rarer(&words);
         let mut lines = self.memories_of(&terms)?;
         if let Some(last) = last {
@@ -59,18 +59,20 @@ impl<W: World> Engine<W> {
                 fenced(&text)
             );
             let about = Some(About::Recalled);
-            self.record(Write::of(Entry::Noted { text, about })).await?;
+            self.log
+                .record(Write::of(Entry::Noted { text, about }))
+                .await?;
         }
         Ok(())
     }
 
     /// Those of this workspace.
     fn memories_of(&self, terms: &[String]) -> Result<Vec<String>, EngineError> {
-        let session = self.head.session().to_string();
+        let session = self.log.head.session().to_string();
         let mut scores: Scores<(i64, String, u64)> = BTreeMap::new();
         for term in terms {
             let sought = self.sought(term, &session, MEMORIES);
-            for memory in self.store.memories(&sought)? {
+            for memory in self.log.store.memories(&sought)? {
                 let address = match memory.session == session {
                     true => format!("entry {}", memory.seq),
                     false => format!("{}:{}", memory.session, memory.seq),
@@ -91,11 +93,11 @@ impl<W: World> Engine<W> {
         asking: u64,
         last: u64,
     ) -> Result<Vec<String>, EngineError> {
-        let session = self.head.session().to_string();
+        let session = self.log.head.session().to_string();
         let mut scores: Scores<u64> = BTreeMap::new();
         for term in terms {
             let sought = self.sought(term, &session, ENTRIES);
-            for hit in self.store.recall(&sought)? {
+            for hit in self.log.store.recall(&sought)? {
                 if hit.seq <= last && hit.seq != asking && self.is_of_use(hit.seq)? {
                     let text = one_line(&hit.snippet, LINE_CHARS);
                     let line = format!("- entry {}: {text}\n", hit.seq);
@@ -109,7 +111,7 @@ impl<W: World> Engine<W> {
     /// What a person said, and results that did what was asked. What was refused or failed helps
     /// nobody.
     fn is_of_use(&self, seq: Seq) -> Result<bool, EngineError> {
-        let records = self.store.records(self.head.session(), seq..=seq)?;
+        let records = self.log.store.records(self.log.head.session(), seq..=seq)?;
         Ok(records.first().is_some_and(|record| match &record.entry {
             Entry::Said { .. } => true,
             Entry::Finished { outcome, fact, .. } => {
@@ -131,7 +133,7 @@ impl<W: World> Engine<W> {
             query,
             scope: Scope::Session(session),
             kinds,
-            now_ms: self.world.now_ms(),
+            now_ms: self.log.world.now_ms(),
             limit: HITS,
         }
     }

@@ -161,10 +161,10 @@ impl<W: World> Engine<W> {
     pub async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
         // What was begun is done first.
         self.restore().await?;
-        if self.state.first_open().is_some() {
+        if self.log.state.first_open().is_some() {
             return Err(NotRewound::OpenCall);
         }
-        let (_, records) = self.store.load(self.head.session())?;
+        let (_, records) = self.log.store.load(self.log.head.session())?;
         let (start, from, to) = place(&records, wanted.back)?;
         let (from, then_ms) = (
             from.to_string(),
@@ -174,24 +174,24 @@ impl<W: World> Engine<W> {
                 .map_or(0, |r| r.at_ms),
         );
         let copy_of = undone(&records).map(|undone| undone.copy_of);
-        let root = self.world.root();
-        match self.store.tree_root(&from)? {
+        let root = self.log.world.root();
+        match self.log.store.tree_root(&from)? {
             Some(of) if of == root => {}
             Some(of) => return Err(NotRewound::OtherFolder(of)),
             None => return Err(NotRewound::Unknown("there any more".to_string())),
         }
         self.keep_before(&from).await?;
-        let Some(before) = self.state.tree.clone() else {
+        let Some(before) = self.log.state.tree.clone() else {
             return Err(NotRewound::Unknown("now".to_string()));
         };
-        let (_, records) = self.store.load(self.head.session())?;
-        let changes = changes_since(&self.store, &records, start, &from, &root)?;
+        let (_, records) = self.log.store.load(self.log.head.session())?;
+        let changes = changes_since(&self.log.store, &records, start, &from, &root)?;
         let mut merged = Merged {
-            store: &self.store,
+            store: &self.log.store,
             contents: BTreeMap::new(),
             made: BTreeMap::new(),
         };
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         let changed_ms =
             |path: &[u8]| world.changed_ms(&root.join(Path::new(OsStr::from_bytes(path))));
         let plan = rewind::plan(
@@ -207,8 +207,8 @@ impl<W: World> Engine<W> {
             },
         );
         let (entry, tree) = self.restoring(&before, &plan, wanted, to, &root, merged.taken())?;
-        let of_user = self.state.user_commands.values().map(|c| &c.command);
-        let running = self.state.background.values().map(|b| &b.command);
+        let of_user = self.log.state.user_commands.values().map(|c| &c.command);
+        let running = self.log.state.background.values().map(|b| &b.command);
         Ok(Rewinding {
             then: changes.start().clone(),
             then_ms,
@@ -225,12 +225,12 @@ impl<W: World> Engine<W> {
     /// What the files are now is in the log, durable.
     async fn keep_before(&mut self, from: &str) -> Result<(), NotRewound> {
         let mut scope = self.written(from)?;
-        if let Some(last) = self.state.tree.clone() {
+        if let Some(last) = self.log.state.tree.clone() {
             scope.extend(self.written(&last)?);
         }
         let cause = store::Cause::Target;
         let wish = self.wish(cause, Scope::AllAnd(scope.into_iter().collect()), PATIENCE);
-        let found = Found::of(self.world.snapshot(wish).await);
+        let found = Found::of(self.log.world.snapshot(wish).await);
         if let Some(why) = found.why {
             return Err(NotRewound::NotKept(why));
         }
@@ -242,7 +242,7 @@ impl<W: World> Engine<W> {
 
     /// Paths in a tree that tools wrote where nothing is covered.
     fn written(&self, name: &str) -> Result<BTreeSet<PathBuf>, StoreError> {
-        let known = self.store.tree(name)?;
+        let known = self.log.store.tree(name)?;
         let paths = known.iter().flat_map(|known| known.tree.0.keys());
         let absolute = paths.filter(|path| path.starts_with(b"/"));
         Ok(absolute
@@ -259,7 +259,7 @@ impl<W: World> Engine<W> {
         root: &Path,
         contents: Vec<NewContent>,
     ) -> Result<(Option<Entry>, Option<NewTree>), NotRewound> {
-        let Some(known) = self.store.tree(before)? else {
+        let Some(known) = self.log.store.tree(before)? else {
             return Err(NotRewound::Unknown("now".to_string()));
         };
         let delta = diff(&known.tree, &plan.target);
@@ -289,14 +289,15 @@ impl<W: World> Engine<W> {
         let Some(entry) = rewinding.entry else {
             return Ok(None);
         };
-        let mut entries = stopped(self.state.owed || self.state.unchecked().is_some());
+        let mut entries = stopped(self.log.state.owed || self.log.state.unchecked().is_some());
         entries.push(entry);
         self.inbox_is_held = true;
-        self.record(Write {
-            tree: rewinding.tree,
-            ..Write::of_all(entries)
-        })
-        .await?;
+        self.log
+            .record(Write {
+                tree: rewinding.tree,
+                ..Write::of_all(entries)
+            })
+            .await?;
         self.restore().await
     }
 
@@ -307,7 +308,7 @@ impl<W: World> Engine<W> {
             rewind,
             then,
         } = order;
-        let (_, records) = self.store.load(self.head.session())?;
+        let (_, records) = self.log.store.load(self.log.head.session())?;
         if rewind.back == Back::Undo
             && let Some(Undone {
                 copy_of,
@@ -316,7 +317,7 @@ impl<W: World> Engine<W> {
         {
             let copy_of = Some(copy_of);
             let planned = Planned::Done { copy_of };
-            (self.on_event)(&self.state, Event::RewindPlanned(number, planned));
+            self.log.emit(Event::RewindPlanned(number, planned));
             return Ok(());
         }
         let planned = match self.plan_rewind(&rewind).await {
@@ -348,7 +349,7 @@ impl<W: World> Engine<W> {
                 }
             }
         };
-        (self.on_event)(&self.state, Event::RewindPlanned(number, planned));
+        self.log.emit(Event::RewindPlanned(number, planned));
         Ok(())
     }
 
@@ -366,7 +367,7 @@ impl<W: World> Engine<W> {
                 biased;
                 end = &mut step => {
                     if due != first {
-                        (self.on_event)(&self.state, Event::Files(None));
+                        self.log.emit(Event::Files(None));
                     }
                     return end;
                 }
@@ -376,7 +377,7 @@ impl<W: World> Engine<W> {
                         done: progress.done.load(Ordering::Relaxed),
                         all: progress.all.load(Ordering::Relaxed),
                     };
-                    (self.on_event)(&self.state, Event::Files(Some(work)));
+                    self.log.emit(Event::Files(Some(work)));
                 }
             }
         }
@@ -393,7 +394,7 @@ impl<W: World> Engine<W> {
             new_folder,
             mut kept,
             mut more_kept,
-        }) = self.state.restoring.clone()
+        }) = self.log.state.restoring.clone()
         else {
             return Ok(None);
         };
@@ -405,7 +406,7 @@ impl<W: World> Engine<W> {
             .into_iter()
             .flatten()
             .collect();
-        let world = Rc::clone(&self.world);
+        let world = Rc::clone(&self.log.world);
         world.boundary(Boundary::BeforeRestore).await;
         let progress = Arc::new(RestoreProgress::default());
         let order = RestoreOrder {
@@ -434,11 +435,12 @@ impl<W: World> Engine<W> {
             more_kept,
             why: end.why,
         };
-        self.record(Write {
-            tree: found.tree,
-            ..Write::of(restored.clone())
-        })
-        .await?;
+        self.log
+            .record(Write {
+                tree: found.tree,
+                ..Write::of(restored.clone())
+            })
+            .await?;
         Ok(Some(restored))
     }
 }

@@ -80,7 +80,7 @@ impl<W: World> Engine<W> {
         if !is_known && open.answers.len() >= MAX_QUESTIONS {
             return Ok(answer(asked.reply, FormAnswer::Decline));
         }
-        if is_known && !self.settings.policy.interactive {
+        if is_known && !self.log.policy.interactive {
             self.asking.is_left_open = true;
             return Ok(true);
         }
@@ -88,7 +88,7 @@ impl<W: World> Engine<W> {
         if !is_known && let Err(error) = self.record_of_server(call, &asked.question).await {
             return self.without_room(error, asked);
         }
-        if !self.settings.policy.interactive {
+        if !self.log.policy.interactive {
             return Ok(answer(asked.reply, FormAnswer::Decline));
         }
         let ServerAsks { question, reply } = asked;
@@ -97,15 +97,14 @@ impl<W: World> Engine<W> {
             key: question.key.clone(),
             reply,
         });
-        let question = &question;
-        (self.on_event)(&self.state, Event::ServerAsks { call, question });
+        self.log.emit(Event::ServerAsks(call, Box::new(question)));
         self.begin_to_wait();
         Ok(false)
     }
 
     /// The call that this server works on.
     fn worked_on_by(&self, name: &str) -> Option<&OpenCall> {
-        let mut open = self.state.calls.iter().filter(|open| !open.finished);
+        let mut open = self.log.state.calls.iter().filter(|open| !open.finished);
         open.find(
             |open| matches!(&open.guard, Some(Guard::Served { server, .. }) if server == name),
         )
@@ -125,24 +124,24 @@ impl<W: World> Engine<W> {
             at: None,
             form: Some(Box::new(question.clone())),
         }];
-        if !self.settings.policy.interactive {
+        if !self.log.policy.interactive {
             entries.push(Entry::Answered {
                 call,
-                asked: self.state.next_seq(),
+                asked: self.log.state.next_seq(),
                 key: question.key.clone(),
                 answer: FormAnswer::Decline,
                 by: By::Start,
                 origin: None,
             });
         }
-        self.record(Write::of_all(entries)).await
+        self.log.record(Write::of_all(entries)).await
     }
 
     /// A full disk or a busy store ends no call.
     fn without_room(&mut self, error: EngineError, asked: ServerAsks) -> Result<bool, EngineError> {
         match error {
             EngineError::Store(error) if error.is_passing() => {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.log.emit_not_kept(&error);
                 self.asking.unrecorded = Some((Instant::now() + AGAIN, asked));
                 Ok(false)
             }
@@ -157,7 +156,7 @@ impl<W: World> Engine<W> {
         key: &str,
         given: FormAnswer,
     ) -> Result<(), EngineError> {
-        let open = self.state.call(call).filter(|open| !open.finished);
+        let open = self.log.state.call(call).filter(|open| !open.finished);
         let asked = open.and_then(|open| open.server_question.as_ref());
         let Some(asked) = asked.filter(|a| a.question.key == key && a.answer.is_none()) else {
             return Ok(());
@@ -167,7 +166,7 @@ impl<W: World> Engine<W> {
                 "the answer to {} was not sent: {why}",
                 asked.question.server
             );
-            (self.on_event)(&self.state, Event::Notice(&line));
+            self.log.emit(Event::Notice(line));
             return Ok(());
         }
         let answered = Entry::Answered {
@@ -178,7 +177,7 @@ impl<W: World> Engine<W> {
             by: By::Person,
             origin: None,
         };
-        self.record(Write::of(answered)).await?;
+        self.log.record(Write::of(answered)).await?;
         self.asking.is_left_open = false;
         let is_meant = |waiting: &mut Waiting| waiting.call == call && waiting.key == key;
         if let Some(waiting) = self.asking.waiting.take_if(is_meant) {

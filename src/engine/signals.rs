@@ -13,9 +13,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Command, Engine, EngineError, Event};
-use crate::core::entry::{Choice, Entry, RunLimits, SaveReason};
+use crate::core::entry::{Choice, RunLimits, SaveReason};
 use crate::core::signal::{Signal, late};
-use crate::store::{InboxId, Queued, Sent, SignalId};
+use crate::store::{InboxId, Queued, Sent};
 use crate::world::World;
 
 /// How often it is looked whether another process committed anything.
@@ -38,10 +38,6 @@ pub(super) struct SignalsLook {
     newest: Option<InboxId>,
     /// When the session was last stopped.
     stopped_ms: i64,
-    /// The signal that is being obeyed, until an entry is recorded for it.
-    obeying: Option<(SignalId, String)>,
-    /// The signal that wished for the compaction.
-    compaction: Option<SignalId>,
 }
 
 impl SignalsLook {
@@ -53,8 +49,6 @@ impl SignalsLook {
             active: now,
             newest: None,
             stopped_ms: 0,
-            obeying: None,
-            compaction: None,
         }
     }
 }
@@ -99,7 +93,7 @@ impl<W: World> Engine<W> {
         };
         self.signals_look.due = now + pause;
         self.keep_children_at_work();
-        let version = self.store.data_version()?;
+        let version = self.log.store.data_version()?;
         if self.signals_look.version == Some(version) {
             return Ok(Heard::Nothing);
         }
@@ -109,7 +103,7 @@ impl<W: World> Engine<W> {
                 Ok(heard)
             }
             Err(EngineError::Store(error)) if error.is_passing() => {
-                (self.on_event)(&self.state, Event::Kept(Err(&error)));
+                self.log.emit_not_kept(&error);
                 Ok(Heard::Nothing)
             }
             Err(error) => Err(error),
@@ -120,12 +114,12 @@ impl<W: World> Engine<W> {
     /// one question only the newest counts.
     pub(super) async fn hear(&mut self) -> Result<Heard, EngineError> {
         let mut heard = Heard::Nothing;
-        let mut waiting = VecDeque::from(self.store.signals(self.head.session())?);
+        let mut waiting = VecDeque::from(self.log.store.signals(self.log.head.session())?);
         while let Some(sent) = waiting.pop_front() {
             if is_replaced(&sent, &waiting) {
                 tracing::info!(id = sent.id.number(), "a newer answer replaces this one");
-                self.store.remove_signal(sent.id)?;
-            } else if self.signals_look.compaction != Some(sent.id) {
+                self.log.store.remove_signal(sent.id)?;
+            } else if self.log.signal.compaction != Some(sent.id) {
                 heard = heard.max(self.obey(sent).await?);
             }
         }
@@ -146,31 +140,31 @@ impl<W: World> Engine<W> {
             signal,
         } = sent;
         let late = match &signal {
-            Ok(signal) => late(&self.state, signal).or_else(|| self.not_asked(signal)),
+            Ok(signal) => late(&self.log.state, signal).or_else(|| self.not_asked(signal)),
             Err(why) => Some(format!("it cannot be read: {why}")),
         };
-        let (signal, wished) = match (signal, late, self.signals_look.compaction) {
+        let (signal, wished) = match (signal, late, self.log.signal.compaction) {
             (Ok(Signal::Compact), None, None) => (Signal::Compact, true),
             (Ok(signal), None, _) if signal != Signal::Compact => (signal, false),
             (_, why, _) => {
                 tracing::info!(?why, "nothing comes of a signal");
-                self.store.remove_signal(id)?;
+                self.log.store.remove_signal(id)?;
                 return Ok(Heard::Nothing);
             }
         };
         if wished {
             self.compaction_wished = true;
             // It becomes an entry when the summary is there.
-            self.signals_look.compaction = Some(id);
+            self.log.signal.compaction = Some(id);
             return Ok(Heard::Something);
         }
         let stops = matches!(signal, Signal::Stop { .. });
-        self.signals_look.obeying = Some((id, origin));
+        self.log.signal.obeying = Some((id, origin));
         let applied = self.apply(self.command_of(signal)).await;
-        let is_left = self.signals_look.obeying.take().is_some();
+        let is_left = self.log.signal.obeying.take().is_some();
         let drops_step = applied?;
         if is_left {
-            self.store.remove_signal(id)?;
+            self.log.store.remove_signal(id)?;
         }
         if stops {
             self.signals_look.stopped_ms = at_ms;
@@ -190,9 +184,9 @@ impl<W: World> Engine<W> {
         else {
             return None;
         };
-        let why = self.world.can_ask(model).err()?;
+        let why = self.log.world.can_ask(model).err()?;
         let line = format!("the model {model} was sent, and is not used: {why}");
-        (self.on_event)(&self.state, Event::Notice(&line));
+        self.log.emit(Event::Notice(line.clone()));
         Some(line)
     }
 
@@ -214,6 +208,7 @@ impl<W: World> Engine<W> {
                 call,
                 // It was looked at that this is the question.
                 key: self
+                    .log
                     .state
                     .call(call)
                     .and_then(|open| open.server_question.as_ref())
@@ -244,57 +239,37 @@ impl<W: World> Engine<W> {
     fn limits(&self, turns: Option<u64>, usd: Option<f64>, tokens: Option<u64>) -> RunLimits {
         let before = match (turns, usd, tokens) {
             (None, None, None) => RunLimits::default(),
-            _ => self.state.run_limits,
+            _ => self.log.state.run_limits,
         };
         RunLimits {
             answers: turns
-                .map(|n| self.state.replies.saturating_add(n))
+                .map(|n| self.log.state.replies.saturating_add(n))
                 .or(before.answers),
             usd: usd.or(before.usd),
             tokens: tokens
-                .map(|n| self.state.usage.all().saturating_add(n))
+                .map(|n| self.log.state.usage.all().saturating_add(n))
                 .or(before.tokens),
         }
-    }
-
-    /// The signal that what is about to be recorded comes of, and who sent it.
-    pub(super) fn signal_of(&self, entries: &[Entry]) -> Option<(SignalId, Option<String>)> {
-        let is_compaction = |e: &Entry| matches!(e, Entry::Compacted { .. });
-        match (&self.signals_look.obeying, self.signals_look.compaction) {
-            (Some((id, origin)), _) => Some((*id, Some(origin.clone()))),
-            (None, Some(id)) if entries.iter().any(is_compaction) => Some((id, None)),
-            (None, _) => None,
-        }
-    }
-
-    /// It is in the log, and its row is gone.
-    pub(super) fn was_obeyed(&mut self, id: SignalId) {
-        self.signals_look
-            .obeying
-            .take_if(|(obeying, _)| *obeying == id);
-        self.signals_look
-            .compaction
-            .take_if(|compaction| *compaction == id);
     }
 
     /// There was nothing to compact, or it was stopped.
     pub(super) fn without_compaction(&mut self) -> Result<(), EngineError> {
         self.compaction_wished = false;
-        if let Some(id) = self.signals_look.compaction.take() {
-            self.store.remove_signal(id)?;
+        if let Some(id) = self.log.signal.compaction.take() {
+            self.log.store.remove_signal(id)?;
         }
         Ok(())
     }
 
     /// Messages that another process put into the inbox. What is said behind a stop is wanted now.
     fn hear_messages(&mut self) -> Result<Heard, EngineError> {
-        let session = self.head.session();
-        let newest = self.store.newest_queued(session)?;
+        let session = self.log.head.session();
+        let newest = self.log.store.newest_queued(session)?;
         if newest <= self.signals_look.newest {
             return Ok(Heard::Nothing);
         }
         let known = std::mem::replace(&mut self.signals_look.newest, newest);
-        let mut queued = self.store.queued(session)?;
+        let mut queued = self.log.store.queued(session)?;
         queued.retain(|q| !q.is_note());
         let is_new = |q: &&Queued| Some(q.id) > known && q.message.origin.is_some();
         let Some(last) = queued.iter().rfind(is_new) else {
@@ -303,13 +278,13 @@ impl<W: World> Engine<W> {
         if last.at_ms >= self.signals_look.stopped_ms {
             self.inbox_is_held = false;
         }
-        (self.on_event)(&self.state, Event::Requeued(&queued));
+        self.log.emit(Event::Requeued(queued));
         Ok(Heard::Something)
     }
 
     /// What is in the inbox now was not said behind the stop.
     pub(super) fn was_stopped(&mut self) {
         self.inbox_is_held = true;
-        self.signals_look.stopped_ms = self.world.now_ms();
+        self.signals_look.stopped_ms = self.log.world.now_ms();
     }
 }

@@ -16,7 +16,7 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// When the log cannot be written.
     pub async fn expect_schema(&mut self, schema: Value, says: bool) -> Result<(), EngineError> {
-        let is_held = self.state.structured.as_ref().is_some_and(|held| {
+        let is_held = self.log.state.structured.as_ref().is_some_and(|held| {
             let is_owed = match held.standing {
                 Standing::Owed => true,
                 Standing::Unchecked(_) => !says,
@@ -31,7 +31,7 @@ impl<W: World> Engine<W> {
             schema: Some(schema),
             ..Choice::default()
         };
-        self.record(Write::of(Entry::Chose(choice))).await
+        self.log.record(Write::of(Entry::Chose(choice))).await
     }
 
     pub(super) async fn check_answer(&mut self, answer: Seq) -> Result<(), EngineError> {
@@ -39,7 +39,7 @@ impl<W: World> Engine<W> {
             Ok(()) => (None, false),
             Err((unfit, is_mendable)) => (Some(unfit), is_mendable),
         };
-        let held = self.state.structured.as_ref();
+        let held = self.log.state.structured.as_ref();
         let is_told = is_mendable && held.is_some_and(|held| held.may_repair());
         let told = unfit.as_ref().filter(|_| is_told).map(repair);
         let entry = Entry::Checked {
@@ -47,7 +47,7 @@ impl<W: World> Engine<W> {
             unfit,
             told,
         };
-        self.record(Write::of(entry)).await
+        self.log.record(Write::of(entry)).await
     }
 
     /// What does not fit, and whether another answer may.
@@ -56,8 +56,8 @@ impl<W: World> Engine<W> {
             path: String::new(),
             why,
         };
-        let held = self.state.structured.as_ref();
-        let (Some(held), Some((blocks, stop))) = (held, self.state.answer(answer)) else {
+        let held = self.log.state.structured.as_ref();
+        let (Some(held), Some((blocks, stop))) = (held, self.log.state.answer(answer)) else {
             return Err((
                 of_all("the answer is not in the context any more".into()),
                 true,

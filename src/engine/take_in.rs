@@ -11,10 +11,10 @@ impl<W: World> Engine<W> {
     /// Looked up anew before each step: nothing of it is remembered that a crash could lose.
     pub(super) fn pending(&self) -> Result<Pending, EngineError> {
         Ok(Pending {
-            choice: self.settings.chosen.is_some(),
+            choice: self.chosen.is_some(),
             waits_for_person: self.waits_for_person,
             left_open: self.asking.is_left_open,
-            rendering: self.settings.renewed.is_some(),
+            rendering: self.renewed.is_some(),
             compaction: self.compaction_wished,
             ended: self.ended_in_background(),
             user_ended: self.ended_user_command().map(|(entry, _)| entry),
@@ -25,21 +25,22 @@ impl<W: World> Engine<W> {
     }
 
     pub(super) async fn record_choice(&mut self) -> Result<(), EngineError> {
-        if let Some(choice) = self.settings.chosen.clone() {
+        if let Some(choice) = self.chosen.clone() {
             if !choice.is_empty() {
-                self.record(Write::of(Entry::Chose(choice))).await?;
+                self.log.record(Write::of(Entry::Chose(choice))).await?;
             }
-            self.settings.chosen = None;
+            self.chosen = None;
         }
         Ok(())
     }
 
     /// What another version renders goes into the log before the first step of its own.
     pub(super) async fn render(&mut self) -> Result<(), EngineError> {
-        if let Some((version, layers)) = self.settings.renewed.clone() {
-            self.record(Write::of(Entry::Rendered { version, layers }))
+        if let Some((version, layers)) = self.renewed.clone() {
+            self.log
+                .record(Write::of(Entry::Rendered { version, layers }))
                 .await?;
-            self.settings.renewed = None;
+            self.renewed = None;
         }
         Ok(())
     }
@@ -73,18 +74,20 @@ impl<W: World> Engine<W> {
                 origin,
             },
         };
-        self.record(Write {
-            taken: Some(queued.id),
-            ..Write::of(entry)
-        })
-        .await
+        self.log
+            .record(Write {
+                taken: Some(queued.id),
+                ..Write::of(entry)
+            })
+            .await
     }
 
     fn next_queued(&self) -> Result<Option<Queued>, StoreError> {
-        let session = self.head.session();
+        let session = self.log.head.session();
         match self.inbox_is_held {
-            false => self.store.oldest_queued(session),
+            false => self.log.store.oldest_queued(session),
             true => Ok(self
+                .log
                 .store
                 .queued(session)?
                 .into_iter()
@@ -93,24 +96,24 @@ impl<W: World> Engine<W> {
     }
 
     fn ended_in_background(&self) -> Option<String> {
-        let mut background = self.state.background.iter();
-        let (id, _) = background.find(|(id, b)| self.world.background_end(id, b).is_some())?;
+        let mut background = self.log.state.background.iter();
+        let (id, _) = background.find(|(id, b)| self.log.world.background_end(id, b).is_some())?;
         Some(id.clone())
     }
 
     /// The model is told of a background command that ended, also while nobody was there.
     pub(super) async fn report_end(&mut self, id: &str) -> Result<(), EngineError> {
-        let Some(background) = self.state.background.get(id) else {
+        let Some(background) = self.log.state.background.get(id) else {
             return Ok(());
         };
-        let Some(end) = self.world.background_end(id, background) else {
+        let Some(end) = self.log.world.background_end(id, background) else {
             return Ok(());
         };
         // Where nobody stays to say something, the model is asked again by itself.
         let asks_model = background.child.is_some()
-            && !self.state.owed
-            && self.world.leaves_when_idle()
-            && may_ask_again(&self.state, &self.settings.policy);
+            && !self.log.state.owed
+            && self.log.world.leaves_when_idle()
+            && may_ask_again(&self.log.state, &self.log.policy);
         let (run, boot) = (background.run.clone(), String::new());
         let guard = match background.child.clone() {
             None => Guard::Supervised {
@@ -139,12 +142,13 @@ impl<W: World> Engine<W> {
             text: end.text,
             about: Some(about),
         };
-        self.record(Write {
-            blobs: end.blobs,
-            ..Write::of(noted)
-        })
-        .await?;
-        self.discard(&guard).await;
+        self.log
+            .record(Write {
+                blobs: end.blobs,
+                ..Write::of(noted)
+            })
+            .await?;
+        self.log.discard(&guard).await;
         Ok(())
     }
 }

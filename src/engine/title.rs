@@ -57,10 +57,10 @@ impl<W: World> Engine<W> {
     }
 
     fn title_request(&self) -> Option<Request> {
-        let summarising = &self.settings.summarising;
+        let summarising = &self.summarising;
         let model = summarising.model.as_ref()?;
         let instructions = summarising.title.as_ref()?;
-        let task = self.state.untitled_task()?;
+        let task = self.log.state.untitled_task()?;
         let task = clip(task, TASK_BYTES);
         Some(Request {
             model: model.clone(),
@@ -95,8 +95,12 @@ impl<W: World> Engine<W> {
                 (None, Vec::new())
             }
         };
-        let title = title.filter(|_| !self.state.is_named());
-        match self.record(Write::of(Entry::Titled { title, spent })).await {
+        let title = title.filter(|_| !self.log.state.is_named());
+        match self
+            .log
+            .record(Write::of(Entry::Titled { title, spent }))
+            .await
+        {
             // It is worth no pause: the first words of the task stay.
             Err(EngineError::Store(error)) if error.is_passing() => {
                 tracing::warn!(%error, "the title was not recorded");

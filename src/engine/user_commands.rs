@@ -35,7 +35,7 @@ impl<W: World> Engine<W> {
         command: String,
         on_terminal: bool,
     ) -> Result<(), EngineError> {
-        if self.state.user_commands.len() >= MAX_RUNNING {
+        if self.log.state.user_commands.len() >= MAX_RUNNING {
             self.not_run(
                 &command,
                 &format!("{MAX_RUNNING} commands of yours run already"),
@@ -45,9 +45,9 @@ impl<W: World> Engine<W> {
         let guard = match on_terminal {
             true => Guard::Opaque,
             false => {
-                self.world.boundary(Boundary::BeforePrepare).await;
-                let prepared = self.world.prepare_for_user(&command).await;
-                self.world.boundary(Boundary::AfterPrepare).await;
+                self.log.world.boundary(Boundary::BeforePrepare).await;
+                let prepared = self.log.world.prepare_for_user(&command).await;
+                self.log.world.boundary(Boundary::AfterPrepare).await;
                 match prepared {
                     Ok(guard) => guard,
                     Err(Unready::NoRoom(why)) => return Err(no_room(why)),
@@ -59,16 +59,16 @@ impl<W: World> Engine<W> {
                 }
             }
         };
-        let entry = self.state.next_seq();
+        let entry = self.log.state.next_seq();
         let recorded = Entry::UserCommand {
             command,
             guard: guard.clone(),
         };
         // It stood in the input box: after a crash it is not typed there once more.
-        if let Err(error) = self.record(Write::of(recorded).clearing_input()).await {
+        if let Err(error) = self.log.record(Write::of(recorded).clearing_input()).await {
             // It is made ready again when there is room.
-            if !self.state.user_commands.contains_key(&entry) {
-                self.discard(&guard).await;
+            if !self.log.state.user_commands.contains_key(&entry) {
+                self.log.discard(&guard).await;
             }
             return Err(error);
         }
@@ -77,14 +77,15 @@ impl<W: World> Engine<W> {
             self.on_terminal.insert(entry, None);
             return Ok(());
         }
-        self.world.boundary(Boundary::BeforeAct).await;
-        self.world.begin_for_user(&guard).await;
-        self.world.boundary(Boundary::AfterAct).await;
+        self.log.world.boundary(Boundary::BeforeAct).await;
+        self.log.world.begin_for_user(&guard).await;
+        self.log.world.boundary(Boundary::AfterAct).await;
         Ok(())
     }
 
     fn not_run(&mut self, command: &str, why: &str) {
-        (self.on_event)(&self.state, Event::CommandNotRun { command, why });
+        self.log
+            .emit(Event::CommandNotRun(command.to_string(), why.to_string()));
     }
 
     /// It is recorded when no call is open.
@@ -94,10 +95,10 @@ impl<W: World> Engine<W> {
 
     /// A command of the user that is over, and its end.
     pub(super) fn ended_user_command(&self) -> Option<(Seq, BackgroundEnd)> {
-        let mut commands = self.state.user_commands.iter();
+        let mut commands = self.log.state.user_commands.iter();
         commands.find_map(|(entry, command)| {
             let end = match (command.run(), self.on_terminal.get(entry)) {
-                (Some(_), _) => self.world.user_command_end(command)?,
+                (Some(_), _) => self.log.world.user_command_end(command)?,
                 // It has the terminal.
                 (None, Some(None)) => return None,
                 (None, Some(Some(ended))) => BackgroundEnd {
@@ -130,6 +131,7 @@ impl<W: World> Engine<W> {
             return Ok(());
         };
         let guard = self
+            .log
             .state
             .user_commands
             .get(&found)
@@ -142,14 +144,15 @@ impl<W: World> Engine<W> {
                 exit_code: end.exit_code,
             }),
         };
-        self.record(Write {
-            blobs: end.blobs,
-            ..Write::of(noted)
-        })
-        .await?;
+        self.log
+            .record(Write {
+                blobs: end.blobs,
+                ..Write::of(noted)
+            })
+            .await?;
         self.on_terminal.remove(&found);
         if let Some(guard) = guard {
-            self.discard(&guard).await;
+            self.log.discard(&guard).await;
         }
         Ok(())
     }

@@ -90,12 +90,12 @@ impl Printer {
         }
     }
 
-    pub(super) fn event(&mut self, state: &State, event: &Event<'_>) {
+    pub(super) fn event(&mut self, state: &State, event: &Event) {
         match event {
             Event::Recorded(record) => self.recorded(state, record),
             Event::Delta(delta) => self.delta(delta),
             Event::Asked { call, why, .. } => self.asked(state, *call, why),
-            Event::ServerAsks { call, question } => self.server_asks(*call, question),
+            Event::ServerAsks(call, question) => self.server_asks(*call, question),
             Event::ChildAsks(Some(asks)) if asks.form.is_some() => note(&format!(
                 "a task asks: {}: {}; rewake answer {} answers it",
                 asks.call.in_one_line(100),
@@ -223,7 +223,7 @@ impl Printer {
         }
     }
 
-    fn summary_failed(&mut self, failed: &SummaryFailure<'_>) {
+    fn summary_failed(&mut self, failed: &SummaryFailure) {
         self.line(|| {
             json!({
                 "type": "context.summary_failed",

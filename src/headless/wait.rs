@@ -93,7 +93,7 @@ impl Waiting {
         })
     }
 
-    pub(super) fn event(&self, state: &State, event: &Event<'_>) {
+    pub(super) fn event(&self, state: &State, event: &Event) {
         match event {
             Event::Asked { .. } | Event::ServerAsks { .. } => {
                 self.tell(state, NotifyOn::Approval, "asks");

@@ -90,7 +90,7 @@ pub(crate) fn local_servers(config: &Config) -> Vec<LocalServer> {
 
 /// On a thread of its own: a resolver of names has no limit that could be set.
 fn ask(base: String, path: &'static str) -> mpsc::Receiver<Option<Vec<String>>> {
-    let (sender, answer) = mpsc::channel();
+    let (sender, answer) = mpsc::sync_channel(1);
     let work = move || drop(sender.send(models(&base, path, Instant::now() + PATIENCE)));
     if let Err(error) = thread::Builder::new().name("discover".into()).spawn(work) {
         tracing::warn!(%error, "a local server was not asked");

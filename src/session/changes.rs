@@ -72,7 +72,7 @@ pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<Chan
     command.args(STATUS);
     let root = here.root.to_string_lossy().into_owned();
     let until = Instant::now() + patience;
-    let (done, came) = mpsc::channel();
+    let (done, came) = mpsc::sync_channel(1);
     // The look at a huge repository takes its time, too: the thread is not waited for.
     let asking = std::thread::Builder::new().name("changes".to_string());
     asking

@@ -7,7 +7,7 @@
 //! Invariant: only a few rows are in memory, however long the chain.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Scope;
 
 use rusqlite::Statement;
@@ -15,7 +15,7 @@ use rusqlite::Statement;
 use super::StoreError;
 use super::row::{BodyReader, KeptRow, Linked, RawRow, RowPosition};
 use crate::core::entry::{Record, Seq};
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
 
@@ -141,7 +141,7 @@ impl Batch<'_> {
 
 /// A thread that checks batches, one after the other.
 struct Checker<'a> {
-    batches: Sender<Batch<'a>>,
+    batches: SyncSender<Batch<'a>>,
     checked: Receiver<Checked>,
 }
 
@@ -150,8 +150,9 @@ impl<'a> Checker<'a> {
     where
         'a: 's,
     {
-        let (batches, to_be_checked) = channel();
-        let (to_give, checked) = channel();
+        // No more than this is under way, so nobody waits for room.
+        let (batches, to_be_checked) = sync_channel(AHEAD);
+        let (to_give, checked) = sync_channel(AHEAD);
         let bodies = BodyReader::new()?;
         std::thread::Builder::new()
             .name("check".to_string())
@@ -195,7 +196,7 @@ fn read<'a>(
     batch
 }
 
-fn check(mut bodies: BodyReader, batches: &Receiver<Batch<'_>>, checked: &Sender<Checked>) {
+fn check(mut bodies: BodyReader, batches: &Receiver<Batch<'_>>, checked: &SyncSender<Checked>) {
     for batch in batches {
         let mut tip = batch.before;
         let records = batch.rows.into_iter().map(|row| {

@@ -22,7 +22,7 @@ use super::{Store, StoreError};
 use crate::core::entry::Choice;
 use crate::core::entry::{Entry, Fact, Record, Seq, Usage};
 use crate::core::text::task_title;
-use crate::lines::line::EntryLine;
+use crate::journal::line::EntryLine;
 
 const WHAT: &str = "append to the session";
 pub(super) const WHAT_BROUGHT: &str = "put entries of the journal back into the database";
@@ -80,7 +80,7 @@ impl Store {
         let session = new.id.clone();
         let entries = [opened];
         let batch = Prepared::new(&entries, &[])?;
-        let tx = self.write(WHAT)?;
+        let tx = self.write_entries(&session, WHAT)?;
         // The head is set below, in this transaction: the reference is checked at its end.
         tx.prepare_cached(
             "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms)
@@ -109,7 +109,7 @@ impl Store {
         entries: &[Entry],
     ) -> Result<Head, StoreError> {
         let batch = Prepared::new(entries, &[])?;
-        let tx = self.write(WHAT)?;
+        let tx = self.write_entries(&new.id, WHAT)?;
         read_head(&tx, parent)?;
         tx.prepare_cached(
             "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms)
@@ -139,7 +139,7 @@ impl Store {
     fn append_once(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
         let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
         let mut next = head.clone();
-        let tx = self.write(WHAT)?;
+        let tx = self.write_entries(&next.session, WHAT)?;
         // First, since what is still queued counts as unfinished.
         if let Some(id) = batch.taken {
             take(&tx, next.key, id)?;

@@ -13,11 +13,11 @@ use super::blobs::{Packed, insert_blob};
 use super::error::{Doing, io as io_error};
 use super::gap::{close_gap, gap_of, keep_gap};
 use super::head::Head;
-use super::journal::{Met, lines};
 use super::missing::Gap;
 use super::waiting::{Became, may_have_waited, put_back};
 use crate::core::entry::Seq;
-use crate::lines::line::EntryLine;
+use crate::journal::line::EntryLine;
+use crate::journal::read::{Met, lines};
 
 /// What came into a session.
 pub(super) struct Came {

@@ -18,8 +18,8 @@ use rustix::fs::Access;
 
 use super::StoreError;
 use super::error::{Doing, io as io_error};
-use super::files::restrict;
 use crate::config::{FilesInUse, is_in_use};
+use crate::journal::folder::restrict;
 
 const DATABASE: &str = "rewake.db";
 const WRITE_AHEAD_LOG: &str = "rewake.db-wal";

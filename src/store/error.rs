@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::machine::LATELY;
 use super::missing::Gap;
 use crate::core::entry::Seq;
+use crate::journal::JournalError;
 
 /// What a person does about a damaged database.
 const REPAIR: &str = "`rewake doctor --repair` makes a new database of what can be read, and keeps \
@@ -523,6 +524,13 @@ pub(super) fn io(what: impl Into<String>, source: io::Error) -> StoreError {
             why: source.to_string(),
         },
         _ => StoreError::Io { what, source },
+    }
+}
+
+impl From<JournalError> for StoreError {
+    fn from(error: JournalError) -> StoreError {
+        let what = format!("write the journal in {}", error.path.display());
+        io(what, error.source)
     }
 }
 

@@ -10,13 +10,15 @@ use serde_json::value::RawValue;
 use super::chain::chain;
 use super::error::Doing;
 use super::head::{Head, read_head};
-use super::journal::{Journal, JournalPlace, Lines};
+use super::lag::Lag;
 use super::mark::{Mark, Said};
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
-use crate::lines::line::{EntryLine, FORM, Header, Parent};
-use crate::lines::tip::Tip;
+use crate::journal::folder::JournalPlace;
+use crate::journal::line::{EntryLine, FORM, Header, Parent};
+use crate::journal::tip::Tip;
+use crate::journal::writer::{Journal, Lines};
 
 const WHAT: &str = "write the journal";
 
@@ -34,6 +36,8 @@ pub(super) struct Copies {
     pub store: String,
     /// The session whose journal is behind its database.
     behind: Option<String>,
+    /// Sessions whose journal may lack what was recorded last.
+    pub lag: Lag,
     trouble: Option<Fault>,
 }
 
@@ -66,6 +70,7 @@ impl Copies {
             mark: None,
             store,
             behind: None,
+            lag: Lag::new(),
             trouble: None,
         };
         match mark {
@@ -124,13 +129,20 @@ impl Store {
             return;
         };
         let session = after.session.as_str();
-        let followed = match copies.behind.as_deref() == Some(session) {
-            true => self.catch_up_with(&mut copies, session),
+        copies.lag.is_noted(session);
+        let is_behind = match copies.behind.as_deref() == Some(session) {
+            true => Ok(true),
             false => self.follow_with(&mut copies, before, after, recorded),
         };
+        // An effect comes after its entry is in the journal, so after all that is before it.
+        let followed = is_behind.and_then(|mut is_behind| {
+            while is_behind {
+                is_behind = self.catch_up_with(&mut copies, session)?;
+            }
+            Ok(())
+        });
         match followed {
-            Ok(true) => copies.behind = Some(session.to_string()),
-            Ok(false) => {
+            Ok(()) => {
                 copies.behind.take_if(|behind| behind == session);
                 copies.works();
             }
@@ -210,8 +222,13 @@ impl Store {
         caught
     }
 
-    /// The journal of this session is brought up to date from now on: its next step is
-    /// [`Store::maintain`]'s.
+    /// All that the journal of the session lacks.
+    pub(super) fn catch_up_all(&mut self) -> Result<(), StoreError> {
+        while self.catch_up()? {}
+        Ok(())
+    }
+
+    /// The journal of this session is brought up to date from now on, with [`Store::catch_up`].
     pub(super) fn is_behind(&mut self, session: &str) {
         if let Some(copies) = &mut self.copies {
             copies.behind = Some(session.to_string());

@@ -66,7 +66,7 @@ impl Store {
         // damaged page, as the way back from the head may. What is found never changes.
         let (origin, row) = self.row_of(from, seq)?;
         let tip = tip_of(&self.conn, from, row, seq)?;
-        let tx = self.write(WHAT)?;
+        let tx = self.write_entries(&session, WHAT)?;
         tx.prepare_cached(
             "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
                created_ms, updated_ms, title, version, model)

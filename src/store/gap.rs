@@ -7,14 +7,40 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 use super::clock::now_ms;
 use super::error::Doing;
 use super::inbox::Message;
-use super::journal::GapRow;
 use super::missing::Gap;
 use super::{Store, StoreError};
 use crate::core::entry::Via;
+use crate::journal::state::GapRow;
 
 const WHAT: &str = "look for gaps in the session";
 
 const GAP: &str = "gap:";
+
+impl From<Gap> for GapRow {
+    fn from(gap: Gap) -> GapRow {
+        GapRow {
+            first: gap.first,
+            last: gap.last,
+            behind: gap.behind,
+            since_ms: gap.since_ms,
+            until_ms: gap.until_ms,
+        }
+    }
+}
+
+impl GapRow {
+    pub(super) fn of(&self, session: &str) -> Gap {
+        Gap {
+            session: session.to_string(),
+            first: self.first,
+            last: self.last,
+            behind: self.behind,
+            since_ms: self.since_ms,
+            until_ms: self.until_ms,
+            summary: None,
+        }
+    }
+}
 
 pub(super) fn keep_gap(tx: &Transaction<'_>, gap: &Gap) -> Result<(), StoreError> {
     let row = serde_json::to_string(&GapRow::from(gap.clone())).doing(WHAT)?;

@@ -6,7 +6,7 @@ use super::StoreError;
 use super::error::Doing;
 use super::row::{clip, count};
 use crate::core::entry::{Entry, Fact, Seq};
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
 

@@ -10,7 +10,8 @@ use uuid::{Builder, Uuid};
 
 use super::clock::now_ms;
 
-use crate::lines::tip::Tip;
+use crate::journal::folder::made_at_ms;
+use crate::journal::tip::Tip;
 
 /// How often a process that made an id in this millisecond looks for the next one.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
@@ -91,12 +92,6 @@ pub(super) fn id_of_parted(session: &str, end: Tip) -> String {
     Builder::from_unix_timestamp_millis(made.unwrap_or(0) + 1, &rest)
         .into_uuid()
         .to_string()
-}
-
-/// When this id was made, UTC; `None` when it is none of ours.
-pub fn made_at_ms(id: &str) -> Option<i64> {
-    let (secs, nanos) = Uuid::try_parse(id).ok()?.get_timestamp()?.to_unix();
-    i64::try_from(secs * 1_000 + u64::from(nanos) / 1_000_000).ok()
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ use rusqlite::Connection;
 
 use super::follow::Copies;
 use super::head::Head;
-use super::journal::{Met, begin, lines};
 use super::{Store, StoreError};
 use crate::core::entry::{Record, Seq};
 use crate::core::text::count;
-use crate::lines::line::EntryLine;
-use crate::lines::tip::Tip;
+use crate::journal::line::EntryLine;
+use crate::journal::read::{Met, begin, lines};
+use crate::journal::tip::Tip;
 
 /// Forks of forks that are followed.
 const MAX_PARENTS: u32 = 64;
@@ -113,8 +113,9 @@ impl Store {
         let Some(copies) = &self.copies else {
             return error;
         };
-        error
-            .with_journal(|| super::journal::sessions(&copies.journal.folder, AT_MOST).len() as u64)
+        error.with_journal(|| {
+            crate::journal::folder::sessions(&copies.journal.folder, AT_MOST).len() as u64
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use super::row::{BodyReader, RowPosition, SELECT_ROW};
 use super::tips::tip_of;
 use super::{Store, StoreError, ahead};
 use crate::core::entry::{Record, Seq};
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
 

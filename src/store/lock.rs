@@ -19,8 +19,9 @@ use super::StoreError;
 use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::{private_file, private_folder};
-use super::ids::{made_at_ms, new_id, short_id};
+use super::ids::{new_id, short_id};
 use super::machine::{LATELY, Machine};
+use crate::journal::folder::made_at_ms;
 
 const STORE_LOCK: &str = "store.lock";
 const SESSIONS: &str = "locks";
@@ -102,6 +103,19 @@ impl SessionLock {
         };
         let _ = lock.sign();
         Ok(lock)
+    }
+
+    /// Holds the lock for a moment, until the file is dropped. What its last holder wrote in it
+    /// stays. `None`: another process has the session, on this machine or on another.
+    pub(super) fn hold_unsigned(data_dir: &Path, session: &str) -> Option<File> {
+        let id = Uuid::try_parse(session).ok()?;
+        let folder = data_dir.join(SESSIONS);
+        private_folder(&folder).ok()?;
+        let path = folder.join(format!("{id}.lock"));
+        let file = private_file(&path).ok()?;
+        file.try_lock().ok()?;
+        let is_elsewhere = elsewhere(session, &signature(&file), &file, &path).is_some();
+        (!is_elsewhere).then_some(file)
     }
 
     /// Makes the id of a new session and takes its lock. No other session of this store was made in

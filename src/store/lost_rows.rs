@@ -14,11 +14,12 @@ use super::error::Doing;
 use super::follow::Copies;
 use super::gap::{gap_of, keep_gap, sessions_with_gap};
 use super::head::read_head;
-use super::journal::{State, read_state, sessions};
 use super::missing::Gap;
 use super::purge::{keep_unused, purged};
 use super::waiting::{Became, never_again, put_waiting_back, said_since};
 use super::{Store, StoreError};
+use crate::journal::folder::sessions;
+use crate::journal::state::{State, read_state};
 
 const WHAT: &str = "put back what was lost with a damaged page";
 

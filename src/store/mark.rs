@@ -16,7 +16,7 @@ use super::clock::now_ms;
 use super::error::io as io_error;
 use super::files::private_folder;
 use super::machine::Machine;
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 
 const FOLDER: &str = "marks";
 

@@ -37,7 +37,7 @@ mod head;
 mod ids;
 mod inbox;
 mod index;
-mod journal;
+mod lag;
 mod lent;
 mod listing;
 mod load;
@@ -97,9 +97,8 @@ pub use fork::{NewFork, NewPlace};
 pub use fork_note::ForkNote;
 pub use gc::{Keep, Tidied};
 pub use head::Head;
-pub use ids::{made_at_ms, new_id, new_run_id, short_id, unique_short_id};
+pub use ids::{new_id, new_run_id, short_id, unique_short_id};
 pub use inbox::{InboxId, Message, Queued};
-pub use journal::JournalPlace;
 pub use listing::{Listed, SaidIn, SessionKey};
 pub use lock::SessionLock;
 pub use memories::{Remembered, Sought};
@@ -122,6 +121,8 @@ pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use usage::Asked;
 pub use workspace_lock::WorkspaceLock;
 pub use worktree_note::{WorktreeNote, WorktreeStage};
+
+pub use crate::journal::folder::{JournalPlace, made_at_ms};
 
 use error::Doing;
 

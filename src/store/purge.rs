@@ -22,11 +22,12 @@ use super::files::private_folder;
 use super::follow::highest;
 use super::gc::{in_use, tidy_packs};
 use super::head::read_head;
-use super::ids::made_at_ms;
-use super::journal::{begin, folders};
 use super::mark::Mark;
 use super::row::{count, int};
 use super::{JournalPlace, Store, StoreError, database, now_ms};
+use crate::journal::folder::made_at_ms;
+use crate::journal::folder::sessions;
+use crate::journal::read::begin;
 
 pub(super) const WHAT: &str = "purge the session";
 
@@ -359,7 +360,7 @@ impl Store {
         remove(moved.and_then(|()| fs::remove_dir_all(&aside))).map_err(|e| io_error(WHAT, e))?;
         self.is_behind(fork);
         // What fails here is done when the fork is worked in.
-        while matches!(self.catch_up(), Ok(true)) {}
+        let _ = self.catch_up_all();
         Ok(())
     }
 }
@@ -387,7 +388,10 @@ fn forks_of(journal: &Path, session: &str) -> Vec<String> {
             .and_then(|header| header.forked)
             .is_some_and(|from| from.session == session)
     };
-    folders(journal).into_iter().filter(is_fork).collect()
+    sessions(journal, usize::MAX)
+        .into_iter()
+        .filter(is_fork)
+        .collect()
 }
 
 /// The journal of a session, and what was moved aside of it, also in journals that were moved

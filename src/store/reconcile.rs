@@ -20,8 +20,6 @@ use super::error::Doing;
 use super::follow::{Copies, has_all, highest, tip_in};
 use super::gap::{entries_in_gaps, sessions_with_gap};
 use super::head::read_head;
-use super::ids::made_at_ms;
-use super::journal::{JournalPlace, begin, end, sessions};
 use super::lock::SessionLock;
 use super::machine::LATELY;
 use super::mark::{Mark, Said};
@@ -29,6 +27,9 @@ use super::purge::{begin_behind, end_behind, is_purged, purged};
 use super::rebuild::Rebuilt;
 use super::row::int;
 use super::{Store, StoreError};
+use crate::journal::folder::made_at_ms;
+use crate::journal::folder::{JournalPlace, sessions};
+use crate::journal::read::{begin, end};
 
 pub use brought::Brought;
 
@@ -41,11 +42,12 @@ impl Store {
     /// The database cannot be read or written. What is wrong with the journal is no error.
     pub fn keep_copies(&mut self, data_dir: &Path, place: &JournalPlace) -> Result<(), StoreError> {
         self.compare_with_copies(data_dir, place)?;
+        let filled = self.fill_lag(data_dir);
         let Some(mut copies) = self.copies.take() else {
             return Ok(());
         };
-        let put_back = self
-            .put_back_lost(&copies)
+        let put_back = filled
+            .and_then(|()| self.put_back_lost(&copies))
             .and_then(|()| self.put_back_lost_meta(&mut copies, data_dir));
         self.copies = Some(copies);
         match put_back {
@@ -243,13 +245,11 @@ impl Store {
             && self.is_whole(session)
         {
             tracing::warn!(%session, %error, "the journal is damaged");
-            brought = copies
-                .journal
-                .move_aside(session, now_ms())
-                .map(|()| Brought {
-                    begun_anew: vec![session.to_string()],
-                    ..Brought::default()
-                });
+            let moved = copies.journal.move_aside(session, now_ms());
+            brought = moved.map_err(StoreError::from).map(|()| Brought {
+                begun_anew: vec![session.to_string()],
+                ..Brought::default()
+            });
         }
         let folder = copies.journal.of(session);
         self.copies = Some(copies);
@@ -257,8 +257,8 @@ impl Store {
         self.brought.add(brought);
         self.forget_said(&folder, session)?;
         self.is_behind(session);
-        // A failure is known to whoever asks for what is wrong with the journal.
-        let _ = self.catch_up();
+        // A failure is reported as a trouble of the journal.
+        let _ = self.catch_up_all();
         Ok(())
     }
 

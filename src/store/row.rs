@@ -9,7 +9,7 @@ use zstd::zstd_safe::{compress_bound, get_frame_content_size};
 use super::StoreError;
 use super::error::{classify, io};
 use crate::core::entry::{Entry, Record, Seq};
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 
 /// No row and no blob is larger.
 pub(super) const MAX_ROW_BYTES: i32 = 256 << 20;

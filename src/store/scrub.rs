@@ -7,11 +7,12 @@ use super::blobs::BlobRow;
 use super::chain::chain;
 use super::error::Doing;
 use super::head::read_head;
-use super::journal::{Piece, folders, salvage};
 use super::row::count;
 use super::{JournalPlace, Store, StoreError};
 use crate::core::tree::ContentHash;
-use crate::lines::tip::Tip;
+use crate::journal::folder::sessions;
+use crate::journal::salvage::{Piece, salvage};
+use crate::journal::tip::Tip;
 
 const WHAT: &str = "read all of the store";
 
@@ -145,7 +146,7 @@ impl Store {
 
 impl Store {
     fn scrub_journal(&self, journal: &Path, scrubbed: &mut Scrubbed) {
-        for session in folders(journal) {
+        for session in sessions(journal, usize::MAX) {
             scrubbed.journals += 1;
             let folder = journal.join(&session);
             // What cannot be read of the rows was told already.

@@ -10,12 +10,13 @@ use super::error::{Doing, io as io_error};
 use super::follow::{has_all, highest};
 use super::gap::{entries_in_gaps, gap_of, sessions_with_gap};
 use super::head::read_head;
-use super::journal::{JournalPlace, end, sessions};
 use super::mark::Mark;
 use super::missing::Gap;
 use super::row::count;
 use super::untold::all_untold;
 use super::{Store, StoreError, now_ms};
+use crate::journal::folder::{JournalPlace, sessions};
+use crate::journal::read::end;
 
 /// Sessions that are counted for a hint.
 const AT_MOST: usize = 1_000_000;

@@ -10,7 +10,7 @@ use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Store, StoreError, ahead};
 use crate::core::entry::Seq;
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 
 const WHAT: &str = "protect older entries";
 

@@ -8,7 +8,7 @@ use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Record, Seq};
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
 

@@ -14,12 +14,13 @@ use super::follow::Copies;
 use super::gap::gap_of;
 use super::head::Head;
 use super::inbox::Message;
-use super::journal::{GapRow, Met, State, Waiting, WaitingSignal, lines, read_state};
 use super::row::{BodyReader, count};
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
 use crate::core::signal::{self, Signal};
-use crate::lines::line::EntryLine;
+use crate::journal::line::EntryLine;
+use crate::journal::read::{Met, lines};
+use crate::journal::state::{GapRow, State, Waiting, WaitingSignal, read_state};
 
 const WHAT: &str = "keep what waits in the journal";
 

@@ -18,20 +18,15 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::OnEngineEvent;
+use super::OnLiveEvent;
 use super::rewind::RewindShown;
-use crate::core::access::Access;
 use crate::core::choice::Effort;
-use crate::core::entry::{By, CallId, Mode, Plan, Record, SaveReason, Seq, Usage};
-use crate::core::form::ServerQuestion;
+use crate::core::entry::{By, Mode, Plan, Record, SaveReason, Seq, Usage};
 use crate::core::next::Why;
 use crate::core::policy::Sandbox;
 use crate::core::state::{Halt, State, UserCommand};
-use crate::engine::{
-    ChildQuestion, Command, ContextFigures, EngineError, Event, FilesWork, NotRewound, Planned,
-    Rest, Rewinding,
-};
-use crate::model::{Delta, Figures};
+use crate::engine::{Command, EngineError, Event, NotRewound, Planned, Rest, Rewinding};
+use crate::model::Figures;
 use crate::session::context::{Gauge, Gauging};
 use crate::session::sandbox;
 use crate::session::{AppContext, Driver, ResumeReport, Session, SessionError, Which, drive};
@@ -56,53 +51,22 @@ pub struct Open {
     pub named: bool,
 }
 
-/// What the engine's thread sends to the screen.
+/// What the screen learns of its session: from the engine, from the thread that it works on, or
+/// from the thread that watches another process.
 #[derive(Debug)]
-pub enum EngineEvent {
+pub enum LiveEvent {
     Opened(Box<Opening>),
     NotOpened(NotOpened),
-    /// It is in the log; what is so after it.
-    Recorded(Box<Record>, Box<Now>),
+    /// An event of the engine; after an entry, what is so then.
+    Engine(Event, Option<Box<Now>>),
     /// The engine looks whether there is something to do.
     Working,
     /// Another process works in it; what follows is read from the store.
     Watching,
     /// The process that was watched has left it.
     Free,
-    Delta(Delta),
-    Queued(Queued),
-    Requeued(Vec<Queued>),
-    /// A person is asked about this call: why, and the rule that "always" would write.
-    Asked {
-        call: CallId,
-        why: String,
-        rule: Option<String>,
-        /// How far the command would reach. `None`: the call runs no command.
-        access: Option<Access>,
-        /// Which of how many questions of one answer it is, from 1.
-        place: (usize, usize),
-    },
-    /// A server asks in the middle of this call.
-    ServerAsks(CallId, Box<ServerQuestion>),
-    /// A sub-agent asks, or asks something else now. `None`: none asks any more.
-    ChildAsks(Option<Box<ChildQuestion>>),
-    /// A shell command of the user was not begun, and why.
-    CommandNotRun(String, String),
-    /// What is streamed or typed is kept, or why not.
-    Kept(Result<(), String>),
-    /// The second copy of the session is not written from now on, and why.
-    JournalFails(String),
-    /// Something to know: a line.
-    Notice(String),
-    /// These words of the input box are on the disk.
-    InputKept(String),
-    Context(ContextFigures),
-    /// The summary model failed: why, and what stands in.
-    SummaryFailed(String),
-    /// What came of the plan of a rewind with this number.
+    /// [`Event::RewindPlanned`], with what a person sees of it.
     RewindPlanned(u64, RewindAnswer),
-    /// What is done with the files, which a person waits for. `None`: nothing any more.
-    Files(Option<FilesWork>),
     /// There is nothing to do without a person.
     Resting(Why),
     /// Nothing can be recorded, so nothing is done: what was tried, and what helps.
@@ -111,6 +75,19 @@ pub enum EngineEvent {
     GoesOn,
     /// The engine came to its end: why, when that was not wished.
     Ended(Option<(String, Option<String>)>),
+}
+
+impl From<Event> for LiveEvent {
+    fn from(event: Event) -> LiveEvent {
+        LiveEvent::Engine(event, None)
+    }
+}
+
+impl LiveEvent {
+    /// An entry, and what is so after it.
+    pub fn recorded(record: Record, now: Now) -> LiveEvent {
+        LiveEvent::Engine(Event::Recorded(Box::new(record)), Some(Box::new(now)))
+    }
 }
 
 /// What came of a plan to set files back.
@@ -277,8 +254,9 @@ impl Live {
         ctx: Arc<AppContext>,
         open: Open,
         before: Vec<Live>,
-        on_event: OnEngineEvent,
+        on_event: OnLiveEvent,
     ) -> Live {
+        // Unbounded: the thread that draws sends, and must not wait. A person gives each command.
         let (commands, inbox) = unbounded_channel();
         let is_left = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&is_left);
@@ -345,7 +323,7 @@ fn work(
     ctx: &Arc<AppContext>,
     open: &Open,
     inbox: UnboundedReceiver<Command>,
-    on_event: &OnEngineEvent,
+    on_event: &OnLiveEvent,
 ) {
     let opened = match (&open.which, open.take_over) {
         (Which::Named { id, .. }, true) => take_over(ctx, id),
@@ -353,10 +331,10 @@ fn work(
     };
     let session = match opened.and_then(|()| ctx.open(&open.which, true)) {
         Ok(session) => session,
-        Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
+        Err(error) => return on_event(LiveEvent::NotOpened(NotOpened::from(error))),
     };
     let edited = ctx.editor_files().text(&session.id);
-    on_event(EngineEvent::Ended(live(
+    on_event(LiveEvent::Ended(live(
         ctx, session, edited, open.named, inbox, on_event,
     )));
 }
@@ -373,11 +351,11 @@ fn live(
     edited: Option<String>,
     named: bool,
     inbox: UnboundedReceiver<Command>,
-    on_event: &OnEngineEvent,
+    on_event: &OnLiveEvent,
 ) -> Option<(String, Option<String>)> {
     let gauging = session.gauging.clone();
     match opening(ctx, &mut session, &gauging) {
-        Ok(opening) => on_event(EngineEvent::Opened(Box::new(Opening { edited, ..opening }))),
+        Ok(opening) => on_event(LiveEvent::Opened(Box::new(Opening { edited, ..opening }))),
         Err(error) => return Some((error.to_string(), error.hint())),
     }
     let waits = session
@@ -386,12 +364,15 @@ fn live(
         .is_some_and(|found| waits(found, named));
     let forward = Arc::clone(on_event);
     let (ctx, id) = (Arc::clone(ctx), session.id.clone());
-    let forward = move |state: &State, event: Event<'_>| {
+    let forward = move |state: &State, event: Event| {
         forward(match event {
             Event::RewindPlanned(number, planned) => {
-                EngineEvent::RewindPlanned(number, answer(&ctx, &id, planned))
+                LiveEvent::RewindPlanned(number, answer(&ctx, &id, planned))
             }
-            event => engine_event(state, event, &gauging),
+            event @ Event::Recorded(_) => {
+                LiveEvent::Engine(event, Some(Box::new(Now::of(state, &gauging))))
+            }
+            event => event.into(),
         });
     };
     let ended = drive(session, inbox, Box::new(forward), async |driver| {
@@ -408,15 +389,15 @@ fn live(
 }
 
 /// Works and waits for commands, over and over, until it is told to leave.
-async fn attend(driver: &mut Driver, on_event: &OnEngineEvent) -> Result<(), EngineError> {
+async fn attend(driver: &mut Driver, on_event: &OnLiveEvent) -> Result<(), EngineError> {
     let mut is_last_try = false;
     loop {
         let step = async {
-            on_event(EngineEvent::Working);
+            on_event(LiveEvent::Working);
             match driver.run(By::Person).await? {
                 Rest::Left(_) => Ok(true),
                 Rest::Waiting(why) => {
-                    on_event(EngineEvent::Resting(why));
+                    on_event(LiveEvent::Resting(why));
                     driver.engine.idle().await?;
                     Ok(false)
                 }
@@ -427,10 +408,10 @@ async fn attend(driver: &mut Driver, on_event: &OnEngineEvent) -> Result<(), Eng
             Ok(false) => {}
             // Who leaves does not wait for room. What was said last was tried once more.
             Err(EngineError::Store(error)) if error.is_passing() && !is_last_try => {
-                on_event(EngineEvent::Paused(error.to_string(), error.hint()));
+                on_event(LiveEvent::Paused(error.to_string(), error.hint()));
                 tokio::time::sleep(AGAIN).await;
                 is_last_try = driver.engine.is_abandoned();
-                on_event(EngineEvent::GoesOn);
+                on_event(LiveEvent::GoesOn);
             }
             Err(error) => {
                 tracing::error!(%error, "the engine stopped");
@@ -481,54 +462,6 @@ pub(super) fn waiting(store: &Store, session: &str) -> Result<Vec<Queued>, Store
     let mut queued = store.queued(session)?;
     queued.retain(|q| !q.is_note());
     Ok(queued)
-}
-
-fn engine_event(state: &State, event: Event<'_>, gauging: &Gauging) -> EngineEvent {
-    match event {
-        Event::Recorded(record) => {
-            let now = Now::of(state, gauging);
-            EngineEvent::Recorded(Box::new(record.clone()), Box::new(now))
-        }
-        Event::Delta(delta) => EngineEvent::Delta(delta.clone()),
-        Event::Queued(queued) => EngineEvent::Queued(queued.clone()),
-        Event::Requeued(queued) => EngineEvent::Requeued(queued.to_vec()),
-        Event::Asked {
-            call,
-            why,
-            rule,
-            access,
-            place,
-            of,
-        } => EngineEvent::Asked {
-            call,
-            why: why.to_string(),
-            rule: rule.map(ToString::to_string),
-            access,
-            place: (place, of),
-        },
-        Event::ServerAsks { call, question } => {
-            EngineEvent::ServerAsks(call, Box::new(question.clone()))
-        }
-        Event::ChildAsks(asks) => EngineEvent::ChildAsks(asks.cloned().map(Box::new)),
-        Event::CommandNotRun { command, why } => {
-            EngineEvent::CommandNotRun(command.to_string(), why.to_string())
-        }
-        Event::InputKept(text) => EngineEvent::InputKept(text.to_string()),
-        Event::Kept(kept) => EngineEvent::Kept(kept.map_err(ToString::to_string)),
-        Event::JournalFails(why) => EngineEvent::JournalFails(why.to_string()),
-        Event::Notice(text) => EngineEvent::Notice(text.to_string()),
-        Event::Context(figures) => EngineEvent::Context(figures),
-        Event::SummaryFailed(failed) => EngineEvent::SummaryFailed(failed.to_text()),
-        Event::Files(work) => EngineEvent::Files(work),
-        // Only who has the store can say it to a person.
-        Event::RewindPlanned(number, _) => EngineEvent::RewindPlanned(
-            number,
-            RewindAnswer::Not {
-                why: "it cannot be shown".to_string(),
-                hint: None,
-            },
-        ),
-    }
 }
 
 /// A plan for a person: what it would change is read here, on the engine's thread, which waits for

@@ -57,19 +57,19 @@ use crossterm::event::Event;
 use input::Heard;
 
 use crate::core::entry::SaveReason;
-use crate::engine::Command;
+use crate::engine::{self, Command};
 use crate::report::{self, exit, note, note_background, raw};
 use crate::session::{AppContext, Which, now_ms, short_id};
 
 use app::{App, Intent, Msg};
 use effects::{After, Effects};
-use live::{EngineEvent, LEAVING};
+use live::{LEAVING, LiveEvent};
 use terminal::Screen;
 
 pub use start::{Start, begin};
 
 /// Tells the screen, from whatever thread.
-pub type OnEngineEvent = Arc<dyn Fn(EngineEvent) + Send + Sync>;
+pub type OnLiveEvent = Arc<dyn Fn(LiveEvent) + Send + Sync>;
 
 /// What wakes the loop.
 pub enum Wake {
@@ -143,6 +143,8 @@ const BRANCH: Duration = Duration::from_secs(5);
 /// Runs until the person leaves.
 pub fn run(ctx: AppContext, start: Start) -> Closed {
     let (is_lines, is_printed) = (start.plain, start.no_alt_screen);
+    // Unbounded: the engine sends, and must not wait while an editor has the terminal. The answers
+    // of the model and the entries of the log limit what waits.
     let (sender, wakes) = channel();
     let ctx = Arc::new(ctx);
     let mut effects = Effects::new(Arc::clone(&ctx), sender.clone(), is_lines);
@@ -166,7 +168,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
         return failed(&format!("cannot read the keyboard: {e}"), None);
     }
     effects.begin(start, &mut app);
-    if app.follows_background() {
+    if app.look.follows_background() {
         effects.ask_background(&mut app, &mut screen);
     }
     let mut looping = Loop {
@@ -324,7 +326,7 @@ impl Loop<'_> {
     /// first frame has the right colours then.
     fn hear_background(&mut self) -> Option<Ended> {
         let end = Instant::now() + BACKGROUND;
-        while self.app.awaits_background() {
+        while self.app.look.awaits_background(self.app.now_ms) {
             let left = end.checked_duration_since(Instant::now())?;
             match self.wakes.recv_timeout(left) {
                 Ok(wake) => {
@@ -391,7 +393,7 @@ impl Loop<'_> {
         self.effects.leave(reason);
         loop {
             let now = Instant::now();
-            let may_hear = self.app.awaits_background() && now < heard_by;
+            let may_hear = self.app.look.awaits_background(self.app.now_ms) && now < heard_by;
             if self.effects.has_left() && !may_hear {
                 return true;
             }
@@ -417,8 +419,8 @@ impl Loop<'_> {
     }
 
     fn msg(&mut self, msg: Msg) -> Option<Ended> {
-        if let Msg::Engine(engine, EngineEvent::Delta(delta)) = &msg
-            && *engine == self.app.engine
+        if let Msg::Engine(of, LiveEvent::Engine(engine::Event::Delta(delta), _)) = &msg
+            && *of == self.app.session.engine
         {
             self.screen.hears(delta);
         }
@@ -449,7 +451,10 @@ impl Loop<'_> {
 /// left.
 fn close(mut app: App, screen: Screen, plain: bool, ended: Ended, has_left: bool) -> Closed {
     let words = match (plain, &ended) {
-        (true, Ended::Left) => app.printed(),
+        (true, Ended::Left) => {
+            let mut layout = app.look.layout(app.now_ms);
+            app.conversation.printed(&mut layout)
+        }
         _ => String::new(),
     };
     drop(screen);
@@ -472,11 +477,16 @@ fn say_goodbye(app: &App, words: &str, left: bool) {
     if !left {
         note("the engine did not end in time; what was recorded is safe");
     }
-    let Some(id) = app.id.as_deref().filter(|_| !app.is_blank()) else {
+    let Some(id) = app.session.id.as_deref().filter(|_| !app.is_blank()) else {
         return;
     };
-    let of_user = app.now.user_commands.iter().filter(|c| c.run.is_some());
-    let background = app.now.background.len() + of_user.count();
+    let of_user = app
+        .session
+        .now
+        .user_commands
+        .iter()
+        .filter(|c| c.run.is_some());
+    let background = app.session.now.background.len() + of_user.count();
     note_background(background);
     note(&format!(
         "to resume: rewake -c, or rewake -r {}",

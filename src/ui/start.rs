@@ -53,15 +53,15 @@ pub(super) fn app(ctx: &AppContext) -> App {
         version: VERSION,
     };
     let mut app = App::new(launch, palette, Figures::new(ctx.config()), now_ms());
-    app.stand_on(style::ground(ctx));
-    app.is_ascii = style::is_ascii(ctx);
-    app.zone = jiff::tz::TimeZone::system();
+    app.look.stand_on(style::ground(ctx));
+    app.look.is_ascii = style::is_ascii(ctx);
+    app.look.zone = jiff::tz::TimeZone::system();
     app.notify = ctx.config().notify.clone();
     app.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);
-    app.phase = Phase::Starting;
+    app.session.phase = Phase::Starting;
     app
 }
 

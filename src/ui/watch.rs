@@ -4,18 +4,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::OnEngineEvent;
-use super::live::{EngineEvent, NotOpened, Now, Opening, waiting};
+use super::OnLiveEvent;
+use super::live::{LiveEvent, NotOpened, Now, Opening, waiting};
 use crate::core::entry::{CallId, Seq};
 use crate::core::signal::Signal;
 use crate::core::state::State;
-use crate::engine::{Command, child_question};
+use crate::engine::{Command, Event, child_question};
 use crate::model::Delta;
 use crate::session::sandbox;
 use crate::session::{AppContext, Meant, Order, SessionError, SteerError};
@@ -40,7 +40,7 @@ const RECENT: u64 = 600;
 /// Dropped, the looking ends, when what was said is sent.
 pub(super) struct Watch {
     commands: UnboundedSender<Command>,
-    _stop: Sender<()>,
+    _stop: SyncSender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,13 +54,14 @@ impl LeavingWatch {
 }
 
 impl Watch {
-    pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnEngineEvent) -> Watch {
-        let (stop, stopped) = channel();
+    pub(super) fn start(ctx: Arc<AppContext>, id: String, on_event: OnLiveEvent) -> Watch {
+        let (stop, stopped) = sync_channel(0);
+        // Unbounded: the thread that draws sends, and must not wait while the store is locked.
         let (commands, mut said) = unbounded_channel();
         let thread = std::thread::spawn(move || {
             let mut follower = match Follower::begin(&ctx, &id, &on_event) {
                 Ok(follower) => follower,
-                Err(error) => return on_event(EngineEvent::NotOpened(NotOpened::from(error))),
+                Err(error) => return on_event(LiveEvent::NotOpened(NotOpened::from(error))),
             };
             let mut unsent = Unsent::default();
             let mut looked = Instant::now();
@@ -79,7 +80,7 @@ impl Watch {
                 looked = Instant::now();
                 if let Err(error) = follower.again(&ctx, &on_event) {
                     tracing::warn!(%error, "a session cannot be watched any more");
-                    return on_event(EngineEvent::Ended(Some((error.to_string(), error.hint()))));
+                    return on_event(LiveEvent::Ended(Some((error.to_string(), error.hint()))));
                 }
             }
         });
@@ -113,7 +114,7 @@ impl Unsent {
         &mut self,
         follower: &mut Follower,
         ctx: &AppContext,
-        on_event: &OnEngineEvent,
+        on_event: &OnLiveEvent,
         is_last_try: bool,
     ) {
         if !is_last_try && self.tried.is_some_and(|at| at.elapsed() < AGAIN) {
@@ -123,13 +124,13 @@ impl Unsent {
             match follower.send(ctx, command, on_event) {
                 Err(SteerError::Session(SessionError::Store(error))) if error.is_passing() => {
                     self.tried = Some(Instant::now());
-                    return on_event(EngineEvent::Kept(Err(error.to_string())));
+                    return on_event(Event::Kept(Err(error.to_string())).into());
                 }
-                Err(error) => on_event(EngineEvent::Notice(format!("not sent: {error}"))),
+                Err(error) => on_event(Event::Notice(format!("not sent: {error}")).into()),
                 Ok(()) => {}
             }
             if self.tried.take().is_some() {
-                on_event(EngineEvent::Kept(Ok(())));
+                on_event(Event::Kept(Ok(())).into());
             }
             self.commands.pop_front();
         }
@@ -152,11 +153,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn begin(
-        ctx: &AppContext,
-        id: &str,
-        on_event: &OnEngineEvent,
-    ) -> Result<Follower, SessionError> {
+    fn begin(ctx: &AppContext, id: &str, on_event: &OnLiveEvent) -> Result<Follower, SessionError> {
         let store = ctx.open_store()?;
         let id = store.find(id)?.id;
         let mut follower = Follower {
@@ -181,7 +178,7 @@ impl Follower {
                 why,
             })
         })?;
-        on_event(EngineEvent::Opened(Box::new(Opening {
+        on_event(LiveEvent::Opened(Box::new(Opening {
             id: follower.id.clone(),
             found: None,
             warnings: Vec::new(),
@@ -197,12 +194,12 @@ impl Follower {
                 &ctx.gauging(&follower.store, &follower.state.model)?,
             ),
         })));
-        on_event(EngineEvent::Watching);
+        on_event(LiveEvent::Watching);
         follower.again(ctx, on_event)?;
         Ok(follower)
     }
 
-    fn again(&mut self, ctx: &AppContext, on_event: &OnEngineEvent) -> Result<(), SessionError> {
+    fn again(&mut self, ctx: &AppContext, on_event: &OnLiveEvent) -> Result<(), SessionError> {
         let next = self.state.next_seq();
         let length = self.store.find(&self.id)?.entries;
         if length > next {
@@ -215,9 +212,9 @@ impl Follower {
                         why,
                     })?;
                 let now = Now::of(&self.state, &gauging);
-                on_event(EngineEvent::Recorded(Box::new(record), Box::new(now)));
+                on_event(LiveEvent::recorded(record, now));
             }
-            on_event(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
+            on_event(Event::Requeued(waiting(&self.store, &self.id)?).into());
             self.streamed.clear();
         }
         self.ask(on_event);
@@ -228,17 +225,17 @@ impl Follower {
             .strip_prefix(&self.streamed)
             .filter(|m| !m.is_empty())
         {
-            on_event(EngineEvent::Delta(Delta::Text(more.to_string())));
+            on_event(Event::Delta(Delta::Text(more.to_string())).into());
         }
         self.streamed = stream;
         if !ctx.session_list().is_in_use(&self.id) {
-            on_event(EngineEvent::Free);
+            on_event(LiveEvent::Free);
         }
         Ok(())
     }
 
     /// The first question that waits, each time it is another one.
-    fn ask(&mut self, on_event: &OnEngineEvent) {
+    fn ask(&mut self, on_event: &OnLiveEvent) {
         let of = self.state.questions().count();
         let Some((open, asked)) = self.state.questions().next() else {
             self.asked = None;
@@ -247,18 +244,21 @@ impl Follower {
         if self.asked.replace(asked.seq) == Some(asked.seq) {
             return;
         }
-        on_event(EngineEvent::Asked {
-            call: open.call.id,
-            why: asked.why.clone(),
-            // What is allowed for longer than this once is for the process that works here.
-            rule: None,
-            access: asked.access,
-            place: (1, of),
-        });
+        on_event(
+            Event::Asked {
+                call: open.call.id,
+                why: asked.why.clone(),
+                // What is allowed for longer than this once is for the process that works here.
+                rule: None,
+                access: asked.access,
+                place: (1, of),
+            }
+            .into(),
+        );
     }
 
     /// What a server asks in a call, each time it is another question.
-    fn ask_for_server(&mut self, on_event: &OnEngineEvent) {
+    fn ask_for_server(&mut self, on_event: &OnLiveEvent) {
         let asks = self.state.server_question();
         let seq = asks.map(|(_, asked)| asked.seq);
         if std::mem::replace(&mut self.server_asked, seq) == seq {
@@ -266,13 +266,13 @@ impl Follower {
         }
         if let Some((open, asked)) = asks {
             let question = Box::new(asked.question.clone());
-            on_event(EngineEvent::ServerAsks(open.call.id, question));
+            on_event(Event::ServerAsks(open.call.id, question).into());
         }
     }
 
     /// The first question of its sub-agents, each time it is another one, and that there is none any
     /// more.
-    fn ask_for_child(&mut self, on_event: &OnEngineEvent) {
+    fn ask_for_child(&mut self, on_event: &OnLiveEvent) {
         let asks = child_question(&self.store, &self.state).unwrap_or_else(|error| {
             tracing::warn!(%error, "it is not known whether a task asks");
             None
@@ -280,7 +280,7 @@ impl Follower {
         let key = asks.as_ref().map(|q| (q.session.clone(), q.asked));
         if self.child_asked != key {
             self.child_asked = key;
-            on_event(EngineEvent::ChildAsks(asks.map(Box::new)));
+            on_event(Event::ChildAsks(asks.map(Box::new)).into());
         }
     }
 
@@ -290,14 +290,14 @@ impl Follower {
         &mut self,
         ctx: &AppContext,
         command: &Command,
-        on_event: &OnEngineEvent,
+        on_event: &OnLiveEvent,
     ) -> Result<(), SteerError> {
         let info = self.store.find(&self.id)?;
         let order = match command {
             Command::Say { message, blobs } => {
                 ctx.steering()
                     .send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
-                on_event(EngineEvent::Requeued(waiting(&self.store, &self.id)?));
+                on_event(Event::Requeued(waiting(&self.store, &self.id)?).into());
                 return Ok(());
             }
             Command::Decide { call, verdict, .. } => {

@@ -111,6 +111,8 @@ impl Files {
     /// # Errors
     /// When there can be no thread.
     pub fn start(keeping: Keeping) -> std::io::Result<Files> {
+        // Unbounded: the engine sends, and must not wait without a limit. It asks once in a step, and
+        // the thread skips requests that were given up.
         let (requests, wished) = channel();
         let progress = Arc::new(Progress::default());
         let (wait, shared) = (keeping.wait, Arc::clone(&progress));

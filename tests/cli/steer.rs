@@ -2,7 +2,7 @@
 //! set up before, and nothing waits for the agent.
 
 use rewake::core::signal::Signal;
-use rewake::lines::tip::Tip;
+use rewake::journal::tip::Tip;
 use rewake::store::{MAX_SIGNALS, Store, StoreError};
 use serde_json::{Value, json};
 

@@ -306,6 +306,8 @@ const TRAPS: [Trap; 14] = [
         |h, c| {
             fs::create_dir_all(h.path(".git/hooks")).unwrap();
             fs::copy(c, h.path(".git/hooks/post-index-change")).unwrap();
+            // Written again as it was: git then looks at it and writes the index.
+            fs::write(h.path("src/a.rs"), "fn a() {}\n").unwrap();
         },
         "git status",
     ),

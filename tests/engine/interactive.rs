@@ -14,7 +14,7 @@ use rewake::engine::{Command, Engine, Event, Rest};
 use rewake::session::{AppContext, Session, SessionError, Which};
 use rewake::store::{LeftDraft, Message, Store, StoreError};
 use rewake::ui;
-use rewake::ui::live::{EngineEvent, Now, Open};
+use rewake::ui::live::{LiveEvent, Now, Open};
 use rewake::workspace::here;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -509,10 +509,10 @@ fn shown(ctx: AppContext, which: Which) -> Vec<Now> {
     let mut shown = Vec::new();
     loop {
         match events.recv_timeout(SOON).unwrap() {
-            EngineEvent::Opened(opening) => shown.push(opening.now),
-            EngineEvent::Recorded(_, now) => shown.push(*now),
-            EngineEvent::Resting(_) => break,
-            EngineEvent::NotOpened(why) => panic!("{why:?}"),
+            LiveEvent::Opened(opening) => shown.push(opening.now),
+            LiveEvent::Engine(_, Some(now)) => shown.push(*now),
+            LiveEvent::Resting(_) => break,
+            LiveEvent::NotOpened(why) => panic!("{why:?}"),
             _ => {}
         }
     }
@@ -574,7 +574,7 @@ fn titled(home: &Home, answers: &str, name: Option<&str>) -> (String, Vec<Entry>
     let is_named = name.is_some();
     let leaver = sender.clone();
     // The title comes while nobody says anything; it is left when it is there.
-    let on_event = move |_: &State, event: Event<'_>| {
+    let on_event = move |_: &State, event: Event| {
         let is_over = match event {
             Event::Recorded(record) => match record.entry {
                 Entry::Titled { .. } => true,

@@ -90,7 +90,7 @@ impl Scene {
         let (sender, inbox) = unbounded_channel();
         let asked = Rc::new(RefCell::new(Vec::new()));
         let (seen, decide) = (Rc::clone(&asked), sender.clone());
-        let on_event = Box::new(move |_: &_, event: Event<'_>| {
+        let on_event = Box::new(move |_: &_, event: Event| {
             if let Event::Asked { call, .. } = event {
                 seen.borrow_mut().push(call.index);
                 let verdict = answer(call);

@@ -4,9 +4,9 @@ use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Fact, Mode, Outcome, Plan, PlanStep, StepState, Verdict};
 use rewake::core::rule::RuleScope;
 use rewake::core::tool::ToolCall;
+use rewake::engine::Event;
 use rewake::engine::{ChildQuestion, Command};
 use rewake::ui::app::{Intent, Msg};
-use rewake::ui::live::EngineEvent;
 use serde_json::json;
 
 use crate::log::{Log, bash, call, edit, entry, text, write};
@@ -201,6 +201,7 @@ fn the_words_in_the_box_are_there_after_the_question() {
     assert!(
         stage
             .app
+            .input
             .composer
             .draft()
             .unwrap()
@@ -217,7 +218,7 @@ fn what_is_typed_ahead_answers_nothing_and_is_for_the_box() {
         assert_eq!(verdicts(&stage), [], "{early}");
         let always = |i: &Intent| matches!(i, Intent::AllowRule(..));
         assert!(!stage.wanted.iter().any(always), "{early}");
-        let typed = stage.app.composer.text() + &stage.sent().concat();
+        let typed = stage.app.input.composer.text() + &stage.sent().concat();
         assert_eq!(typed, early.replace("<Enter>", ""), "{early}");
         stage.sees("Run this?");
     }
@@ -267,7 +268,7 @@ fn a_paste_is_never_an_answer() {
     stage.quiet();
     stage.pastes("y\n");
     assert_eq!(verdicts(&stage), []);
-    assert_eq!(stage.app.composer.text(), "y\n");
+    assert_eq!(stage.app.input.composer.text(), "y\n");
     // But it may be the reason for a no.
     let mut stage = Stage::new(80, 24);
     asked(&mut stage, None);
@@ -294,7 +295,7 @@ fn words_that_begin_when_it_is_armed_are_not_lost() {
     let mut stage = Stage::new(80, 24);
     asked(&mut stage, Some("Bash(git push:*)"));
     stage.answers("please say why");
-    assert_eq!(stage.app.composer.text(), "please say why");
+    assert_eq!(stage.app.input.composer.text(), "please say why");
     assert_eq!(verdicts(&stage), []);
 }
 
@@ -305,7 +306,7 @@ fn a_reason_that_is_typed_when_the_question_goes_is_not_lost() {
     stage.chooses("n");
     stage.keys("not today");
     stage.log(entry::allowed(id));
-    assert_eq!(stage.app.composer.text(), "not today");
+    assert_eq!(stage.app.input.composer.text(), "not today");
 }
 
 const OSC: &str = "true \u{1b}]0;touch x; true \u{7}";
@@ -660,7 +661,7 @@ fn the_background_of_a_change_begins_at_its_numbers_and_ends_with_the_measure() 
     let id = stage.replies(vec![edit("a.rs", "old", "new")])[0];
     stage.log(entry::checked(id, "/home/ann/parser/a.rs"));
     stage.log(entry::done(id, "edited"));
-    let theme = stage.app.theme.clone();
+    let theme = stage.app.look.theme.clone();
     let y = stage
         .rows()
         .iter()
@@ -737,7 +738,7 @@ fn child_asks(stage: &mut Stage) -> CallId {
         access: Some(Access::Full),
         form: None,
     };
-    stage.engine_event(EngineEvent::ChildAsks(Some(Box::new(question))));
+    stage.engine_event(Event::ChildAsks(Some(Box::new(question))));
     id
 }
 
@@ -779,6 +780,6 @@ fn the_question_of_a_task_is_answered_on_the_screen_of_its_parent() {
     let mut stage = Stage::new(80, 24);
     child_asks(&mut stage);
     stage.sees("Run this without the sandbox?");
-    stage.engine_event(EngineEvent::ChildAsks(None));
+    stage.engine_event(Event::ChildAsks(None));
     stage.does_not_see("Run this without");
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use rewake::core::entry::{About, Entry, Guard};
+use rewake::engine::Event;
 use rewake::mcp::offers::{Offers, Prompt, PromptArgument, Resource};
 use rewake::session::{CommandLine, NotSaid, Untrusted};
 use rewake::ui::app::{Intent, Msg, Words};
 use rewake::ui::commands::{Custom, CustomList};
 use rewake::ui::files::Files;
-use rewake::ui::live::EngineEvent;
 
 use crate::log::text;
 use crate::stage::{Stage, scene};
@@ -157,7 +157,7 @@ fn prompts_and_resources_of_a_server_are_completed() {
     let mut stage = Stage::opened(80, 24);
     stage.send(servers());
     stage.keys("/ever<Tab>");
-    assert_eq!(stage.app.composer.text(), "/every:");
+    assert_eq!(stage.app.input.composer.text(), "/every:");
     stage.sees("listing what the MCP server offers: every …");
     stage.keys("args");
     // Once, however much is typed behind it.
@@ -180,7 +180,7 @@ fn prompts_and_resources_of_a_server_are_completed() {
         failed(),
     ));
     stage.sees("hint: try again");
-    assert_eq!(stage.app.composer.text(), "see @every:gone");
+    assert_eq!(stage.app.input.composer.text(), "see @every:gone");
     let mut stage = Stage::opened(80, 24);
     stage.send(servers());
     stage.keys("/every:");
@@ -256,7 +256,7 @@ fn a_command_of_the_folder_is_shown_before_it_is_trusted() {
     let failed = NotSaid::Failed("/review was not sent: no file".into(), None);
     stage.send(Msg::NotSaid(typed, failed));
     stage.sees("/review was not sent: no file");
-    assert_eq!(stage.app.composer.text(), "/review x");
+    assert_eq!(stage.app.input.composer.text(), "/review x");
 }
 
 #[test]
@@ -307,11 +307,11 @@ fn files_are_mentioned() {
     scene!("files", |stage: &mut Stage| {
         stage.open();
         stage.rest();
-        stage.app.files = Some(Arc::clone(&files));
+        stage.app.input.files = Some(Arc::clone(&files));
         stage.keys("see @pars");
     });
     let mut stage = Stage::opened(80, 24);
-    stage.app.files = Some(files);
+    stage.app.input.files = Some(files);
     stage.keys("see @lex<Tab>please<Enter>");
     assert_eq!(stage.sent(), ["see @lexer.rs please"]);
 }
@@ -403,7 +403,7 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
     // A model that works is stopped by the next key.
     let mut stage = Stage::opened(80, 24);
     stage.says("go");
-    stage.engine_event(rewake::ui::live::EngineEvent::Working);
+    stage.engine_event(rewake::ui::live::LiveEvent::Working);
     stage.keys("!sleep 1000<Enter><Esc>");
     let stops = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::Stop));
     assert!(!stage.wanted.iter().any(stops));
@@ -454,7 +454,7 @@ fn a_shell_command_shows_the_last_lines_that_it_printed() {
     for line in ["  two", "  three", "  four"] {
         stage.sees(line);
     }
-    let refused = EngineEvent::CommandNotRun("make".into(), "no".into());
+    let refused = Event::CommandNotRun("make".into(), "no".into());
     stage.engine_event(refused);
     stage.sees("! make · 0 s");
 }
@@ -464,7 +464,7 @@ fn a_shell_command_that_is_refused_is_shown_no_longer() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("!make<Enter>");
     stage.sees("! make · 0 s");
-    stage.engine_event(EngineEvent::CommandNotRun("make".into(), "no room".into()));
+    stage.engine_event(Event::CommandNotRun("make".into(), "no room".into()));
     stage.does_not_see("! make · 0 s");
     stage.sees("make was not run: no room");
 }

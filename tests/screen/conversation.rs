@@ -1,8 +1,8 @@
 //! The conversation: words, thinking, and what happened to the session itself.
 
 use rewake::core::entry::{Fact, Failure, FailureClass, Mode, Outcome, StepState};
+use rewake::engine::Event;
 use rewake::model::Delta;
-use rewake::ui::live::EngineEvent;
 use serde_json::json;
 
 use crate::log::{bash, call, edit, entry, steps, text, thinking};
@@ -51,11 +51,9 @@ fn what_streams_is_seen_until_its_entry_is_there() {
     scene!("streaming", |stage: &mut Stage| {
         stage.open();
         stage.says("Why is the last token lost?");
-        stage.engine_event(EngineEvent::Delta(Delta::Thinking(
-            "Where does it end?".into(),
-        )));
+        stage.engine_event(Event::Delta(Delta::Thinking("Where does it end?".into())));
         stage.streams("The loop ends **one tok");
-        stage.engine_event(EngineEvent::Delta(Delta::Call {
+        stage.engine_event(Event::Delta(Delta::Call {
             name: "read".into(),
         }));
         stage.waits(3_000);
@@ -79,7 +77,7 @@ fn an_answer_that_is_asked_for_again_says_why() {
         message: "the server is busy".into(),
         hint: None,
     };
-    stage.engine_event(EngineEvent::Delta(Delta::Retry {
+    stage.engine_event(Event::Delta(Delta::Retry {
         after_ms: 4_000,
         until_ms: stage.app.now_ms + 4_000,
         failure,
@@ -304,7 +302,7 @@ fn the_source_of_a_table_is_not_seen_while_it_streams() {
 fn thinking_is_one_line_while_it_lasts_and_how_long_after_it() {
     let mut stage = Stage::opened(80, 24);
     stage.says("why?");
-    let thinks = |text: &str| EngineEvent::Delta(Delta::Thinking(text.into()));
+    let thinks = |text: &str| Event::Delta(Delta::Thinking(text.into()));
     stage.engine_event(thinks("Where does it"));
     stage.waits(4_000);
     stage.engine_event(thinks(" end?"));

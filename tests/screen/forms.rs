@@ -2,9 +2,9 @@
 
 use rewake::core::entry::{By, CallId, Entry, Guard};
 use rewake::core::form::{FormAnswer, ServerQuestion};
+use rewake::engine::Event;
 use rewake::engine::{ChildQuestion, Command};
 use rewake::ui::app::Intent;
-use rewake::ui::live::EngineEvent;
 use serde_json::{Value, json};
 
 use crate::log::{call, entry, text};
@@ -69,7 +69,7 @@ fn in_call(stage: &mut Stage) -> CallId {
 fn asks(stage: &mut Stage, question: &ServerQuestion) -> CallId {
     let id = in_call(stage);
     record(stage, id, question);
-    stage.engine_event(EngineEvent::ServerAsks(id, Box::new(question.clone())));
+    stage.engine_event(Event::ServerAsks(id, Box::new(question.clone())));
     id
 }
 
@@ -170,7 +170,7 @@ fn what_is_typed_ahead_sends_nothing_and_is_for_the_box() {
         let (mut stage, _) = asked();
         stage.keys(early);
         assert_eq!(answers(&stage), [], "{early}");
-        let typed = stage.app.composer.text() + &stage.sent().concat();
+        let typed = stage.app.input.composer.text() + &stage.sent().concat();
         let words = early.replace("<Enter>", "").replace("<C-d>", "");
         assert_eq!(typed, words);
         stage.sees("The server everything asks you");
@@ -186,14 +186,14 @@ fn what_is_typed_ahead_sends_nothing_and_is_for_the_box() {
     stage.answers("ada");
     stage.confirms();
     assert_eq!(answers(&stage).len(), 1);
-    assert_eq!(stage.app.composer.text(), "half a sentencex");
+    assert_eq!(stage.app.input.composer.text(), "half a sentencex");
 }
 
 #[test]
 fn a_paste_goes_into_the_field_and_sends_nothing() {
     let (mut stage, id) = asked();
     stage.pastes("early");
-    assert_eq!(stage.app.composer.text(), "early");
+    assert_eq!(stage.app.input.composer.text(), "early");
     stage.keys("<C-c>");
     stage.quiet();
     stage.pastes("ada\n");
@@ -201,7 +201,7 @@ fn a_paste_goes_into_the_field_and_sends_nothing() {
     stage.keys("<Backspace>");
     stage.confirms();
     assert_eq!(answers(&stage)[0].0, id);
-    assert_eq!(stage.app.composer.text(), "");
+    assert_eq!(stage.app.input.composer.text(), "");
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn escape_stops_the_model_when_the_form_is_aside() {
 fn the_same_question_again_keeps_what_was_typed() {
     let (mut stage, id) = asked();
     stage.answers("ada");
-    stage.engine_event(EngineEvent::ServerAsks(id, Box::new(whole())));
+    stage.engine_event(Event::ServerAsks(id, Box::new(whole())));
     stage.sees("ada");
     stage.confirms();
     assert_eq!(answers(&stage).len(), 1);
@@ -316,7 +316,7 @@ fn an_address_is_opened_by_a_key_alone() {
     let mut stage = Stage::new(80, 24);
     asks(&mut stage, &visit(url));
     stage.answers("okay wait");
-    assert_eq!(stage.app.composer.text(), "okay wait");
+    assert_eq!(stage.app.input.composer.text(), "okay wait");
     stage.confirms();
     assert!(!opened(&stage) && answers(&stage).is_empty());
     let mut stage = Stage::new(80, 24);
@@ -381,7 +381,7 @@ fn child_asks(stage: &mut Stage) -> CallId {
     stage.log(entry::task_started(id));
     let arguments = json!({ "tool": "mcp__everything__letter", "arguments": {} });
     let of_child = CallId { reply: 7, index: 0 };
-    stage.engine_event(EngineEvent::ChildAsks(Some(Box::new(ChildQuestion {
+    stage.engine_event(Event::ChildAsks(Some(Box::new(ChildQuestion {
         session: CHILD.into(),
         title: "Look it up".into(),
         call: rewake::tools::call(of_child, "mcp_call", &arguments.to_string()),
@@ -417,7 +417,7 @@ fn the_form_of_a_task_is_filled_in_on_the_screen_of_its_parent() {
     let mut stage = Stage::new(80, 24);
     child_asks(&mut stage);
     stage.sees("asks you");
-    stage.engine_event(EngineEvent::ChildAsks(None));
+    stage.engine_event(Event::ChildAsks(None));
     stage.does_not_see("asks you");
 }
 

@@ -153,9 +153,9 @@ fn the_colours_follow_the_background_of_the_terminal() {
         light: Box::new(light.clone()),
     };
     stage.send(Msg::Restyled(Box::new(auto)));
-    assert_eq!(stage.app.theme, dark);
+    assert_eq!(stage.app.look.theme, dark);
     stage.send(Msg::Background([255, 255, 255]));
-    assert_eq!(stage.app.theme, light);
+    assert_eq!(stage.app.look.theme, light);
     // It is asked again when one comes back: the terminal may have turned dark meanwhile.
     let asked = |stage: &Stage| {
         let asks = |intent: &&Intent| matches!(intent, Intent::AskBackground);
@@ -167,10 +167,10 @@ fn the_colours_follow_the_background_of_the_terminal() {
     stage.send(Msg::Focus(true));
     assert_eq!(asked(&stage), before + 1);
     stage.send(Msg::Background([0, 0, 0]));
-    assert_eq!(stage.app.theme, dark);
+    assert_eq!(stage.app.look.theme, dark);
     // A theme that was chosen stays.
     stage.send(Msg::Restyled(Box::new(light.clone().into())));
     stage.send(Msg::Focus(true));
     assert_eq!(asked(&stage), before + 1);
-    assert_eq!(stage.app.theme, light);
+    assert_eq!(stage.app.look.theme, light);
 }

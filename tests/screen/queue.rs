@@ -2,8 +2,9 @@
 
 use rewake::core::next::Why;
 use rewake::engine::Command;
+use rewake::engine::Event;
 use rewake::ui::app::Intent;
-use rewake::ui::live::EngineEvent;
+use rewake::ui::live::LiveEvent;
 
 use crate::log::entry;
 use crate::stage::{Stage, queued, scene};
@@ -12,7 +13,7 @@ fn working(stage: &mut Stage) {
     stage.open();
     stage.says("build it");
     for message in queued(&["then run the tests", "and write the docs"]) {
-        stage.engine_event(EngineEvent::Queued(message));
+        stage.engine_event(Event::Queued(message));
     }
 }
 
@@ -59,7 +60,7 @@ fn a_queued_message_that_is_emptied_is_deleted() {
         stage.keys(keys.strip_prefix("<Up>").unwrap());
         assert_eq!(edits(&stage), [None], "{keys}");
         stage.sees("deleted");
-        assert_eq!(stage.app.composer.text(), "", "{keys}");
+        assert_eq!(stage.app.input.composer.text(), "", "{keys}");
         // Enter again is no second word.
         stage.keys("<Enter>");
         assert_eq!(edits(&stage).len(), 1);
@@ -74,9 +75,9 @@ fn up_reaches_every_queued_message_and_then_the_prompts_before() {
     stage.open();
     stage.says("build it");
     for message in queued(&["one", "two\nin two lines", "three"]) {
-        stage.engine_event(EngineEvent::Queued(message));
+        stage.engine_event(Event::Queued(message));
     }
-    let text = |stage: &Stage| stage.app.composer.text();
+    let text = |stage: &Stage| stage.app.input.composer.text();
     stage.keys("<Up>");
     assert_eq!(text(&stage), "three");
     stage.sees("queued 3 of 3");
@@ -130,7 +131,7 @@ fn one_that_was_sent_meanwhile_is_not_lost_from_the_box() {
     stage.open();
     stage.says("build it");
     for message in queued(&["then run the tests"]) {
-        stage.engine_event(EngineEvent::Queued(message));
+        stage.engine_event(Event::Queued(message));
     }
     stage.keys("<Up> twice");
     stage.replies(vec![crate::log::text("Built.")]);
@@ -163,7 +164,7 @@ fn enter_goes_on_after_a_failure_and_not_after_a_stop() {
         let mut stage = Stage::opened(80, 24);
         stage.says("mend it");
         stage.log(entry);
-        stage.engine_event(EngineEvent::Resting(Why::Halted));
+        stage.engine_event(LiveEvent::Resting(Why::Halted));
         match lifts {
             true => stage.sees("Enter continues"),
             false => stage.does_not_see("Enter continues"),

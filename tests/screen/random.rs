@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rewake::core::entry::Mode;
-use rewake::ui::live::EngineEvent;
+use rewake::engine::Event;
 use serde_json::json;
 
 use crate::log::{bash, call, edit, entry, text, thinking};
@@ -118,9 +118,9 @@ fn happen(stage: &mut Stage, what: &Happens) {
         Happens::Resized(width, height) => stage.resize(*width, *height),
         Happens::Waited(ms) => stage.waits(*ms),
         Happens::Streamed(words) => stage.streams(words),
-        Happens::Queued => stage.engine_event(EngineEvent::Requeued(queued(&[
-            "one", "two", "three", "four",
-        ]))),
+        Happens::Queued => {
+            stage.engine_event(Event::Requeued(queued(&["one", "two", "three", "four"])))
+        }
         Happens::Resumed => stage.log(entry::resumed("resumed", Some("half"))),
         Happens::Mode => stage.log(entry::chose(Mode::Plan)),
         _ if open => {}
@@ -157,6 +157,9 @@ proptest! {
             happen(&mut stage, what);
             is_harmless(&mut stage);
         }
-        let _ = stage.app.printed();
+        let _ = {
+            let mut layout = stage.app.look.layout(stage.app.now_ms);
+            stage.app.conversation.printed(&mut layout)
+        };
     }
 }

@@ -48,7 +48,7 @@ fn changes_are_gone_through_file_by_file() {
     stage.keys("<Enter>");
     stage.sees("11 - fn old()");
     stage.sees("12 + fn more()");
-    let theme = stage.app.theme.clone();
+    let theme = stage.app.look.theme.clone();
     assert_eq!(stage.style_of("fn more").fg, theme.syntax_keyword.fg);
     // Neither is where the focus is, nor waits for an answer.
     assert_eq!(stage.style_of("@@ -10").fg, theme.dim.fg);
@@ -98,6 +98,6 @@ fn a_file_of_ten_thousand_lines_is_paged_to_its_end() {
     stage.sees("   41 + let x41 = 41;");
     stage.keys("G");
     stage.sees("10000 + let x10000 = 10000;");
-    let theme = stage.app.theme.clone();
+    let theme = stage.app.look.theme.clone();
     assert_eq!(stage.style_of("let x10000").fg, theme.syntax_keyword.fg);
 }

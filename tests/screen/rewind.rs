@@ -6,12 +6,13 @@ use std::sync::Arc;
 use rewake::core::entry::KeptWhy;
 use rewake::core::rewind::{PathChoice, Plan};
 use rewake::core::tree::Tree;
+use rewake::engine::Event;
 use rewake::engine::{AfterPlan, Back, FilesWork, Rewinding};
 use rewake::session::{
     ForkFolder, PathBecomes, PathChange, RewindPreview, RewindRow, RewindSection, Which,
 };
 use rewake::ui::app::{Intent, Msg};
-use rewake::ui::live::{EngineEvent, RewindAnswer};
+use rewake::ui::live::{LiveEvent, RewindAnswer};
 use rewake::ui::rewind::{RewindRequest, RewindShown};
 
 use crate::log::text;
@@ -91,10 +92,7 @@ fn shows(stage: &mut Stage, number: u64, preview: RewindPreview, is_other: bool)
         rewinding: Arc::new(rewinding()),
         is_other,
     };
-    stage.engine_event(EngineEvent::RewindPlanned(
-        number,
-        RewindAnswer::Shown(shown),
-    ));
+    stage.engine_event(LiveEvent::RewindPlanned(number, RewindAnswer::Shown(shown)));
 }
 
 /// The list for the last message.
@@ -128,7 +126,7 @@ fn esc_with_words_in_the_box_says_what_leads_to_a_rewind() {
     talk(&mut stage);
     stage.keys("words<Esc><Esc>");
     stage.sees("your text stays; Ctrl+C clears it, then Esc Esc rewinds");
-    assert_eq!(stage.app.composer.text(), "words");
+    assert_eq!(stage.app.input.composer.text(), "words");
     stage.keys("<C-c><Esc><Esc>");
     stage.sees("rewind to before");
 }
@@ -227,7 +225,7 @@ fn the_conversation_goes_back_in_a_copy_with_the_words_in_its_box() {
         _ => None,
     });
     assert_eq!(copied, Some((ID.into(), 0, true)));
-    assert_eq!(stage.app.composer.text(), "mend the parser");
+    assert_eq!(stage.app.input.composer.text(), "mend the parser");
 }
 
 #[test]
@@ -309,7 +307,7 @@ fn exact_is_planned_anew_and_enter_shows_the_lines_of_a_path() {
     let diff = "--- a/tools/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone \u{1b}[31mred\n";
     stage.send(Msg::RewindDiff(b"tools/x".to_vec(), Ok(diff.into())));
     stage.sees("-gone");
-    let theme = stage.app.theme.clone();
+    let theme = stage.app.look.theme.clone();
     assert_eq!(stage.style_of("-gone").fg, theme.diff_del.fg);
     stage.keys("<Esc>");
     stage.sees("Changed by the model");
@@ -350,29 +348,26 @@ fn both_go_back_in_a_copy_and_redo_leads_to_where_it_came_from() {
         AfterPlan::HandOver { .. }
     ));
     let handed = RewindAnswer::HandedOver(Box::new(rewinding()));
-    stage.engine_event(EngineEvent::RewindPlanned(1, handed));
+    stage.engine_event(LiveEvent::RewindPlanned(1, handed));
     let copied = stage.wanted.iter().find_map(|intent| match intent {
         Intent::RewindCopy { to, files, .. } => Some((*to, files.is_some())),
         _ => None,
     });
     assert_eq!(copied, Some((2, true)));
-    assert_eq!(stage.app.composer.text(), "and the docs");
+    assert_eq!(stage.app.input.composer.text(), "and the docs");
     stage.keys("<C-c>");
     stage.keys("/redo<Enter>");
     assert_eq!(requests(&stage)[2].back, Back::Undo);
     let copy_of = Some("origin".to_string());
     // Of a pane that was closed nothing is wanted.
-    stage.engine_event(EngineEvent::RewindPlanned(
+    stage.engine_event(LiveEvent::RewindPlanned(
         1,
         RewindAnswer::Done {
             copy_of: copy_of.clone(),
         },
     ));
     stage.sees("Redo: take the last rewind back");
-    stage.engine_event(EngineEvent::RewindPlanned(
-        2,
-        RewindAnswer::Done { copy_of },
-    ));
+    stage.engine_event(LiveEvent::RewindPlanned(2, RewindAnswer::Done { copy_of }));
     let opened = stage.wanted.iter().find_map(|intent| match intent {
         Intent::Open { which, .. } => Some(which.clone()),
         _ => None,
@@ -385,7 +380,7 @@ fn both_go_back_in_a_copy_and_redo_leads_to_where_it_came_from() {
 fn files_do_not_go_back_under_work_and_what_cannot_go_back_is_said() {
     let mut stage = Stage::new(80, 24);
     talk(&mut stage);
-    stage.engine_event(EngineEvent::Working);
+    stage.engine_event(LiveEvent::Working);
     stage.says("and the tests");
     stage.keys("/undo<Enter>");
     stage.sees("working: Esc stops it, then rewind the files");
@@ -398,7 +393,7 @@ fn files_do_not_go_back_under_work_and_what_cannot_go_back_is_said() {
         why: "the files are not known before entry 3".into(),
         hint: Some("/rewind goes back in the conversation alone".into()),
     };
-    stage.engine_event(EngineEvent::RewindPlanned(1, not));
+    stage.engine_event(LiveEvent::RewindPlanned(1, not));
     stage.sees("the files are not known before entry 3");
     stage.does_not_see("Rewind files");
 }
@@ -407,12 +402,9 @@ fn files_do_not_go_back_under_work_and_what_cannot_go_back_is_said() {
 fn work_at_the_files_is_shown_while_it_is_waited_for() {
     let mut stage = Stage::new(80, 24);
     talk(&mut stage);
-    stage.engine_event(EngineEvent::Working);
+    stage.engine_event(LiveEvent::Working);
     let (done, all) = (412, 2_000);
-    stage.engine_event(EngineEvent::Files(Some(FilesWork::SettingBack {
-        done,
-        all,
-    })));
+    stage.engine_event(Event::Files(Some(FilesWork::SettingBack { done, all })));
     stage.sees("restoring files, 412 of 2,000 · this cannot be stopped");
     let waits = |stage: &Stage| {
         let is = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::WaitForFiles));
@@ -421,11 +413,11 @@ fn work_at_the_files_is_shown_while_it_is_waited_for() {
     stage.keys("<C-x>w");
     assert!(!waits(&stage));
     let seen = 41_000;
-    stage.engine_event(EngineEvent::Files(Some(FilesWork::Looking { seen })));
+    stage.engine_event(Event::Files(Some(FilesWork::Looking { seen })));
     stage.sees("taking a snapshot first, 41,000 files seen · Ctrl+X w waits for it");
     stage.keys("<C-x>w");
     assert!(waits(&stage));
-    stage.engine_event(EngineEvent::Files(None));
+    stage.engine_event(Event::Files(None));
     stage.does_not_see("taking a snapshot");
 }
 

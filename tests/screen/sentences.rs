@@ -106,7 +106,7 @@ fn asked(access: Option<Access>) -> (Stage, CallId) {
 
 fn asked_in(access: Option<Access>, code: Highlighter) -> (Stage, CallId) {
     let mut stage = Stage::new(60, 16);
-    stage.app.code = code;
+    stage.app.look.code = code;
     stage.open();
     stage.says("push it");
     let id = stage.replies(vec![bash("git push origin main")])[0];
@@ -163,15 +163,15 @@ fn no_sentence_approves_and_none_of_its_letters_is_lost() {
             if decided(&stage) > 0 {
                 approved.push((sentence, rhythm));
             }
-            if stage.app.composer.text() != sentence {
-                lost.push((sentence, rhythm, stage.app.composer.text()));
+            if stage.app.input.composer.text() != sentence {
+                lost.push((sentence, rhythm, stage.app.input.composer.text()));
             }
             sent += stage.sent().len();
             // The question is still there, with what is preselected.
             stage.sees("git push origin main");
             let preselected = if access.is_some() { "› n" } else { "› y" };
             stage.sees(preselected);
-            code = stage.app.code;
+            code = stage.app.look.code;
         }
     }
     println!(
@@ -210,7 +210,7 @@ fn a_dictated_line_that_ends_after_the_question_came_up_sends_nothing() {
         stage.presses(letter);
     }
     assert_eq!((decided(&stage), stage.sent().len()), (0, 0));
-    assert_eq!(stage.app.composer.text(), "also run it");
+    assert_eq!(stage.app.input.composer.text(), "also run it");
 }
 
 #[test]
@@ -234,20 +234,20 @@ fn a_letter_selects_and_what_follows_brings_it_into_the_box() {
     stage.waits(2_000);
     stage.keys("n");
     stage.sees("› n");
-    assert_eq!(stage.app.composer.text(), "");
+    assert_eq!(stage.app.input.composer.text(), "");
     // A blank shows that it was a sentence. The choice is the preselected one again.
     stage.waits(2_000);
     stage.keys(" ");
-    assert_eq!(stage.app.composer.text(), "an ");
+    assert_eq!(stage.app.input.composer.text(), "an ");
     stage.sees("› y");
     stage.keys("idea");
-    assert_eq!(stage.app.composer.text(), "an idea");
+    assert_eq!(stage.app.input.composer.text(), "an idea");
     // So does a paste.
     let (mut stage, _) = asked(None);
     stage.keys("e");
     stage.waits(2_000);
     stage.pastes("xplain it\n");
-    assert_eq!(stage.app.composer.text(), "explain it\n");
+    assert_eq!(stage.app.input.composer.text(), "explain it\n");
     stage.sees("› y");
     assert_eq!(decided(&stage), 0);
 }
@@ -269,7 +269,7 @@ fn backspace_takes_a_letter_back_and_an_arrow_makes_it_a_choice() {
     // The letter was a choice: it is no part of what is typed now.
     stage.waits(500);
     stage.keys("wait");
-    assert_eq!(stage.app.composer.text(), "wait");
+    assert_eq!(stage.app.input.composer.text(), "wait");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_letter_is_not_lost_when_the_question_is_answered_elsewhere() {
     stage.keys("a");
     stage.log(entry::allowed(id));
     stage.keys("lso the docs");
-    assert_eq!(stage.app.composer.text(), "also the docs");
+    assert_eq!(stage.app.input.composer.text(), "also the docs");
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn text_that_tab_put_aside_stays_so_until_the_next_question() {
     // A key that comes too early for a question is not lost.
     stage.asks_one_of(ids[2], WHY, None, (3, 3));
     stage.keys("y");
-    assert_eq!(stage.app.composer.text(), "half a sentencey");
+    assert_eq!(stage.app.input.composer.text(), "half a sentencey");
     assert_eq!(verdicts(&stage).len(), 2);
 }
 
@@ -326,7 +326,7 @@ fn a_sentence_at_the_card_and_at_a_question_of_yes_or_no_is_for_the_box() {
                 stage.presses(letter);
             }
             stage.presses('\n');
-            assert_eq!(stage.app.composer.text(), sentence, "every {gap} ms");
+            assert_eq!(stage.app.input.composer.text(), sentence, "every {gap} ms");
             stage.sees("Unfinished sessions in this folder");
             let mut stage = Stage::opened(80, 24);
             stage.keys("/permissions bypassPermissions<Enter>");
@@ -337,7 +337,7 @@ fn a_sentence_at_the_card_and_at_a_question_of_yes_or_no_is_for_the_box() {
                 stage.presses(letter);
             }
             stage.presses('\n');
-            assert_eq!(stage.app.composer.text(), sentence, "every {gap} ms");
+            assert_eq!(stage.app.input.composer.text(), sentence, "every {gap} ms");
             stage.sees("WITHOUT the sandbox");
         }
     }

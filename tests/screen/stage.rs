@@ -12,6 +12,7 @@ use rewake::core::access::Access;
 use rewake::core::entry::{Block, CallId, Entry, Mode, Via};
 use rewake::core::next::Why;
 use rewake::core::policy::Sandbox;
+use rewake::engine::Event;
 use rewake::model::{Delta, Figures};
 use rewake::session::context::{Gauging, Known, windows};
 use rewake::session::{Ending, ResumeReport};
@@ -19,7 +20,7 @@ use rewake::store::{Message, NewSession, Queued, Store};
 use rewake::ui::app::{App, Intent, LaunchInfo, Msg};
 use rewake::ui::commands::CustomList;
 use rewake::ui::highlight::Highlighter;
-use rewake::ui::live::{EngineEvent, Now, Opening};
+use rewake::ui::live::{LiveEvent, Now, Opening};
 use rewake::ui::theme::Theme;
 use rewake::ui::view;
 
@@ -55,7 +56,7 @@ impl Stage {
         };
         let theme = Theme::named("dark").unwrap();
         let mut app = App::new(launch, theme, Figures::new(&Config::default()), NOON_MS);
-        app.code = Highlighter::direct();
+        app.look.code = Highlighter::direct();
         app.branch = Some("main".into());
         let mut stage = Stage {
             app,
@@ -74,7 +75,7 @@ impl Stage {
     pub fn opened(width: u16, height: u16) -> Stage {
         let mut stage = Stage::new(width, height);
         stage.open();
-        stage.engine_event(EngineEvent::Resting(Why::Idle));
+        stage.engine_event(LiveEvent::Resting(Why::Idle));
         stage
     }
 
@@ -84,8 +85,8 @@ impl Stage {
         self.wanted.extend(wanted);
     }
 
-    pub fn engine_event(&mut self, event: EngineEvent) {
-        self.send(Msg::Engine(0, event));
+    pub fn engine_event(&mut self, event: impl Into<LiveEvent>) {
+        self.send(Msg::Engine(0, event.into()));
     }
 
     /// The session with all that its log has.
@@ -129,12 +130,12 @@ impl Stage {
         };
         change(&mut opening);
         self.is_open = true;
-        self.engine_event(EngineEvent::Opened(Box::new(opening)));
-        self.engine_event(EngineEvent::Working);
+        self.engine_event(LiveEvent::Opened(Box::new(opening)));
+        self.engine_event(LiveEvent::Working);
     }
 
     pub fn rest(&mut self) {
-        self.engine_event(EngineEvent::Resting(Why::Idle));
+        self.engine_event(LiveEvent::Resting(Why::Idle));
     }
 
     fn now(&self) -> Now {
@@ -159,7 +160,7 @@ impl Stage {
         if self.is_open {
             self.app.now_ms = record.at_ms;
             let now = self.now();
-            self.engine_event(EngineEvent::Recorded(Box::new(record), Box::new(now)));
+            self.engine_event(LiveEvent::recorded(record, now));
         }
     }
 
@@ -196,7 +197,7 @@ impl Stage {
     }
 
     pub fn streams(&mut self, text: &str) {
-        self.engine_event(EngineEvent::Delta(Delta::Text(text.into())));
+        self.engine_event(Event::Delta(Delta::Text(text.into())));
     }
 
     pub fn asks(&mut self, call: CallId, why: &str, rule: Option<&str>) {
@@ -227,7 +228,7 @@ impl Stage {
         access: Option<Access>,
         place: (usize, usize),
     ) {
-        self.engine_event(EngineEvent::Asked {
+        self.engine_event(Event::Asked {
             call,
             why: why.into(),
             rule: rule.map(str::to_string),

@@ -7,7 +7,7 @@ use rewake::engine::Command;
 use rewake::session::{Details, Finished, Offer, StillRunning, Which};
 use rewake::store::SessionInfo;
 use rewake::ui::app::{Begin, Intent, Msg, Phase};
-use rewake::ui::live::{EngineEvent, NotOpened};
+use rewake::ui::live::{LiveEvent, NotOpened};
 use rewake::ui::overlay::{FirstRun, For, Picker, PickerItem, Provider};
 use rewake::ui::transcript::Tone;
 
@@ -201,7 +201,7 @@ fn what_is_typed_ahead_of_the_card_is_for_the_box() {
     stage.keys("<Tab>");
     stage.answers("<Enter>");
     assert!(stage.wanted.iter().any(opens));
-    assert_eq!(stage.app.composer.text(), "fnq");
+    assert_eq!(stage.app.input.composer.text(), "fnq");
 }
 
 /// A session of this mode is opened from the card.
@@ -327,7 +327,7 @@ fn what_was_kept_and_what_is_typed_ahead_are_both_in_the_box() {
     stage.keys("<Tab>");
     stage.answers("<Enter>");
     stage.open_with(|opening| opening.input = Some("half a thought".into()));
-    assert_eq!(stage.app.composer.text(), "half a thought\nand more");
+    assert_eq!(stage.app.input.composer.text(), "half a thought\nand more");
 }
 
 #[test]
@@ -341,14 +341,14 @@ fn a_prompt_of_the_command_line_waits_for_the_card() {
     stage.sees("in the box: and the docs");
     stage.chooses("n");
     assert!(matches!(stage.wanted.last(), Some(Intent::Open { .. })));
-    assert_eq!(stage.app.composer.text(), "and the docs");
+    assert_eq!(stage.app.input.composer.text(), "and the docs");
 }
 
 #[test]
 fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
     let starting = || {
         let mut stage = Stage::new(80, 24);
-        stage.app.phase = Phase::Starting;
+        stage.app.session.phase = Phase::Starting;
         stage.sees("looking for unfinished sessions");
         stage.keys("hello<Enter>");
         stage.sees("sent when the session is open");
@@ -362,7 +362,7 @@ fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
     };
     stage.send(Msg::Begin(Box::new(begin)));
     stage.sees("mend it");
-    assert_eq!(stage.app.composer.text(), "hello\nand the docs");
+    assert_eq!(stage.app.input.composer.text(), "hello\nand the docs");
     let mut stage = starting();
     let begin = Begin::Open {
         which: Which::New,
@@ -378,41 +378,41 @@ fn what_is_said_while_a_start_is_looked_up_is_said_or_in_the_box() {
 #[test]
 fn what_was_looked_up_comes_too_late_for_one_who_went_another_way() {
     let mut stage = Stage::new(80, 24);
-    stage.app.phase = Phase::Starting;
+    stage.app.session.phase = Phase::Starting;
     stage.keys("/new<Enter>");
     stage
         .wanted
         .retain(|intent| !matches!(intent, Intent::Commands));
     assert!(matches!(stage.wanted[..], [Intent::Open { .. }]));
-    stage.app.phase = Phase::Opening;
+    stage.app.session.phase = Phase::Opening;
     let begin = Begin::Open {
         which: Which::Newest { fork: false },
         prompt: Some("mend it".into()),
     };
     stage.send(Msg::Begin(Box::new(begin)));
     assert_eq!(stage.wanted.len(), 1, "a second session is opened");
-    assert_eq!(stage.app.composer.text(), "mend it");
+    assert_eq!(stage.app.input.composer.text(), "mend it");
 }
 
 #[test]
 fn all_that_is_said_while_a_session_opens_is_said_in_it_or_comes_back() {
     let opening = || {
         let mut stage = Stage::new(80, 24);
-        stage.app.phase = Phase::Opening;
+        stage.app.session.phase = Phase::Opening;
         stage.keys("first<Enter>second<Enter>third");
         stage
     };
     let mut stage = opening();
     stage.open();
     assert_eq!(stage.sent(), ["first", "second"]);
-    assert_eq!(stage.app.composer.text(), "third");
+    assert_eq!(stage.app.input.composer.text(), "third");
     let mut stage = opening();
-    stage.engine_event(EngineEvent::NotOpened(NotOpened {
+    stage.engine_event(LiveEvent::NotOpened(NotOpened {
         message: "there is no such session".into(),
         hint: None,
         held: None,
     }));
-    assert_eq!(stage.app.composer.text(), "third\nfirst\nsecond");
+    assert_eq!(stage.app.input.composer.text(), "third\nfirst\nsecond");
     // They are not said in whatever is opened next.
     stage.open();
     assert!(stage.sent().is_empty());
@@ -657,7 +657,7 @@ fn a_key_is_typed_on_the_first_screen_and_never_shown() {
     stage.keys(SECRET);
     stage.sees(&format!("› {}▏", "•".repeat(SECRET.len())));
     // As fast as it came, none of it went into the box.
-    assert_eq!(stage.app.composer.text(), "");
+    assert_eq!(stage.app.input.composer.text(), "");
     stage.keys("<Esc>");
     stage.sees("type a key for anthropic");
     assert!(!stage.screen().contains("sk-ant"), "{}", stage.screen());
@@ -684,7 +684,7 @@ fn a_key_that_is_pasted_on_the_first_screen_is_no_words() {
     stage.pastes(&format!("{SECRET}\n"));
     stage.sees("the key for anthropic");
     assert!(!stage.screen().contains("sk-ant"), "{}", stage.screen());
-    assert_eq!(stage.app.composer.text(), "");
+    assert_eq!(stage.app.input.composer.text(), "");
     stage.keys("<Enter>");
     assert!(matches!(&stage.wanted[0], Intent::KeepKey { key, .. } if key.expose() == SECRET));
     // Words are for the box.
@@ -872,7 +872,7 @@ fn the_keys_are_shown_over_the_card_and_the_first_screen() {
                 false => stage.keys("?"),
             }
             stage.sees("keys and commands");
-            assert_eq!(stage.app.composer.text(), "");
+            assert_eq!(stage.app.input.composer.text(), "");
             stage.keys("<Esc>");
             stage.does_not_see("keys and commands");
             stage.sees(below);
@@ -886,7 +886,7 @@ fn the_keys_are_shown_over_the_card_and_the_first_screen() {
         let mut stage = Stage::new(80, 24);
         begins(&mut stage);
         stage.keys("why?");
-        assert_eq!(stage.app.composer.text(), "why?");
+        assert_eq!(stage.app.input.composer.text(), "why?");
     }
 }
 
@@ -937,7 +937,7 @@ fn words_given_at_the_start_are_in_the_box_of_every_first_screen() {
     for begin in begins {
         let mut stage = Stage::new(80, 24);
         stage.send(Msg::Begin(Box::new(begin)));
-        assert_eq!(stage.app.composer.text(), "and the docs");
+        assert_eq!(stage.app.input.composer.text(), "and the docs");
     }
 }
 

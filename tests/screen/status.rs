@@ -1,6 +1,7 @@
 //! The last line: what would be lost if the power went now, and what runs.
 
-use rewake::ui::live::EngineEvent;
+use rewake::engine::Event;
+use rewake::ui::live::LiveEvent;
 use serde_json::json;
 
 use crate::log::{call, entry, text};
@@ -19,7 +20,7 @@ fn what_would_be_lost_is_said_only_while_something_is_pending() {
     stage.streams("an ans");
     stage.waits(300);
     assert!(status(&mut stage).ends_with("saved 0.3 s ago"));
-    stage.engine_event(EngineEvent::Kept(Ok(())));
+    stage.engine_event(Event::Kept(Ok(())));
     assert!(status(&mut stage).ends_with("saved"));
     // At rest nothing moves, so nothing is drawn again and again.
     stage.replies(vec![text("an answer")]);
@@ -70,7 +71,7 @@ fn waiting_for_an_answer_and_getting_it_are_told_apart() {
 fn a_terminal_without_utf_8_gets_ascii_alone() {
     for (width, height) in [(120, 40), (80, 24), (20, 5)] {
         let mut stage = Stage::opened(width, height);
-        stage.app.is_ascii = true;
+        stage.app.look.is_ascii = true;
         stage.says("漢字 and é");
         stage.runs(crate::log::bash("make"), 1, "no");
         let id = stage.replies(vec![crate::log::bash("git push")])[0];
@@ -87,25 +88,25 @@ fn what_cannot_be_kept_is_said_in_red() {
     scene!("not_saved", |stage: &mut Stage| {
         stage.open();
         stage.says("hello");
-        stage.engine_event(EngineEvent::Paused(
+        stage.engine_event(LiveEvent::Paused(
             "cannot record: the disk is full".into(),
             Some("free some space on /home".into()),
         ));
     });
     let mut stage = Stage::opened(80, 24);
     stage.says("hello");
-    stage.engine_event(EngineEvent::Paused(
+    stage.engine_event(LiveEvent::Paused(
         "cannot record: the disk is full".into(),
         None,
     ));
-    let error = stage.app.theme.error;
+    let error = stage.app.look.theme.error;
     assert_eq!(stage.style_of("NOT SAVED").fg, error.fg);
     assert_eq!(stage.style_of("nothing can be saved").fg, error.fg);
-    stage.engine_event(EngineEvent::GoesOn);
+    stage.engine_event(LiveEvent::GoesOn);
     stage.does_not_see("NOT SAVED");
-    stage.engine_event(EngineEvent::Kept(Err("cannot keep what is typed".into())));
+    stage.engine_event(Event::Kept(Err("cannot keep what is typed".into())));
     stage.sees("NOT SAVED");
-    stage.engine_event(EngineEvent::Kept(Ok(())));
+    stage.engine_event(Event::Kept(Ok(())));
     stage.does_not_see("NOT SAVED");
 }
 
@@ -113,7 +114,7 @@ fn what_cannot_be_kept_is_said_in_red() {
 fn a_journal_that_cannot_be_written_is_told_and_the_session_goes_on() {
     let mut stage = Stage::opened(80, 24);
     stage.says("hello");
-    stage.engine_event(EngineEvent::JournalFails("the disk is full".into()));
+    stage.engine_event(Event::JournalFails("the disk is full".into()));
     stage.sees("the journal is not written: the disk is full");
     stage.does_not_see("not saved");
 }

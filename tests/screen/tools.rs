@@ -176,10 +176,10 @@ fn a_running_command_shows_its_time_and_the_end_of_what_it_printed() {
     stage.says("test it");
     let id = stage.replies(vec![bash("cargo test")])[0];
     stage.log(entry::started(id));
-    assert_eq!(stage.app.transcript.running().len(), 1);
+    assert_eq!(stage.app.conversation.transcript.running().len(), 1);
     stage.log(entry::ran(id, 0, "all is well"));
     stage.sees("4.2 s");
-    assert_eq!(stage.app.transcript.running().len(), 0);
+    assert_eq!(stage.app.conversation.transcript.running().len(), 0);
 }
 
 #[test]

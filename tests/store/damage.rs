@@ -4,7 +4,7 @@ use std::fs;
 
 use rewake::core::entry::Record;
 use rewake::core::signal::Signal;
-use rewake::lines::tip::Tip;
+use rewake::journal::tip::Tip;
 use rewake::store::{Order, Scope, SessionFilter, Sought, Store, StoreError};
 use rusqlite::{Connection, params};
 

@@ -804,7 +804,7 @@ fn a_journal_that_went_another_way_lends_nothing() {
     (0..9).for_each(|n| say(&mut store, &mut head, &format!("words {n}")));
     let id = head.session().to_string();
     drop(store);
-    forge(&scene, &id, rewake::lines::tip::Tip::of_nothing());
+    forge(&scene, &id, rewake::journal::tip::Tip::of_nothing());
     raw(&scene.data())
         .execute("UPDATE entries SET body = '{}' WHERE seq = 4", [])
         .unwrap();
@@ -818,17 +818,17 @@ fn a_journal_that_went_another_way_lends_nothing() {
 }
 
 /// Other words in the journal of a session, behind this tip, and tips that follow from them.
-fn forge(scene: &Scene, id: &str, mut tip: rewake::lines::tip::Tip) {
+fn forge(scene: &Scene, id: &str, mut tip: rewake::journal::tip::Tip) {
     let tail = scene.place().folder.join(id).join("tail.jsonl");
     let text = fs::read_to_string(&tail).unwrap();
     let lines = text.lines().map(|line| {
         if !line.starts_with("{\"seq\"") {
-            let mut header: rewake::lines::line::Header = serde_json::from_str(line).unwrap();
+            let mut header: rewake::journal::line::Header = serde_json::from_str(line).unwrap();
             header.tip = tip;
             return serde_json::to_string(&header).unwrap();
         }
         let line = line.replace("words 7", "other words");
-        let mut read: rewake::lines::line::EntryLine = serde_json::from_str(&line).unwrap();
+        let mut read: rewake::journal::line::EntryLine = serde_json::from_str(&line).unwrap();
         tip = tip.and(read.seq, read.at_ms, read.entry.get().as_bytes());
         read.tip = tip;
         serde_json::to_string(&read).unwrap()
@@ -848,7 +848,7 @@ fn a_damaged_journal_keeps_nobody_from_a_session() {
     let before = log(&store, &id);
     drop(store);
     // Its first line follows from nothing that the database can have.
-    let elsewhere = rewake::lines::tip::Tip::of_nothing().and(7, 7, b"else");
+    let elsewhere = rewake::journal::tip::Tip::of_nothing().and(7, 7, b"else");
     forge(&scene, &id, elsewhere);
     let mut store = scene.open();
     store.bring_in(&id).unwrap();

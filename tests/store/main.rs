@@ -18,6 +18,7 @@ mod growth;
 mod heads;
 mod history;
 mod journal;
+mod lag;
 mod lists;
 mod locks;
 mod machines;

@@ -1,7 +1,7 @@
 //! Each entry names all before it by a hash: what was exchanged for something else is seen,
 //! also where its own checksum is right.
 
-use rewake::lines::tip::Tip;
+use rewake::journal::tip::Tip;
 use rewake::store::{Store, StoreError};
 use rusqlite::{Connection, params};
 

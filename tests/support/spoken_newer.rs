@@ -208,11 +208,18 @@ fn begin(id: &Value, arguments: &Value) {
         std::fs::write(format!("{state}.no-time"), "").expect("keep it");
     }
     if arguments["lost"] != true {
-        std::fs::write(state, format!("{polls} {}", arguments["asks"] == true)).expect("keep it");
+        keep(state, &format!("{polls} {}", arguments["asks"] == true));
     }
     let task = json!({ "resultType": "task", "taskId": state, "status": "working",
         "ttlMs": arguments["ttl"], "pollIntervalMs": 50 });
     answer(id, &task);
+}
+
+/// Whole or not at all, because the server may be killed here.
+fn keep(path: &str, state: &str) {
+    let new = format!("{path}.new");
+    std::fs::write(&new, state).expect("keep it");
+    std::fs::rename(new, path).expect("keep it");
 }
 
 fn get(id: &Value, params: &Value) {
@@ -231,7 +238,7 @@ fn get(id: &Value, params: &Value) {
         task["status"] = json!("input_required");
         task["inputRequests"] = input_required(&form("name"))["inputRequests"].clone();
     } else if polls > 0 || Path::new(&format!("{path}.stop")).exists() {
-        std::fs::write(path, format!("{} {asks}", polls.saturating_sub(1))).expect("keep it");
+        keep(path, &format!("{} {asks}", polls.saturating_sub(1)));
         task["status"] = json!("working");
     } else {
         task["status"] = json!("completed");

@@ -143,6 +143,8 @@ impl Client {
         shared.read_output(&mut reader, Some(lengths.1))?;
         let socket = stream.as_fd().try_clone_to_owned()?.into();
         let (read, write) = stream.into_split();
+        // Unbounded: the order of lines is fixed under a lock, where nothing can wait. Who sends a
+        // line waits for its acknowledgement before the next one.
         let (outgoing, to_write) = mpsc::unbounded_channel();
         let receiving = Receiving {
             folder: RunFolder::at(folder),

@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::{Carved, CarvedEntry, Each, carve};
-use crate::lines::tip::{TIP_BYTES, Tip};
+use crate::journal::tip::{TIP_BYTES, Tip};
 use crate::store::blobs::BlobRow;
 use crate::store::row::{CHECKSUM_BYTES, MAX_ROW_BYTES};
 

@@ -30,7 +30,7 @@ use std::path::Path;
 use super::blobs::BlobRow;
 use super::row::{CHECKSUM_BYTES, MAX_ROW_BYTES, checksum};
 use crate::core::entry::Seq;
-use crate::lines::tip::{TIP_BYTES, Tip};
+use crate::journal::tip::{TIP_BYTES, Tip};
 use record::{Value, values, varint};
 use wal::Wal;
 

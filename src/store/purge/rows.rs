@@ -43,7 +43,7 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
     )
     .doing(WHAT)?;
     tx.execute(
-        "DELETE FROM meta WHERE name IN ('brought:' || ?1, 'gap:' || ?1)",
+        "DELETE FROM meta WHERE name IN ('brought:' || ?1, 'gap:' || ?1, 'appended:' || ?1)",
         [session],
     )
     .doing(WHAT)?;

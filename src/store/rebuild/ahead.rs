@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const GROWN: u64 = 8 << 20;
 /// It ends with this.
 pub(super) struct SyncAhead {
     /// The thread ends when this is dropped.
-    end: Option<Sender<()>>,
+    end: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -23,7 +23,7 @@ impl SyncAhead {
     /// Nobody else has the file open: closing it takes away the locks that this process has on it.
     pub(super) fn start(path: &Path) -> io::Result<SyncAhead> {
         let file = File::open(path)?;
-        let (end, ended) = channel::<()>();
+        let (end, ended) = sync_channel::<()>(0);
         let thread = thread::Builder::new().spawn(move || {
             let mut synced = 0;
             while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {

@@ -11,7 +11,7 @@ use super::bodies::{Bodies, BodyFile, Place, json_in, text_in};
 use super::progress::Progress;
 use crate::core::entry::Seq;
 use crate::core::text::count;
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 use crate::store::StoreError;
 use crate::store::row::{BodyPacker, BodyReader, checksum};
 
@@ -164,7 +164,7 @@ impl Found {
     pub(super) fn line(
         &mut self,
         before: Tip,
-        line: &crate::lines::line::EntryLine,
+        line: &crate::journal::line::EntryLine,
     ) -> Result<(), StoreError> {
         if line.taken.is_some() || line.signal.is_some() {
             let was = self.was.entry(line.tip).or_default();
@@ -396,7 +396,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::lines::line::EntryLine;
+    use crate::journal::line::EntryLine;
 
     const RIGHT: &str = r#"{"kind":"said","text":"right"}"#;
     const WRONG: &str = r#"{"kind":"said","text":"wrong"}"#;

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use crate::journal::folder::sessions;
+use crate::journal::salvage::{Piece, Salvaged, salvage};
 use crate::store::StoreError;
-use crate::store::journal::{Piece, Salvaged, folders, salvage};
 use crate::store::purge::Purged;
 
 /// Pieces are handed over when they have so many bytes together, and so often before the thread
@@ -35,7 +36,7 @@ pub(super) fn read(
     thread::scope(|scope| {
         let (sender, given) = sync_channel(BATCHES);
         scope.spawn(move || {
-            let sessions = folders(journal).into_iter();
+            let sessions = sessions(journal, usize::MAX).into_iter();
             for session in sessions.filter(|session| !purged.has(session)) {
                 if give(journal, session, &sender).is_none() {
                     return;

@@ -32,7 +32,6 @@ use super::error::{Doing, io as io_error};
 use super::files::private_folder;
 use super::gap::keep_gap;
 use super::gc::in_use;
-use super::journal::{Piece, folders};
 use super::lock::StoreLock;
 use super::mark::{Mark, Said};
 use super::migrate::{self, MIGRATIONS};
@@ -40,6 +39,8 @@ use super::missing::Gap;
 use super::purge::{self, Purged};
 use super::{JournalPlace, Store, StoreError, now_ms};
 use crate::core::text::count;
+use crate::journal::folder::sessions;
+use crate::journal::salvage::Piece;
 use ahead::SyncAhead;
 use found::{Found, Rows};
 use progress::Progress;
@@ -484,7 +485,7 @@ fn copy_in(from: &Path) -> Result<(Option<PathBuf>, Option<PathBuf>), StoreError
     let journal = [from.join("journal"), from.to_path_buf()];
     let journal = journal
         .into_iter()
-        .find(|folder| !folders(folder).is_empty());
+        .find(|folder| !sessions(folder, usize::MAX).is_empty());
     match (&database, &journal) {
         (None, None) => Err(none()),
         _ => Ok((database, journal)),

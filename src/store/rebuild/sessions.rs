@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::found::{Found, Rows};
 use super::sql::SessionRow;
 use crate::core::entry::Seq;
-use crate::lines::line::Header;
-use crate::lines::tip::Tip;
+use crate::journal::line::Header;
+use crate::journal::tip::Tip;
 use crate::store::missing::Gap;
 
 /// All that the copies say of one session.

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row};
 use super::found::{Found, FoundRow, Rows};
 use super::progress::Progress;
 use crate::core::text;
-use crate::lines::tip::Tip;
+use crate::journal::tip::Tip;
 use crate::store::StoreError;
 use crate::store::database;
 use crate::store::row::count;

@@ -30,7 +30,7 @@ impl App {
     pub(super) fn raise(&mut self, overlay: Overlay) {
         self.asking += 1;
         self.letters_into_box();
-        self.aside = !self.composer.is_empty();
+        self.input.aside = !self.input.composer.is_empty();
         self.overlay = overlay;
         self.behind = None;
         self.page = Page::default();
@@ -59,12 +59,12 @@ impl App {
             _ => None,
         };
         let mut asks: Vec<Intent> = ask.map(Intent::History).into_iter().collect();
-        if let Some(session) = self.id.clone() {
-            let spans = self.transcript.ask_changes();
+        if let Some(session) = self.session.id.clone() {
+            let spans = self.conversation.transcript.ask_changes();
             if !spans.is_empty() {
                 asks.push(Intent::CallChanges { session, spans });
             }
-            let edits = self.transcript.ask_places();
+            let edits = self.conversation.transcript.ask_places();
             if !edits.is_empty() {
                 asks.push(Intent::EditPlaces(edits));
             }
@@ -94,16 +94,12 @@ impl App {
 
     /// Whether keys answer what asks now.
     pub fn readiness(&self) -> Readiness {
-        match self.has_words_in_front() {
+        match self.input.has_words_in_front() {
             true => Readiness::Behind,
             false if self.quiet.is_armed() && self.letters.blocks_enter() => Readiness::Typed,
             false if self.quiet.is_armed() => Readiness::Armed,
             false => Readiness::Quiet,
         }
-    }
-
-    pub(super) fn has_words_in_front(&self) -> bool {
-        !self.composer.is_empty() && !self.aside
     }
 
     /// Whether the screen shows that Enter does not answer what asks yet.
@@ -212,9 +208,6 @@ impl App {
     /// What asked is gone, and not by an answer given here: letters that selected are text.
     pub(super) fn letters_into_box(&mut self) {
         let text = self.letters.take();
-        if !text.is_empty() {
-            self.in_box(|composer, around| composer.paste(&text, around));
-            self.typed_ms.get_or_insert(self.now_ms);
-        }
+        self.input.add(&text, self.now_ms);
     }
 }

@@ -95,13 +95,13 @@ impl Words {
 impl App {
     /// What was looked up comes too late when the person went another way meanwhile.
     pub(super) fn begins(&mut self, begin: Begin) -> Vec<Intent> {
-        if self.phase == Phase::Starting {
-            self.phase = Phase::Nothing;
+        if self.session.phase == Phase::Starting {
+            self.session.phase = Phase::Nothing;
         }
         let is_elsewhere = matches!(self.overlay, Overlay::History(_));
-        if self.phase != Phase::Nothing || is_elsewhere {
+        if self.session.phase != Phase::Nothing || is_elsewhere {
             if let Some(prompt) = begin.into_prompt() {
-                self.back_into_box(Words::plain(prompt));
+                self.input.put_back(Words::plain(prompt), self.now_ms);
             }
             return Vec::new();
         }
@@ -111,18 +111,12 @@ impl App {
     /// What was to be said in a session that is not opened: the person says where it goes now.
     pub(super) fn take_words_back(&mut self) {
         for words in std::mem::take(&mut self.first_words) {
-            self.back_into_box(words);
+            self.input.put_back(words, self.now_ms);
         }
         for command in std::mem::take(&mut self.first_commands) {
-            self.back_into_box(Words::plain(format!("!{command}")));
+            self.input
+                .put_back(Words::plain(format!("!{command}")), self.now_ms);
         }
-    }
-
-    /// Words that were to be said and were not: below what is typed.
-    pub(super) fn back_into_box(&mut self, words: Words) {
-        self.composer
-            .put_back(&words.text, words.images, words.looks);
-        self.typed_ms = Some(self.now_ms);
     }
 
     /// What the screen begins with: offers, or a session.
@@ -131,7 +125,7 @@ impl App {
             Begin::Offers { offers, prompt } => {
                 self.take_words_back();
                 if let Some(prompt) = prompt {
-                    self.back_into_box(Words::plain(prompt));
+                    self.input.put_back(Words::plain(prompt), self.now_ms);
                 }
                 let intent = Intent::Details(offers.clone());
                 self.raise(Overlay::Card(Card::new(offers)));
@@ -149,7 +143,7 @@ impl App {
             Begin::FirstRun { first, prompt } => {
                 self.take_words_back();
                 if let Some(prompt) = prompt {
-                    self.back_into_box(Words::plain(prompt));
+                    self.input.put_back(Words::plain(prompt), self.now_ms);
                 }
                 self.raise(Overlay::FirstRun(first));
                 Vec::new()
@@ -158,7 +152,7 @@ impl App {
                 self.picks_copy = fork;
                 self.take_words_back();
                 if let Some(prompt) = prompt {
-                    self.back_into_box(Words::plain(prompt));
+                    self.input.put_back(Words::plain(prompt), self.now_ms);
                 }
                 self.open_history("")
             }

@@ -2,6 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
+use super::open_session::choose_mode;
 use super::{App, Intent, Overlay, Phase, Words, Yes};
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
@@ -62,7 +63,7 @@ impl App {
             }
             SlashCommand::Diff => return vec![Intent::Diff],
             SlashCommand::Files => return vec![Intent::Files],
-            SlashCommand::Export => return self.export(&words),
+            SlashCommand::Export => return self.session.export(&words),
             SlashCommand::Rename => {
                 return vec![Intent::Engine(Command::Name(one_line(&words, 120)))];
             }
@@ -71,7 +72,11 @@ impl App {
             SlashCommand::Reload => return vec![Intent::Reload],
             SlashCommand::Status => return vec![Intent::Status],
             SlashCommand::Doctor => return vec![Intent::Doctor],
-            SlashCommand::Stop => return self.stop(),
+            SlashCommand::Stop => {
+                let (intents, hint) = self.session.stop();
+                self.hint = hint.map(str::to_string);
+                return intents;
+            }
             SlashCommand::Quit => return vec![Intent::Quit],
         }
         Vec::new()
@@ -83,7 +88,7 @@ impl App {
 
     fn open_new(&mut self, words: String) -> Vec<Intent> {
         let words = Some(words).filter(|w| !w.trim().is_empty());
-        if self.phase == Phase::Opening {
+        if self.session.phase == Phase::Opening {
             self.take_words_back();
         }
         self.first_words.extend(words.map(Words::plain));
@@ -91,7 +96,7 @@ impl App {
     }
 
     fn fork(&mut self, at: &str) -> Vec<Intent> {
-        let Some(id) = self.id.clone() else {
+        let Some(id) = self.session.id.clone() else {
             self.hint = Some("there is nothing to fork yet".into());
             return Vec::new();
         };
@@ -124,9 +129,9 @@ impl App {
 
     fn show_plan(&mut self) {
         use crate::core::entry::StepState;
-        let theme = &self.theme;
+        let theme = &self.look.theme;
         let mut lines = Vec::new();
-        match &self.now.plan {
+        match &self.session.now.plan {
             None => lines.push(Line::raw("there is no plan yet")),
             Some(plan) => {
                 for step in &plan.steps {
@@ -153,7 +158,7 @@ impl App {
     /// A provider, or the one of the session; the key itself is never a part of a line.
     fn key_command(&mut self, words: &str) -> Vec<Intent> {
         let mut words = words.split_whitespace();
-        let of_session = self.now.model.split('/').next().unwrap_or_default();
+        let of_session = self.session.now.model.split('/').next().unwrap_or_default();
         match (words.next(), words.next(), words.next()) {
             (Some(provider), Some("remove"), None) => vec![Intent::RemoveKey(provider.to_string())],
             (Some("remove"), None, None) => vec![Intent::RemoveKey(of_session.to_string())],
@@ -200,7 +205,7 @@ impl App {
 
     /// What is owed, or nothing of it any more.
     fn schema(&mut self, words: &str) -> Vec<Intent> {
-        let Some(schema) = &self.now.schema else {
+        let Some(schema) = &self.session.now.schema else {
             self.hint = Some("no JSON Schema applies".to_string());
             return Vec::new();
         };
@@ -210,7 +215,7 @@ impl App {
                 let lines = lines
                     .lines()
                     .map(|line| Line::from(clean_line(line).into_owned()));
-                let how = Line::styled("/schema drop removes it", self.theme.dim);
+                let how = Line::styled("/schema drop removes it", self.look.theme.dim);
                 let lines = lines.chain([Line::default(), how]).collect();
                 self.show("the next answer must match this JSON Schema", lines);
                 Vec::new()
@@ -238,7 +243,7 @@ impl App {
         {
             // Typed by hand, and still asked.
             Some(mode @ Mode::BypassPermissions) => {
-                let yes = Yes::Do(self.choose_mode(mode));
+                let yes = Yes::Do(choose_mode(mode));
                 let question = "This mode skips all approvals and runs commands WITHOUT the sandbox. Deny rules still apply.";
                 self.raise(Overlay::Confirm {
                     question: question.to_string(),
@@ -248,23 +253,12 @@ impl App {
                 });
                 Vec::new()
             }
-            Some(mode) => self.choose_mode(mode),
+            Some(mode) => choose_mode(mode),
             None => {
                 let names = Mode::ALL.map(Mode::name);
                 self.hint = Some(format!("the modes are {}", names.join(", ")));
                 Vec::new()
             }
-        }
-    }
-
-    fn export(&mut self, words: &str) -> Vec<Intent> {
-        let file = Some(words.trim()).filter(|w| !w.is_empty());
-        match &self.id {
-            Some(id) => vec![Intent::Export {
-                session: id.clone(),
-                file: file.map(str::to_string),
-            }],
-            None => Vec::new(),
         }
     }
 
@@ -338,7 +332,7 @@ impl App {
                 .iter()
                 .map(|c| row(&format!("/{} {}", c.name, c.argument), c.help)),
         );
-        let custom = self.commands.iter().flatten();
+        let custom = self.input.commands.iter().flatten();
         lines.extend(custom.map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)));
         self.show("keys and commands", lines);
         if let Overlay::Viewer(viewer) = &mut self.overlay {
@@ -385,7 +379,7 @@ impl App {
         }
         let own: Vec<String> = COMMANDS.iter().map(|c| format!("/{}", c.name)).collect();
         put("All commands", "", &own.join(" "));
-        let custom = self.commands.iter().flatten();
+        let custom = self.input.commands.iter().flatten();
         let custom: Vec<String> = custom.map(|c| format!("/{}", c.name)).collect();
         if !custom.is_empty() {
             put("Custom commands", "", &custom.join(" "));
@@ -395,7 +389,8 @@ impl App {
 
     /// The session that is open, when there is one to speak of.
     pub fn is_blank(&self) -> bool {
-        matches!(self.phase, Phase::Starting | Phase::Nothing) || self.transcript.blocks.is_empty()
+        matches!(self.session.phase, Phase::Starting | Phase::Nothing)
+            || self.conversation.transcript.blocks.is_empty()
     }
 }
 

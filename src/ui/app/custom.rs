@@ -4,8 +4,6 @@
 use super::{App, Intent, Overlay, Phase, Words, Yes};
 use crate::mcp::offers::Offers;
 use crate::session::{CommandLine, NotSaid, Untrusted};
-use crate::ui::commands::CustomList;
-use crate::ui::offered::seen;
 use crate::ui::transcript::Tone;
 
 /// How a line begins that says which server a message waits for.
@@ -16,20 +14,6 @@ pub(crate) const ASKING: &str = "asking the MCP server";
 const LISTING: &str = "listing what the MCP server offers:";
 
 impl App {
-    /// What is wrong with a file is said once.
-    pub(super) fn commands_listed(&mut self, found: CustomList) {
-        self.commands = Some(found.commands);
-        self.offered.set_servers(found.servers);
-        let known = &self.commands_warned;
-        let new = found.warnings.iter().filter(|w| !known.contains(w));
-        let new: Vec<&str> = new.map(String::as_str).collect();
-        if !new.is_empty() {
-            self.notify(Tone::Warn, new.join("\n"));
-        }
-        self.commands_warned = found.warnings;
-        self.in_box(|composer, around| composer.commands_listed(around));
-    }
-
     /// The line goes back into the box, or the person is asked whether they trust it.
     pub(super) fn not_said(&mut self, typed: &CommandLine, why: NotSaid) {
         self.server_answered();
@@ -37,7 +21,7 @@ impl App {
         match why {
             NotSaid::Untrusted(untrusted) if is_free => self.ask_to_trust(*untrusted),
             NotSaid::Untrusted(_) => {
-                self.back_into_box(Words::plain(typed.line()));
+                self.input.put_back(Words::plain(typed.line()), self.now_ms);
                 let name = &typed.name;
                 let text = format!(
                     "/{name} comes with this folder and is not trusted: send it again to look at it"
@@ -45,7 +29,7 @@ impl App {
                 self.notify(Tone::Warn, text);
             }
             NotSaid::Failed(why, hint) => {
-                self.back_into_box(Words::plain(typed.line()));
+                self.input.put_back(Words::plain(typed.line()), self.now_ms);
                 let hint = hint.map(|hint| format!("\nhint: {hint}"));
                 self.notify(Tone::Warn, format!("{why}{}", hint.unwrap_or_default()));
             }
@@ -55,7 +39,7 @@ impl App {
     /// They go back into the box.
     pub(super) fn words_not_said(&mut self, words: Words, why: NotSaid) {
         self.server_answered();
-        self.back_into_box(words);
+        self.input.put_back(words, self.now_ms);
         if let NotSaid::Failed(why, hint) = why {
             let hint = hint.map(|hint| format!("\nhint: {hint}"));
             self.notify(Tone::Warn, format!("{why}{}", hint.unwrap_or_default()));
@@ -64,8 +48,11 @@ impl App {
 
     /// A server began to be typed: it is asked where its session is open.
     pub(super) fn ask_server(&mut self, server: String) -> Option<Intent> {
-        if !matches!(self.phase, Phase::Working { .. } | Phase::Resting(_)) {
-            self.composer.server_not_asked();
+        if !matches!(
+            self.session.phase,
+            Phase::Working { .. } | Phase::Resting(_)
+        ) {
+            self.input.composer.server_not_asked();
             return None;
         }
         self.hint = Some(format!("{LISTING} {server} …"));
@@ -78,14 +65,9 @@ impl App {
         offers: Result<Offers, (String, Option<String>)>,
     ) {
         self.hint.take_if(|hint| hint.starts_with(LISTING));
-        match offers {
-            Ok(offers) => self.offered.set(server, offers),
-            Err((why, hint)) => {
-                let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
-                self.hint = Some(seen(&format!("{why}{hint}")));
-            }
+        if let Some(why) = self.input.server_listed(server, offers) {
+            self.hint = Some(why);
         }
-        self.in_box(|composer, around| composer.server_listed(around));
     }
 
     /// No message waits for a server any more.

@@ -3,8 +3,7 @@
 //!
 //! Invariant: they are forgotten where they were only when they are kept here.
 
-use super::{App, Intent};
-use crate::engine::Command;
+use super::Intent;
 use crate::store::LeftDraft;
 
 /// Where words are kept besides the draft of the session that is open.
@@ -16,7 +15,7 @@ pub enum WordsPlace {
 
 /// They may go as soon as this draft is kept here.
 #[derive(Debug)]
-pub(super) struct Elsewhere {
+struct Elsewhere {
     draft: String,
     place: WordsPlace,
 }
@@ -24,77 +23,42 @@ pub(super) struct Elsewhere {
 /// More are not waited for; what is forgotten here is only offered once more.
 const MAX_ELSEWHERE: usize = 16;
 
-impl App {
-    /// The box goes along into another session. Gives the draft that stays in the old one until
-    /// it is kept in the new one.
-    pub(crate) fn takes_words_along(&mut self) -> String {
+/// Words that are stored in other places too.
+#[derive(Debug, Default)]
+pub(super) struct KeptWords {
+    elsewhere: Vec<Elsewhere>,
+    /// The draft of the session that was left with words in the box.
+    came_along: Option<LeftDraft>,
+}
+
+impl KeptWords {
+    /// Notes that the box goes along from this session into another one.
+    pub(super) fn take_along(&mut self, session: Option<&str>, draft: &str) {
         self.elsewhere.clear();
-        self.typed_ms = None;
-        let draft = self.composer.draft().unwrap_or_default();
-        if let Some(id) = self.id.clone().filter(|_| !draft.is_empty()) {
-            let draft = draft.clone();
-            self.came_along.replace((id, draft));
+        if let Some(session) = session.filter(|_| !draft.is_empty()) {
+            self.came_along = Some(LeftDraft {
+                session: session.to_string(),
+                draft: draft.to_string(),
+            });
         }
-        draft
     }
 
-    /// What stands in the box of the session that was just opened is kept in it, at once.
-    pub(super) fn keep_taken_along(&mut self) -> Vec<Intent> {
-        let here = self.id.clone();
+    /// Takes the draft that came along, unless it is of this session.
+    pub(super) fn came_along(&mut self, here: Option<&str>) -> Option<LeftDraft> {
         let from = self.came_along.take();
-        if self.composer.is_empty() {
-            return Vec::new();
-        }
-        let from = from.filter(|(id, _)| Some(id) != here.as_ref());
-        match from {
-            Some((session, draft)) => {
-                self.typed_ms = None;
-                vec![Intent::Engine(Command::BringInput {
-                    text: self.composer.draft().unwrap_or_default(),
-                    from: LeftDraft { session, draft },
-                })]
-            }
-            None => self.keep_input(),
-        }
+        from.filter(|from| Some(from.session.as_str()) != here)
     }
 
-    /// What was written in the editor is kept in the draft, and then its file may go.
-    pub(super) fn keep_edited(&mut self) -> Vec<Intent> {
-        match self.id.clone() {
-            Some(session) => self.keep_from(WordsPlace::Editor { session }),
-            None => {
-                self.typed_ms = Some(self.now_ms);
-                Vec::new()
-            }
-        }
-    }
-
-    fn keep_from(&mut self, place: WordsPlace) -> Vec<Intent> {
-        let draft = self.composer.draft().unwrap_or_default();
+    /// Notes that this draft is in another place too.
+    pub(super) fn also_at(&mut self, place: WordsPlace, draft: String) {
         if self.elsewhere.len() < MAX_ELSEWHERE {
             self.elsewhere.push(Elsewhere { draft, place });
         }
-        self.keep_input()
     }
 
-    /// This draft is on the disk.
-    pub(super) fn input_kept(&mut self, draft: &str) -> Vec<Intent> {
-        let (done, rest) = std::mem::take(&mut self.elsewhere)
-            .into_iter()
-            .partition(|elsewhere| elsewhere.draft == draft);
-        self.elsewhere = rest;
-        let done: Vec<Elsewhere> = done;
-        done.into_iter().map(|e| Intent::Forget(e.place)).collect()
-    }
-
-    /// What the editor of this session wrote before it, or rewake, was killed.
-    pub(super) fn bring_edited(&mut self, text: &str) -> Vec<Intent> {
-        let text = text.strip_suffix('\n').unwrap_or(text);
-        if text != self.composer.for_editor() && !text.trim().is_empty() {
-            self.composer.edited(text);
-            self.hint =
-                Some("what you wrote in your editor is in the box · Ctrl+_ undoes it".into());
-        }
-        self.keep_edited()
+    /// This draft is on the disk: other places forget it.
+    pub(super) fn kept(&mut self, draft: &str) -> Vec<Intent> {
+        let done = self.elsewhere.extract_if(.., |e| e.draft == draft);
+        done.map(|e| Intent::Forget(e.place)).collect()
     }
 }

@@ -1,22 +1,21 @@
 //! A key: first for what lies over the conversation, then for a question, then for the box,
 //! and what the box does not take is an action of the main screen.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::{App, Intent, Overlay, Phase, SAID_WHEN_OPEN, Words};
-use crate::core::entry::Choice;
-use crate::core::entry::{Mode, Verdict};
+use crate::core::entry::Verdict;
 use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::session::CommandLine;
 use crate::session::Which;
-use crate::ui::composer::{Composer, Did, Submission, Surround};
+use crate::ui::composer::{Did, Submission};
 use crate::ui::keys::Action;
 use crate::ui::overlay::{Answer, Approval};
-use crate::ui::transcript::Tone;
+use crate::ui::transcript::{Search, Tone};
 
 /// Ctrl+C twice within this leaves.
 const QUIT_WAIT_MS: i64 = 2_000;
@@ -115,10 +114,10 @@ impl App {
 
     /// A key that came before the question was armed: it looks round, or it is for the box.
     fn key_ahead(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
-        let is_typing = self.has_words_in_front();
+        let is_typing = self.input.has_words_in_front();
         match key.code {
-            KeyCode::Tab if is_typing && !self.composer.has_list() => {
-                self.aside = true;
+            KeyCode::Tab if is_typing && !self.input.composer.has_list() => {
+                self.input.aside = true;
                 self.quiet.typed(at);
                 return Vec::new();
             }
@@ -154,7 +153,7 @@ impl App {
                 let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
                 !(key.modifiers.intersects(held) || is_accepted && pane.has_key(c))
             }
-            KeyCode::Tab | KeyCode::Backspace => self.has_words_in_front(),
+            KeyCode::Tab | KeyCode::Backspace => self.input.has_words_in_front(),
             _ => false,
         };
         is_word && !pane.shows_diff()
@@ -164,7 +163,7 @@ impl App {
     pub(super) fn key_under(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
         self.note_letter(key, at);
-        if !self.has_words_in_front() && self.page.scrolled(key) {
+        if !self.input.has_words_in_front() && self.page.scrolled(key) {
             return Vec::new();
         }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -172,7 +171,7 @@ impl App {
         let may_help = matches!(self.overlay, Overlay::Card(_) | Overlay::FirstRun(_));
         if may_help
             && (key.code == KeyCode::F(1)
-                || (key.code == KeyCode::Char('?') && self.composer.is_empty()))
+                || (key.code == KeyCode::Char('?') && self.input.composer.is_empty()))
         {
             self.show_help();
             return Vec::new();
@@ -183,17 +182,17 @@ impl App {
             {
                 return vec![Intent::Quit];
             }
-            KeyCode::Tab if self.has_words_in_front() => {
-                self.aside = true;
+            KeyCode::Tab if self.input.has_words_in_front() => {
+                self.input.aside = true;
                 return Vec::new();
             }
             KeyCode::Char(c) if !ctrl && !key.modifiers.contains(KeyModifiers::ALT) => {
-                self.in_box(|composer, around| composer.paste(c.encode_utf8(&mut [0; 4]), around))
+                self.input.paste(c.encode_utf8(&mut [0; 4]))
             }
-            KeyCode::Backspace => self.in_box(|composer, around| composer.key(key, at, around)),
+            KeyCode::Backspace => self.key_into_box(key, at),
             _ => return Vec::new(),
         };
-        self.aside = false;
+        self.input.aside = false;
         self.did(did)
     }
 
@@ -201,7 +200,7 @@ impl App {
     pub(super) fn words_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
         self.note_letter(key, at);
-        self.aside = false;
+        self.input.aside = false;
         self.box_key(key, at)
     }
 
@@ -213,12 +212,12 @@ impl App {
     }
 
     fn box_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
-        let was_typed = !self.composer.is_empty();
+        let was_typed = !self.input.composer.is_empty();
         let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
-        if is_enter && !was_typed && self.editing.is_none() && self.form_back(at) {
+        if is_enter && !was_typed && self.input.queue.editing.is_none() && self.form_back(at) {
             return Vec::new();
         }
-        let did = self.in_box(|composer, around| composer.key(key, at, around));
+        let did = self.key_into_box(key, at);
         if was_typed {
             self.quit_asked_ms = None;
         }
@@ -249,7 +248,10 @@ impl App {
                     .push_str(&crate::core::text::one_line(text, 200));
                 return Vec::new();
             }
-            Overlay::Search(_) => return self.search_paste(text),
+            Overlay::Search(search) => {
+                let mut layout = self.look.layout(self.now_ms);
+                return self.conversation.search_paste(search, text, &mut layout);
+            }
             Overlay::Viewer(_) | Overlay::Review(_) | Overlay::Rewind(_) => return Vec::new(),
             Overlay::Key(entry) => {
                 entry.paste(text);
@@ -271,8 +273,8 @@ impl App {
         {
             return Vec::new();
         }
-        self.aside = false;
-        let did = self.in_box(|composer, around| composer.paste(text, around));
+        self.input.aside = false;
+        let did = self.input.paste(text);
         self.did(did)
     }
 
@@ -281,8 +283,8 @@ impl App {
         self.hint = None;
         match pasted {
             Ok(path) => {
-                self.aside = false;
-                let did = self.in_box(|composer, around| composer.add_image(path, around));
+                self.input.aside = false;
+                let did = self.input.add_image(path);
                 self.did(did)
             }
             Err(why) => {
@@ -296,42 +298,61 @@ impl App {
         }
     }
 
-    /// The box at work, with what it must know of the screen around it.
-    pub(super) fn in_box<T>(&mut self, work: impl FnOnce(&mut Composer, &Surround<'_>) -> T) -> T {
-        let around = Surround {
-            files: self.files.as_deref(),
-            commands: self.commands.as_deref(),
-            offered: &self.offered,
-            folder: Path::new(&self.launch.folder),
-            home: self.launch.home.as_deref().map(Path::new),
-            working: self.is_busy() || !self.user_commands.is_empty(),
-            queued: !self.queued.is_empty(),
-            editing: self.editing.is_some(),
-        };
-        work(&mut self.composer, &around)
+    fn key_into_box(&mut self, key: &KeyEvent, at: Instant) -> Did {
+        let is_working = self.session.is_busy() || !self.user_commands.list.is_empty();
+        self.input.key(key, at, is_working)
     }
 
     pub(super) fn did(&mut self, did: Did) -> Vec<Intent> {
         match did {
             Did::Nothing | Did::Moved => Vec::new(),
             Did::Changed => {
-                self.typed_ms.get_or_insert(self.now_ms);
+                self.input.typed_ms.get_or_insert(self.now_ms);
                 Vec::new()
             }
             Did::Submit(submission) => self.submit(submission),
-            Did::WantsEditor => vec![Intent::Editor(self.composer.for_editor())],
+            Did::WantsEditor => vec![Intent::Editor(self.input.composer.for_editor())],
             Did::Act(action) => self.act(action),
             Did::OlderQueued => {
-                self.older_queued();
+                self.hint = self.input.older_queued().or(self.hint.take());
                 Vec::new()
             }
             Did::NewerQueued => {
-                self.newer_queued();
+                self.hint = self.input.newer_queued().or(self.hint.take());
                 Vec::new()
             }
             Did::Refused(why) => {
                 self.hint = Some(why);
                 Vec::new()
+            }
+        }
+    }
+
+    /// Runs what was typed after the `!`.
+    fn run_shell(&mut self, typed: String) -> Vec<Intent> {
+        match self.session.phase {
+            Phase::Watching => {
+                self.input.composer.set_text(&format!("!{typed}"));
+                self.hint =
+                    Some("another process uses this session: /fork makes a copy for you".into());
+                Vec::new()
+            }
+            Phase::Nothing | Phase::Ended => {
+                self.first_commands.push(typed);
+                vec![Intent::Open {
+                    which: Which::New,
+                    take_over: false,
+                }]
+            }
+            Phase::Starting | Phase::Opening => {
+                self.first_commands.push(typed);
+                self.hint = Some("run when the session is open".into());
+                Vec::new()
+            }
+            Phase::Working { .. } | Phase::Resting(_) => {
+                // The draft goes with the command.
+                self.input.keep_rest(self.now_ms);
+                vec![self.user_commands.run(&typed, self.now_ms)]
             }
         }
     }
@@ -358,8 +379,8 @@ impl App {
             Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => {
                 // It is no draft any more, also not of a session that the command leaves.
-                let mut intents = match self.has_session() {
-                    true => self.keep_input(),
+                let mut intents = match self.session.is_open() {
+                    true => self.input.keep(&self.session),
                     false => Vec::new(),
                 };
                 intents.extend(self.command(command, &argument));
@@ -369,9 +390,9 @@ impl App {
     }
 
     pub(super) fn say(&mut self, words: Words) -> Vec<Intent> {
-        self.transcript.scroll_end();
-        self.typed_ms = None;
-        match self.phase {
+        self.conversation.transcript.scroll_end();
+        self.input.typed_ms = None;
+        match self.session.phase {
             // The process that works here finds them in the inbox.
             Phase::Watching => return vec![Intent::Say(words)],
             Phase::Nothing | Phase::Ended => {
@@ -389,36 +410,33 @@ impl App {
             }
             Phase::Working { .. } | Phase::Resting(_) => {}
         }
-        match self.editing.take() {
-            Some(id) => self.put_back_queued(id, words),
-            None => vec![Intent::Say(words)],
-        }
+        self.input.say(words)
     }
 
     fn act(&mut self, action: Action) -> Vec<Intent> {
         match action {
             Action::Interrupt => return self.interrupt(),
-            Action::CycleMode => return self.cycle_mode(),
-            Action::EditQueued => self.older_queued(),
+            Action::CycleMode => return self.session.cycle_mode(),
+            Action::EditQueued => return self.did(Did::OlderQueued),
             Action::Rewind => self.pick_rewind(),
             Action::CopyAnswer => {
-                return match self.transcript.last_answer() {
+                return match self.conversation.transcript.last_answer() {
                     Some(text) => vec![Intent::Copy(text.to_string())],
                     None => Vec::new(),
                 };
             }
-            Action::ToggleExpand => self.transcript.toggle_all(),
-            Action::FoldThinking => self.transcript.toggle_thinking(),
-            Action::SearchTranscript => self.open_search(),
+            Action::ToggleExpand => self.conversation.transcript.toggle_all(),
+            Action::FoldThinking => self.conversation.transcript.toggle_thinking(),
+            Action::SearchTranscript => {
+                let search = Search::new(self.conversation.transcript.scroll);
+                self.overlay = Overlay::Search(Box::new(search));
+            }
             Action::ScrollUp => return self.scroll(true, 1),
             Action::ScrollDown => return self.scroll(false, 1),
-            Action::PageUp => return self.scroll(true, self.seen_height.saturating_sub(2)),
-            Action::PageDown => return self.scroll(false, self.seen_height.saturating_sub(2)),
-            Action::ScrollTop => {
-                self.transcript.scroll_home();
-                return self.fetch_earlier();
-            }
-            Action::ScrollBottom => self.transcript.scroll_end(),
+            Action::PageUp => return self.scroll(true, self.conversation.page()),
+            Action::PageDown => return self.scroll(false, self.conversation.page()),
+            Action::ScrollTop => return self.conversation.scroll_home(),
+            Action::ScrollBottom => self.conversation.transcript.scroll_end(),
             Action::Redraw => return vec![Intent::Redraw],
             Action::Help => self.show_help(),
             Action::History => return self.open_history(""),
@@ -428,7 +446,9 @@ impl App {
                 self.hint = Some("reading the clipboard …".into());
                 return vec![Intent::PasteImage];
             }
-            Action::ExternalEditor => return vec![Intent::Editor(self.composer.for_editor())],
+            Action::ExternalEditor => {
+                return vec![Intent::Editor(self.input.composer.for_editor())];
+            }
             Action::Suspend => return vec![Intent::Suspend],
             Action::Quit => return vec![Intent::Quit],
             Action::AskQuit => return self.ask_quit(),
@@ -440,33 +460,33 @@ impl App {
 
     /// Enter on an empty box.
     fn nothing_to_send(&mut self) -> Vec<Intent> {
-        if let Some(id) = self.editing.take() {
-            return self.delete_queued(id);
+        if let Some(id) = self.input.queue.editing.take() {
+            self.hint = Some("the queued message is deleted".into());
+            return self.input.delete_queued(id);
         }
-        match self.phase {
-            Phase::Resting(_) if self.goes_on() => self.go_on(),
+        match self.session.phase {
+            Phase::Resting(_) if self.goes_on() => vec![Intent::Engine(Command::GoOn)],
             _ => Vec::new(),
         }
     }
 
     fn interrupt(&mut self) -> Vec<Intent> {
-        if self.editing.take().is_some() {
-            self.composer.set_text("");
+        if self.input.cancel_edit() {
             return Vec::new();
         }
-        if let Some(stop) = self.stop_shell() {
+        if let Some(stop) = self.user_commands.stop() {
             return stop;
         }
-        match self.phase {
+        match self.session.phase {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
-            Phase::Watching if self.composer.is_empty() => self.look_away(),
+            Phase::Watching if self.input.composer.is_empty() => self.look_away(),
             Phase::Watching => {
                 self.hint = Some(WORDS_STAY_HERE.into());
                 Vec::new()
             }
             _ => {
-                self.transcript.scroll_end();
-                if !self.composer.is_empty() {
+                self.conversation.transcript.scroll_end();
+                if !self.input.composer.is_empty() {
                     self.hint = Some(WORDS_STAY.into());
                 }
                 Vec::new()
@@ -483,22 +503,9 @@ impl App {
         }]
     }
 
-    /// What Esc does where this process works, for any session that is on the screen.
-    pub(super) fn stop(&mut self) -> Vec<Intent> {
-        self.hint = match self.phase {
-            Phase::Working { .. } => None,
-            Phase::Watching => Some("the other process is told to stop".into()),
-            _ => {
-                self.hint = Some("there is nothing to stop".into());
-                return Vec::new();
-            }
-        };
-        vec![Intent::Engine(Command::Stop)]
-    }
-
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
     pub(super) fn ask_quit(&mut self) -> Vec<Intent> {
-        if let Some(stop) = self.stop_shell() {
+        if let Some(stop) = self.user_commands.stop() {
             return stop;
         }
         let twice = self
@@ -508,7 +515,7 @@ impl App {
             return vec![Intent::Quit];
         }
         self.quit_asked_ms = Some(self.now_ms);
-        let is_working = matches!(self.phase, Phase::Working { .. });
+        let is_working = matches!(self.session.phase, Phase::Working { .. });
         let hint = match is_working {
             true => "Ctrl+C again quits",
             false => "Ctrl+C again quits; running commands keep running",
@@ -520,42 +527,9 @@ impl App {
         }
     }
 
-    pub(super) fn cycle_mode(&mut self) -> Vec<Intent> {
-        // Asking nothing is never one key away.
-        const CYCLE: [Mode; 3] = [Mode::Default, Mode::AcceptEdits, Mode::Plan];
-        let at = CYCLE.iter().position(|mode| *mode == self.now.mode);
-        let mode = CYCLE[at.map_or(0, |at| (at + 1) % CYCLE.len())];
-        self.choose_mode(mode)
-    }
-
-    pub(super) fn choose_mode(&mut self, mode: Mode) -> Vec<Intent> {
-        vec![Intent::Engine(Command::Choose(Choice::of_mode(mode)))]
-    }
-
-    pub(super) fn scroll(&mut self, up: bool, lines: usize) -> Vec<Intent> {
-        let height = self.seen_height;
-        let (mut layout, transcript) = self.layout_context();
-        let at_top = match up {
-            true => !transcript.scroll_up(lines.max(1), height, &mut layout),
-            false => {
-                transcript.scroll_down(lines.max(1), height, &mut layout);
-                false
-            }
-        };
-        match at_top {
-            true => self.fetch_earlier(),
-            false => Vec::new(),
-        }
-    }
-
-    pub(super) fn fetch_earlier(&mut self) -> Vec<Intent> {
-        match self.transcript.first {
-            Some(first) if first > 0 && !self.fetching => {
-                self.fetching = true;
-                vec![Intent::Earlier(first)]
-            }
-            _ => Vec::new(),
-        }
+    fn scroll(&mut self, up: bool, lines: usize) -> Vec<Intent> {
+        let mut layout = self.look.layout(self.now_ms);
+        self.conversation.scroll(up, lines, &mut layout)
     }
 
     pub(super) fn mouse(&mut self, mouse: &MouseEvent) -> Vec<Intent> {
@@ -563,7 +537,10 @@ impl App {
             MouseEventKind::ScrollUp => true,
             MouseEventKind::ScrollDown => false,
             MouseEventKind::Down(MouseButton::Left) => {
-                self.click(usize::from(mouse.row));
+                if matches!(self.overlay, Overlay::None) {
+                    let mut layout = self.look.layout(self.now_ms);
+                    self.conversation.click(usize::from(mouse.row), &mut layout);
+                }
                 return Vec::new();
             }
             _ => return Vec::new(),
@@ -581,35 +558,18 @@ impl App {
         Vec::new()
     }
 
-    /// A click folds and unfolds.
-    fn click(&mut self, row: usize) {
-        let height = self.seen_height;
-        if !matches!(self.overlay, Overlay::None) || row >= height {
-            return;
-        }
-        let (mut layout, transcript) = self.layout_context();
-        // A short conversation stands at the bottom.
-        let above = height.saturating_sub(transcript.visible(height, &mut layout).len());
-        let Some(row) = row.checked_sub(above) else {
-            return;
-        };
-        if let Some(block) = transcript.block_at(row, height, &mut layout) {
-            transcript.toggle(block);
-        }
-    }
-
     /// A key that the question does not take.
     pub(super) fn question_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Esc if self.phase == Phase::Watching => self.interrupt(),
+            KeyCode::Esc if self.session.phase == Phase::Watching => self.interrupt(),
             KeyCode::Esc => vec![Intent::Engine(Command::Stop)],
-            KeyCode::Char('c') if ctrl && self.phase == Phase::Watching => self.ask_quit(),
+            KeyCode::Char('c') if ctrl && self.session.phase == Phase::Watching => self.ask_quit(),
             KeyCode::Char('c') if ctrl => vec![Intent::Engine(Command::Stop)],
-            KeyCode::BackTab => self.cycle_mode(),
+            KeyCode::BackTab => self.session.cycle_mode(),
             // Looking round while it asks.
-            KeyCode::PageUp => self.scroll(true, self.seen_height.saturating_sub(2)),
-            KeyCode::PageDown => self.scroll(false, self.seen_height.saturating_sub(2)),
+            KeyCode::PageUp => self.scroll(true, self.conversation.page()),
+            KeyCode::PageDown => self.scroll(false, self.conversation.page()),
             KeyCode::F(_) => self.box_key(key, at),
             KeyCode::Char('o' | 'z' | 'l' | 'f') if ctrl => self.box_key(key, at),
             _ => Vec::new(),
@@ -664,11 +624,8 @@ impl App {
 
     /// Nobody is waited for any more.
     pub(super) fn clock_goes_on(&mut self) {
-        if let Some(at) = self.asked_ms.take()
-            && let Phase::Working { since_ms } = &mut self.phase
-        {
-            // The clock stood still.
-            *since_ms += self.now_ms - at;
+        if let Some(at) = self.asked_ms.take() {
+            self.session.waited(self.now_ms - at);
         }
     }
 
@@ -683,8 +640,7 @@ impl App {
         self.letters_into_box();
         let reason = asked.reason;
         if let Some(reason) = reason.filter(|r| !r.trim().is_empty()) {
-            self.in_box(|composer, around| composer.paste(&reason, around));
-            self.typed_ms.get_or_insert(self.now_ms);
+            self.input.add(&reason, self.now_ms);
         }
     }
 }

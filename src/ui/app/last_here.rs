@@ -16,17 +16,18 @@ pub struct LastHere {
 impl App {
     /// Whether nothing was said yet, and there is nothing to show but what is told at the start.
     pub fn shows_start(&self) -> bool {
-        self.transcript.has_only_notices() && self.transcript.stream.is_empty()
+        self.conversation.transcript.has_only_notices()
+            && self.conversation.transcript.stream.is_empty()
     }
 
     /// Whether the list stands on the screen and the box is empty.
     fn may_choose_last(&self) -> bool {
         matches!(self.overlay, Overlay::None)
-            && matches!(self.phase, Phase::Resting(_))
+            && matches!(self.session.phase, Phase::Resting(_))
             && self.shows_start()
-            && self.queued.is_empty()
-            && self.composer.is_empty()
-            && !self.composer.is_searching()
+            && self.input.queue.messages.is_empty()
+            && self.input.composer.is_empty()
+            && !self.input.composer.is_searching()
             && !self.last_here.sessions.is_empty()
     }
 

@@ -69,13 +69,13 @@ impl App {
 
     /// What a start begins with, or a session, is still being looked up.
     pub(super) fn holds_lines(&self) -> bool {
-        let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
+        let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
         opens && matches!(self.overlay, Overlay::None)
     }
 
     /// The session is chosen and open: what was meant for it comes before later lines.
     pub(super) fn release_offer_lines(&mut self) {
-        if self.has_session() && matches!(self.overlay, Overlay::None) {
+        if self.session.is_open() && matches!(self.overlay, Overlay::None) {
             let lines = std::mem::take(&mut self.offer_lines);
             self.held_lines.splice(0..0, lines);
         }
@@ -98,7 +98,7 @@ impl App {
             intents.extend(self.line(&line, at));
             // The first of them may open one.
             if matches!(intents.last(), Some(Intent::Open { .. })) {
-                self.phase = Phase::Opening;
+                self.session.phase = Phase::Opening;
                 break;
             }
         }
@@ -110,15 +110,14 @@ impl App {
     pub(super) fn words_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
         self.quiet.typed(at);
         let text = format!("{}{line}", std::mem::take(&mut self.waiting_words));
-        let did = self.in_box(|composer, around| composer.submit_line(&text, around));
+        let did = self.input.submit_line(&text);
         if matches!(did, Did::Refused(_)) {
             // The line stands above; nobody corrects it there.
-            self.composer.set_text("");
+            self.input.composer.set_text("");
         }
-        if !self.composer.is_empty() {
+        if !self.input.composer.is_empty() {
             // It ended with a backslash: it goes on in the next line.
-            self.waiting_words = self.composer.text();
-            self.composer.set_text("");
+            self.waiting_words = self.input.take_text();
         }
         match did {
             Did::Submit(Submission::Command(command, argument)) => {
@@ -130,12 +129,11 @@ impl App {
 
     /// What stands in the box waits for an empty line: nothing is typed there.
     pub fn take_from_box(&mut self) -> Option<String> {
-        if self.composer.is_empty() {
+        if self.input.composer.is_empty() {
             return None;
         }
-        self.waiting_words = self.composer.text();
-        self.composer.set_text("");
-        self.aside = false;
+        self.waiting_words = self.input.take_text();
+        self.input.aside = false;
         Some(self.waiting_words.clone())
     }
 
@@ -314,12 +312,12 @@ impl App {
 
     /// Nothing goes on by itself: no line that is not there would be waited for.
     pub fn waits_for_person(&self) -> bool {
-        let opens = matches!(self.phase, Phase::Starting | Phase::Opening);
+        let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
         let asks = self.asked.is_some() || self.form.is_some();
-        let works = matches!(self.phase, Phase::Working { .. }) && !asks;
+        let works = matches!(self.session.phase, Phase::Working { .. }) && !asks;
         let has_held = !(self.held_lines.is_empty() && self.offer_lines.is_empty());
         let held = has_held && matches!(self.overlay, Overlay::None);
-        !opens && !works && !held && self.user_commands.is_empty()
+        !opens && !works && !held && self.user_commands.list.is_empty()
     }
 
     /// Ctrl+C where nothing is drawn: stops what goes on; twice, leaves.

@@ -20,7 +20,7 @@ use crate::session::{
 use crate::ui::commands::CustomList;
 use crate::ui::composer::Look;
 use crate::ui::history;
-use crate::ui::live::EngineEvent;
+use crate::ui::live::LiveEvent;
 use crate::ui::notify::Call;
 use crate::ui::overlay::{Picker, Review};
 use crate::ui::rewind::RewindRequest;
@@ -45,7 +45,7 @@ pub enum Msg {
     /// Columns and rows of the terminal.
     Resize(u16, u16),
     /// From the engine of this number. Events of older engines are dropped.
-    Engine(u64, EngineEvent),
+    Engine(u64, LiveEvent),
     /// What an offered session's log says, by the session's id.
     Details(String, Option<Details>),
     /// What goes on in offered sessions, by their ids. `None`: it cannot be read.

@@ -6,49 +6,38 @@
 mod answering;
 mod begin;
 mod card;
-mod colours;
 mod commands;
+mod conversation;
 mod custom;
 mod engine_events;
+mod input_box;
 mod kept_words;
 mod keys;
 mod last_here;
 mod letters;
 mod lines;
+mod look;
 mod messages;
+mod open_session;
 mod over;
-mod queued;
+mod queue;
 mod quiet;
 mod rewind;
-mod search;
 mod server_asks;
-mod status;
 mod user_commands;
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::tz::TimeZone;
-use ratatui::text::Line;
-
-use super::commands::Custom;
-use super::composer::Composer;
-use super::files::Files;
-use super::highlight::Highlighter;
 use super::history;
-use super::live::Now;
-use super::offered::Offered;
+use super::notify::Call;
 use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
 use super::rewind::RewindPane;
-use super::theme::{Ground, Palette, Theme};
-use super::transcript::{LayoutContext, Search, Tone, Transcript};
-use crate::config::{NotifyConfig, Project, UiConfig};
-use crate::core::policy::Sandbox;
-use crate::engine::{ChildQuestion, Command, FilesWork};
+use super::theme::Palette;
+use super::transcript::{Search, Tone};
+use crate::config::{NotifyConfig, NotifyOn, Project, UiConfig};
+use crate::engine::ChildQuestion;
 use crate::model::Figures;
-use crate::session::Which;
-use crate::store::{InboxId, Queued};
 
 /// What lies over the conversation.
 pub enum Overlay {
@@ -122,39 +111,14 @@ impl LaunchInfo {
 /// All that the screen shows, and what is typed. It does no I/O: it says what is to be done.
 pub struct App {
     pub launch: LaunchInfo,
-    /// Of the times of day that are shown.
-    pub zone: TimeZone,
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
     pub branch: Option<String>,
-    pub theme: Theme,
-    /// The themes of which the one for this background is shown.
-    palette: Palette,
-    ground: Ground,
-    /// When the terminal was asked for its background, until it answers.
-    ground_asked_ms: Option<i64>,
-    is_ground_known: bool,
-    pub code: Highlighter,
-    /// Grows with every other look.
-    pub generation: u64,
-    pub figures: Figures,
+    pub look: Look,
     /// The time of the last message: UTC, milliseconds since 1970.
     pub now_ms: i64,
-    /// Columns and rows of the terminal.
-    pub size: (u16, u16),
-    /// Height of the conversation when it was last drawn.
-    pub seen_height: usize,
 
-    /// The number of the engine that is listened to.
-    pub engine: u64,
-    pub phase: Phase,
-    /// The session that is open. `None`: there is none.
-    pub id: Option<String>,
-    /// What the system keeps its commands from doing.
-    sandbox: Sandbox,
-    pub now: Now,
-    /// What the session cost so far, US dollars. `None` when a price is not known.
-    pub cost_usd: Option<f64>,
-    pub transcript: Transcript,
+    pub session: OpenSession,
+    pub conversation: Conversation,
     /// The call that a person is asked about now.
     pub asked: Option<Approval>,
     /// What a server asks in the middle of a call now.
@@ -163,23 +127,7 @@ pub struct App {
     pub(super) child_asks: Option<ChildQuestion>,
     /// Since when a person is waited for: UTC, milliseconds since 1970.
     asked_ms: Option<i64>,
-    /// The terminal shows ASCII alone.
-    pub is_ascii: bool,
-    pub queued: Vec<Queued>,
-    /// The queued message that is being edited in the box.
-    pub editing: Option<InboxId>,
-    /// What stood in the box when its editing began.
-    edited_from: String,
-    /// Words that are kept elsewhere too, until they are kept here.
-    elsewhere: Vec<Elsewhere>,
-    /// The session that was left with words in the box, and its draft.
-    came_along: Option<(String, String)>,
-    pub kept: Kept,
-    fetching: bool,
-
-    pub composer: Composer,
-    /// When what stands in the box changed and was not kept yet.
-    pub typed_ms: Option<i64>,
+    pub input: InputBox,
     pub overlay: Overlay,
     /// What the help lies over, until that is closed: what asks at the start.
     pub behind: Option<Box<Overlay>>,
@@ -190,24 +138,11 @@ pub struct App {
     pub quiet: Quiet,
     /// Letters that selected an answer, and may be the beginning of a sentence.
     pub(super) letters: Letters,
-    /// What stands in the box waits until what asks is answered.
-    pub aside: bool,
     /// The number of the question or card that came last.
     asking: Asking,
-    /// Shell commands of the user that are not over, oldest first.
-    pub user_commands: Vec<UserCommand>,
-    /// The files that may be mentioned.
-    pub files: Option<Arc<Files>>,
-    /// Custom commands. `None`: they were not listed yet.
-    pub commands: Option<Vec<Arc<Custom>>>,
-    /// What servers have for people.
-    pub offered: Offered,
-    /// What is wrong with some of them, and was said.
-    commands_warned: Vec<String>,
+    pub user_commands: UserCommands,
     /// How many rewinds were looked at: the number of the last one.
     rewinds: u64,
-    /// What is done with the files now, which a person waits for.
-    pub files_work: Option<FilesWork>,
     /// A line that goes with the next key.
     pub hint: Option<String>,
     /// When a person is called.
@@ -251,58 +186,27 @@ impl App {
         figures: Figures,
         now_ms: i64,
     ) -> App {
-        let palette = palette.into();
         App {
-            launch,
-            zone: TimeZone::UTC,
             branch: None,
-            theme: palette.on(Ground::Dark).clone(),
-            palette,
-            ground: Ground::Dark,
-            ground_asked_ms: None,
-            is_ground_known: false,
-            code: Highlighter::background(),
-            generation: 0,
-            figures,
+            look: Look::new(palette.into()),
             now_ms,
-            size: (80, 24),
-            seen_height: 20,
-            engine: 0,
-            phase: Phase::Nothing,
-            id: None,
-            sandbox: Sandbox::default(),
-            now: Now::default(),
-            cost_usd: Some(0.0),
-            transcript: Transcript::default(),
+            session: OpenSession::none(figures),
+            conversation: Conversation::new(),
             asked: None,
             form: None,
             child_asks: None,
             asked_ms: None,
-            is_ascii: false,
-            queued: Vec::new(),
-            editing: None,
-            edited_from: String::new(),
-            elsewhere: Vec::new(),
-            came_along: None,
-            kept: Kept::default(),
-            fetching: false,
-            composer: Composer::new(Vec::new()),
-            typed_ms: None,
+            input: InputBox::new(&launch),
+            launch,
             overlay: Overlay::None,
             behind: None,
             last_here: LastHere::default(),
             page: Page::default(),
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             letters: Letters::default(),
-            aside: false,
             asking: 0,
-            user_commands: Vec::new(),
-            files: None,
-            commands: None,
-            offered: Offered::default(),
-            commands_warned: Vec::new(),
+            user_commands: UserCommands::default(),
             rewinds: 0,
-            files_work: None,
             hint: None,
             notify: NotifyConfig::default(),
             has_focus: true,
@@ -325,12 +229,12 @@ impl App {
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
         let mut intents = self.updated(msg);
-        let looks = self.composer.new_looks();
+        let looks = self.input.composer.new_looks();
         intents.extend(looks.into_iter().map(Intent::Look));
-        if self.composer.wants_commands() {
+        if self.input.composer.wants_commands() {
             intents.push(Intent::Commands);
         }
-        if let Some(server) = self.composer.wants_server() {
+        if let Some(server) = self.input.composer.wants_server() {
             intents.extend(self.ask_server(server));
         }
         intents
@@ -345,13 +249,15 @@ impl App {
             Msg::Focus(has) => {
                 self.has_focus = has;
                 // Many terminals turn light or dark with the time of day.
-                if has && self.palette.is_auto() {
+                if has && self.look.follows_background() {
                     return vec![Intent::AskBackground];
                 }
             }
             Msg::Mouse(mouse) => return self.mouse(&mouse),
-            Msg::Resize(width, height) => self.size = (width, height),
-            Msg::Engine(engine, event) if engine == self.engine => return self.engine_event(event),
+            Msg::Resize(width, height) => self.look.size = (width, height),
+            Msg::Engine(engine, event) if engine == self.session.engine => {
+                return self.engine_event(event);
+            }
             Msg::Engine(..) => {}
             Msg::Details(id, details) => self.details(&id, details),
             Msg::StillRunning(found) => {
@@ -362,7 +268,7 @@ impl App {
             }
             Msg::Tails(tails) => {
                 for (call, text) in tails {
-                    self.transcript.tail(call, text);
+                    self.conversation.transcript.tail(call, text);
                 }
             }
             Msg::AskedFile(call, text) => {
@@ -371,8 +277,12 @@ impl App {
                 }
             }
             Msg::Earlier(records) => {
-                self.fetching = false;
-                return self.prepend(&records);
+                let search = match &mut self.overlay {
+                    Overlay::Search(search) => Some(&mut **search),
+                    _ => None,
+                };
+                self.conversation.prepend(&records, search);
+                return self.search_on();
             }
             Msg::Dismissed(id, outcome) => return self.dismissed(&id, outcome),
             Msg::History(found) => {
@@ -383,18 +293,17 @@ impl App {
                 }
             }
             Msg::CallChanges(session, known) => {
-                if self.id.as_deref() == Some(session.as_str()) {
-                    self.transcript.learn_changes(known);
+                if self.session.id.as_deref() == Some(session.as_str()) {
+                    self.conversation.transcript.learn_changes(known);
                 }
             }
-            Msg::EditPlaces(known) => self.transcript.learn_places(known),
+            Msg::EditPlaces(known) => self.conversation.transcript.learn_places(known),
             Msg::Looked(look, found) => {
-                let did = self.composer.looked(&look, found);
+                let did = self.input.composer.looked(&look, found);
                 return self.did(did);
             }
             Msg::Edited(Ok(text)) => {
-                self.composer.edited(&text);
-                return self.keep_edited();
+                return self.input.edited(&text, &self.session, self.now_ms);
             }
             Msg::PastedImage(pasted) => return self.pasted_image(pasted),
             Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
@@ -411,12 +320,12 @@ impl App {
                     pane.receive_diff(&path, text);
                 }
             }
-            Msg::Restyled(palette) => return self.restyle(*palette),
-            Msg::Background(rgb) => {
-                self.is_ground_known = true;
-                self.ground_asked_ms = None;
-                self.stand_on(Ground::of(rgb));
+            Msg::Restyled(palette) => {
+                if self.look.restyle(*palette) {
+                    return vec![Intent::AskBackground];
+                }
             }
+            Msg::Background(rgb) => self.look.receive_background(rgb),
             Msg::Branch(branch) => self.branch = branch,
             Msg::NoLonger(warnings) => self.warned.retain(|w| !warnings.contains(w)),
             Msg::TrustSettled => {
@@ -427,14 +336,22 @@ impl App {
             Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
             Msg::AskKey(provider) => self.overlay = Overlay::Key(KeyEntry::new(&provider)),
             Msg::Output(run, text) => self.output(&run, &text),
-            Msg::FilesListed => self.files_listed(),
+            Msg::FilesListed => {
+                if let Some(note) = self.input.files_listed() {
+                    self.hint = Some(note);
+                }
+            }
             Msg::Exported(outcome) => self.exported(outcome),
-            Msg::Commands(found) => self.commands_listed(found),
+            Msg::Commands(found) => {
+                if let Some(warnings) = self.input.commands_listed(found) {
+                    self.notify(Tone::Warn, warnings);
+                }
+            }
             Msg::WordsNotSaid(words, why) => self.words_not_said(words, why),
             Msg::Offered(server, offers) => self.server_listed(&server, offers),
             Msg::NotSaid(typed, why) => self.not_said(&typed, why),
-            Msg::UserTails(tails) => self.user_tails(tails),
-            Msg::Prompts(prompts) => self.composer.set_earlier_prompts(prompts),
+            Msg::UserTails(tails) => self.user_commands.set_tails(tails),
+            Msg::Prompts(prompts) => self.input.composer.set_earlier_prompts(prompts),
             Msg::LastHere(sessions) => self.last_here = LastHere { sessions, at: None },
             Msg::Begin(begin) => return self.begins(*begin),
             Msg::Tick(now) => return self.tick(now),
@@ -447,9 +364,11 @@ impl App {
         if let Overlay::Viewer(viewer) = &mut self.overlay
             && viewer.run.as_deref() == Some(run)
         {
-            let grown = super::ansi::lines(text, MAX_OUTPUT_LINES, &self.theme);
+            let grown = super::ansi::lines(text, MAX_OUTPUT_LINES, &self.look.theme);
             // Who reads the end goes on to read the end.
-            if viewer.lines.is_empty() || viewer.top + self.seen_height >= viewer.lines.len() {
+            if viewer.lines.is_empty()
+                || viewer.top + self.conversation.seen_height >= viewer.lines.len()
+            {
                 viewer.top = grown.len();
             }
             viewer.lines = grown;
@@ -465,13 +384,6 @@ impl App {
         }
     }
 
-    fn files_listed(&mut self) {
-        if let Some(note) = self.files.as_ref().and_then(|files| files.note()) {
-            self.hint = Some(note.to_string());
-        }
-        self.in_box(|composer, around| composer.files_listed(around));
-    }
-
     /// The run that the viewer is attached to.
     pub fn attached(&self) -> Option<String> {
         match &self.overlay {
@@ -484,28 +396,15 @@ impl App {
     pub fn moves(&self) -> bool {
         // While it waits for a person, nothing does.
         let is_asked = (self.asked.is_some() || self.form.is_some()) && !self.quiet.waits();
-        (self.is_busy() && !is_asked)
-            || self.typed_ms.is_some()
-            || self.searches()
+        (self.session.is_busy() && !is_asked)
+            || self.input.typed_ms.is_some()
+            || matches!(&self.overlay, Overlay::Search(s) if self.conversation.searches(s))
             || self.attached().is_some()
             || self.quiet.waits()
             || self.blocks_enter()
             || matches!(&self.overlay, Overlay::Card(card) if card.moves())
             || matches!(self.behind.as_deref(), Some(Overlay::Card(card)) if card.moves())
-            || !self.user_commands.is_empty()
-    }
-
-    /// The conversation as plain text, for a terminal that keeps it.
-    pub fn printed(&mut self) -> String {
-        let height = usize::MAX;
-        let (mut layout, transcript) = self.layout_context();
-        transcript.scroll_home();
-        let lines = transcript.visible(height, &mut layout);
-        let line = |line: &Line<'_>| {
-            let text: String = line.spans.iter().map(|s| s.content.as_ref()).collect();
-            text.trim_end().to_string()
-        };
-        lines.iter().map(line).collect::<Vec<_>>().join("\n")
+            || !self.user_commands.list.is_empty()
     }
 
     /// A short word goes into the hint line; what matters stays in the conversation.
@@ -515,10 +414,7 @@ impl App {
             .take_if(|hint| hint.as_str() == LOOKING_FOR_SESSION);
         // The conversation that is being opened takes the place of what is shown now.
         let is_notice = matches!(tone, Tone::Warn | Tone::Bad);
-        let is_open = !matches!(
-            self.phase,
-            Phase::Starting | Phase::Nothing | Phase::Opening
-        );
+        let is_open = self.session.is_open();
         if is_notice && !is_open {
             self.warned.push(text.clone());
         }
@@ -527,7 +423,7 @@ impl App {
         }
         match tone {
             Tone::Calm if !text.contains('\n') => self.hint = Some(text),
-            _ => self.transcript.add_notice(tone, text),
+            _ => self.conversation.transcript.add_notice(tone, text),
         }
     }
 
@@ -535,16 +431,14 @@ impl App {
     fn tick(&mut self, now: Instant) -> Vec<Intent> {
         let asking = self.asking();
         // While the turn goes on the next question may come: what was put aside stays so.
-        let may_ask = matches!(self.phase, Phase::Working { .. } | Phase::Watching);
+        let may_ask = matches!(self.session.phase, Phase::Working { .. } | Phase::Watching);
         if asking.is_none() && !may_ask {
-            self.aside = false;
+            self.input.aside = false;
         }
-        let may_arm = !self.has_words_in_front();
+        let may_arm = !self.input.has_words_in_front();
         self.quiet.tick(asking, may_arm, now);
         self.letters.tick(now, self.quiet.length);
-        if self.code.changed() {
-            self.generation += 1;
-        }
+        self.look.tick();
         self.release_offer_lines();
         if !self.held_lines.is_empty() && !self.holds_lines() {
             return self.held();
@@ -555,13 +449,40 @@ impl App {
             let again = card.look_again(now_ms);
             intents.extend(again.map(Intent::LookAgain));
         }
-        intents.extend(match self.typed_ms {
+        intents.extend(match self.input.typed_ms {
             // There is no session yet to keep it in.
-            Some(_) if !self.has_session() => Vec::new(),
-            Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.keep_input(),
+            Some(_) if !self.session.is_open() => Vec::new(),
+            Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.input.keep(&self.session),
             _ => Vec::new(),
         });
         intents
+    }
+
+    /// Whether something waits for the person's word, or for Enter.
+    pub fn goes_on(&self) -> bool {
+        let is_resting = matches!(self.session.phase, Phase::Resting(_));
+        self.session.goes_on() || (is_resting && !self.input.queue.messages.is_empty())
+    }
+
+    /// Returns how old what would be lost is, milliseconds. `None`: everything is on the disk.
+    pub fn unsaved_ms(&self) -> Option<i64> {
+        let typed_ms = self.input.typed_ms;
+        self.session.unsaved_ms(typed_ms, self.now_ms)
+    }
+
+    /// Returns the title of the terminal.
+    pub fn title(&self) -> String {
+        self.session
+            .title(self.asked.is_some() || self.form.is_some())
+    }
+
+    /// Calls the person when they look elsewhere and it is worth it.
+    fn call(&self, on: NotifyOn, what: &str) -> Option<Intent> {
+        let title = self.session.now.title.as_deref().unwrap_or("new session");
+        let call = Call::new(on, &format!("{what}: {title}"));
+        let worked = self.session.worked(self.now_ms);
+        let is_due = !self.has_focus && call.is_due(&self.notify, worked);
+        is_due.then_some(Intent::Call(call))
     }
 
     /// The program is being left, and the conversation is what is seen of it.
@@ -569,7 +490,7 @@ impl App {
         self.is_leaving = true;
         self.overlay = Overlay::None;
         self.behind = None;
-        self.keep_input()
+        self.input.keep(&self.session)
     }
 
     /// Whether the program is being left.
@@ -577,27 +498,15 @@ impl App {
         self.is_leaving
     }
 
-    /// Has the engine keep what stands in the input box.
-    pub fn keep_input(&mut self) -> Vec<Intent> {
-        self.typed_ms = None;
-        let text = self.composer.draft().unwrap_or_default();
-        match (self.phase, &self.id) {
-            (Phase::Ended, Some(id)) => vec![Intent::KeepAside(id.clone(), text)],
-            _ => vec![Intent::Engine(Command::KeepInput(text))],
+    /// Searches some more of the conversation.
+    fn search_on(&mut self) -> Vec<Intent> {
+        match &mut self.overlay {
+            Overlay::Search(search) => {
+                let mut layout = self.look.layout(self.now_ms);
+                self.conversation.search_on(search, &mut layout)
+            }
+            _ => Vec::new(),
         }
-    }
-
-    /// What the lines of the conversation are made with, and the conversation itself.
-    pub fn layout_context(&mut self) -> (LayoutContext<'_>, &mut Transcript) {
-        let layout = LayoutContext {
-            width: self.size.0,
-            theme: &self.theme,
-            code: &mut self.code,
-            generation: self.generation,
-            now_ms: self.now_ms,
-            zone: &self.zone,
-        };
-        (layout, &mut self.transcript)
     }
 }
 
@@ -609,16 +518,19 @@ const MAX_OUTPUT_LINES: usize = 500;
 
 pub use answering::Readiness;
 pub use begin::{Begin, Words};
+pub use conversation::Conversation;
 pub(crate) use custom::ASKING;
-use kept_words::Elsewhere;
+pub use input_box::InputBox;
 pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
 pub use letters::{Letter, Letters};
+pub use look::Look;
 pub use messages::{Intent, Msg};
+pub use open_session::{Kept, OpenSession, Phase};
+pub use queue::Queue;
 pub use quiet::{Asking, Quiet};
 pub use server_asks::ServerForm;
-pub use status::{Kept, Phase};
-pub use user_commands::UserCommand;
+pub use user_commands::{UserCommand, UserCommands};
 
 #[cfg(test)]
 mod tests {

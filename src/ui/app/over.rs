@@ -88,7 +88,14 @@ impl App {
                 let did = pane.key(key);
                 self.rewind_did(did)
             }
-            Overlay::Search(_) => self.search_key(key),
+            Overlay::Search(search) => {
+                let mut layout = self.look.layout(self.now_ms);
+                let found = self.conversation.search_key(search, key, &mut layout);
+                found.unwrap_or_else(|| {
+                    self.overlay = Overlay::None;
+                    Vec::new()
+                })
+            }
             Overlay::Confirm { .. } => self.confirm_key(key),
         }
     }
@@ -203,7 +210,7 @@ impl App {
         };
         self.overlay = Overlay::None;
         // What follows waits until the answer is kept and its content is in use.
-        self.phase = Phase::Starting;
+        self.session.phase = Phase::Starting;
         intents
     }
 
@@ -229,11 +236,11 @@ impl App {
     }
 
     fn confirmed(&mut self, yes: Yes) -> Vec<Intent> {
-        let is_stopped = matches!(self.phase, Phase::Resting(why) if why != Why::Idle);
+        let is_stopped = matches!(self.session.phase, Phase::Resting(why) if why != Why::Idle);
         match yes {
             Yes::Do(intents) => intents,
             Yes::Say(words) => self.say(words),
-            Yes::GoOn if !is_stopped => self.go_on(),
+            Yes::GoOn if !is_stopped => vec![Intent::Engine(Command::GoOn)],
             Yes::GoOn | Yes::Nothing => Vec::new(),
         }
     }
@@ -244,7 +251,7 @@ impl App {
             history::Did::Request(ask) => return vec![Intent::History(ask)],
             history::Did::Close => {
                 self.overlay = Overlay::None;
-                return match self.phase {
+                return match self.session.phase {
                     // Nothing was chosen yet: the offers come back, or a new session.
                     Phase::Nothing => vec![Intent::Offers],
                     _ => Vec::new(),
@@ -257,7 +264,7 @@ impl App {
                 }];
             }
             history::Did::Rename { id, title } => {
-                return match self.id.as_deref() == Some(id.as_str()) {
+                return match self.session.id.as_deref() == Some(id.as_str()) {
                     true => {
                         if let Overlay::History(pane) = &mut self.overlay {
                             let outcome = Ok(title.clone());
@@ -271,7 +278,7 @@ impl App {
                     })],
                 };
             }
-            history::Did::Resume(id) if self.id.as_deref() == Some(id.as_str()) => {
+            history::Did::Resume(id) if self.session.id.as_deref() == Some(id.as_str()) => {
                 self.overlay = Overlay::None;
                 return Vec::new();
             }

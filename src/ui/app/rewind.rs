@@ -24,7 +24,7 @@ const WHAT: [(&str, &str); 4] = [
 impl App {
     /// The user's messages, to go back to before one of them.
     pub(super) fn pick_rewind(&mut self) {
-        let prompts = self.transcript.prompts();
+        let prompts = self.conversation.transcript.prompts();
         let items: Vec<PickerItem> = prompts
             .into_iter()
             .rev()
@@ -45,7 +45,11 @@ impl App {
 
     /// What of a message is gone back in.
     pub(super) fn pick_what(&mut self, seq: &str) -> Vec<Intent> {
-        let Some(words) = seq.parse().ok().and_then(|seq| self.words_at(seq)) else {
+        let Some(words) = seq
+            .parse()
+            .ok()
+            .and_then(|seq| self.conversation.words_at(seq))
+        else {
             return Vec::new();
         };
         let items = WHAT.map(|(name, detail)| PickerItem {
@@ -77,7 +81,12 @@ impl App {
 
     /// The last message with all that was done for it, after a look.
     pub(super) fn undo(&mut self) -> Vec<Intent> {
-        let last = self.transcript.prompts().last().map(|(seq, _)| *seq);
+        let last = self
+            .conversation
+            .transcript
+            .prompts()
+            .last()
+            .map(|(seq, _)| *seq);
         match last {
             Some(seq) => self.rewind_files(RewindWhat::Both, seq),
             None => {
@@ -92,15 +101,15 @@ impl App {
     }
 
     fn rewind_files(&mut self, what: RewindWhat, seq: Seq) -> Vec<Intent> {
-        let words = self.words_at(seq).unwrap_or_default();
+        let words = self.conversation.words_at(seq).unwrap_or_default();
         self.look_at_rewind(what, Back::Before(seq), title_line(&words, 300))
     }
 
     fn look_at_rewind(&mut self, what: RewindWhat, back: Back, words: String) -> Vec<Intent> {
-        match self.phase {
+        match self.session.phase {
             Phase::Resting(_) => {}
             // Behind its last answer it still looks at the files: it comes to this next.
-            Phase::Working { .. } if !self.now.owes => {}
+            Phase::Working { .. } if !self.session.now.owes => {}
             Phase::Working { .. } => {
                 self.hint = Some("working: Esc stops it, then rewind the files".into());
                 return Vec::new();
@@ -117,15 +126,9 @@ impl App {
         vec![Intent::PlanRewind(request)]
     }
 
-    fn words_at(&self, seq: Seq) -> Option<String> {
-        let prompts = self.transcript.prompts();
-        let found = prompts.iter().find(|(at, _)| *at == seq);
-        found.map(|(_, words)| words.to_string())
-    }
-
     /// A copy that parts before the message, with its words in the box.
     fn rewind_conversation(&mut self, seq: Seq) -> Vec<Intent> {
-        let Some(origin) = self.id.clone() else {
+        let Some(origin) = self.session.id.clone() else {
             return Vec::new();
         };
         self.words_into_box(seq);
@@ -133,20 +136,19 @@ impl App {
             origin,
             to: seq.saturating_sub(1),
             files: None,
-            draft: self.composer.draft(),
+            draft: self.input.composer.draft(),
         }]
     }
 
     fn words_into_box(&mut self, seq: Seq) {
-        if let Some(words) = self.words_at(seq) {
-            self.composer.set_text(&words);
-            self.typed_ms = Some(self.now_ms);
+        if let Some(words) = self.conversation.words_at(seq) {
+            self.input.set_text(&words, self.now_ms);
         }
     }
 
     /// A command that waits for its look at the files waits until the end.
     pub(super) fn wait_for_files(&mut self) -> Vec<Intent> {
-        match self.files_work {
+        match self.session.files_work {
             Some(FilesWork::Looking { .. }) => {
                 self.hint = Some("waiting until the files are saved · Esc stops".into());
                 vec![Intent::Engine(Command::WaitForFiles)]
@@ -204,14 +206,14 @@ impl App {
             RewindAnswer::HandedOver(_) | RewindAnswer::Done { .. } => {}
         }
         self.overlay = Overlay::None;
-        match (answer, back, self.id.clone()) {
+        match (answer, back, self.session.id.clone()) {
             (RewindAnswer::HandedOver(rewinding), Back::Before(seq), Some(origin)) => {
                 self.words_into_box(seq);
                 vec![Intent::RewindCopy {
                     origin,
                     to: seq.saturating_sub(1),
                     files: Some(rewinding),
-                    draft: self.composer.draft(),
+                    draft: self.input.composer.draft(),
                 }]
             }
             (RewindAnswer::Done { copy_of: Some(id) }, ..) if what == RewindWhat::Redo => {

@@ -115,7 +115,7 @@ impl App {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let sends = key.code == KeyCode::Enter || ctrl && key.code == KeyCode::Char('d');
         let is_form = form.entry.url().is_none();
-        let writes = form.has_person && is_form && !self.has_words_in_front();
+        let writes = form.has_person && is_form && !self.input.has_words_in_front();
         is_accepted || writes && (form.is_touched || !sends)
     }
 
@@ -159,7 +159,7 @@ impl App {
     /// What is pasted goes into a field; false when no form takes it.
     pub(super) fn paste_into_form(&mut self, text: &str, is_accepted: bool) -> bool {
         let is_over = !matches!(self.overlay, Overlay::None) || self.form_in_front().is_none();
-        let has_words = self.has_words_in_front();
+        let has_words = self.input.has_words_in_front();
         match &mut self.form {
             Some(form) if !is_over && !has_words && (is_accepted || form.has_person) => {
                 form.has_person = true;

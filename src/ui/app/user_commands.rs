@@ -3,10 +3,11 @@
 //! A command is shown from the key on; the log says the rest. One that wants a terminal of its
 //! own (`!vim`, or any behind `!!`) gets the screen once it is recorded.
 
-use super::{App, Intent, Phase, Tone, Which};
+use super::Intent;
 use crate::core::entry::{Entry, Record};
 use crate::core::shell;
 use crate::engine::Command;
+use crate::ui::live::UserRun;
 
 /// Programs that are of no use without a terminal.
 const INTERACTIVE: [&str; 37] = [
@@ -52,56 +53,33 @@ fn is_interactive(line: &str) -> bool {
     })
 }
 
-impl App {
-    /// Runs what was typed behind the `!`.
-    pub(super) fn run_shell(&mut self, typed: String) -> Vec<Intent> {
-        match self.phase {
-            Phase::Watching => {
-                self.composer.set_text(&format!("!{typed}"));
-                self.hint =
-                    Some("another process uses this session: /fork makes a copy for you".into());
-                Vec::new()
-            }
-            Phase::Nothing | Phase::Ended => {
-                self.first_commands.push(typed);
-                vec![Intent::Open {
-                    which: Which::New,
-                    take_over: false,
-                }]
-            }
-            Phase::Starting | Phase::Opening => {
-                self.first_commands.push(typed);
-                self.hint = Some("run when the session is open".into());
-                Vec::new()
-            }
-            Phase::Working { .. } | Phase::Resting(_) => vec![self.run_now(&typed)],
-        }
-    }
+/// The shell commands of the user that are not over, oldest first.
+#[derive(Debug, Default)]
+pub struct UserCommands {
+    pub list: Vec<UserCommand>,
+}
 
-    /// The session is open.
-    pub(super) fn run_now(&mut self, typed: &str) -> Intent {
+impl UserCommands {
+    /// Runs what was typed after the `!`.
+    pub(super) fn run(&mut self, typed: &str, now_ms: i64) -> Intent {
         let (command, on_terminal) = parsed(typed);
-        self.user_commands.push(UserCommand {
+        self.list.push(UserCommand {
             command: command.clone(),
-            since_ms: self.now_ms,
+            since_ms: now_ms,
             entry: None,
             run: None,
             is_stopped: false,
             tail: String::new(),
         });
-        // The draft goes with the command; what was typed behind it is kept anew.
-        if !self.composer.is_empty() {
-            self.typed_ms = Some(self.now_ms);
-        }
         Intent::Engine(Command::RunForUser {
             command,
             on_terminal,
         })
     }
 
-    /// Ends the newest command of the user, when one runs that was not asked to end yet.
-    pub(super) fn stop_shell(&mut self) -> Option<Vec<Intent>> {
-        let mut newest = self.user_commands.iter_mut().rev();
+    /// Ends the newest command, when one runs that was not asked to end yet.
+    pub(super) fn stop(&mut self) -> Option<Vec<Intent>> {
+        let mut newest = self.list.iter_mut().rev();
         let command = newest.find(|c| !c.is_stopped && (c.run.is_some() || c.entry.is_none()))?;
         command.is_stopped = true;
         // One that is not recorded yet is stopped as soon as it is.
@@ -115,21 +93,17 @@ impl App {
         )
     }
 
-    /// What the log says of them after this record.
-    pub(super) fn user_commands_recorded(&mut self, record: &Record) -> Vec<Intent> {
+    /// Takes a record. `recorded`: the commands that the log says are open after it.
+    pub(super) fn recorded(&mut self, record: &Record, recorded: &[UserRun]) -> Vec<Intent> {
         let mut intents = Vec::new();
         if let Entry::UserCommand { command, .. } = &record.entry
             && let Some(typed) = self
-                .user_commands
+                .list
                 .iter_mut()
                 .find(|c| c.entry.is_none() && c.command == *command)
         {
             typed.entry = Some(record.seq);
-            let recorded = self
-                .now
-                .user_commands
-                .iter()
-                .find(|c| c.entry == record.seq);
+            let recorded = recorded.iter().find(|c| c.entry == record.seq);
             typed.run = recorded.and_then(|c| c.run.clone());
             match &typed.run {
                 Some(run) if typed.is_stopped => intents.push(Intent::StopRun(run.clone())),
@@ -140,26 +114,21 @@ impl App {
                 }),
             }
         }
-        self.follow_user_commands();
+        self.follow(recorded);
         intents
     }
 
-    /// Those that are over go, and those of the log that this screen did not begin come.
-    pub(super) fn follow_user_commands(&mut self) {
-        let recorded = &self.now.user_commands;
-        self.user_commands.retain(|c| {
+    /// Removes those that are over, and adds those of the log that this screen did not begin.
+    pub(super) fn follow(&mut self, recorded: &[UserRun]) {
+        self.list.retain(|c| {
             let is_open = |entry| recorded.iter().any(|r| r.entry == entry);
             c.entry.is_none_or(is_open)
         });
         for run in recorded {
-            if self
-                .user_commands
-                .iter()
-                .any(|c| c.entry == Some(run.entry))
-            {
+            if self.list.iter().any(|c| c.entry == Some(run.entry)) {
                 continue;
             }
-            self.user_commands.push(UserCommand {
+            self.list.push(UserCommand {
                 command: run.command.clone(),
                 since_ms: run.since_ms,
                 entry: Some(run.entry),
@@ -170,19 +139,18 @@ impl App {
         }
     }
 
-    pub(super) fn user_command_not_run(&mut self, command: &str, why: &str) {
+    /// Removes a command that was not run.
+    pub(super) fn not_run(&mut self, command: &str) {
         let typed = |c: &UserCommand| c.entry.is_none() && c.command == command;
-        if let Some(at) = self.user_commands.iter().position(typed) {
-            self.user_commands.remove(at);
+        if let Some(at) = self.list.iter().position(typed) {
+            self.list.remove(at);
         }
-        let line = crate::core::text::one_line(command, 100);
-        self.notify(Tone::Bad, format!("{line} was not run: {why}"));
     }
 
-    /// Sets the last lines that a command of the user printed.
-    pub(super) fn user_tails(&mut self, tails: Vec<(String, String)>) {
+    /// Sets the last lines that the commands printed, by their runs.
+    pub(super) fn set_tails(&mut self, tails: Vec<(String, String)>) {
         for (run, text) in tails {
-            let mut commands = self.user_commands.iter_mut();
+            let mut commands = self.list.iter_mut();
             if let Some(command) = commands.find(|c| c.run.as_ref() == Some(&run)) {
                 command.tail = text;
             }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::config::Digest;
 use crate::config::write::Change;
-use crate::ui::live::EngineEvent;
+use crate::ui::live::LiveEvent;
 
 type Files = BTreeMap<PathBuf, Digest>;
 
@@ -38,10 +38,10 @@ pub(super) struct Moment {
 
 impl Acting {
     /// Called with each event before the engine goes on.
-    pub(super) fn observe(&self, event: &EngineEvent) {
+    pub(super) fn observe(&self, event: &LiveEvent) {
         let now = match event {
-            EngineEvent::Opened(opening) => &opening.now,
-            EngineEvent::Recorded(_, now) => now,
+            LiveEvent::Opened(opening) => &opening.now,
+            LiveEvent::Engine(_, Some(now)) => now,
             _ => return,
         };
         if now.acting {

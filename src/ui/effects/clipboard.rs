@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -182,7 +182,7 @@ fn output(path: &Path, args: &[&str], most: u64, time: Duration) -> Result<Vec<u
         return Err(format!("cannot read the clipboard: {name} has no output"));
     };
     // A program may leave a child with its output open: that is not waited for.
-    let (done, read) = channel();
+    let (done, read) = sync_channel(1);
     let reading = move || {
         let mut bytes = Vec::new();
         let read = stdout.take(most + 1).read_to_end(&mut bytes);

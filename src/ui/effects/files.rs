@@ -19,7 +19,7 @@ use crate::world::{NotOffered, Offered, ServerRequest, Wanted};
 impl Effects {
     /// What is said, behind all that was said before.
     pub(super) fn say(&mut self, words: Words, app: &mut App) {
-        let via = match app.phase {
+        let via = match app.session.phase {
             Phase::Working { .. } => Via::Queue,
             _ => Via::Prompt,
         };
@@ -81,8 +81,8 @@ impl Effects {
     pub(super) fn editor(&mut self, text: &str, app: &App, screen: &mut Screen) {
         self.pause_input();
         // Below a session, so that a later start finds it.
-        let is_open = !matches!(app.phase, Phase::Starting | Phase::Opening);
-        let session = app.id.as_deref().filter(|_| is_open);
+        let is_open = !matches!(app.session.phase, Phase::Starting | Phase::Opening);
+        let session = app.session.id.as_deref().filter(|_| is_open);
         let folder = session.map(|id| self.ctx.editor_files().folder(id));
         let env = &self.ctx.env;
         let edited = screen.lend(|| {

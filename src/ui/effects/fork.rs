@@ -12,7 +12,7 @@ use crate::ui::transcript::Tone;
 
 impl Effects {
     pub(super) fn fork_into(&self, id: String, at: Option<Seq>, folder: ForkFolder, app: &App) {
-        let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
+        let (ctx, engine) = (Arc::clone(&self.ctx), app.session.engine);
         let to_screen = self.to_screen.clone();
         self.aside(move || {
             Some(match forked(&ctx, &id, at, folder) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Effects;
+use crate::engine::Event;
 use crate::store::Draft;
 use crate::ui::app::{Msg, WordsPlace};
-use crate::ui::live::EngineEvent;
 use crate::ui::transcript::Tone;
 
 impl Effects {
@@ -28,7 +28,7 @@ impl Effects {
                 draft => store.set_input(&session, draft),
             });
             Some(match kept {
-                Ok(()) => Msg::Engine(engine, EngineEvent::InputKept(draft)),
+                Ok(()) => Msg::Engine(engine, Event::InputKept(draft).into()),
                 Err(e) => Msg::Notice(Tone::Warn, format!("unsent text is not saved: {e}")),
             })
         });

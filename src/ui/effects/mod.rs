@@ -28,12 +28,12 @@ use std::time::Instant;
 use super::app::{App, Intent, LOOKING_FOR_SESSION, Msg, Phase};
 use super::history;
 use super::input::Reader;
-use super::live::{EngineEvent, Live, Open};
+use super::live::{Live, LiveEvent, Open};
 use super::plain::Lines;
 use super::terminal::Screen;
 use super::transcript::Tone;
 use super::watch::{LeavingWatch, Watch};
-use super::{OnEngineEvent, Wake, style};
+use super::{OnLiveEvent, Wake, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
 use crate::engine::Command;
@@ -186,7 +186,9 @@ impl Effects {
                 self.on_terminal(entry, &command, app, screen);
             }
             Intent::Forget(place) => self.forget(place),
-            Intent::KeepAside(session, draft) => self.keep_aside(session, draft, app.engine),
+            Intent::KeepAside(session, draft) => {
+                self.keep_aside(session, draft, app.session.engine)
+            }
             Intent::Editor(text) => {
                 self.editor(&text, app, screen);
                 app.quiet.forget();
@@ -233,17 +235,17 @@ impl Effects {
             Intent::Skills => self.skills(),
             Intent::Permissions => self.permissions(app),
             Intent::Status => self.status(app),
-            Intent::Sessions => self.sessions(app.id.clone()),
+            Intent::Sessions => self.sessions(app.session.id.clone()),
             Intent::Export { session, file } => self.export(session, file),
             Intent::Theme(name) => self.settings.ask(Ask::Theme(name)),
             Intent::Themes => self.themes(),
             Intent::Models(words) => self.models(words),
-            Intent::UseModel(choice) => self.use_model(choice, app.engine),
+            Intent::UseModel(choice) => self.use_model(choice, app.session.engine),
             Intent::Offers => self.offers(),
             Intent::OfferHeld(id) => self.offer_held(id),
             Intent::ChooseModel(model) => self.settings.ask(Ask::ChooseModel {
                 model,
-                engine: app.engine,
+                engine: app.session.engine,
             }),
             Intent::AskKey(provider) => self.ask_key(provider),
             Intent::KeepKey {
@@ -254,7 +256,7 @@ impl Effects {
                 provider,
                 key,
                 model,
-                engine: app.engine,
+                engine: app.session.engine,
             }),
             Intent::RemoveKey(provider) => self.settings.ask(Ask::RemoveKey(provider)),
             Intent::Reload => self.settings.ask(Ask::TakeOver),
@@ -286,7 +288,7 @@ impl Effects {
             return self.switch(which, take_over, app);
         }
         app.hint = Some(LOOKING_FOR_SESSION.into());
-        let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
+        let (ctx, engine) = (Arc::clone(&self.ctx), app.session.engine);
         self.aside(move || {
             Some(match ctx.is_there(&which) {
                 Ok(()) => Wake::Found {
@@ -305,19 +307,22 @@ impl Effects {
 
     /// The session that was to be taken up is there. Of no use when another was opened meanwhile.
     pub(crate) fn found(&mut self, engine: u64, which: Which, take_over: bool, app: &mut App) {
-        if engine == app.engine {
+        if engine == app.session.engine {
             self.switch(which, take_over, app);
         }
     }
 
     /// Leaves the session that is open and takes up another.
     fn switch(&mut self, which: Which, take_over: bool, app: &mut App) {
-        let words = app.takes_words_along();
+        let words = {
+            let id = app.session.id.as_deref();
+            app.input.take_along(id)
+        };
         self.engine(Command::KeepInput(words));
         self.leave(SaveReason::Exit);
-        app.engine += 1;
-        app.phase = Phase::Opening;
-        let on_event = self.on_engine_event(app.engine);
+        app.session.engine += 1;
+        app.session.phase = Phase::Opening;
+        let on_event = self.on_engine_event(app.session.engine);
         let open = Open {
             which,
             take_over,
@@ -331,22 +336,22 @@ impl Effects {
 
     fn look_on(&mut self, id: String, app: &mut App) {
         self.leave(SaveReason::Exit);
-        app.engine += 1;
-        app.phase = Phase::Watching;
-        let on_event = self.on_engine_event(app.engine);
+        app.session.engine += 1;
+        app.session.phase = Phase::Watching;
+        let on_event = self.on_engine_event(app.session.engine);
         let watch = Watch::start(Arc::clone(&self.ctx), id, on_event);
         self.outbox = Some(Outbox::new(watch.sender(), self.to_screen.clone()));
         self.watch = Some(watch);
     }
 
-    fn on_engine_event(&self, engine: u64) -> OnEngineEvent {
+    fn on_engine_event(&self, engine: u64) -> OnLiveEvent {
         let sender = self.to_screen.clone();
         let acting = Arc::clone(&self.acting);
         let ctx = Arc::clone(&self.ctx);
         Arc::new(move |event| {
             acting.observe(&event);
             let opened = match &event {
-                EngineEvent::Opened(opening) => Some((opening.id.clone(), opening.found.is_none())),
+                LiveEvent::Opened(opening) => Some((opening.id.clone(), opening.found.is_none())),
                 _ => None,
             };
             let _ = sender.send(Wake::Msg(Msg::Engine(engine, event)));
@@ -396,14 +401,14 @@ impl Effects {
             return;
         }
         match screen.write(ASK_BACKGROUND) {
-            Ok(()) => app.asked_background(),
+            Ok(()) => app.look.asked_background(app.now_ms),
             Err(error) => tracing::warn!(%error, "the terminal was not asked for its background"),
         }
     }
 
     /// For the engine of this number, when it is still the one that is listened to.
     pub(crate) fn for_engine(&mut self, engine: u64, command: Command, app: &App) {
-        if engine == app.engine {
+        if engine == app.session.engine {
             self.engine(command);
         }
     }

@@ -136,6 +136,8 @@ impl Outbox {
     }
 
     fn start(&self) -> Sender<Outgoing> {
+        // Unbounded: the thread that draws sends, and must not wait. A person typed each message, so
+        // none is dropped.
         let (queue, outgoing) = mpsc::channel();
         let engine = self.engine.clone();
         let to_screen = self.to_screen.clone();

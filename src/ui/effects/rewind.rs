@@ -28,7 +28,7 @@ impl Effects {
             whole,
             chosen,
             allowed,
-            ..self.ctx.rewind(&app.now.folder, back)
+            ..self.ctx.rewind(&app.session.now.folder, back)
         };
         self.engine(Command::Rewind(Box::new(RewindOrder {
             number,
@@ -47,7 +47,7 @@ impl Effects {
         app: &mut App,
     ) {
         app.hint = Some("making the copy …".into());
-        let (ctx, engine) = (Arc::clone(&self.ctx), app.engine);
+        let (ctx, engine) = (Arc::clone(&self.ctx), app.session.engine);
         self.aside(move || {
             let copied = || -> Result<(String, Option<String>), SessionError> {
                 let mut store = ctx.open_store()?;
@@ -79,7 +79,7 @@ impl Effects {
 
     /// Opens the copy. Nobody has to be asked whether it goes on: what was owed in it is stopped.
     pub(crate) fn rewound(&mut self, engine: u64, id: String, app: &mut App) {
-        if engine == app.engine {
+        if engine == app.session.engine {
             app.named = true;
             app.hint = Some("nothing runs yet: Enter sends the text in the box".into());
             self.switch(Which::Named { id, fork: false }, false, app);

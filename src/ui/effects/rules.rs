@@ -35,12 +35,12 @@ impl Effects {
     /// is seen to as things come to their end.
     pub(crate) fn settle_settings(&mut self, app: &App) {
         // While one is being opened its folder is not known.
-        let is_open = matches!(app.phase, Phase::Working { .. } | Phase::Resting(_));
+        let is_open = matches!(app.session.phase, Phase::Working { .. } | Phase::Resting(_));
         if self.rules_are_due && is_open {
             self.rules_are_due = false;
             self.settings.ask(Ask::Rules {
-                engine: app.engine,
-                folder: app.now.folder.clone(),
+                engine: app.session.engine,
+                folder: app.session.now.folder.clone(),
             });
         }
         self.settings.ask(Ask::Settle);
@@ -114,10 +114,10 @@ impl Effects {
     }
 
     pub(super) fn permissions(&self, app: &App) {
-        let items = permissions::items(&self.ctx, &app.now.session_rules);
+        let items = permissions::items(&self.ctx, &app.session.now.session_rules);
         let rules = count(items.len(), "rule");
         let mut picker = Picker::new(For::Rule, &format!("permissions: {rules}"), items);
-        let mode = app.now.mode;
+        let mode = app.session.now.mode;
         picker.note = Some(format!(
             "Enter removes a rule · {}: {}",
             mode.name(),
@@ -128,7 +128,7 @@ impl Effects {
 
     pub(super) fn status(&self, app: &App) {
         let ctx = &self.ctx;
-        let id = app.id.as_deref().unwrap_or("none");
+        let id = app.session.id.as_deref().unwrap_or("none");
         let trusted = match ctx.loaded.project.standing {
             Standing::Trusted => "trusted",
             Standing::Untrusted => "not trusted",
@@ -139,9 +139,13 @@ impl Effects {
             ("session", id.to_string()),
             (
                 "title",
-                app.now.title.clone().unwrap_or_else(|| "none yet".into()),
+                app.session
+                    .now
+                    .title
+                    .clone()
+                    .unwrap_or_else(|| "none yet".into()),
             ),
-            ("model", app.now.model.clone()),
+            ("model", app.session.now.model.clone()),
             (
                 "summaries by",
                 ctx.config()
@@ -149,7 +153,7 @@ impl Effects {
                     .clone()
                     .unwrap_or_else(|| "the same model".into()),
             ),
-            ("mode", app.now.mode.name().to_string()),
+            ("mode", app.session.now.mode.name().to_string()),
             (
                 "folder",
                 format!("{} ({trusted})", ctx.here.folder.display()),
@@ -160,7 +164,7 @@ impl Effects {
             ("logs", ctx.paths.state_dir.display().to_string()),
             ("to resume later", format!("rewake -r {}", short_id(id))),
         ];
-        let theme = &app.theme;
+        let theme = &app.look.theme;
         let lines = rows.into_iter().map(|(name, what)| {
             let what = crate::ui::text::clean_line(&what).into_owned();
             Line::from(vec![

@@ -75,6 +75,7 @@ impl Settings {
         acting: Arc<Acting>,
         to_screen: Sender<Wake>,
     ) -> Settings {
+        // Unbounded: the thread that draws sends, and must not wait. A person asks for each change.
         let (asks, asked) = mpsc::channel();
         let runs = ctx.runs().ok();
         let changes = Changes::new(&ctx.loaded.files, acting.moment(some_run(runs.as_ref())));

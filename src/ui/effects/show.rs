@@ -100,7 +100,7 @@ impl Effects {
     }
 
     pub(super) fn earlier(&self, first: Seq, app: &App) {
-        let Some(id) = app.id.clone() else {
+        let Some(id) = app.session.id.clone() else {
             return;
         };
         let ctx = Arc::clone(&self.ctx);
@@ -159,7 +159,7 @@ impl Effects {
 
     /// The servers that are configured, and what is known of them.
     pub(super) fn mcp(&self, app: &App) {
-        let (ctx, session) = (Arc::clone(&self.ctx), app.id.clone());
+        let (ctx, session) = (Arc::clone(&self.ctx), app.session.id.clone());
         self.aside(move || {
             let rows = ctx.server_rows(session.as_deref());
             Some(Msg::Show(
@@ -226,9 +226,10 @@ impl Effects {
 
     /// The live output of the commands that the conversation shows.
     pub(crate) fn tails(&self, app: &App) {
-        let running = app.transcript.running();
+        let running = app.conversation.transcript.running();
         let of_user: Vec<String> = app
             .user_commands
+            .list
             .iter()
             .filter_map(|c| c.run.clone())
             .collect();
@@ -353,7 +354,7 @@ impl Effects {
             let _ = sender.send(Wake::Msg(Msg::FilesListed));
         });
         match files {
-            Ok(files) => app.files = Some(Arc::new(files)),
+            Ok(files) => app.input.files = Some(Arc::new(files)),
             Err(error) => tracing::warn!(%error, "files cannot be mentioned"),
         }
         self.commands();

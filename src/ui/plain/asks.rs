@@ -93,7 +93,7 @@ impl Printer {
         asked.extent = Extent { rows: 1, lines: 1 };
         if self.asked != Some(asked.number) {
             self.asked = Some(asked.number);
-            let text = question(asked, &app.theme);
+            let text = question(asked, &app.look.theme);
             self.line(&text);
         }
     }

@@ -112,16 +112,16 @@ impl Printer {
     }
 
     fn conversation(&mut self, app: &App) {
-        let session = (app.engine, app.id.clone());
-        let blocks = &app.transcript.blocks;
+        let session = (app.session.engine, app.session.id.clone());
+        let blocks = &app.conversation.transcript.blocks;
         if self.session != session || blocks.len() < self.printed {
             self.session = session;
             self.calls.clear();
             self.printed = 0;
             self.stream.clear();
             self.streamed = 0;
-            if let Some(id) = &app.id {
-                let title = app.now.title.as_deref().unwrap_or("new");
+            if let Some(id) = &app.session.id {
+                let title = app.session.now.title.as_deref().unwrap_or("new");
                 let id = crate::session::short_id(id);
                 self.line(&format!("Session {id}: {}", title_line(title, 200)));
             }
@@ -136,7 +136,7 @@ impl Printer {
                 self.call(place, call, was_begun);
             }
         }
-        let is_working = matches!(app.phase, Phase::Working { .. });
+        let is_working = matches!(app.session.phase, Phase::Working { .. });
         for (place, block) in blocks.iter().enumerate().skip(self.printed) {
             // A stop is recorded before the end of the call that it ends; here it comes behind it.
             let is_end = matches!(block.kind, Kind::TurnEnd(_));
@@ -221,16 +221,16 @@ impl Printer {
     }
 
     fn queue(&mut self, app: &App) {
-        if app.queued.len() > self.queued
-            && let Some(last) = app.queued.last()
+        if app.input.queue.messages.len() > self.queued
+            && let Some(last) = app.input.queue.messages.last()
         {
-            let waits = count(app.queued.len(), "message");
+            let waits = count(app.input.queue.messages.len(), "message");
             self.says(
                 "Queued",
                 &format!("{} ({waits})", one_line(&last.message.text, 200)),
             );
         }
-        self.queued = app.queued.len();
+        self.queued = app.input.queue.messages.len();
     }
 
     fn notes(&mut self, app: &mut App) {
@@ -240,14 +240,14 @@ impl Printer {
                 self.says("Note", &hint);
             }
         }
-        if app.kept.trouble != self.trouble {
-            self.trouble.clone_from(&app.kept.trouble);
+        if app.session.kept.trouble != self.trouble {
+            self.trouble.clone_from(&app.session.kept.trouble);
             match self.trouble.clone() {
                 Some(why) => self.says("Warning", &format!("nothing is saved: {why}")),
                 None => self.says("Note", "it is saved again"),
             }
         }
-        let retry = app.transcript.stream.retry.clone();
+        let retry = app.conversation.transcript.stream.retry.clone();
         if let Some((why, until_ms)) = retry
             && self.retry_until_ms != Some(until_ms)
         {
@@ -265,16 +265,16 @@ impl Printer {
     }
 
     fn state(&mut self, app: &App) {
-        if self.phase == Some(app.phase) {
+        if self.phase == Some(app.session.phase) {
             return;
         }
         let was_working = matches!(self.phase, Some(Phase::Working { .. } | Phase::Opening));
-        match app.phase {
+        match app.session.phase {
             Phase::Resting(Why::Idle) if !app.goes_on() => {
                 self.line("Ready: describe a task, or /help");
             }
             Phase::Resting(_) if app.goes_on() => {
-                let queued = match app.queued.len() {
+                let queued = match app.input.queue.messages.len() {
                     0 => String::new(),
                     waiting => format!(" ({} queued)", count(waiting, "message")),
                 };
@@ -290,13 +290,14 @@ impl Printer {
             Phase::Ended => self.line("Note: the session has ended"),
             Phase::Starting | Phase::Nothing | Phase::Opening | Phase::Working { .. } => {}
         }
-        self.phase = Some(app.phase);
+        self.phase = Some(app.session.phase);
     }
 
     fn progress(&mut self, app: &App) {
         let is_due = self.progress_at.is_none_or(|at| at.elapsed() >= PROGRESS);
-        let is_working =
-            matches!(app.phase, Phase::Working { .. }) && app.asked.is_none() && app.form.is_none();
+        let is_working = matches!(app.session.phase, Phase::Working { .. })
+            && app.asked.is_none()
+            && app.form.is_none();
         if !is_working || !matches!(app.overlay, Overlay::None) {
             self.progress_at = None;
             return;
@@ -310,12 +311,12 @@ impl Printer {
         }
         self.progress_at = Some(Instant::now());
         let running = self.calls.iter().rev().find_map(|(place, _)| {
-            let Kind::Call(call) = &app.transcript.blocks.get(*place)?.kind else {
+            let Kind::Call(call) = &app.conversation.transcript.blocks.get(*place)?.kind else {
                 return None;
             };
             blocks::call_running(call, app.now_ms)
         });
-        let user = app.user_commands.last().map(|command| {
+        let user = app.user_commands.list.last().map(|command| {
             let seconds = (app.now_ms - command.since_ms).max(0) / 1000;
             blocks::running(&command.command, seconds, &command.tail)
         });

@@ -57,7 +57,7 @@ pub(super) fn height(app: &mut App, area: Rect, left: u16) -> u16 {
     let most = (area.height.saturating_mul(3) / 4).max(FEW_ROWS).min(left);
     let layout = Layout::of(most, app.asked.as_ref());
     lay(app, area.width, &layout);
-    let theme = app.theme.clone();
+    let theme = app.look.theme.clone();
     let Some(asked) = &app.asked else {
         return 0;
     };
@@ -75,7 +75,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
         .min(left);
     let layout = Layout::of(most, app.asked.as_ref());
     lay(app, area.width, &layout);
-    let (theme, readiness) = (app.theme.clone(), app.readiness());
+    let (theme, readiness) = (app.look.theme.clone(), app.readiness());
     let Some(asked) = &mut app.asked else {
         return;
     };
@@ -187,8 +187,8 @@ fn parts(asked: &Approval, extent: Option<Extent>) -> Vec<String> {
 
 /// What is scrolled, made once for each look.
 fn lay(app: &mut App, columns: u16, layout: &Layout) {
-    let (generation, theme) = (app.generation, app.theme.clone());
-    let highlighter = &mut app.code;
+    let (generation, theme) = (app.look.generation, app.look.theme.clone());
+    let highlighter = &mut app.look.code;
     let Some(asked) = &mut app.asked else {
         return;
     };

@@ -25,7 +25,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Card(card) = &app.overlay else {
         return;
     };
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let width = area.width.min(100);
     let columns = usize::from(width.saturating_sub(4));
     let title = match card.offers.len() {
@@ -93,7 +93,7 @@ const GRID_COLUMNS: usize = 72;
 /// What keys do: a grid, below a line that says why none counts yet; one after the other where it
 /// is narrow.
 fn key_lines(app: &App, keys: &[[Key; 2]; 4], columns: usize) -> Vec<Line<'static>> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     if columns < GRID_COLUMNS {
         // Those that lead on first: what has no room is left out.
         let order = [(0, 0), (1, 0), (2, 1), (2, 0), (1, 1), (0, 1), (3, 0)];

@@ -14,12 +14,12 @@ const FIGURE_COLUMNS: usize = 18;
 
 /// How full the context is, in lines, for `/context`.
 pub fn context_lines(app: &App) -> Vec<Line<'static>> {
-    let theme = &app.theme;
-    let Some(gauge) = &app.now.gauge else {
+    let theme = &app.look.theme;
+    let Some(gauge) = &app.session.now.gauge else {
         return vec![Line::styled("no session is open", theme.dim)];
     };
     // A part has one row, however narrow it is.
-    let room = usize::from(app.size.0).saturating_sub(FRAME_COLUMNS + FIGURE_COLUMNS);
+    let room = usize::from(app.look.size.0).saturating_sub(FRAME_COLUMNS + FIGURE_COLUMNS);
     let name_columns = room.min(NAME_COLUMNS);
     let row = |style, cell: &'static str, name: &str, tokens: u64| {
         let percent = tokens * 100 / gauge.window.max(1);
@@ -35,7 +35,7 @@ pub fn context_lines(app: &App) -> Vec<Line<'static>> {
     let parts = gauge.parts;
     let free = gauge.window.saturating_sub(parts.all());
     let mut lines = vec![
-        Line::styled(app.now.model.clone(), theme.heading()),
+        Line::styled(app.session.now.model.clone(), theme.heading()),
         row(theme.text, "▓", "system prompt and tools", parts.system),
         row(theme.text, "▓", "instructions", parts.instructions),
         row(theme.dim, "▒", "summary or note", parts.summary),

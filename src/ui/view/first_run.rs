@@ -14,7 +14,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::FirstRun(first) = &app.overlay else {
         return;
     };
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let width = area.width.saturating_sub(2).min(90);
     let columns = usize::from(width.saturating_sub(4));
     let mut lines = Vec::new();

@@ -44,7 +44,7 @@ pub(super) fn height(app: &App, area: Rect, left: u16) -> u16 {
     let Some(form) = app.form_in_front() else {
         return 0;
     };
-    let body = body(&form.entry, inside(area.width), &app.theme)
+    let body = body(&form.entry, inside(area.width), &app.look.theme)
         .lines
         .len();
     let wanted = u16::try_from(body)
@@ -55,7 +55,7 @@ pub(super) fn height(app: &App, area: Rect, left: u16) -> u16 {
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let (theme, readiness) = (app.theme.clone(), app.readiness());
+    let (theme, readiness) = (app.look.theme.clone(), app.readiness());
     let room = inside(area.width);
     let Some(form) = &mut app.form else {
         return;

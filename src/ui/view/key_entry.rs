@@ -13,7 +13,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let Overlay::Key(entry) = &app.overlay else {
         return;
     };
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let width = area.width.min(76);
     let columns = usize::from(width.saturating_sub(4)).max(1);
     let provider = clean_line(&entry.provider);

@@ -49,14 +49,14 @@ const MAX_QUEUED: usize = 3;
 /// Draws the whole screen, and keeps in `app` the size that it has.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     draw_all(frame, app);
-    if app.is_ascii {
+    if app.look.is_ascii {
         ascii::only(frame.buffer_mut());
     }
 }
 
 fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
     let area = frame.area();
-    app.size = (area.width, area.height);
+    app.look.size = (area.width, area.height);
     if area.width < 10 || area.height < 4 {
         frame.render_widget(Paragraph::new("too small"), area);
         return;
@@ -107,7 +107,7 @@ fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 
 /// What lies below a box is still there, and does not ask for an eye.
 fn dim(frame: &mut Frame<'_>, area: Rect, app: &App) {
-    let style = Style::reset().patch(app.theme.dim);
+    let style = Style::reset().patch(app.look.theme.dim);
     frame.buffer_mut().set_style(area, style);
 }
 
@@ -142,10 +142,10 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         Constraint::Length(1),
     ])
     .areas(area);
-    app.seen_height = usize::from(above.height);
+    app.conversation.seen_height = usize::from(above.height);
     transcript(frame, above, app);
     frame.render_widget(Paragraph::new(going_on), between);
-    if app.composer.has_list() && !is_asked {
+    if app.input.composer.has_list() && !is_asked {
         dim(frame, above, app);
         dim(frame, between, app);
     }
@@ -161,7 +161,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
             let layout = composer_styles(app);
             let below = within_margin(below);
             let has_keys = matches!(app.overlay, Overlay::None) && app.last_here.at.is_none();
-            app.composer.draw(frame, below, &layout, has_keys);
+            app.input.composer.draw(frame, below, &layout, has_keys);
             placeholder(frame, below, app);
         }
     }
@@ -185,10 +185,10 @@ fn within_margin(area: Rect) -> Rect {
 
 /// What may be typed, where nothing is.
 fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
-    if !app.composer.is_empty() || app.composer.is_searching() || area.height < 3 {
+    if !app.input.composer.is_empty() || app.input.composer.is_searching() || area.height < 3 {
         return;
     }
-    let words = match app.phase {
+    let words = match app.session.phase {
         Phase::Working { .. } => "Type on: Enter queues it",
         _ => "Describe a task",
     };
@@ -199,7 +199,7 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
         height: 1,
     };
     let words = clip(words, usize::from(at.width));
-    frame.render_widget(Span::styled(words, app.theme.dim), at);
+    frame.render_widget(Span::styled(words, app.look.theme.dim), at);
 }
 
 /// Below a question the box is there only while words stand in it.
@@ -208,10 +208,11 @@ fn box_rows(app: &mut App, area: Rect) -> u16 {
     match (is_asked, app.readiness()) {
         (false, _) => {
             let room = (area.height / BOX_PART).max(3);
-            app.composer.height(within_margin(area).width, room)
+            app.input.composer.height(within_margin(area).width, room)
         }
         (true, Readiness::Behind) if area.height < 2 * SMALL_ROWS => 1,
         (true, Readiness::Behind) => app
+            .input
             .composer
             .height(within_margin(area).width, BOX_BELOW_QUESTION),
         (true, _) => 0,
@@ -220,21 +221,21 @@ fn box_rows(app: &mut App, area: Rect) -> u16 {
 
 /// The end of what is typed, where there is no room for the box.
 pub(super) fn words_in_a_row(app: &App, columns: u16) -> Line<'static> {
-    let text = clean_line(&app.composer.text()).into_owned();
+    let text = clean_line(&app.input.composer.text()).into_owned();
     let room = usize::from(columns).saturating_sub(3);
     let mut shown = text.as_str();
     while width(shown) > room && !shown.is_empty() {
         shown = &shown[shown.chars().next().map_or(0, char::len_utf8)..];
     }
     Line::from(vec![
-        Span::styled("› ", app.theme.accent),
-        Span::styled(shown.to_string(), app.theme.text),
-        Span::styled("▏", app.theme.accent),
+        Span::styled("› ", app.look.theme.accent),
+        Span::styled(shown.to_string(), app.look.theme.text),
+        Span::styled("▏", app.look.theme.accent),
     ])
 }
 
 fn composer_styles(app: &App) -> super::composer::ComposerStyles {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     super::composer::ComposerStyles {
         text: theme.text,
         dim: theme.dim,
@@ -251,7 +252,8 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         return welcome::draw(frame, area, app);
     }
     let height = usize::from(area.height);
-    let (mut layout, transcript) = app.layout_context();
+    let mut layout = app.look.layout(app.now_ms);
+    let transcript = &mut app.conversation.transcript;
     let mut lines = transcript.visible(height, &mut layout);
     // A short conversation stands at the bottom, above the box.
     let gap = height.saturating_sub(lines.len());
@@ -263,8 +265,9 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if matches!(app.overlay, Overlay::Search(_))
         && let Overlay::Search(search) = std::mem::replace(&mut app.overlay, Overlay::None)
     {
-        let styles = app.theme.found();
-        let (mut layout, transcript) = app.layout_context();
+        let styles = app.look.theme.found();
+        let mut layout = app.look.layout(app.now_ms);
+        let transcript = &mut app.conversation.transcript;
         transcript.mark_found(&search, &mut lines, height, styles, &mut layout);
         app.overlay = Overlay::Search(search);
     }
@@ -280,11 +283,11 @@ fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
 
 /// Between the conversation and the box: the plan, what is queued, what is being done.
 fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let columns = usize::from(columns);
     let mut lines = Vec::new();
-    for queued in app.queued.iter().take(MAX_QUEUED) {
-        let mark = if app.editing == Some(queued.id) {
+    for queued in app.input.queue.messages.iter().take(MAX_QUEUED) {
+        let mark = if app.input.queue.editing == Some(queued.id) {
             "✎"
         } else {
             "↑"
@@ -292,16 +295,16 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
         let what = format!("{mark} queued: {}", clean_line(&queued.message.typed()));
         lines.push(Line::styled(clip(&what, columns), theme.text));
     }
-    if app.queued.len() > MAX_QUEUED {
-        let more = app.queued.len() - MAX_QUEUED;
+    if app.input.queue.messages.len() > MAX_QUEUED {
+        let more = app.input.queue.messages.len() - MAX_QUEUED;
         lines.push(Line::styled(format!("  and {more} more queued"), theme.dim));
     }
-    for command in app.user_commands.iter().rev().take(MAX_QUEUED).rev() {
+    for command in app.user_commands.list.iter().rev().take(MAX_QUEUED).rev() {
         lines.extend(printed_lines(command, app, columns));
         lines.push(command_line(command, app, columns));
     }
-    if app.user_commands.len() > MAX_QUEUED {
-        let more = app.user_commands.len() - MAX_QUEUED;
+    if app.user_commands.list.len() > MAX_QUEUED {
+        let more = app.user_commands.list.len() - MAX_QUEUED;
         lines.push(Line::styled(
             format!("  and {more} more of yours"),
             theme.dim,
@@ -315,8 +318,8 @@ fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
 fn command_line(command: &UserCommand, app: &App, columns: usize) -> Line<'static> {
     let age = clock((app.now_ms - command.since_ms).max(0));
     let (end, style) = match command.is_stopped {
-        true => (format!(" · {age} · it is being ended"), app.theme.dim),
-        false => (format!(" · {age} · Esc ends it"), app.theme.dim),
+        true => (format!(" · {age} · it is being ended"), app.look.theme.dim),
+        false => (format!(" · {age} · Esc ends it"), app.look.theme.dim),
     };
     let command = in_one_line(&command.command, columns);
     let room = columns.saturating_sub(width(&end) + 2);
@@ -335,13 +338,13 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
     let last = lines.iter().rev().take(LINES).rev();
     let shown = last.map(|line| clip(&format!("  {}", clean_line(line)), columns));
     shown
-        .map(|line| Line::styled(line, app.theme.dim))
+        .map(|line| Line::styled(line, app.look.theme.dim))
         .collect()
 }
 
 /// What is done with the files, which a person waits for.
 fn files_work(app: &App) -> String {
-    match app.files_work {
+    match app.session.files_work {
         Some(FilesWork::SettingBack { done, all }) if done > 0 => {
             let (done, all) = (figure(done), figure(all));
             format!("restoring files, {done} of {all} · this cannot be stopped")
@@ -359,7 +362,7 @@ fn files_work(app: &App) -> String {
 }
 
 fn activity(app: &App, columns: usize) -> Line<'static> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     if app.is_leaving() {
         let text = "quitting: saving the last changes · Ctrl+C quits without waiting";
         return Line::styled(clip(text, columns), theme.warn);
@@ -368,11 +371,11 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         let text = format!(
             "search: {}{}   Enter or ↑ earlier · ↓ later · Esc ends",
             clean_line(&search.words),
-            app.search_state(search),
+            app.conversation.search_state(search),
         );
         return Line::styled(clip(&text, columns), theme.accent);
     }
-    if let Some(trouble) = &app.kept.trouble {
+    if let Some(trouble) = &app.session.kept.trouble {
         let text = format!(
             "nothing can be saved, so nothing is done: {}",
             clean_line(trouble)
@@ -381,10 +384,10 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
     }
     let hint = app.hint.clone().unwrap_or_default();
     let asks = app.asked.is_some() || app.form.is_some();
-    let (text, style) = match app.phase {
+    let (text, style) = match app.session.phase {
         Phase::Starting => ("looking for unfinished sessions …".to_string(), theme.dim),
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
-        Phase::Working { .. } if app.files_work.is_some() => (files_work(app), theme.text),
+        Phase::Working { .. } if app.session.files_work.is_some() => (files_work(app), theme.text),
         _ if app.form_aside().is_some() && app.asked.is_none() => (aside(app), theme.warn),
         Phase::Working { since_ms } if !asks => {
             let age = clock((app.now_ms - since_ms).max(0));
@@ -417,11 +420,11 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         (false, true) => text,
         (false, false) => format!("{text} · {hint}"),
     };
-    let glyph = match (app.phase, asks) {
+    let glyph = match (app.session.phase, asks) {
         (Phase::Working { since_ms }, false) => spinner((app.now_ms - since_ms).max(0)),
         _ => " ",
     };
-    let right = match app.transcript.scroll {
+    let right = match app.conversation.transcript.scroll {
         super::transcript::Scroll::End => plan_step(app, columns),
         super::transcript::Scroll::At { .. } => "↓ more below (End)".to_string(),
     };
@@ -453,7 +456,7 @@ fn aside(app: &App) -> String {
         one_line(&question.server, 40),
         one_line(&question.line(), 60),
     );
-    let stops = match (app.phase, app.composer.is_empty()) {
+    let stops = match (app.session.phase, app.input.composer.is_empty()) {
         (_, false) => " once the box is empty",
         (Phase::Working { .. }, true) => " · Esc stops",
         _ => "",
@@ -465,10 +468,10 @@ fn aside(app: &App) -> String {
 fn plan_step(app: &App, columns: usize) -> String {
     // A question has the room.
     let asks = app.asked.is_some() || app.form.is_some();
-    if !matches!(app.phase, Phase::Working { .. }) || asks {
+    if !matches!(app.session.phase, Phase::Working { .. }) || asks {
         return String::new();
     }
-    let Some(plan) = &app.now.plan else {
+    let Some(plan) = &app.session.now.plan else {
         return String::new();
     };
     let Some(current) = plan.current() else {
@@ -481,10 +484,15 @@ fn plan_step(app: &App, columns: usize) -> String {
 
 /// What comes, or that nothing does.
 fn pace(app: &App) -> String {
-    if let Some(rate) = app.transcript.stream.tokens_per_second(app.now_ms) {
+    if let Some(rate) = app
+        .conversation
+        .transcript
+        .stream
+        .tokens_per_second(app.now_ms)
+    {
         return format!(" · streaming about {rate} tok/s");
     }
-    match app.transcript.waits_ms(app.now_ms) {
+    match app.conversation.transcript.waits_ms(app.now_ms) {
         Some(ms) if ms >= FIRST_BYTE_MS => {
             format!(" · waiting for the first byte {}", clock(ms))
         }

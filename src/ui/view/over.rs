@@ -52,11 +52,11 @@ pub(super) fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if let Overlay::History(pane) = &mut app.overlay {
         let mut layout = LayoutContext {
             width: area.width,
-            theme: &app.theme,
-            code: &mut app.code,
-            generation: app.generation,
+            theme: &app.look.theme,
+            code: &mut app.look.code,
+            generation: app.look.generation,
             now_ms: app.now_ms,
-            zone: &app.zone,
+            zone: &app.look.zone,
         };
         pane.draw(frame, area, &mut layout);
     }
@@ -67,9 +67,9 @@ pub(super) fn rewind(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         Readiness::Armed => None,
         readiness => Some(not_heard_yet(readiness)),
     };
-    let App { overlay, theme, .. } = app;
+    let App { overlay, look, .. } = app;
     if let Overlay::Rewind(pane) = overlay {
-        crate::ui::rewind::draw(frame, area, pane, theme, before);
+        crate::ui::rewind::draw(frame, area, pane, &look.theme, before);
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Viewer(viewer) = &mut app.overlay else {
         return;
     };
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let most = if viewer.sheet.is_empty() { 110 } else { 124 };
     let columns = area.width.saturating_sub(2).min(most);
     let room = usize::from(columns.saturating_sub(4));
@@ -112,7 +112,7 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let Overlay::Picker(picker) = &app.overlay else {
         return;
     };
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let columns = area.width.saturating_sub(2).min(100);
     let shown = picker.shown();
     let note = picker.note.as_deref().map(clean_line);
@@ -234,11 +234,11 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 
 /// What stands in the box, which is not seen below what asks.
 pub(super) fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
-    if app.composer.is_empty() {
+    if app.input.composer.is_empty() {
         return None;
     }
-    let words = format!("in the box: {}", clean_line(&app.composer.text()));
-    Some(Line::styled(clip(&words, columns), app.theme.dim))
+    let words = format!("in the box: {}", clean_line(&app.input.composer.text()));
+    Some(Line::styled(clip(&words, columns), app.look.theme.dim))
 }
 
 /// Hints between ` · `, as many of the first ones as there is room for.
@@ -266,8 +266,8 @@ fn not_heard_yet(readiness: Readiness) -> &'static str {
 pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'static> {
     let before = not_heard_yet(app.readiness());
     let style = match app.readiness() {
-        Readiness::Armed => app.theme.accent,
-        _ => app.theme.dim,
+        Readiness::Armed => app.look.theme.accent,
+        _ => app.look.theme.dim,
     };
     let first = keys.split(" · ").next().unwrap_or_default();
     // That they are dim says it too.
@@ -299,7 +299,7 @@ fn answer_lines(
         return vec![Line::from(asking_keys_in(app, answers, room))];
     }
     let mark = |is_chosen| if is_chosen { "› " } else { "  " };
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let is_armed = matches!(app.readiness(), Readiness::Armed | Readiness::Typed);
     let mut lines = Vec::new();
     for (is_chosen, answer) in [(is_yes, format!("y  {yes}")), (!is_yes, format!("n  {no}"))] {
@@ -332,7 +332,7 @@ fn question_box(
     answers: (&str, &str),
     app: &mut App,
 ) {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let columns = area.width.saturating_sub(2).min(76);
     let room = usize::from(columns.saturating_sub(4));
     let in_rows = |text: &str, style| {

@@ -39,7 +39,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     };
     review.rows = usize::from(body.height);
     let columns = usize::from(area.width);
-    put(frame, area, &[title(&review, columns, &app.theme)]);
+    put(frame, area, &[title(&review, columns, &app.look.theme)]);
     let (list, file) = match (area.width >= BOTH_COLUMNS, review.in_list) {
         (true, _) => {
             let rest = Rect {
@@ -57,11 +57,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         (false, false) => (None, Some(body)),
     };
     if let Some(list) = list {
-        put(frame, list, &list_lines(&review, list, &app.theme));
+        put(frame, list, &list_lines(&review, list, &app.look.theme));
     }
     if let Some(at) = file {
-        let theme = app.theme.clone();
-        let lines = file_lines(&review, at, &theme, &mut app.code);
+        let theme = app.look.theme.clone();
+        let lines = file_lines(&review, at, &theme, &mut app.look.code);
         put(frame, at, &lines);
     }
     let keys = match review.in_list {
@@ -76,7 +76,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     put(
         frame,
         foot,
-        &[Line::styled(clip(keys, columns), app.theme.dim)],
+        &[Line::styled(clip(keys, columns), app.look.theme.dim)],
     );
     app.overlay = Overlay::Review(review);
 }

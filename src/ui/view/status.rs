@@ -78,40 +78,40 @@ fn sum(spans: &[Span<'static>]) -> usize {
 }
 
 fn model(app: &App, with_provider: bool) -> String {
-    let name = clean_line(&app.now.model).into_owned();
+    let name = clean_line(&app.session.now.model).into_owned();
     let name = match name.rsplit_once('/') {
         Some((_, short)) if !with_provider => short.to_string(),
         _ => name,
     };
-    match app.now.effort {
+    match app.session.now.effort {
         Effort::Default => name,
         effort => format!("{name} {}", effort.name()),
     }
 }
 
 fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let dim = |text: String| Span::styled(text, theme.dim);
     let mut spans = vec![dim(model(app, has(Part::Provider)))];
     if has(Part::Mode) {
-        let style = match app.now.mode {
+        let style = match app.session.now.mode {
             Mode::BypassPermissions => theme.warn,
             Mode::Default | Mode::AcceptEdits | Mode::Plan => theme.dim,
         };
         spans.push(dim(" · ".to_string()));
-        spans.push(Span::styled(app.now.mode.name(), style));
+        spans.push(Span::styled(app.session.now.mode.name(), style));
     }
-    let tasks = app.now.background_tasks;
+    let tasks = app.session.now.background_tasks;
     if tasks > 0 && has(Part::Mode) {
         spans.push(dim(format!(" · {} at work", count(tasks as u64, "task"))));
     }
-    let background = app.now.background.len().saturating_sub(tasks);
+    let background = app.session.now.background.len().saturating_sub(tasks);
     if background > 0 && has(Part::Mode) {
         let how = if has(Part::Folder) { " (/ps)" } else { "" };
         spans.push(dim(format!(" · {background} running{how}")));
     }
     if has(Part::Folder) {
-        let folder = match app.now.folder.as_str() {
+        let folder = match app.session.now.folder.as_str() {
             "" => app.launch.shown(&app.launch.folder),
             folder => app.launch.shown(folder),
         };
@@ -127,19 +127,19 @@ fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
 }
 
 fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let dim = |text: String| Span::styled(text, theme.dim);
-    let usage = app.now.usage;
+    let usage = app.session.now.usage;
     let mut spans = Vec::new();
     if usage.all() > 0 && has(Part::Tokens) {
-        let cost = match app.cost_usd {
+        let cost = match app.session.cost_usd {
             Some(cost) if cost > 0.0 => format!(" ${cost:.2}"),
             _ => String::new(),
         };
         let (sent, got) = (short(usage.prompt()), short(usage.output));
         spans.push(dim(format!("↑{sent} ↓{got}{cost} · ")));
     }
-    if let Some(gauge) = app.now.gauge.as_ref().filter(|_| has(Part::Full)) {
+    if let Some(gauge) = app.session.now.gauge.as_ref().filter(|_| has(Part::Full)) {
         let percent = gauge.parts.all() * 100 / gauge.window.max(1);
         let style = if percent >= 80 { theme.warn } else { theme.dim };
         spans.push(Span::styled(format!("context {percent}%"), style));
@@ -151,12 +151,12 @@ fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
 
 /// What would be lost: at rest it stands still.
 fn saved(app: &App) -> Span<'static> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let style: Style = theme.dim;
-    match (&app.kept.trouble, app.unsaved_ms()) {
+    match (&app.session.kept.trouble, app.unsaved_ms()) {
         (Some(trouble), _) => {
             let why = clip(&clean_line(trouble), REASON_COLUMNS);
-            let room = usize::from(app.size.0).saturating_sub(REASON_COLUMNS);
+            let room = usize::from(app.look.size.0).saturating_sub(REASON_COLUMNS);
             match width(&why) <= room {
                 true => Span::styled(format!("NOT SAVED: {why}"), theme.error),
                 false => Span::styled("NOT SAVED", theme.error),

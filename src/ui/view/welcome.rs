@@ -21,7 +21,8 @@ const NAME: &str = "Last here  ";
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let told = {
-        let (mut layout, transcript) = app.layout_context();
+        let mut layout = app.look.layout(app.now_ms);
+        let transcript = &mut app.conversation.transcript;
         let lines = transcript.visible(usize::from(area.height), &mut layout);
         // A blank line goes before them.
         lines
@@ -69,8 +70,8 @@ fn left(columns: usize) -> usize {
 }
 
 fn head(app: &App) -> Vec<Line<'static>> {
-    let theme = &app.theme;
-    let columns = usize::from(app.size.0);
+    let theme = &app.look.theme;
+    let columns = usize::from(app.look.size.0);
     let said = |text: &str| Line::styled(text.to_string(), theme.dim);
     let keys = |pairs: &[(&str, &str)]| {
         let mut spans = Vec::new();
@@ -109,7 +110,7 @@ fn list(app: &App) -> Vec<Line<'static>> {
     if last.sessions.is_empty() {
         return Vec::new();
     }
-    let columns = usize::from(app.size.0);
+    let columns = usize::from(app.look.size.0);
     let left = left(columns);
     let room = columns.saturating_sub(left + 2).min(LIST_COLUMNS);
     let mut lines = vec![Line::default()];
@@ -121,13 +122,13 @@ fn list(app: &App) -> Vec<Line<'static>> {
     };
     let before = " ".repeat(NAME.len());
     let keys = clip(&format!("{before}{keys}"), room);
-    lines.push(Line::styled(keys, app.theme.dim));
+    lines.push(Line::styled(keys, app.look.theme.dim));
     indented(lines, left)
 }
 
 /// `Last here  Fix the rounding in total()                done 2 h ago`
 fn row(app: &App, place: usize, session: &Finished, room: usize) -> Line<'static> {
-    let theme = &app.theme;
+    let theme = &app.look.theme;
     let is_chosen = app.last_here.at == Some(place);
     let name = match (place, is_chosen) {
         (0, false) => NAME.to_string(),

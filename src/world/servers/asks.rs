@@ -30,6 +30,8 @@ pub(super) struct Asks {
 
 impl Asks {
     pub(super) fn new() -> Asks {
+        // Unbounded: each call asks one question at a time and waits for its answer, so the calls in
+        // progress are the limit.
         let (sender, receiver) = unbounded_channel();
         Asks {
             sender,

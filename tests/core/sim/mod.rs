@@ -304,10 +304,10 @@ fn one_process(
             match event {
                 Event::Recorded(record) => {
                     seen_by_user.replies += usize::from(record.entry.kind() == "replied");
-                    seen_by_user.acknowledged.push((of.clone(), record.clone()));
-                    seen_by_user.answered.extend(answered(record));
+                    seen_by_user.answered.extend(answered(&record));
+                    seen_by_user.acknowledged.push((of.clone(), *record));
                 }
-                Event::ServerAsks { call, question } => {
+                Event::ServerAsks(call, question) => {
                     let is_told = |outside: &Outside| {
                         let key = (call, question.key.clone());
                         outside.answered.contains_key(&key)

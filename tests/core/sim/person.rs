@@ -375,9 +375,7 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
                     seen_by_user.send([Command::UserCommandOver { entry, ended }]);
                 }
                 seen_by_user.replies += usize::from(record.entry.kind() == "replied");
-                seen_by_user
-                    .acknowledged
-                    .push((session.clone(), record.clone()));
+                seen_by_user.acknowledged.push((session.clone(), *record));
             }
             Event::Queued(queued) => {
                 let next = seen_by_user.person.queued(queued.id, &queued.message.text);
@@ -385,7 +383,7 @@ fn hears(outside: &Rc<RefCell<Outside>>, session: &str) -> OnEvent {
             }
             Event::Requeued(all) => {
                 for queued in all {
-                    let text = queued.message.text.clone();
+                    let text = queued.message.text;
                     seen_by_user.person.texts.insert(queued.id, text);
                 }
             }

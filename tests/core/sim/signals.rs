@@ -212,7 +212,7 @@ fn hears(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>) -> OnEvent {
         Event::Recorded(record) => {
             let mut seen = outside.borrow_mut();
             seen.replies += usize::from(record.entry.kind() == "replied");
-            seen.acknowledged.push((session.clone(), record.clone()));
+            seen.acknowledged.push((session.clone(), *record));
         }
         Event::Asked { call, .. } => {
             let asked = state.call(call).and_then(|open| open.asked.as_ref());

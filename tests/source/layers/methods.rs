@@ -13,7 +13,7 @@ const LIMIT: usize = 70;
 const STORED: [(&str, usize); 4] = [
     ("engine::Engine", 165),
     ("store::Store", 189),
-    ("ui::app::App", 208),
+    ("ui::app::App", 152),
     ("ui::effects::Effects", 73),
 ];
 

@@ -49,10 +49,10 @@ const DOCUMENTS_OF_THE_CODE: [&str; 2] = ["docs/architecture.md", "docs/storage.
 /// The counts of today.
 const STORED: [(&str, usize); 5] = [
     ("texts", 14),
-    ("documents of the code", 58),
+    ("documents of the code", 57),
     ("help", 1),
-    ("comments", 1631),
-    ("doc lines", 1667),
+    ("comments", 1617),
+    ("doc lines", 1650),
 ];
 
 #[test]

@@ -16,14 +16,17 @@ struct Room {
 
 impl Room {
     fn new() -> Room {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("root")).unwrap();
         Room {
-            dir: tempfile::tempdir().unwrap(),
+            dir,
             contents: BTreeMap::new(),
         }
     }
 
+    /// Below the temporary folder, so that `..` is this room's own too.
     fn root(&self) -> PathBuf {
-        self.dir.path().canonicalize().unwrap()
+        self.dir.path().join("root").canonicalize().unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {

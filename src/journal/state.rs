@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::line::{BlobLine, Line};
 use super::read::MAX_LINE_BYTES;
 use crate::core::entry::Seq;
-use crate::lines::line::{BlobLine, Line};
-use crate::store::Gap;
 
 const STATE: &str = "state.jsonl";
 const NEW: &str = "state.jsonl.new";
@@ -54,7 +53,7 @@ pub(super) fn hold(folder: &Path) -> io::Result<File> {
 
 /// The small state of one session.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(in crate::store) struct State {
+pub struct State {
     pub inbox: Vec<Waiting>,
     /// Signals that were not obeyed yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -80,46 +79,20 @@ pub(in crate::store) struct State {
 
 /// A gap of a session that is named elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::store) struct GapRow {
-    first: Seq,
-    last: Seq,
+pub struct GapRow {
+    pub first: Seq,
+    pub last: Seq,
     #[serde(default)]
-    behind: u64,
+    pub behind: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    since_ms: Option<i64>,
+    pub since_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    until_ms: Option<i64>,
-}
-
-impl From<Gap> for GapRow {
-    fn from(gap: Gap) -> GapRow {
-        GapRow {
-            first: gap.first,
-            last: gap.last,
-            behind: gap.behind,
-            since_ms: gap.since_ms,
-            until_ms: gap.until_ms,
-        }
-    }
-}
-
-impl GapRow {
-    pub(in crate::store) fn of(&self, session: &str) -> Gap {
-        Gap {
-            session: session.to_string(),
-            first: self.first,
-            last: self.last,
-            behind: self.behind,
-            since_ms: self.since_ms,
-            until_ms: self.until_ms,
-            summary: None,
-        }
-    }
+    pub until_ms: Option<i64>,
 }
 
 /// A queued message, as its row has it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::store) struct Waiting {
+pub struct Waiting {
     pub id: i64,
     pub at_ms: i64,
     pub message: Box<RawValue>,
@@ -127,7 +100,7 @@ pub(in crate::store) struct Waiting {
 
 /// A signal, as its row has it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::store) struct WaitingSignal {
+pub struct WaitingSignal {
     pub id: i64,
     pub at_ms: i64,
     pub origin: String,
@@ -135,7 +108,7 @@ pub(in crate::store) struct WaitingSignal {
 }
 
 impl State {
-    pub(in crate::store) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.inbox.is_empty()
             && self.signals.is_empty()
             && self.input.is_none()
@@ -220,7 +193,7 @@ impl StateFile {
 }
 
 /// The last state that is whole, and the blobs in the file. `None`: there is none.
-pub(in crate::store) fn read_state(folder: &Path) -> Option<(State, Vec<Vec<u8>>)> {
+pub fn read_state(folder: &Path) -> Option<(State, Vec<Vec<u8>>)> {
     let mut file = BufReader::new(File::open(folder.join(STATE)).ok()?);
     let (mut last, mut blobs) = (None, Vec::new());
     let mut line = Vec::new();

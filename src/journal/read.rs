@@ -12,17 +12,17 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{CLOSED, FRAMES, TAIL};
+use super::folder::{CLOSED, FRAMES, TAIL, session_of};
+use super::line::{EntryLine, Header, Line};
+use super::tip::Tip;
 use crate::core::entry::Seq;
-use crate::lines::line::{EntryLine, Header, Line};
-use crate::lines::tip::Tip;
 
 /// No line is longer: a row is not, and a blob of that size is a third longer in base64.
 pub(super) const MAX_LINE_BYTES: u64 = 400 << 20;
 
 /// The end of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::store) struct End {
+pub struct End {
     pub header: Header,
     /// The place of the next entry.
     pub next: Seq,
@@ -30,7 +30,7 @@ pub(in crate::store) struct End {
 }
 
 /// What is met, first to last.
-pub(in crate::store) enum Met {
+pub enum Met {
     Entry(EntryLine),
     Blob(Vec<u8>),
     /// Nothing is known of what lies between. The next entry has this place and follows this tip.
@@ -42,7 +42,7 @@ pub(in crate::store) enum Met {
 ///
 /// # Errors
 /// A file could not be read.
-pub(in crate::store) fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
+pub fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
     let tail = folder.join(TAIL);
     if !folder.exists() {
         return Ok(None);
@@ -66,7 +66,7 @@ pub(in crate::store) fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
 ///
 /// # Errors
 /// A file could not be read, or `each` failed.
-pub(in crate::store) fn lines(
+pub fn lines(
     folder: &Path,
     each: &mut dyn FnMut(Met) -> io::Result<()>,
 ) -> io::Result<Option<End>> {
@@ -81,7 +81,7 @@ pub(in crate::store) fn lines(
 ///
 /// # Errors
 /// A file could not be read.
-pub(in crate::store) fn begin(folder: &Path) -> io::Result<Option<Header>> {
+pub fn begin(folder: &Path) -> io::Result<Option<Header>> {
     for file in files(folder)? {
         let mut walk = Walk::of(folder);
         // The header comes before the first of them.
@@ -116,13 +116,6 @@ pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     names.sort_unstable();
     Ok(names.into_iter().map(|(_, path)| path).collect())
-}
-
-/// The session whose journal lies in a folder of this name.
-pub(super) fn session_of(folder: &Path) -> String {
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    // One that was moved aside has the time behind it.
-    name.split('.').next().unwrap_or_default().to_string()
 }
 
 struct Walk {

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::{CLOSED, FRAMES};
+use super::folder::{CLOSED, FRAMES};
 
 /// A file with frames is followed by another one from here on.
 const MAX_BYTES: u64 = 8 << 20;
@@ -43,7 +43,10 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn start(pause: Duration) -> io::Result<Worker> {
+        // Unbounded: a commit must not wait for this thread. Each job follows a commit, which is a
+        // sync too, so few jobs wait.
         let (jobs, to_do) = channel();
+        // Unbounded: a folder reports its failure once, and `trouble` takes all reports.
         let (fails, troubles) = channel();
         let work = move || Work::new(fails).run(&to_do, pause);
         let thread = std::thread::Builder::new().name("journal".to_string());

@@ -4,18 +4,18 @@
 //! Invariant: a line is given only with the tip that it follows from, and only of the session that
 //! the folder is called by.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use zstd::Decoder;
 use zstd::zstd_safe::{DCtx, find_frame_compressed_size};
 
-use super::FRAMES;
-use super::read::{MAX_LINE_BYTES, files, session_of};
+use super::folder::{FRAMES, session_of};
+use super::line::{EntryLine, Header, Line};
+use super::read::{MAX_LINE_BYTES, files};
+use super::tip::Tip;
 use crate::core::entry::Seq;
-use crate::lines::line::{EntryLine, Header, Line};
-use crate::lines::tip::Tip;
 
 /// Of one file no more is read: frames end at some MiB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -27,7 +27,7 @@ const BUFFER: usize = 64 << 10;
 const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// What is met.
-pub(in crate::store) enum Piece {
+pub enum Piece {
     /// An entry, and the tip that it follows.
     Entry(Tip, EntryLine),
     Blob(Vec<u8>),
@@ -35,7 +35,7 @@ pub(in crate::store) enum Piece {
 
 impl Piece {
     /// What it takes of memory, about.
-    pub(in crate::store) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         match self {
             Piece::Entry(_, line) => line.entry.get().len(),
             Piece::Blob(bytes) => bytes.len(),
@@ -45,7 +45,7 @@ impl Piece {
 
 /// What a journal says of itself.
 #[derive(Default)]
-pub(in crate::store) struct Salvaged {
+pub struct Salvaged {
     pub header: Option<Header>,
     /// Of each stretch without a gap: the place and the tip of its last entry.
     pub ends: Vec<(Seq, Tip)>,
@@ -59,7 +59,7 @@ pub(in crate::store) struct Salvaged {
 ///
 /// # Errors
 /// The folder cannot be listed, or `each` failed.
-pub(in crate::store) fn salvage(
+pub fn salvage(
     folder: &Path,
     each: &mut dyn FnMut(Piece) -> io::Result<()>,
 ) -> io::Result<Salvaged> {
@@ -92,17 +92,6 @@ pub(in crate::store) fn salvage(
     }
     reading.ends();
     Ok(reading.found)
-}
-
-/// Whether a name in the folder of a journal is a session's, as it is written now.
-pub(in crate::store) fn folders(journal: &Path) -> Vec<String> {
-    let files = fs::read_dir(journal).into_iter().flatten().flatten();
-    let names = files.filter_map(|file| file.file_name().into_string().ok());
-    let mut names: Vec<String> = names
-        .filter(|name| super::super::ids::made_at_ms(name).is_some())
-        .collect();
-    names.sort_unstable();
-    names
 }
 
 struct Reading<'e> {

@@ -1,19 +1,9 @@
-//! The journal: each session a second time, as plain files beside the database or on another
-//! disk. It is what a lost, emptied or older database is made good from.
+//! Writing the journal of a session. After each commit, and before anything is done, its lines are
+//! appended to `tail.jsonl` by one unsynced write, so a kill loses none of them. A tail that has
+//! grown is closed, and the [worker](super::worker) makes a frame of it.
 //!
-//! A folder for each session. After each commit, and before anything is done, its lines go to
-//! `tail.jsonl` by one unsynced write, so that a kill loses none of them. A tail that has grown is
-//! closed; a thread makes a frame of it, appends that to a file of frames, and syncs. So the
-//! way of an append has no sync more than without a journal; a power cut may take about the last
-//! second of the journal, which the database has.
-//!
-//! The holder of a session's lock is the only one who writes in its folder. What could not be
-//! written is no error of the append: [`super::follow`] brings it up to date later.
-
-mod read;
-mod salvage;
-mod state;
-mod worker;
+//! Only the process that has a session's lock writes in its folder. A failed write does not fail
+//! the append: the store brings the journal up to date later.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -22,38 +12,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::StoreError;
-use super::files::private_folder;
-use super::ids::made_at_ms;
+use super::JournalError;
+use super::folder::{CLOSED, JournalPlace, TAIL, private_folder};
+use super::line::{BlobLine, EntryLine, Header};
+use super::read::{End, end};
+use super::state::{self, State, StateFile};
+use super::tip::Tip;
+use super::worker::{Job, Worker};
 use crate::core::entry::Seq;
-use crate::lines::line::{BlobLine, EntryLine, Header};
-use crate::lines::tip::Tip;
-
-pub(super) use read::{End, Met, begin, end, lines};
-pub(super) use salvage::{Piece, Salvaged, folders, salvage};
-use state::StateFile;
-pub(super) use state::{GapRow, State, Waiting, WaitingSignal, read_state};
-use worker::{Job, Worker};
-
-const TAIL: &str = "tail.jsonl";
-const CLOSED: &str = ".closed.jsonl";
-const FRAMES: &str = ".jsonl.zst";
 
 /// A tail of this size is closed.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// Where the journal and the mark of a data folder lie.
-#[derive(Debug, Clone)]
-pub struct JournalPlace {
-    /// A folder for each session is made in it.
-    pub folder: PathBuf,
-    /// Where the mark lies.
-    pub state_dir: PathBuf,
-    /// Time between two syncs of the journal.
-    pub pause: Duration,
-}
-
-pub(super) struct Journal {
+pub struct Journal {
     pub folder: PathBuf,
     pause: Duration,
     worker: Option<Worker>,
@@ -75,7 +46,7 @@ struct Tail {
 
 /// Lines that are written together.
 #[derive(Default)]
-pub(super) struct Lines {
+pub struct Lines {
     text: Vec<u8>,
     blobs: Vec<String>,
     /// Behind the last of them: the place of the next entry, and the tip.
@@ -85,31 +56,31 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn blob(&mut self, hash: &str, bytes: &[u8]) -> io::Result<()> {
+    pub fn blob(&mut self, hash: &str, bytes: &[u8]) -> io::Result<()> {
         serde_json::to_writer(&mut self.text, &BlobLine::of(bytes))?;
         self.text.push(b'\n');
         self.blobs.push(hash.to_string());
         Ok(())
     }
 
-    pub(super) fn entry(&mut self, line: &EntryLine) -> io::Result<()> {
+    pub fn entry(&mut self, line: &EntryLine) -> io::Result<()> {
         serde_json::to_writer(&mut self.text, line)?;
         self.text.push(b'\n');
         self.end = Some((line.seq + 1, line.tip));
         Ok(())
     }
 
-    pub(super) fn has_blob(&self, hash: &str) -> bool {
+    pub fn has_blob(&self, hash: &str) -> bool {
         self.blobs.iter().any(|known| known == hash)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.text.len()
     }
 }
 
 impl Journal {
-    pub(super) fn new(place: &JournalPlace) -> Journal {
+    pub fn new(place: &JournalPlace) -> Journal {
         Journal {
             folder: place.folder.clone(),
             pause: place.pause,
@@ -119,16 +90,24 @@ impl Journal {
         }
     }
 
-    pub(super) fn of(&self, session: &str) -> PathBuf {
+    pub fn of(&self, session: &str) -> PathBuf {
         self.folder.join(session)
     }
 
+    fn private_folder_of(&self, session: &str) -> Result<PathBuf, JournalError> {
+        let folder = self.of(session);
+        for path in [&self.folder, &folder] {
+            private_folder(path).map_err(|e| failed(path, e))?;
+        }
+        Ok(folder)
+    }
+
     /// Where this session's journal ends, if it is open.
-    pub(super) fn end_of_open(&self, session: &str) -> Option<(Seq, Tip)> {
+    pub fn end_of_open(&self, session: &str) -> Option<(Seq, Tip)> {
         self.tails.get(session).map(|tail| (tail.next, tail.tip))
     }
 
-    pub(super) fn has_blob(&self, session: &str, hash: &str) -> bool {
+    pub fn has_blob(&self, session: &str, hash: &str) -> bool {
         self.tails
             .get(session)
             .is_some_and(|tail| tail.blobs.contains(hash))
@@ -136,14 +115,12 @@ impl Journal {
 
     /// Opens the end of a session's journal to go on with it; without one, begins it with this
     /// header.
-    pub(super) fn open(
+    pub fn open<E: From<JournalError>>(
         &mut self,
         session: &str,
-        begin: impl FnOnce() -> Result<Header, StoreError>,
-    ) -> Result<(Seq, Tip), StoreError> {
-        let folder = self.of(session);
-        private_folder(&self.folder)?;
-        private_folder(&folder)?;
+        begin: impl FnOnce() -> Result<Header, E>,
+    ) -> Result<(Seq, Tip), E> {
+        let folder = self.private_folder_of(session)?;
         let fail = |e| failed(&folder, e);
         let closed = left_closed(&folder).map_err(fail)?;
         let tail = match end(&folder).map_err(fail)? {
@@ -173,7 +150,7 @@ impl Journal {
 
     /// One write. When it fails, the journal of this session is closed, and what is half written
     /// is cut off when it is opened again.
-    pub(super) fn write(&mut self, session: &str, lines: Lines) -> Result<(), StoreError> {
+    pub fn write(&mut self, session: &str, lines: Lines) -> Result<(), JournalError> {
         let Some(tail) = self.tails.get_mut(session) else {
             return Ok(());
         };
@@ -192,11 +169,11 @@ impl Journal {
     }
 
     /// What the thread could not do, since this was asked.
-    pub(super) fn trouble(&self) -> Option<String> {
+    pub fn trouble(&self) -> Option<String> {
         self.worker.as_ref()?.trouble()
     }
 
-    fn worker(&mut self) -> Result<&Worker, StoreError> {
+    fn worker(&mut self) -> Result<&Worker, JournalError> {
         let started = match self.worker.take() {
             Some(worker) => worker,
             None => Worker::start(self.pause).map_err(|e| failed(&self.folder, e))?,
@@ -204,20 +181,27 @@ impl Journal {
         Ok(self.worker.insert(started))
     }
 
+    /// Another process may write in the journal of this session from now on. Ends what the thread
+    /// has to do.
+    pub fn leave(&mut self, session: &str) {
+        self.forget(session);
+        self.worker = None;
+    }
+
     /// The folder of this session's journal is about to be removed.
-    pub(super) fn forget(&mut self, session: &str) {
+    pub fn forget(&mut self, session: &str) {
         self.tails.remove(session);
         self.states.remove(session);
     }
 
     /// What the session has besides its entries, as it is now.
     /// Under the lock of [`Journal::hold_state`], which makes the folder.
-    pub(super) fn write_state(
+    pub fn write_state(
         &mut self,
         session: &str,
         state: &State,
         blobs: &[(String, Vec<u8>)],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), JournalError> {
         let folder = self.of(session);
         let known = self.states.entry(session.to_string());
         let file = known.or_insert_with(|| StateFile::at(&folder));
@@ -228,15 +212,13 @@ impl Journal {
     }
 
     /// Held from before the rows are read until their state is written.
-    pub(super) fn hold_state(&self, session: &str) -> Result<File, StoreError> {
-        let folder = self.of(session);
-        private_folder(&self.folder)?;
-        private_folder(&folder)?;
+    pub fn hold_state(&self, session: &str) -> Result<File, JournalError> {
+        let folder = self.private_folder_of(session)?;
         state::hold(&folder).map_err(|error| failed(&folder, error))
     }
 
     /// The journal of a session goes another way than the database: it is kept beside.
-    pub(super) fn move_aside(&mut self, session: &str, now_ms: i64) -> Result<(), StoreError> {
+    pub fn move_aside(&mut self, session: &str, now_ms: i64) -> Result<(), JournalError> {
         self.forget(session);
         let from = self.of(session);
         let to = self.folder.join(format!("{session}.old-{now_ms}"));
@@ -244,18 +226,11 @@ impl Journal {
     }
 }
 
-/// The sessions that have a journal here. At most so many.
-pub(super) fn sessions(folder: &Path, at_most: usize) -> Vec<String> {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = files.filter_map(|file| file.file_name().into_string().ok());
-    names
-        .filter(|name| made_at_ms(name).is_some())
-        .take(at_most)
-        .collect()
-}
-
-fn failed(folder: &Path, error: io::Error) -> StoreError {
-    super::error::io(format!("write the journal in {}", folder.display()), error)
+fn failed(folder: &Path, source: io::Error) -> JournalError {
+    JournalError {
+        path: folder.to_path_buf(),
+        source,
+    }
 }
 
 /// What a kill left closed before a frame was made of it.

@@ -1,0 +1,207 @@
+//! What the log says of a call, and what it gets: the question about it, its guard, its result.
+
+use std::path::{Path, PathBuf};
+
+use tokio::time::timeout_at;
+
+use super::EngineError;
+use super::files::Found;
+use super::recorder::{Recorder, Write};
+use crate::core::access::Access;
+use crate::core::entry::{CallId, Entry, Guard, Outcome};
+use crate::core::fate::{Fate, fate, may_act_at};
+use crate::core::permission::Permission;
+use crate::core::policy::Rule;
+use crate::core::request::{Part, Request};
+use crate::core::tool::ToolCall;
+use crate::tools::Ran;
+use crate::world::{Boundary, Images, Unready, World};
+
+/// Of a call that is named in another's result.
+const LINE_CHARS: usize = 100;
+
+/// What a person is asked about a call.
+pub(super) struct Question {
+    pub why: String,
+    pub rule: Option<Rule>,
+    pub access: Option<Access>,
+}
+
+impl<W: World> Recorder<W> {
+    /// How far the call may reach, if it runs now.
+    pub(super) fn may_run(&self, call: CallId) -> Option<Option<Access>> {
+        let open = self.state.call(call)?;
+        match fate(&self.state, &self.policy, open) {
+            Fate::Run { access } => Some(access),
+            Fate::Ask { .. } | Fate::Close(_) => None,
+        }
+    }
+
+    /// Where the call leads now, which is where it may act; `None` when it is not about a path.
+    ///
+    /// # Errors
+    /// When that is not known, or it may not act there. Told to the model.
+    pub(super) fn judged(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
+        let (Some(at), Some(open)) = (self.world.leads_to(call)?, self.state.call(call.id)) else {
+            return Ok(None);
+        };
+        let real = at.to_string_lossy();
+        let policy = &self.policy;
+        match may_act_at(&self.state, policy, open, &real) {
+            true => Ok(Some(at)),
+            false => Err(format!(
+                "{} leads to {real} now, which is not what was permitted: nothing was done\n\
+                 hint: send the call again if that is what you want",
+                call.subject()
+            )),
+        }
+    }
+
+    /// Makes a call with an effect ready where it was judged to lead.
+    pub(super) async fn prepare(
+        &self,
+        call: &ToolCall,
+        access: Option<Access>,
+    ) -> Result<Guard, Unready> {
+        match self.judged(call) {
+            Ok(at) => self.prepare_at(call, access, at.as_deref()).await,
+            Err(why) => Err(Unready::Refused(Outcome::error(why))),
+        }
+    }
+
+    pub(super) async fn prepare_at(
+        &self,
+        call: &ToolCall,
+        access: Option<Access>,
+        at: Option<&Path>,
+    ) -> Result<Guard, Unready> {
+        self.world.boundary(Boundary::BeforePrepare).await;
+        let prepared = self.world.prepare(call, access, at, &self.state).await;
+        self.world.boundary(Boundary::AfterPrepare).await;
+        prepared
+    }
+
+    /// A call that was made to follow a change of a file ran without it: the model must know.
+    pub(super) fn tell_of_change_before(&self, call: &ToolCall, outcome: &mut Outcome) {
+        // What is kept in the log alone is the same with the change and without it.
+        let sees_files = match &call.described {
+            Ok(described) => !matches!(
+                described.permission,
+                Permission::None | Permission::LookBack { .. }
+            ),
+            Err(_) => false,
+        };
+        if !sees_files {
+            return;
+        }
+        if let Some(failed) = self.state.failed_change_before(call.id) {
+            let what = failed.call.in_one_line(LINE_CHARS);
+            outcome.add_line(&format!(
+                "[{what}, before this call in the same answer, was refused: this is without its change]"
+            ));
+        }
+    }
+
+    /// The result of a call that has not touched any file.
+    pub(super) async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
+        self.finish_with(call, ran, Found::default()).await
+    }
+
+    pub(super) async fn finish_with(
+        &mut self,
+        call: &ToolCall,
+        mut ran: Ran,
+        files: Found,
+    ) -> Result<(), EngineError> {
+        self.tell_of_change_before(call, &mut ran.outcome);
+        self.record_end(call, ran, files).await
+    }
+
+    pub(super) async fn record_end(
+        &mut self,
+        call: &ToolCall,
+        ran: Ran,
+        files: Found,
+    ) -> Result<(), EngineError> {
+        let finished = Entry::Finished {
+            call: call.id,
+            outcome: ran.outcome,
+            fact: ran.fact,
+            tree: files.name,
+        };
+        self.record(Write {
+            blobs: ran.blobs,
+            tree: files.tree,
+            ..Write::of(finished)
+        })
+        .await
+    }
+
+    pub(super) async fn discard(&self, guard: &Guard) {
+        self.world.boundary(Boundary::BeforeDiscard).await;
+        self.world.discard(guard).await;
+        self.world.boundary(Boundary::AfterDiscard).await;
+    }
+
+    pub(super) fn images(&self, request: &Request) -> Result<Images, EngineError> {
+        let mut images = Images::new();
+        for part in request.messages.iter().flat_map(|m| m.parts.iter()) {
+            let hashes = match part {
+                Part::Image { blob, .. } => vec![&blob.hash],
+                Part::Result { images, .. } => images.iter().map(|(_, b)| &b.hash).collect(),
+                Part::Text { .. } | Part::Thinking { .. } | Part::Call { .. } => continue,
+            };
+            for hash in hashes {
+                if !images.contains_key(hash)
+                    && let Some(bytes) = self.store.blob(hash)?
+                {
+                    images.insert(hash.clone(), bytes);
+                }
+            }
+        }
+        Ok(images)
+    }
+
+    /// Makes a call ready. When that takes longer than the answer waits, the answer is recorded and
+    /// the call made ready once more: nothing was done.
+    pub(super) async fn prepare_in_time(
+        &mut self,
+        call: &ToolCall,
+        access: Option<Access>,
+    ) -> Result<Result<Guard, Unready>, EngineError> {
+        if let Some(due) = self.held_due() {
+            if let Ok(prepared) = timeout_at(due, self.prepare(call, access)).await {
+                return Ok(prepared);
+            }
+            self.record_held().await?;
+        }
+        Ok(self.prepare(call, access).await)
+    }
+
+    /// Why a person is to be asked about a call; `None` when there is no need any more.
+    pub(super) fn question(&self, call: CallId) -> Option<Question> {
+        let open = self.state.call(call).filter(|open| !open.finished)?;
+        match fate(&self.state, &self.policy, open) {
+            Fate::Ask { why, rule, access } => Some(Question { why, rule, access }),
+            Fate::Run { .. } | Fate::Close(_) => None,
+        }
+    }
+
+    /// `None`: it was asked in the same words before.
+    pub(super) fn new_question(&self, call: CallId, leads_to: Option<PathBuf>) -> Option<Entry> {
+        let Question { why, rule, access } = self.question(call)?;
+        let rule = rule.map(|rule| rule.to_string());
+        let at = leads_to.map(|at| at.to_string_lossy().into_owned());
+        let is_known = self.state.call(call)?.asked.as_ref().is_some_and(|asked| {
+            (&asked.why, &asked.rule, asked.access, &asked.at) == (&why, &rule, access, &at)
+        });
+        (!is_known).then_some(Entry::Asked {
+            call,
+            why,
+            rule,
+            access,
+            at,
+            form: None,
+        })
+    }
+}

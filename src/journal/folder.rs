@@ -1,0 +1,77 @@
+//! The folder of a journal: where it lies, what its files are called, and which sessions have one.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+pub(super) const TAIL: &str = "tail.jsonl";
+pub(super) const CLOSED: &str = ".closed.jsonl";
+pub(super) const FRAMES: &str = ".jsonl.zst";
+
+/// Where the journal and the mark of a data folder lie.
+#[derive(Debug, Clone)]
+pub struct JournalPlace {
+    /// A folder for each session is made in it.
+    pub folder: PathBuf,
+    /// Where the mark lies.
+    pub state_dir: PathBuf,
+    /// Time between two syncs of the journal.
+    pub pause: Duration,
+}
+
+/// Returns the sessions that have a journal here, at most `at_most`, sorted.
+pub fn sessions(folder: &Path, at_most: usize) -> Vec<String> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| made_at_ms(name).is_some())
+        .take(at_most)
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// Returns the session whose journal is in a folder of this name.
+pub(super) fn session_of(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    // One that was moved aside has a time after its name.
+    name.split('.').next().unwrap_or_default().to_string()
+}
+
+/// Returns when the session with this ID was made: UTC, milliseconds since 1970. `None`: it is not
+/// an ID of a session.
+pub fn made_at_ms(id: &str) -> Option<i64> {
+    let (secs, nanos) = Uuid::try_parse(id).ok()?.get_timestamp()?.to_unix();
+    i64::try_from(secs * 1_000 + u64::from(nanos) / 1_000_000).ok()
+}
+
+/// Makes the folder if it is missing; 0700 in any case.
+///
+/// # Errors
+/// It cannot be made, or its mode cannot be set.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    if !path.is_dir() {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            File::open(parent)?.sync_all()?;
+        }
+    }
+    restrict(path, 0o700)
+}
+
+/// Removes the permissions that are not in this mode.
+///
+/// # Errors
+/// The path cannot be read, or belongs to another user.
+pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    let now = fs::metadata(path)?.permissions().mode() & 0o777;
+    // Never widens: a folder made read-only on purpose stays so.
+    if now & !mode != 0 {
+        fs::set_permissions(path, Permissions::from_mode(now & mode))?;
+    }
+    Ok(())
+}

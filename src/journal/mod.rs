@@ -1,0 +1,32 @@
+//! The journal: each session a second time, as plain files beside the database or on another
+//! disk. A lost, emptied or older database is restored from it.
+//!
+//! Each session has a folder. It stores the entries as [lines](line), a chain in which each line
+//! names the one before it by a [tip], a hash. The hash depends on nothing of one machine, so two
+//! copies of a session can be compared wherever they are. The [writer] appends. The [worker] makes
+//! frames and syncs, so an append needs no more syncs than without a journal. A power cut may take
+//! about the last second of the journal, which the database has. [Reading](read) stops where a
+//! file is torn, and [salvage] reads what follows.
+//!
+//! This room knows no SQLite: the store decides what is written, and when.
+
+pub mod folder;
+pub mod line;
+pub mod read;
+pub mod salvage;
+pub mod state;
+pub mod tip;
+pub mod worker;
+pub mod writer;
+
+use std::io;
+use std::path::PathBuf;
+
+/// A journal that could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the journal in {}: {source}", path.display())]
+pub struct JournalError {
+    /// Its folder.
+    pub path: PathBuf,
+    pub source: io::Error,
+}

@@ -1,0 +1,184 @@
+//! Sessions whose journal may lack their last transaction: the process that recorded it was killed
+//! between the commit and the write of its lines.
+//!
+//! The first append of a process to a session leaves a row in `meta`, in its transaction. Each
+//! process that opens the store for writing compares the journals of these sessions with their
+//! rows, and writes what is missing, before its own first commit. Its first append removes the rows
+//! of the sessions that it compared, so nothing here needs a sync.
+//!
+//! Invariant: a row is removed only if it is still of the process whose end was seen, under the
+//! lock of the session.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+
+use super::error::{Doing, io as io_error};
+use super::head::read_head;
+use super::ids::new_run_id;
+use super::lock::SessionLock;
+use super::tips::tip_behind;
+use super::{Store, StoreError};
+use crate::journal::read::end;
+
+const WHAT: &str = "compare the journal with the database";
+
+/// Before the ID of a session, in `meta`. Its value is the process that appends.
+const APPENDED: &str = "appended:";
+
+/// The sessions that a process appends to, and those that it compared.
+pub(super) struct Lag {
+    /// An ID of this process, for these rows alone.
+    own: String,
+    noted: HashSet<String>,
+    /// Each with the process that had appended to it.
+    compared: Vec<(String, String)>,
+}
+
+impl Lag {
+    pub(super) fn new() -> Lag {
+        Lag {
+            own: new_run_id(),
+            noted: HashSet::new(),
+            compared: Vec::new(),
+        }
+    }
+
+    /// Notes that this process appends to the session.
+    fn note(&self, tx: &Transaction<'_>, session: &str) -> rusqlite::Result<()> {
+        if self.noted.contains(session) {
+            return Ok(());
+        }
+        tx.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
+            .execute([&format!("{APPENDED}{session}"), &self.own])?;
+        for (session, by) in &self.compared {
+            tx.prepare_cached("DELETE FROM meta WHERE name = ?1 AND value = ?2")?
+                .execute([&format!("{APPENDED}{session}"), by])?;
+        }
+        Ok(())
+    }
+
+    /// The transaction that noted the session is committed.
+    pub(super) fn is_noted(&mut self, session: &str) {
+        if self.noted.insert(session.to_string()) {
+            self.compared.clear();
+        }
+    }
+}
+
+/// How a journal compares with the rows of its session.
+enum Compared {
+    Same,
+    /// It has the first of them.
+    Behind,
+    /// It has more or others: the start of the session decides.
+    Other,
+}
+
+impl Store {
+    /// Begins a transaction that appends to this session.
+    pub(super) fn write_entries(
+        &mut self,
+        session: &str,
+        what: &'static str,
+    ) -> Result<Transaction<'_>, StoreError> {
+        self.in_use.still_there()?;
+        let tx = self
+            .conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .doing(what)?;
+        if let Some(copies) = &self.copies {
+            copies.lag.note(&tx, session).doing(what)?;
+        }
+        Ok(tx)
+    }
+
+    /// Writes the lines that a kill left out, of all sessions that no process has.
+    ///
+    /// # Errors
+    /// The rows of `meta` cannot be read. A failure of one session is logged, and is not an error.
+    pub(super) fn fill_lag(&mut self, data_dir: &Path) -> Result<(), StoreError> {
+        for session in appended(&self.conn)? {
+            // The process that has it writes what it records.
+            let Some(_held) = SessionLock::hold_unsigned(data_dir, &session) else {
+                continue;
+            };
+            // Under its lock: another process may have had it in the meantime.
+            let Some(by) = appended_by(&self.conn, &session)? else {
+                continue;
+            };
+            match self.fill(&session) {
+                Ok(false) => {}
+                Ok(true) => {
+                    if let Some(copies) = &mut self.copies {
+                        copies.lag.compared.push((session, by));
+                    }
+                }
+                Err(error) => tracing::warn!(%session, %error, "the journal is not compared"),
+            }
+        }
+        Ok(())
+    }
+
+    /// False: it is compared again by the next start.
+    fn fill(&mut self, session: &str) -> Result<bool, StoreError> {
+        match self.compared(session)? {
+            Compared::Same => return Ok(true),
+            Compared::Other => return Ok(false),
+            Compared::Behind => {}
+        }
+        self.is_behind(session);
+        let filled = self.catch_up_all();
+        // The next one that has the session's lock is the only one who writes in its folder.
+        if let Some(copies) = &mut self.copies {
+            copies.journal.leave(session);
+        }
+        filled.map(|()| true)
+    }
+
+    fn compared(&self, session: &str) -> Result<Compared, StoreError> {
+        let Some(copies) = &self.copies else {
+            return Ok(Compared::Other);
+        };
+        let length = match read_head(&self.conn, session) {
+            Ok(head) => head.length,
+            // Nothing of it is here to be written.
+            Err(StoreError::NotFound { .. }) => return Ok(Compared::Same),
+            Err(error) => return Err(error),
+        };
+        let journal = end(&copies.journal.of(session)).map_err(|e| io_error(WHAT, e))?;
+        let Some((journal, _)) = journal else {
+            return Ok(Compared::Behind);
+        };
+        if journal.next > length {
+            return Ok(Compared::Other);
+        }
+        let is_same = match journal.next {
+            0 => true,
+            next => tip_behind(&self.conn, session, next - 1)? == journal.tip,
+        };
+        Ok(match is_same {
+            false => Compared::Other,
+            true if journal.next == length => Compared::Same,
+            true => Compared::Behind,
+        })
+    }
+}
+
+/// The sessions that a process appended to since their journals were compared.
+fn appended(conn: &Connection) -> Result<Vec<String>, StoreError> {
+    conn.prepare_cached("SELECT substr(name, length(?1) + 1) FROM meta WHERE name GLOB ?1 || '*'")
+        .and_then(|mut s| s.query_map([APPENDED], |row| row.get(0))?.collect())
+        .doing(WHAT)
+}
+
+/// The process that appended to it last.
+fn appended_by(conn: &Connection, session: &str) -> Result<Option<String>, StoreError> {
+    conn.prepare_cached("SELECT value FROM meta WHERE name = ?1")
+        .and_then(|mut s| {
+            s.query_row([format!("{APPENDED}{session}")], |row| row.get(0))
+                .optional()
+        })
+        .doing(WHAT)
+}

@@ -1,0 +1,201 @@
+//! The conversation on the screen: how it is scrolled, searched and folded, and how earlier
+//! entries come to it.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::Line;
+
+use super::Intent;
+use crate::core::entry::{Record, Seq};
+use crate::core::text::one_line;
+use crate::ui::transcript::{LayoutContext, MAX_WORDS_CHARS, Search, Transcript};
+
+/// The transcript, and the part of it that is seen.
+pub struct Conversation {
+    pub transcript: Transcript,
+    /// Its height when it was last drawn.
+    pub seen_height: usize,
+    /// Earlier entries are on their way.
+    is_fetching: bool,
+}
+
+impl Conversation {
+    pub(super) fn new() -> Conversation {
+        Conversation {
+            transcript: Transcript::default(),
+            seen_height: 20,
+            is_fetching: false,
+        }
+    }
+
+    /// Lines of a page, with two of the last one.
+    pub(super) fn page(&self) -> usize {
+        self.seen_height.saturating_sub(2)
+    }
+
+    pub(super) fn scroll(
+        &mut self,
+        up: bool,
+        lines: usize,
+        layout: &mut LayoutContext<'_>,
+    ) -> Vec<Intent> {
+        let (lines, height) = (lines.max(1), self.seen_height);
+        match up {
+            true if self.transcript.scroll_up(lines, height, layout) => Vec::new(),
+            true => self.fetch_earlier(),
+            false => {
+                self.transcript.scroll_down(lines, height, layout);
+                Vec::new()
+            }
+        }
+    }
+
+    pub(super) fn scroll_home(&mut self) -> Vec<Intent> {
+        self.transcript.scroll_home();
+        self.fetch_earlier()
+    }
+
+    fn fetch_earlier(&mut self) -> Vec<Intent> {
+        match self.transcript.first {
+            Some(first) if first > 0 && !self.is_fetching => {
+                self.is_fetching = true;
+                vec![Intent::Earlier(first)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Folds or unfolds the block in this row.
+    pub(super) fn click(&mut self, row: usize, layout: &mut LayoutContext<'_>) {
+        let (height, transcript) = (self.seen_height, &mut self.transcript);
+        if row >= height {
+            return;
+        }
+        // A short conversation stands at the bottom.
+        let above = height.saturating_sub(transcript.visible(height, layout).len());
+        let Some(row) = row.checked_sub(above) else {
+            return;
+        };
+        if let Some(block) = transcript.block_at(row, height, layout) {
+            transcript.toggle(block);
+        }
+    }
+
+    /// Returns the conversation as plain text, for a terminal that keeps it.
+    pub fn printed(&mut self, layout: &mut LayoutContext<'_>) -> String {
+        self.transcript.scroll_home();
+        let lines = self.transcript.visible(usize::MAX, layout);
+        let line = |line: &Line<'_>| {
+            let text: String = line.spans.iter().map(|s| s.content.as_ref()).collect();
+            text.trim_end().to_string()
+        };
+        lines.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the user's message at this place.
+    pub(super) fn words_at(&self, seq: Seq) -> Option<String> {
+        let prompts = self.transcript.prompts();
+        let found = prompts.iter().find(|(at, _)| *at == seq);
+        found.map(|(_, words)| words.to_string())
+    }
+
+    /// Takes earlier entries.
+    pub(super) fn prepend(&mut self, records: &[Record], search: Option<&mut Search>) {
+        self.is_fetching = false;
+        let before = self.transcript.blocks.len();
+        self.transcript.prepend(records);
+        if let Some(search) = search {
+            search.shift(self.transcript.blocks.len() - before);
+        }
+    }
+
+    /// Whether some of the conversation was not looked through yet.
+    pub(super) fn searches(&self, search: &Search) -> bool {
+        !search.is_through() || self.is_fetching
+    }
+
+    /// Looks through some more of it. Fetches earlier entries when the rest is done.
+    pub(super) fn search_on(
+        &mut self,
+        search: &mut Search,
+        layout: &mut LayoutContext<'_>,
+    ) -> Vec<Intent> {
+        self.transcript.search_on(search, self.seen_height, layout);
+        match search.wants_earlier() {
+            true => self.fetch_earlier(),
+            false => Vec::new(),
+        }
+    }
+
+    /// Takes a paste into the words that are searched for.
+    pub(super) fn search_paste(
+        &mut self,
+        search: &mut Search,
+        text: &str,
+        layout: &mut LayoutContext<'_>,
+    ) -> Vec<Intent> {
+        let words = format!("{}{}", search.words, one_line(text, MAX_WORDS_CHARS));
+        self.search_words(search, &words, layout)
+    }
+
+    fn search_words(
+        &mut self,
+        search: &mut Search,
+        words: &str,
+        layout: &mut LayoutContext<'_>,
+    ) -> Vec<Intent> {
+        let words = words.chars().take(MAX_WORDS_CHARS).collect();
+        search.set_words(words, self.transcript.blocks.len());
+        self.search_on(search, layout)
+    }
+
+    /// Takes a key of the search. `None`: it closes the search.
+    pub(super) fn search_key(
+        &mut self,
+        search: &mut Search,
+        key: &KeyEvent,
+        layout: &mut LayoutContext<'_>,
+    ) -> Option<Vec<Intent>> {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        let mut words = search.words.clone();
+        let backwards = match key.code {
+            KeyCode::Esc => return None,
+            KeyCode::Char('c') if ctrl => return None,
+            KeyCode::Backspace => {
+                words.pop();
+                return Some(self.search_words(search, &words, layout));
+            }
+            KeyCode::Char('u') if ctrl => return Some(self.search_words(search, "", layout)),
+            KeyCode::Char('f' | 'p') if ctrl => true,
+            KeyCode::Char('n') if ctrl => false,
+            KeyCode::Char(c) if !ctrl => {
+                words.push(c);
+                return Some(self.search_words(search, &words, layout));
+            }
+            KeyCode::Enter | KeyCode::Up => true,
+            KeyCode::Down => false,
+            _ => return Some(Vec::new()),
+        };
+        let height = self.seen_height;
+        self.transcript
+            .search_next(search, backwards, height, layout);
+        Some(Vec::new())
+    }
+
+    /// Returns what the search says of itself: how many there are, and which this is.
+    pub fn search_state(&self, search: &Search) -> String {
+        let more = match self.searches(search) {
+            true => " …",
+            false => "",
+        };
+        let unseen = match search.is_out_of_sight() {
+            true => ", in lines that are not shown here",
+            false => "",
+        };
+        match (search.position(), search.count()) {
+            _ if search.words.trim().is_empty() => String::new(),
+            (Some(at), count) => format!(" · {at} of {count}{more}{unseen}"),
+            (None, _) if !more.is_empty() => " · looking …".to_string(),
+            (None, _) => " (not found)".to_string(),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The box that is typed into, with what it needs of the screen around it, the messages that wait,
+//! and the draft that is stored.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crossterm::event::KeyEvent;
+
+use super::kept_words::KeptWords;
+use super::{Intent, LaunchInfo, OpenSession, Queue, Words, WordsPlace, queue};
+use crate::core::custom::server_mentions;
+use crate::engine::Command;
+use crate::mcp::offers::Offers;
+use crate::store::InboxId;
+use crate::ui::commands::{Custom, CustomList};
+use crate::ui::composer::{Composer, Did, Surround};
+use crate::ui::files::Files;
+use crate::ui::offered::Offered;
+
+/// The keys of a queued message in the box.
+const KEYS: &str = "Enter saves it, or deletes it if empty · Esc leaves it";
+
+/// The box and its draft.
+pub struct InputBox {
+    pub composer: Composer,
+    /// When what stands in the box changed and was not kept yet.
+    pub typed_ms: Option<i64>,
+    /// What stands in the box waits until what asks is answered.
+    pub aside: bool,
+    pub queue: Queue,
+    /// What stood in the box when the editing of a queued message began.
+    edited_from: String,
+    /// The files that may be mentioned.
+    pub files: Option<Arc<Files>>,
+    /// Custom commands. `None`: they were not listed yet.
+    pub commands: Option<Vec<Arc<Custom>>>,
+    /// What is wrong with some of them, and was said.
+    commands_warned: Vec<String>,
+    /// What servers have for people.
+    pub offered: Offered,
+    kept_words: KeptWords,
+    folder: PathBuf,
+    home: Option<PathBuf>,
+}
+
+impl InputBox {
+    pub(super) fn new(launch: &LaunchInfo) -> InputBox {
+        InputBox {
+            composer: Composer::new(Vec::new()),
+            typed_ms: None,
+            aside: false,
+            queue: Queue::default(),
+            edited_from: String::new(),
+            files: None,
+            commands: None,
+            commands_warned: Vec::new(),
+            offered: Offered::default(),
+            kept_words: KeptWords::default(),
+            folder: PathBuf::from(&launch.folder),
+            home: launch.home.as_ref().map(PathBuf::from),
+        }
+    }
+
+    fn with<T>(
+        &mut self,
+        working: bool,
+        work: impl FnOnce(&mut Composer, &Surround<'_>) -> T,
+    ) -> T {
+        let around = Surround {
+            files: self.files.as_deref(),
+            commands: self.commands.as_deref(),
+            offered: &self.offered,
+            folder: &self.folder,
+            home: self.home.as_deref(),
+            working,
+            queued: !self.queue.messages.is_empty(),
+            editing: self.queue.editing.is_some(),
+        };
+        work(&mut self.composer, &around)
+    }
+
+    /// Takes a key. `working`: the agent or a command of the user is at work.
+    pub(super) fn key(&mut self, key: &KeyEvent, at: Instant, working: bool) -> Did {
+        self.with(working, |composer, around| composer.key(key, at, around))
+    }
+
+    pub(super) fn paste(&mut self, text: &str) -> Did {
+        self.with(false, |composer, around| composer.paste(text, around))
+    }
+
+    pub(super) fn add_image(&mut self, path: PathBuf) -> Did {
+        self.with(false, |composer, around| composer.add_image(path, around))
+    }
+
+    /// Takes a line that was typed where nothing is drawn, with the lines before it that ended
+    /// with a backslash.
+    pub(super) fn submit_line(&mut self, text: &str) -> Did {
+        self.with(false, |composer, around| composer.submit_line(text, around))
+    }
+
+    /// Whether words are typed that nothing else waits for.
+    pub(super) fn has_words_in_front(&self) -> bool {
+        !self.composer.is_empty() && !self.aside
+    }
+
+    /// Adds text that was typed elsewhere.
+    pub(super) fn add(&mut self, text: &str, now_ms: i64) {
+        if !text.is_empty() {
+            self.paste(text);
+            self.typed_ms.get_or_insert(now_ms);
+        }
+    }
+
+    /// Puts words that were not said below what is typed.
+    pub(super) fn put_back(&mut self, words: Words, now_ms: i64) {
+        self.composer
+            .put_back(&words.text, words.images, words.looks);
+        self.typed_ms = Some(now_ms);
+    }
+
+    /// Replaces what is typed.
+    pub(super) fn set_text(&mut self, text: &str, now_ms: i64) {
+        self.composer.set_text(text);
+        self.typed_ms = Some(now_ms);
+    }
+
+    /// Takes what is typed out of the box.
+    pub(super) fn take_text(&mut self) -> String {
+        let text = self.composer.text();
+        self.composer.set_text("");
+        text
+    }
+
+    /// Notes that what is still in the box is not the draft that was sent.
+    pub(super) fn keep_rest(&mut self, now_ms: i64) {
+        if !self.composer.is_empty() {
+            self.typed_ms = Some(now_ms);
+        }
+    }
+
+    /// Has the draft stored.
+    pub(super) fn keep(&mut self, session: &OpenSession) -> Vec<Intent> {
+        self.typed_ms = None;
+        let text = self.composer.draft().unwrap_or_default();
+        vec![match &session.id {
+            Some(id) if session.phase == super::Phase::Ended => Intent::KeepAside(id.clone(), text),
+            _ => Intent::Engine(Command::KeepInput(text)),
+        }]
+    }
+
+    /// The draft that a session was left with. What was typed meanwhile goes below it.
+    pub(super) fn restore(&mut self, draft: &str, now_ms: i64) {
+        let typed = self.composer.whole();
+        self.composer.restore(draft);
+        if !typed.is_empty() && typed != self.composer.whole() {
+            let kept = self.composer.whole();
+            let gap = if kept.is_empty() { "" } else { "\n" };
+            self.paste(&format!("{gap}{typed}"));
+            self.typed_ms = Some(now_ms);
+        }
+    }
+
+    /// Takes the box along into another session. Returns the draft that stays in the old one
+    /// until it is stored in the new one.
+    pub(crate) fn take_along(&mut self, session: Option<&str>) -> String {
+        self.typed_ms = None;
+        let draft = self.composer.draft().unwrap_or_default();
+        self.kept_words.take_along(session, &draft);
+        draft
+    }
+
+    /// Has what came along stored in the session that was just opened, at once.
+    pub(super) fn keep_taken_along(&mut self, session: &OpenSession) -> Vec<Intent> {
+        let from = self.kept_words.came_along(session.id.as_deref());
+        if self.composer.is_empty() {
+            return Vec::new();
+        }
+        match from {
+            Some(from) => {
+                self.typed_ms = None;
+                vec![Intent::Engine(Command::BringInput {
+                    text: self.composer.draft().unwrap_or_default(),
+                    from,
+                })]
+            }
+            None => self.keep(session),
+        }
+    }
+
+    /// Takes what was written in the editor. When it is stored in the draft, its file may go.
+    pub(super) fn edited(&mut self, text: &str, session: &OpenSession, now_ms: i64) -> Vec<Intent> {
+        self.composer.edited(text);
+        self.keep_edited(session, now_ms)
+    }
+
+    fn keep_edited(&mut self, session: &OpenSession, now_ms: i64) -> Vec<Intent> {
+        let Some(id) = session.id.clone() else {
+            self.typed_ms = Some(now_ms);
+            return Vec::new();
+        };
+        let draft = self.composer.draft().unwrap_or_default();
+        let place = WordsPlace::Editor { session: id };
+        self.kept_words.also_at(place, draft);
+        self.keep(session)
+    }
+
+    /// Takes what the editor of this session wrote before it, or rewake, was killed.
+    pub(super) fn bring_edited(
+        &mut self,
+        text: &str,
+        session: &OpenSession,
+        now_ms: i64,
+        hint: &mut Option<String>,
+    ) -> Vec<Intent> {
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        if text != self.composer.for_editor() && !text.trim().is_empty() {
+            self.composer.edited(text);
+            *hint = Some("what you wrote in your editor is in the box · Ctrl+_ undoes it".into());
+        }
+        self.keep_edited(session, now_ms)
+    }
+
+    /// This draft is on the disk.
+    pub(super) fn kept(&mut self, draft: &str) -> Vec<Intent> {
+        self.kept_words.kept(draft)
+    }
+
+    /// Brings the newest queued message into the box, then the one before it, and after the
+    /// oldest the prompts that were sent. Returns a hint.
+    pub(super) fn older_queued(&mut self) -> Option<String> {
+        if let Some(hint) = self.stays_at_changed() {
+            return Some(hint);
+        }
+        match self.queue.edited() {
+            None => self.edit_queued(self.queue.messages.len().saturating_sub(1)),
+            Some(0) => {
+                self.leave_queued();
+                self.with(false, |composer, around| composer.older_prompt(around));
+                None
+            }
+            Some(at) => self.edit_queued(at - 1),
+        }
+    }
+
+    /// Goes back towards the newest, and after it to an empty box. Returns a hint.
+    pub(super) fn newer_queued(&mut self) -> Option<String> {
+        if let Some(hint) = self.stays_at_changed() {
+            return Some(hint);
+        }
+        match self.queue.edited() {
+            Some(at) if at + 1 < self.queue.messages.len() => self.edit_queued(at + 1),
+            _ => {
+                self.leave_queued();
+                None
+            }
+        }
+    }
+
+    fn edit_queued(&mut self, at: usize) -> Option<String> {
+        let text = self.queue.edit(at)?;
+        self.composer.set_text(&text);
+        self.edited_from = self.composer.whole();
+        Some(match self.queue.messages.len() {
+            1 => KEYS.to_string(),
+            all => format!("queued {} of {all} ↑↓ · {KEYS}", at + 1),
+        })
+    }
+
+    /// What was changed is neither lost nor put back without a word.
+    fn stays_at_changed(&self) -> Option<String> {
+        let is_editing = self.queue.editing.is_some();
+        let is_changed = is_editing && self.composer.whole() != self.edited_from;
+        is_changed.then(|| format!("it was changed: {KEYS}"))
+    }
+
+    fn leave_queued(&mut self) {
+        self.queue.editing = None;
+        self.composer.set_text("");
+    }
+
+    /// Leaves a queued message as it was. Returns whether one was edited.
+    pub(super) fn cancel_edit(&mut self) -> bool {
+        let is_editing = self.queue.editing.is_some();
+        if is_editing {
+            self.leave_queued();
+        }
+        is_editing
+    }
+
+    /// Sends words, or puts them into the place of the queued message that was edited.
+    pub(super) fn say(&mut self, words: Words) -> Vec<Intent> {
+        let Some(id) = self.queue.editing.take() else {
+            return vec![Intent::Say(words)];
+        };
+        let mentions = server_mentions(&words.text).into_iter();
+        let names_server = mentions
+            .map(|mention| format!("{}:", mention.server))
+            .any(|server| self.offered.named(&server).is_some());
+        self.queue.replace(id, words, names_server)
+    }
+
+    /// Deletes the queued message that was emptied. One that was sent meanwhile was said.
+    pub(super) fn delete_queued(&mut self, id: InboxId) -> Vec<Intent> {
+        self.composer.set_text("");
+        queue::edit(id, None)
+    }
+
+    /// Takes the list of custom commands. Returns warnings that were not said yet.
+    pub(super) fn commands_listed(&mut self, found: CustomList) -> Option<String> {
+        self.commands = Some(found.commands);
+        self.offered.set_servers(found.servers);
+        let known = std::mem::replace(&mut self.commands_warned, found.warnings);
+        self.with(false, |composer, around| composer.commands_listed(around));
+        let new = self.commands_warned.iter().filter(|w| !known.contains(w));
+        let new: Vec<&str> = new.map(String::as_str).collect();
+        (!new.is_empty()).then(|| new.join("\n"))
+    }
+
+    /// Takes what a server has. Returns why that is not known.
+    pub(super) fn server_listed(
+        &mut self,
+        server: &str,
+        offers: Result<Offers, (String, Option<String>)>,
+    ) -> Option<String> {
+        let refused = match offers {
+            Ok(offers) => {
+                self.offered.set(server, offers);
+                None
+            }
+            Err((why, hint)) => {
+                let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                Some(crate::ui::offered::seen(&format!("{why}{hint}")))
+            }
+        };
+        self.with(false, |composer, around| composer.server_listed(around));
+        refused
+    }
+
+    /// Takes the list of files. Returns a note about it.
+    pub(super) fn files_listed(&mut self) -> Option<String> {
+        self.with(false, |composer, around| composer.files_listed(around));
+        let files = self.files.as_ref()?;
+        files.note().map(|note| note.to_string())
+    }
+}

@@ -1,0 +1,214 @@
+//! A kill between a commit and the write of its lines: the journal lacks one transaction, and
+//! whoever opens the store next writes it before its own first commit.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use rewake::store::{Head, SessionLock, Store};
+
+use crate::scene::Scene;
+use crate::story::*;
+
+/// The files of journal and mark.
+fn copies(scene: &Scene) -> BTreeMap<PathBuf, Vec<u8>> {
+    let place = scene.place();
+    let mut folders = vec![place.folder, place.state_dir.join("marks")];
+    let mut files = BTreeMap::new();
+    while let Some(folder) = folders.pop() {
+        for file in fs::read_dir(folder).into_iter().flatten() {
+            let path = file.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => drop(files.insert(path.clone(), fs::read(path).unwrap())),
+            }
+        }
+    }
+    files
+}
+
+/// Runs `append` as a process does that is killed after its commit, before it writes journal and
+/// mark.
+fn killed_before_the_journal<T>(scene: &Scene, append: impl FnOnce(&mut Store) -> T) -> T {
+    let mut store = scene.open();
+    let before = copies(scene);
+    let done = append(&mut store);
+    drop(store);
+    for (path, bytes) in copies(scene) {
+        match before.get(&path) {
+            None => fs::remove_file(path).unwrap(),
+            // In place: another process may have it open.
+            Some(was) if *was != bytes => fs::write(path, was).unwrap(),
+            Some(_) => {}
+        }
+    }
+    done
+}
+
+fn say(store: &mut Store, head: &mut Head, words: &str) {
+    append(store, head, vec![said(words)]);
+}
+
+fn words(store: &Store, id: &str) -> Vec<String> {
+    let (_, records) = store.load(id).unwrap();
+    let texts = said_texts(&records).into_iter();
+    texts.map(str::to_string).collect()
+}
+
+/// As `rewake send` does it, which works in no session.
+#[test]
+fn what_a_kill_left_out_is_written_before_the_next_commit() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    drop(store);
+    killed_before_the_journal(&scene, |store| say(store, &mut head, "the last words"));
+    assert_eq!(scene.standing().behind, 1);
+
+    let mut store = scene.open();
+    assert_eq!(scene.standing().behind, 0);
+    store.queue(&id, &message("go on"), &[], 9).unwrap();
+    drop(store);
+    scene.replace_database(None);
+    let store = scene.open();
+    assert_eq!(store.brought().missing, 0);
+    assert_eq!(words(&store, &id), ["the last words"]);
+    assert_eq!(store.queued(&id).unwrap().len(), 1);
+}
+
+/// The mark says nothing of it: another process has raised it.
+#[test]
+fn a_session_is_filled_also_when_another_was_recorded_after_it() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    let mut other = session(&mut store, HERE);
+    let id = head.session().to_string();
+    killed_before_the_journal(&scene, |store| say(store, &mut head, "the last words"));
+    say(&mut store, &mut other, "later");
+    drop(store);
+    assert_eq!(scene.standing().behind, 1);
+    drop(scene.open());
+    scene.replace_database(None);
+    let store = scene.open();
+    assert_eq!(store.brought().missing, 0);
+    assert_eq!(words(&store, &id), ["the last words"]);
+    assert_eq!(words(&store, other.session()), ["later"]);
+}
+
+#[test]
+fn a_new_session_and_a_fork_are_filled() {
+    let scene = Scene::new();
+    let mut head = killed_before_the_journal(&scene, |store| session(store, HERE));
+    let mut store = scene.open();
+    say(&mut store, &mut head, "one");
+    drop(store);
+    let branch = killed_before_the_journal(&scene, |store| fork(store, head.session(), 1, 9));
+    let branch = branch.unwrap().session().to_string();
+    drop(scene.open());
+    scene.replace_database(None);
+    let store = scene.open();
+    assert_eq!(store.brought().missing, 0);
+    assert_eq!(words(&store, head.session()), ["one"]);
+    assert_eq!(words(&store, &branch), ["one"]);
+}
+
+/// Who has the session writes in its journal, and nobody else.
+#[test]
+fn a_session_that_a_process_has_is_left_to_it() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    drop(store);
+    killed_before_the_journal(&scene, |store| say(store, &mut head, "the last words"));
+    let lock = SessionLock::take(&scene.data(), head.session()).unwrap();
+    drop(scene.open());
+    assert_eq!(scene.standing().behind, 1);
+    let signed = fs::read_dir(scene.data().join("locks")).unwrap().count();
+    drop(lock);
+    // A store that appends elsewhere does not forget it.
+    let mut store = scene.open();
+    let other = session(&mut store, HERE);
+    drop((store, other));
+    assert_eq!(scene.standing().behind, 0);
+    assert_eq!(signed, 1);
+}
+
+/// The lock of a killed process says when it lived and who it was.
+#[test]
+fn the_lock_of_who_was_killed_stays_as_it_is() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    drop(store);
+    let mut lock = SessionLock::take(&scene.data(), head.session()).unwrap();
+    lock.recorded();
+    killed_before_the_journal(&scene, |store| say(store, &mut head, "the last words"));
+    let path = scene
+        .data()
+        .join("locks")
+        .join(format!("{}.lock", head.session()));
+    let signed = fs::read(&path).unwrap();
+    let held_ms = SessionLock::held_ms(&scene.data(), head.session());
+    drop(lock);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    fs::write(&path, &signed).unwrap();
+    let was = std::time::UNIX_EPOCH + std::time::Duration::from_millis(held_ms.unwrap() as u64);
+    file.set_modified(was).unwrap();
+    drop(file);
+    drop(scene.open());
+    assert_eq!(scene.standing().behind, 0);
+    assert_eq!(fs::read(&path).unwrap(), signed);
+    assert_eq!(SessionLock::held_ms(&scene.data(), head.session()), held_ms);
+}
+
+/// The rows that say it do not become more.
+#[test]
+fn an_append_forgets_the_sessions_that_were_compared() {
+    let scene = Scene::new();
+    for _ in 0..5 {
+        let mut store = scene.open();
+        session(&mut store, HERE);
+    }
+    let noted: i64 = raw(&scene.data())
+        .query_row(
+            "SELECT count(*) FROM meta WHERE name GLOB 'appended:*'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(noted, 1);
+}
+
+/// A session whose journal lacks more than one step of catching up.
+fn without_a_journal(scene: &Scene) -> Head {
+    let mut store = Store::open(&scene.data()).unwrap();
+    let mut head = session(&mut store, HERE);
+    for n in 0..40 {
+        let words = format!("{n} {}", "words ".repeat(10_000));
+        say(&mut store, &mut head, &words);
+    }
+    head
+}
+
+/// An effect comes after its entry is in the journal, also where the journal lacked much.
+#[test]
+fn an_append_leaves_nothing_out_of_the_journal() {
+    let scene = Scene::new();
+    let mut head = without_a_journal(&scene);
+    let mut store = scene.open();
+    say(&mut store, &mut head, "the last words");
+    assert_eq!(scene.standing().behind, 0);
+    std::mem::forget(store);
+}
+
+#[test]
+fn a_session_that_is_taken_up_has_its_whole_journal_before_the_first_append() {
+    let scene = Scene::new();
+    let head = without_a_journal(&scene);
+    let mut store = scene.open();
+    store.bring_in(head.session()).unwrap();
+    assert_eq!(scene.standing().behind, 0);
+    std::mem::forget(store);
+}
