@@ -45,10 +45,11 @@ pub(crate) struct AnswerArgs {
 pub(super) fn run(ctx: &AppContext, args: &AnswerArgs) -> Result<u8, Trouble> {
     let mut store = open_store(ctx)?;
     args.check()?;
-    let info = ctx.meant(&store, &args.id)?;
+    let info = ctx.steering().meant(&store, &args.id)?;
     let read = |question: &ServerQuestion| args.read(question);
     let (question, receipt) =
-        ctx.answer_form_with(&mut store, &info, args.meant(), read, ORIGIN)?;
+        ctx.steering()
+            .answer_form_with(&mut store, &info, args.meant(), read, ORIGIN)?;
     note(&format!("{}: {}", args.done(), question.asked.why));
     Ok(said(&info, receipt.sending))
 }

@@ -34,7 +34,7 @@ pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, Trouble>
     loop {
         let now = store.data_version()?;
         if version.replace(now) != Some(now) {
-            let (questions, unread) = ctx.questions(&store)?;
+            let (questions, unread) = ctx.steering().questions(&store)?;
             for error in unread.iter().filter(|_| known.is_empty()) {
                 note(&format!("a session cannot be read: {error}"));
             }

@@ -1,9 +1,8 @@
 //! `rewake completion SHELL`: a script for the shell, made from the definition of the command line.
 
-use clap::Args;
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::args::tree;
 use crate::report::{Trouble, exit, raw};
 
 /// Print a shell completion script
@@ -13,9 +12,10 @@ pub(crate) struct CompletionArgs {
     shell: Shell,
 }
 
-pub(super) fn run(args: &CompletionArgs) -> Result<u8, Trouble> {
+/// Prints the script. `tree`: the command line.
+pub(super) fn run(args: &CompletionArgs, mut tree: Command) -> Result<u8, Trouble> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut tree::command(), "rewake", &mut script);
+    clap_complete::generate(args.shell, &mut tree, "rewake", &mut script);
     raw(&script);
     Ok(exit::DONE)
 }

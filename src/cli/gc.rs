@@ -35,7 +35,9 @@ pub(super) fn run(ctx: &AppContext, args: &GcArgs) -> Result<u8, Trouble> {
     let data_dir = &ctx.paths.data_dir;
     let store = ctx.open_store()?;
     sizes(ctx, &store)?;
-    let left = ctx.servers_left(&store).len() as u64;
+    let folders = ctx.server_folders().ok();
+    let left = folders.as_ref();
+    let left = left.map_or(0, |folders| folders.left(&store).len() as u64);
     let worktrees = worktree_rows(data_dir, &store)?;
     if !worktrees.is_empty() {
         let left = worktrees.iter().filter(|row| row.is_left).count() as u64;
@@ -52,7 +54,7 @@ pub(super) fn run(ctx: &AppContext, args: &GcArgs) -> Result<u8, Trouble> {
         }
         line(&format!("to remove  {}", words(&found)));
         if left > 0 {
-            line(&format!("           {}", folders(left)));
+            line(&format!("           {}", of_servers(left)));
         }
         note(&format!(
             "nothing was removed yet; rewake gc --yes removes it (sessions used in the last {} are kept)",
@@ -61,11 +63,11 @@ pub(super) fn run(ctx: &AppContext, args: &GcArgs) -> Result<u8, Trouble> {
         return Ok(exit::DONE);
     }
     let store = ctx.open_store()?;
-    let left = ctx.remove_servers_left(&store);
+    let left = folders.map_or(0, |folders| folders.remove_left(&store));
     if left > 0 {
-        line(&format!("removed    {}", folders(left)));
+        line(&format!("removed    {}", of_servers(left)));
     }
-    for ended in ctx.end_worktrees(&store)? {
+    for ended in ctx.worktrees().end_unused(&store)? {
         match ended {
             EndedWorktree::Removed { ignored } => line(&format!(
                 "removed    1 worktree, in which nothing was to be kept{}",
@@ -89,7 +91,7 @@ fn age(seconds: u64) -> String {
     count(seconds / unit, name)
 }
 
-fn folders(left: u64) -> String {
+fn of_servers(left: u64) -> String {
     format!(
         "{} of MCP servers that nobody needs",
         count(left, "run folder")

@@ -62,7 +62,7 @@ fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
         before: args.before,
         limit: args.limit,
     };
-    let found = ctx.history(&mut store, &wanted)?;
+    let found = ctx.session_list().history(&mut store, &wanted)?;
     super::print_json(&found)
 }
 
@@ -86,7 +86,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
             }
         };
         let seen = glance(&store, info, GLANCE_ENTRIES);
-        let state = ctx.standing(info, &seen).word();
+        let state = ctx.session_list().standing(info, &seen).word();
         let place = if info.workspace == here {
             "here".to_string()
         } else {

@@ -3,13 +3,12 @@
 use clap::Command;
 use clap_mangen::Man;
 
-use super::args::tree;
 use crate::report::{Trouble, exit, raw};
 
-/// One page: the command, then each subcommand with its options.
-pub(super) fn run() -> Result<u8, Trouble> {
+/// Prints one page: the command, then each subcommand with its options.
+pub(super) fn run(tree: Command) -> Result<u8, Trouble> {
     let mut page = Vec::new();
-    let written = render(tree::command(), &mut page);
+    let written = render(tree, &mut page);
     written.map_err(|e| Trouble::new(exit::FAILED, format!("cannot make the manual page: {e}")))?;
     raw(&page);
     Ok(exit::DONE)

@@ -55,7 +55,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 use crate::report::{Trouble, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
-use args::{Cli, Command};
+use args::{Cli, Command, tree};
 use place::Place;
 
 /// Runs what the arguments ask for, and gives the exit code.
@@ -157,8 +157,8 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
     };
     match command {
         // These need nothing of the machine.
-        Command::Completion(args) => completion::run(&args),
-        Command::Man => man::run(),
+        Command::Completion(args) => completion::run(&args, tree::command()),
+        Command::Man => man::run(tree::command()),
         Command::Demo => demo::run(),
         // These need no store, or look at it before anything is made.
         Command::Doctor(args) => doctor::run(&place()?, &args),

@@ -344,7 +344,7 @@ fn shown(
     rewinding: &Rewinding,
     manner: Manner,
 ) -> Result<(), Trouble> {
-    let preview = ctx.rewind_preview(store, id, rewinding)?;
+    let preview = ctx.session_list().rewind_preview(store, id, rewinding)?;
     if manner.json {
         return shown_as_json(rewinding, &preview.warnings);
     }

@@ -235,7 +235,7 @@ pub(super) fn run(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
         None => None,
     };
     let ctx = worktree.as_ref().unwrap_or(ctx);
-    ctx.enter_worktree_here()?;
+    ctx.worktrees().enter_here()?;
     match args.format() {
         Some(format) => headless(ctx, args, format),
         None => on_screen(ctx, args),
@@ -293,7 +293,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
         format,
         by,
         schema,
-        ask: args.ask.clone().unwrap_or_default(),
+        ask: args.ask.unwrap_or_default(),
     };
     Ok(headless::run(ctx, session, task))
 }
@@ -341,7 +341,7 @@ fn named(ctx: &AppContext, prompt: Option<&str>, piped: &Option<String>) -> Opti
             resources: Vec::new(),
         });
     }
-    let resources = ctx.mentioned_resources(prompt);
+    let resources = ctx.defined_servers().mentioned_resources(prompt);
     (!resources.is_empty()).then(|| Named {
         ctx: ctx.clone(),
         prompt: None,
@@ -414,7 +414,7 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
 /// A start in a folder with unfinished work says so.
 fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
     let store = super::open_store(ctx)?;
-    for info in ctx.unfinished(&store, false)?.iter().take(3) {
+    for info in ctx.session_list().unfinished(&store, false)?.iter().take(3) {
         let id = short_id(&info.id);
         let title = info.title.as_deref().unwrap_or("untitled");
         note(&match SessionLock::holder(&ctx.paths.data_dir, &info.id) {

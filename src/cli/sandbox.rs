@@ -210,7 +210,7 @@ fn profile(ctx: &AppContext, wanted: &SandboxArgs, exe: &Path) -> Result<Profile
         more_read: &config.sandbox.read,
         more_write: &config.sandbox.write,
         pass_env: &config.shell.pass_env,
-        denied: &ctx.key_files(),
+        denied: &config.key_files(paths.keys_dir()),
         private: &private,
         shown: &[],
         tmp: &tmp,
@@ -223,7 +223,7 @@ fn profile(ctx: &AppContext, wanted: &SandboxArgs, exe: &Path) -> Result<Profile
         .map_err(|e| ConfigError::new(e.why).with_hint(e.hint))
         .inspect_err(|_| drop(std::fs::remove_dir(&tmp)))?;
     if !profile.modes.is_empty() {
-        profile.modes.extend(ctx.key_files());
+        profile.modes.extend(config.key_files(paths.keys_dir()));
     }
     Ok(profile)
 }

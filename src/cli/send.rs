@@ -31,7 +31,7 @@ pub(crate) struct SendArgs {
 
 pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, Trouble> {
     let mut store = open_store(ctx)?;
-    let info = ctx.meant(&store, &args.id)?;
+    let info = ctx.steering().meant(&store, &args.id)?;
     let text = text(&args.text)?;
     let (mut images, mut blobs) = (Vec::new(), Vec::new());
     for path in &args.image {
@@ -50,6 +50,7 @@ pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, Trouble> {
         origin: None,
     };
     let sending = ctx
+        .steering()
         .send(&mut store, &info.id, message, &blobs, ORIGIN)?
         .sending;
     drop(store);

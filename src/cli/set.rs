@@ -71,7 +71,7 @@ pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, Trouble> {
             ),
         );
     }
-    let info = ctx.meant(&store, &args.id)?;
+    let info = ctx.steering().meant(&store, &args.id)?;
     let mut sending = Sending::Kept;
     for signal in signals {
         sending = ctx

@@ -22,14 +22,14 @@ impl From<SteerError> for Trouble {
 
 /// Opens the store, unless this process may not steer.
 pub(super) fn open_store(ctx: &AppContext) -> Result<Store, Trouble> {
-    ctx.may_steer()?;
+    ctx.steering().may_steer()?;
     Ok(super::open_store(ctx)?)
 }
 
 /// Sends an order to a session.
 pub(super) fn order(ctx: &AppContext, id: &str, order: Order) -> Result<u8, Trouble> {
     let mut store = open_store(ctx)?;
-    let info = ctx.meant(&store, id)?;
+    let info = ctx.steering().meant(&store, id)?;
     let sending = ctx.steer(&mut store, &info, order, ORIGIN)?.sending;
     Ok(said(&info, sending))
 }
@@ -42,12 +42,14 @@ pub(super) fn answer(
     verdict: Verdict,
 ) -> Result<u8, Trouble> {
     let mut store = open_store(ctx)?;
-    let info = ctx.meant(&store, id)?;
+    let info = ctx.steering().meant(&store, id)?;
     let what = match verdict {
         Verdict::Allow => "allowed",
         Verdict::Deny { .. } => "denied",
     };
-    let (question, receipt) = ctx.answer(&mut store, &info, call, verdict, ORIGIN)?;
+    let (question, receipt) = ctx
+        .steering()
+        .answer(&mut store, &info, call, verdict, ORIGIN)?;
     note(&format!("{what}: {}", question.call.in_one_line(200)));
     Ok(said(&info, receipt.sending))
 }

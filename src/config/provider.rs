@@ -310,6 +310,14 @@ impl Config {
         chosen.copied().unwrap_or_default()
     }
 
+    /// Returns the folder of stored keys, and the files of keys that the config names.
+    pub fn key_files(&self, keys_dir: PathBuf) -> Vec<PathBuf> {
+        let names = self.provider_names().into_iter();
+        let providers = names.filter_map(|name| self.provider(name).ok());
+        let named = providers.flat_map(|provider| [provider.api_key_file, provider.withheld_key]);
+        std::iter::once(keys_dir).chain(named.flatten()).collect()
+    }
+
     /// The names of all providers there are.
     pub fn provider_names(&self) -> BTreeSet<&str> {
         builtins()

@@ -189,10 +189,11 @@ impl Run {
             }));
         };
         let ask = |request| engine.ask_server(request);
+        let servers = named.ctx.defined_servers();
         let words = match &named.prompt {
-            Some((typed, _)) => named.ctx.expand_prompt(typed, &ask).await,
+            Some((typed, _)) => servers.expand_prompt(typed, &ask).await,
             None => {
-                let put_in = named.ctx.put_in_resources(prompt, &named.resources, &ask);
+                let put_in = servers.put_in_resources(prompt, &named.resources, &ask);
                 put_in.await
             }
         };

@@ -14,6 +14,7 @@ use crate::config::{
 use crate::core::choice::Effort;
 use crate::core::entry::{Failure, FailureClass, Usage};
 use crate::core::request::Request;
+use crate::core::state::State;
 
 const SCRIPT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
@@ -226,6 +227,15 @@ impl Figures {
             });
         }
         info
+    }
+
+    /// Returns what a session has cost, US dollars. `None`: a price is not known.
+    pub fn cost_of(&self, state: &State) -> Option<f64> {
+        let spent = state.spent.iter();
+        let mut spent = spent.flat_map(|(model, all)| all.iter().map(move |usage| (model, usage)));
+        spent.try_fold(0.0, |sum, (model, usage)| {
+            Some(sum + self.cost(model, usage)?)
+        })
     }
 
     /// The models that something is known of: the config's first.

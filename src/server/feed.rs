@@ -202,7 +202,7 @@ impl Feeder {
             signals: usize,
         }
         let now = Now {
-            live: self.ctx.is_in_use(id),
+            live: self.ctx.session_list().is_in_use(id),
             queued: queued_objects(store, id)?,
             signals: store.signals(id)?.len(),
         };

@@ -81,7 +81,7 @@ type Shared = Arc<App>;
 /// # Errors
 /// What keeps it from beginning: the address, the token, the store.
 pub fn run(ctx: AppContext, options: &Options) -> Result<u8, Trouble> {
-    ctx.may_steer()?;
+    ctx.steering().may_steer()?;
     options.listen.check(options.behind_proxy)?;
     // Made and brought up to date now; what is wrong with it is said here.
     let store = ctx.open_store()?;

@@ -64,7 +64,7 @@ pub(super) async fn history(
     };
     let found = app
         .stores
-        .read(move |ctx, store| Ok(ctx.history(store, &query)?))
+        .read(move |ctx, store| Ok(ctx.session_list().history(store, &query)?))
         .await?;
     json(StatusCode::OK, &found)
 }
@@ -77,7 +77,7 @@ pub(super) async fn questions(State(app): State<Shared>) -> Result<Response, Pro
     let asked = app
         .stores
         .read(|ctx, store| {
-            let (questions, unread) = ctx.questions(store)?;
+            let (questions, unread) = ctx.steering().questions(store)?;
             for error in unread {
                 tracing::warn!(%error, "a session cannot be read");
             }

@@ -19,8 +19,10 @@ use super::stores::Stores;
 use crate::command::own_exe;
 use crate::core::choice::Effort;
 use crate::core::entry::Mode;
+use crate::core::settings::Pricing;
+use crate::model::Figures;
 use crate::report::Trouble;
-use crate::session::{AppContext, SessionError};
+use crate::session::{AppContext, SessionError, only_waits_for_person};
 
 /// The most processes started from here that work at once. Those that only wait for a person
 /// do not count.
@@ -131,7 +133,10 @@ impl Starter {
         };
         let waiting = stores
             .read(move |ctx, store| {
-                let waits = |id: &&String| ctx.only_waits_for_person(store, id).unwrap_or(false);
+                let figures = Figures::new(ctx.config());
+                let price: Pricing = Arc::new(move |model, usage| figures.cost(model, usage));
+                let waits =
+                    |id: &&String| only_waits_for_person(store, id, &price).unwrap_or(false);
                 Ok(sessions.iter().filter(waits).count())
             })
             .await?;

@@ -64,7 +64,7 @@ async fn accepted(
         match app.starter.go_on(&app.stores, &session).await {
             Ok(()) => started = true,
             // Somebody else was quicker, and works there.
-            Err(_) if app.stores.ctx().is_in_use(&session) => last = Sending::Heard,
+            Err(_) if app.stores.ctx().session_list().is_in_use(&session) => last = Sending::Heard,
             Err(problem) => failed = Some(problem.value()),
         }
     }
@@ -141,7 +141,7 @@ pub(super) async fn send(
                 command: None,
                 origin: None,
             };
-            let receipt = ctx.send(store, &id, message, &blobs, ORIGIN)?;
+            let receipt = ctx.steering().send(store, &id, message, &blobs, ORIGIN)?;
             Ok((id, receipt))
         })
         .await?;
@@ -183,7 +183,7 @@ pub(super) async fn answer(
         .stores
         .write(move |ctx, store| {
             let info = store.find(&id)?;
-            let (_, receipt) = ctx.answer(store, &info, call, verdict, ORIGIN)?;
+            let (_, receipt) = ctx.steering().answer(store, &info, call, verdict, ORIGIN)?;
             Ok((info.id, receipt))
         })
         .await?;
@@ -237,7 +237,9 @@ pub(super) async fn answer_server(
         .stores
         .write(move |ctx, store| {
             let info = store.find(&id)?;
-            let (_, receipt) = ctx.answer_form(store, &info, meant, answer, ORIGIN)?;
+            let (_, receipt) = ctx
+                .steering()
+                .answer_form(store, &info, meant, answer, ORIGIN)?;
             Ok((info.id, receipt))
         })
         .await?;

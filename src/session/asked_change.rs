@@ -56,7 +56,7 @@ impl AppContext {
         info: &SessionInfo,
         call: CallId,
     ) -> Result<(Question, AskedChange), SteerError> {
-        let question = self.question(store, info, Some(call))?;
+        let question = self.steering().question(store, info, Some(call))?;
         let body = tools::shown(&question.call).body;
         let change = change(&body, Path::new(&info.folder), Path::new(&info.workspace));
         Ok((question, change))

@@ -18,8 +18,9 @@ use crate::core::text::nearest;
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::model::Models;
 use crate::tools::Hidden;
+use crate::tools::TaskOrder;
 use crate::workspace::regular::open_on_disk;
-use crate::workspace::{CustomCommand, CustomCommands, Here, agents, commands};
+use crate::workspace::{Agent, Agents, CustomCommand, CustomCommands, Here, agents, commands};
 
 /// Of a file that is put in.
 const MAX_PUT_IN_BYTES: u64 = 256 * 1024;
@@ -127,72 +128,17 @@ pub fn trust_commands(
     config::trust::trust_commands(paths, &here.root, commands, true)
 }
 
-impl AppContext {
-    /// What a person may type here besides rewake's own commands, which `is_taken` knows.
-    pub fn custom_commands(&self, is_taken: impl Fn(&str) -> bool) -> CustomCommands {
-        commands(&self.here, &self.paths.config_dir, is_taken)
-    }
+/// The commands and agents that files of the user and of the workspace define.
+pub struct CommandFiles {
+    here: Here,
+    paths: Paths,
+    home: Option<PathBuf>,
+}
 
-    /// What is said for a command that was typed.
-    ///
-    /// # Errors
-    /// Why nothing is said.
-    pub fn expand(
-        &self,
-        typed: &CommandLine,
-        is_taken: impl Fn(&str) -> bool,
-    ) -> Result<Expanded, NotSaid> {
-        let failed =
-            |why: String| NotSaid::Failed(format!("/{} was not sent: {why}", typed.name), None);
-        let mut built_in = BUILT_IN.iter();
-        let (template, inside) = match built_in.find(|(name, _)| *name == typed.name) {
-            Some((_, text)) => (custom::parse(text).map_err(failed)?, None),
-            None => {
-                let command = self.find_command(typed, is_taken)?;
-                let inside = command
-                    .of_workspace
-                    .as_ref()
-                    .map(|_| self.here.root.as_path());
-                self.check_trust(typed, &command)?;
-                (command.template, inside)
-            }
-        };
-        let mut notes = Vec::new();
-        let model = self.model_of(&template, &mut notes).map_err(failed)?;
-        let expanded = custom::expand(&template.body, &typed.arguments).map_err(failed)?;
-        let mut text = expanded.text;
-        if !expanded.mentions.is_empty() {
-            let runs = self.runs().map_err(|e| failed(e.to_string()))?;
-            let folder = &self.here.folder;
-            let (_, hidden) =
-                permissions::permission_check(self, folder, runs, SessionCatalogue::default())
-                    .map_err(|e| failed(e.to_string()))?;
-            for mention in &expanded.mentions {
-                let put_in = self.put_in(mention, inside, &hidden).map_err(|why| {
-                    let why = format!("/{} was not sent: @{}: {why}", typed.name, mention.path);
-                    let hint = "a name in backticks (`@name`) does not insert a file";
-                    NotSaid::Failed(why, Some(hint.to_string()))
-                })?;
-                if let Some(contents) = put_in {
-                    custom::put_below(&mut text, &mention.path, &contents);
-                }
-                if text.len() > MAX_SAID_BYTES {
-                    return Err(failed(format!(
-                        "with its files it has more than {MAX_SAID_BYTES} bytes"
-                    )));
-                }
-            }
-        }
-        let command = UsedCommand {
-            name: typed.name.clone(),
-            arguments: typed.arguments.clone(),
-            model,
-        };
-        Ok(Expanded {
-            text,
-            command,
-            notes,
-        })
+impl CommandFiles {
+    /// What a person may type here besides rewake's own commands, which `is_taken` knows.
+    pub fn commands(&self, is_taken: impl Fn(&str) -> bool) -> CustomCommands {
+        commands(&self.here, &self.paths.config_dir, is_taken)
     }
 
     fn find_command(
@@ -200,7 +146,7 @@ impl AppContext {
         typed: &CommandLine,
         is_taken: impl Fn(&str) -> bool,
     ) -> Result<CustomCommand, NotSaid> {
-        let CustomCommands { found, warnings } = self.custom_commands(is_taken);
+        let CustomCommands { found, warnings } = self.commands(is_taken);
         let names: Vec<String> = found.iter().map(|command| command.name.clone()).collect();
         let mut found = found.into_iter();
         if let Some(command) = found.find(|command| command.name == typed.name) {
@@ -244,27 +190,6 @@ impl AppContext {
         })))
     }
 
-    fn model_of(
-        &self,
-        template: &Template,
-        notes: &mut Vec<String>,
-    ) -> Result<Option<String>, String> {
-        let Some(model) = &template.model else {
-            return Ok(None);
-        };
-        if !model.contains('/') {
-            notes.push(format!(
-                "the model {model:?} of the command is not used: it is not PROVIDER/MODEL"
-            ));
-            return Ok(None);
-        }
-        let models = Models::new(self.config().clone(), self.env.clone());
-        match models.check(model) {
-            Ok(_) => Ok(Some(model.clone())),
-            Err(e) => Err(format!("its model {model} cannot be asked: {e}")),
-        }
-    }
-
     /// The text of a file that a command mentions. `None`: it stays a mention.
     fn put_in(
         &self,
@@ -298,7 +223,7 @@ impl AppContext {
     /// As a person writes it: from the home folder, from the folder of this start, else from the
     /// root of the workspace.
     fn mentioned(&self, written: &str) -> PathBuf {
-        if let (Some(below), Some(home)) = (written.strip_prefix("~/"), self.env.home()) {
+        if let (Some(below), Some(home)) = (written.strip_prefix("~/"), self.home.as_deref()) {
             return home.join(below);
         }
         let path = self.here.folder.join(written);
@@ -306,6 +231,149 @@ impl AppContext {
             Ok(_) => path,
             Err(_) => self.here.root.join(written),
         }
+    }
+
+    /// The agents here that may be used: the user's own, and those of the workspace with the text
+    /// that was trusted.
+    pub(super) fn agents(&self) -> Agents {
+        let Agents {
+            found,
+            mut warnings,
+        } = agents(&self.here, &self.paths.config_dir);
+        let trusted = config::trust::trusted_commands(&self.paths, &self.here.root);
+        let trusted = trusted.unwrap_or_default();
+        let is_trusted = |agent: &Agent| match &agent.of_workspace {
+            None => true,
+            Some(path) => trusted.get(path) == Some(&agent.hash),
+        };
+        let (found, others): (Vec<Agent>, Vec<Agent>) = found.into_iter().partition(is_trusted);
+        if let [first, ..] = &others[..] {
+            let path = first.of_workspace.as_deref().unwrap_or_default();
+            let more = match others.len() {
+                1 => String::new(),
+                n => format!(" and {} more", n - 1),
+            };
+            warnings.push(format!(
+                "the agent {path}{more} is not used: it comes with this folder and is not trusted; read it, `rewake trust` trusts it as it is now"
+            ));
+        }
+        Agents { found, warnings }
+    }
+
+    /// Returns the agent that a task names. `None`: it names none.
+    pub(super) fn agent_of(&self, order: &TaskOrder) -> Result<Option<Agent>, String> {
+        let Some(name) = &order.agent else {
+            return Ok(None);
+        };
+        let found = self.agents().found;
+        let names: Vec<&str> = found.iter().map(|agent| agent.file.name.as_str()).collect();
+        let near = nearest(name, names.iter().copied());
+        let why = match (&names[..], near) {
+            ([], _) => format!("there is no agent {name:?}, and no other: leave out `agent`"),
+            (_, Some(near)) => format!("there is no agent {name:?}; did you mean {near:?}?"),
+            _ => format!("there is no agent {name:?}; there are {}", names.join(", ")),
+        };
+        let mut found = found.into_iter();
+        found
+            .find(|agent| agent.file.name == *name)
+            .map(Some)
+            .ok_or(why)
+    }
+}
+
+impl AppContext {
+    /// Returns the commands and agents of this folder.
+    pub fn command_files(&self) -> CommandFiles {
+        CommandFiles {
+            here: self.here.clone(),
+            paths: self.paths.clone(),
+            home: self.env.home().map(PathBuf::from),
+        }
+    }
+
+    /// What is said for a command that was typed.
+    ///
+    /// # Errors
+    /// Why nothing is said.
+    pub fn expand(
+        &self,
+        typed: &CommandLine,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> Result<Expanded, NotSaid> {
+        let failed =
+            |why: String| NotSaid::Failed(format!("/{} was not sent: {why}", typed.name), None);
+        let files = self.command_files();
+        let mut built_in = BUILT_IN.iter();
+        let (template, inside) = match built_in.find(|(name, _)| *name == typed.name) {
+            Some((_, text)) => (custom::parse(text).map_err(failed)?, None),
+            None => {
+                let command = files.find_command(typed, is_taken)?;
+                let inside = command
+                    .of_workspace
+                    .as_ref()
+                    .map(|_| self.here.root.as_path());
+                files.check_trust(typed, &command)?;
+                (command.template, inside)
+            }
+        };
+        let mut notes = Vec::new();
+        let models = Models::new(self.config().clone(), self.env.clone());
+        let model = model_of(&models, &template, &mut notes).map_err(failed)?;
+        let expanded = custom::expand(&template.body, &typed.arguments).map_err(failed)?;
+        let mut text = expanded.text;
+        if !expanded.mentions.is_empty() {
+            let runs = self.runs().map_err(|e| failed(e.to_string()))?;
+            let folder = &self.here.folder;
+            let (_, hidden) =
+                permissions::permission_check(self, folder, runs, SessionCatalogue::default())
+                    .map_err(|e| failed(e.to_string()))?;
+            for mention in &expanded.mentions {
+                let put_in = files.put_in(mention, inside, &hidden).map_err(|why| {
+                    let why = format!("/{} was not sent: @{}: {why}", typed.name, mention.path);
+                    let hint = "a name in backticks (`@name`) does not insert a file";
+                    NotSaid::Failed(why, Some(hint.to_string()))
+                })?;
+                if let Some(contents) = put_in {
+                    custom::put_below(&mut text, &mention.path, &contents);
+                }
+                if text.len() > MAX_SAID_BYTES {
+                    return Err(failed(format!(
+                        "with its files it has more than {MAX_SAID_BYTES} bytes"
+                    )));
+                }
+            }
+        }
+        let command = UsedCommand {
+            name: typed.name.clone(),
+            arguments: typed.arguments.clone(),
+            model,
+        };
+        Ok(Expanded {
+            text,
+            command,
+            notes,
+        })
+    }
+}
+
+/// Returns the model that a command names, if it can be asked.
+fn model_of(
+    models: &Models,
+    template: &Template,
+    notes: &mut Vec<String>,
+) -> Result<Option<String>, String> {
+    let Some(model) = &template.model else {
+        return Ok(None);
+    };
+    if !model.contains('/') {
+        notes.push(format!(
+            "the model {model:?} of the command is not used: it is not PROVIDER/MODEL"
+        ));
+        return Ok(None);
+    }
+    match models.check(model) {
+        Ok(_) => Ok(Some(model.clone())),
+        Err(e) => Err(format!("its model {model} cannot be asked: {e}")),
     }
 }
 

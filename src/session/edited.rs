@@ -21,15 +21,29 @@ pub const MAX_EDITED_BYTES: u64 = 8 * 1024 * 1024;
 /// Sessions with words that did not come back: as many are looked at.
 const MAX_LEFT: usize = 100;
 
+/// The files that an editor of the user writes messages into, a folder for each session.
+pub struct EditorFiles {
+    folder: PathBuf,
+}
+
 impl AppContext {
+    /// Returns the files of this data folder.
+    pub fn editor_files(&self) -> EditorFiles {
+        EditorFiles {
+            folder: self.paths.data_dir.join("editor"),
+        }
+    }
+}
+
+impl EditorFiles {
     /// Where the editor of this session has its file.
-    pub fn editor_folder(&self, session: &str) -> PathBuf {
-        self.paths.data_dir.join("editor").join(session)
+    pub fn folder(&self, session: &str) -> PathBuf {
+        self.folder.join(session)
     }
 
     /// What was written in the editor of this session and is not known to be kept elsewhere.
-    pub fn edited(&self, session: &str) -> Option<String> {
-        let path = self.editor_folder(session).join(EDITED);
+    pub fn text(&self, session: &str) -> Option<String> {
+        let path = self.folder(session).join(EDITED);
         let mut bytes = Vec::new();
         let read =
             File::open(&path).and_then(|file| file.take(MAX_EDITED_BYTES).read_to_end(&mut bytes));
@@ -44,8 +58,8 @@ impl AppContext {
     }
 
     /// It is kept in the draft of the session.
-    pub fn forget_edited(&self, session: &str) {
-        let folder = self.editor_folder(session);
+    pub fn forget(&self, session: &str) {
+        let folder = self.folder(session);
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(%error, ?folder, "the editor's file was not removed");
@@ -55,9 +69,12 @@ impl AppContext {
     }
 
     /// Sessions of this workspace with words that an editor wrote.
-    pub(super) fn with_edited(&self, store: &Store) -> Result<Vec<SessionInfo>, StoreError> {
-        let folder = self.paths.data_dir.join("editor");
-        let entries = std::fs::read_dir(folder).into_iter().flatten();
+    pub(super) fn sessions(
+        &self,
+        store: &Store,
+        workspace: &str,
+    ) -> Result<Vec<SessionInfo>, StoreError> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten();
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let ids = names.filter(|name| Uuid::try_parse(name).is_ok());
         let mut found = Vec::new();
@@ -66,8 +83,8 @@ impl AppContext {
                 continue;
             }
             let info = store.find(&id)?;
-            let is_here = info.workspace == self.workspace();
-            if is_here && self.edited(&id).is_some_and(|text| !text.trim().is_empty()) {
+            let is_here = info.workspace == workspace;
+            if is_here && self.text(&id).is_some_and(|text| !text.trim().is_empty()) {
                 found.push(info);
             }
         }

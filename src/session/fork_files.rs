@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::opening::NewCopy;
 use super::{AppContext, Parting, SessionError, git_worktree, now_ms};
+use crate::config::Env;
 use crate::core::entry::{Entry, Record, Seq};
 use crate::core::tree::Tree;
 use crate::store::{
@@ -92,6 +93,15 @@ impl NotForked {
 }
 
 impl AppContext {
+    /// Returns the folders of forks that are noted in this data folder.
+    pub(super) fn fork_folders(&self) -> ForkFolders {
+        ForkFolders {
+            env: self.env.clone(),
+            data_dir: self.paths.data_dir.clone(),
+            own: self.own_folders(),
+        }
+    }
+
     /// Makes a fork with files of its own.
     ///
     /// # Errors
@@ -103,16 +113,17 @@ impl AppContext {
         parting: Parting,
         wanted: &ForkFolder,
     ) -> Result<ForkedInto, NotForked> {
-        self.settle_forks(store);
+        let folders = self.fork_folders();
+        folders.settle(store);
         let files = files_at(store, &origin.id, parting)?;
         let copy = NewCopy::begin(&self.paths.data_dir).map_err(SessionError::from)?;
         let (root, is_new) = match wanted {
-            ForkFolder::Folder(folder) => self.fresh(folder, &files.root)?,
+            ForkFolder::Folder(folder) => folders.fresh(folder, &files.root)?,
             ForkFolder::Worktree(folder) => {
                 is_repository(&files.root)?;
                 let beside = || beside(&files.root, &copy.id);
-                let fresh = self.fresh(&folder.clone().unwrap_or_else(beside), &files.root)?;
-                self.no_worktree_of_the_user(&files.root, &fresh.0)?;
+                let fresh = folders.fresh(&folder.clone().unwrap_or_else(beside), &files.root)?;
+                folders.no_worktree_of_the_user(&files.root, &fresh.0)?;
                 fresh
             }
         };
@@ -130,7 +141,7 @@ impl AppContext {
         let made = self.made(store, origin, copy, &files, &note, target);
         let is_settled = match store.knows(&id) {
             Ok(false) => {
-                self.take_away(&note);
+                folders.take_away(&note);
                 true
             }
             // The next start knows it.
@@ -145,27 +156,6 @@ impl AppContext {
             root: note.root,
             notes,
         })
-    }
-
-    /// A worktree whose folder was moved, or lies on a disk that is away, keeps its place in the
-    /// repository: what cannot be made there must not be taken away either.
-    fn no_worktree_of_the_user(&self, repository: &Path, root: &Path) -> Result<(), NotForked> {
-        let listed = git_worktree::listed(&self.env, repository);
-        let refused = |why| NotForked::Worktree {
-            repository: repository.to_path_buf(),
-            why,
-        };
-        match listed
-            .map_err(refused)?
-            .iter()
-            .any(|known| known.folder == root)
-        {
-            false => Ok(()),
-            true => Err(refused(format!(
-                "{} is one already, by `git worktree list`",
-                root.display()
-            ))),
-        }
     }
 
     /// Lays all out, records the fork, and puts the files into their places.
@@ -301,13 +291,44 @@ impl AppContext {
         }
         Ok(notes)
     }
+}
+
+/// The folders that forks get, and what is noted of them while they are made.
+pub(super) struct ForkFolders {
+    env: Env,
+    data_dir: PathBuf,
+    /// The folders of rewake itself, in which no fork works.
+    own: Vec<PathBuf>,
+}
+
+impl ForkFolders {
+    /// A worktree whose folder was moved, or lies on a disk that is away, keeps its place in the
+    /// repository: what cannot be made there must not be taken away either.
+    fn no_worktree_of_the_user(&self, repository: &Path, root: &Path) -> Result<(), NotForked> {
+        let listed = git_worktree::listed(&self.env, repository);
+        let refused = |why| NotForked::Worktree {
+            repository: repository.to_path_buf(),
+            why,
+        };
+        match listed
+            .map_err(refused)?
+            .iter()
+            .any(|known| known.folder == root)
+        {
+            false => Ok(()),
+            true => Err(refused(format!(
+                "{} is one already, by `git worktree list`",
+                root.display()
+            ))),
+        }
+    }
 
     /// What kills left of forks that were being made: one that is not recorded goes. One that is
     /// recorded is done by its next start.
-    pub(super) fn settle_forks(&self, store: &Store) {
-        for (id, note) in ForkNote::all(&self.paths.data_dir) {
+    pub(super) fn settle(&self, store: &Store) {
+        for (id, note) in ForkNote::all(&self.data_dir) {
             // Whoever makes it holds it.
-            let Ok(_lock) = SessionLock::take(&self.paths.data_dir, &id) else {
+            let Ok(_lock) = SessionLock::take(&self.data_dir, &id) else {
                 continue;
             };
             match (store.knows(&id), note) {
@@ -315,7 +336,7 @@ impl AppContext {
                 (Ok(false), Some(note)) => self.take_away(&note),
                 (Ok(_), _) => {}
             }
-            ForkNote::remove(&self.paths.data_dir, &id);
+            ForkNote::remove(&self.data_dir, &id);
         }
     }
 

@@ -3,10 +3,9 @@
 
 use std::ops::ControlFlow;
 
-use super::AppContext;
 use crate::core::ending::{Backwards, Ending};
 use crate::core::text::task_title;
-use crate::store::{SessionInfo, SessionLock, Store};
+use crate::store::{SessionInfo, Store};
 
 /// So far back from its end one session is looked through, entries.
 pub const GLANCE_ENTRIES: u64 = 2_000;
@@ -101,6 +100,10 @@ fn by_row(ending: Ending, info: &SessionInfo) -> Ending {
 }
 
 impl Glance {
+    pub(super) fn ending(&self) -> Ending {
+        self.ending
+    }
+
     /// Somebody said something in it, or gave it a name.
     pub fn is_of_something(&self) -> bool {
         self.request.is_some() || self.is_named
@@ -115,21 +118,6 @@ impl Glance {
             // All forks have the title of the session that they come from.
             (None, Some(_)) => "nothing said yet",
             (None, None) => title,
-        }
-    }
-}
-
-impl AppContext {
-    /// How a session stands: one answer for every list.
-    pub fn standing(&self, info: &SessionInfo, glance: &Glance) -> Standing {
-        let data_dir = &self.paths.data_dir;
-        let pid = SessionLock::holder(data_dir, &info.id);
-        match pid.is_some() || SessionLock::is_held(data_dir, &info.id) {
-            true => Standing::InUse {
-                pid,
-                works: matches!(glance.ending, Ending::Killed | Ending::Left),
-            },
-            false => Standing::Ended(glance.ending),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Renderer {
         is_attended: bool,
         catalogue: SessionCatalogue,
     ) -> Renderer {
-        let agents = ctx.agents();
+        let agents = ctx.command_files().agents();
         let found = agents.found.into_iter();
         Renderer {
             agents: found.map(|a| (a.file.name, a.file.description)).collect(),

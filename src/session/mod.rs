@@ -18,7 +18,6 @@ pub(crate) mod export;
 mod file_change;
 mod files;
 mod files_rows;
-mod finished;
 mod fork_files;
 mod git_worktree;
 mod glance;
@@ -45,6 +44,7 @@ mod server_rows;
 mod server_schema;
 mod server_words;
 mod servers;
+mod session_list;
 mod skills;
 mod steer;
 mod takeover;
@@ -54,6 +54,7 @@ mod waits;
 mod worktree;
 mod worktree_end;
 mod worktree_use;
+mod worktrees;
 
 pub use crate::core::ending::Ending;
 pub use crate::store::now_ms;
@@ -62,20 +63,20 @@ pub use authors::FileAuthors;
 pub use changed_files::{ChangedFiles, TreePair, changed_by_call};
 pub use changes::looking_git;
 pub use custom::{
-    CommandLine, Expanded, NotSaid, Untrusted, commands_to_trust, is_prompt, trust_commands,
+    CommandFiles, CommandLine, Expanded, NotSaid, Untrusted, commands_to_trust, is_prompt,
+    trust_commands,
 };
 pub use dismiss::{Dismissal, dismiss};
 pub use driver::{Driver, drive};
-pub use edited::{EDITED, MAX_EDITED_BYTES};
+pub use edited::{EDITED, EditorFiles, MAX_EDITED_BYTES};
 pub use file_change::FileChange;
 pub use files::watch;
 pub use files_rows::{FilesRow, Grade, files_rows};
-pub use finished::Finished;
 pub use fork_files::{ForkFolder, ForkedInto, NotForked};
 pub use glance::{GLANCE_ENTRIES, Glance, Standing, glance};
 pub use lost::Lost;
 pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
-pub use offer::{Details, Offer, StillRunning};
+pub use offer::{Details, Offer, StillRunning, still_running};
 pub use permissions::DISK;
 pub use placed_edit::{EditPlace, EditQuery, PlacedEdit, edit_places};
 pub use purge::lock_with_children;
@@ -86,14 +87,18 @@ pub use rewind_preview::{
     rewind_diff,
 };
 pub use server_rows::ServerRow;
-pub use server_words::{AskServer, ExpandedWords};
+pub use server_words::{AskServer, DefinedServers, ExpandedWords};
+pub use servers::ServerFolders;
+pub use session_list::{Finished, SessionList};
 pub use steer::{
-    HERE, MAX_MESSAGE_BYTES, Meant, Order, Question, Receipt, Refusal, Sending, SteerError, denial,
-    read_image,
+    HERE, MAX_MESSAGE_BYTES, Meant, Order, Question, Receipt, Refusal, Sending, SteerError,
+    Steering, denial, read_image,
 };
 pub use tasks::handed_down;
+pub use waits::only_waits_for_person;
 pub use worktree::NoWorktree;
 pub use worktree_end::{EndedWorktree, KeptWorktree, WorktreeRow, went_with, worktree_rows};
+pub use worktrees::Worktrees;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -115,8 +120,8 @@ use crate::engine::{Log, Settings};
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::model::Figures;
 use crate::store::{
-    JournalPlace, Rebuilt, Repair, SessionFilter, SessionInfo, SessionLock, Store, StoreError,
-    database, refuse_shared,
+    JournalPlace, Rebuilt, Repair, SessionInfo, SessionLock, Store, StoreError, database,
+    refuse_shared,
 };
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
@@ -335,12 +340,6 @@ impl AppContext {
         }
     }
 
-    /// The variables that commands are run without: those that hold keys, and those that
-    /// change what a line means.
-    pub fn unseen_by_commands(&self) -> Vec<String> {
-        unseen_by_commands(self.config(), &self.env)
-    }
-
     /// The rules as they are now, for a session that works in this folder.
     pub fn permission_check_of(&self, folder: &str) -> Result<PermissionCheck, SessionError> {
         let folder = match folder {
@@ -498,24 +497,6 @@ impl AppContext {
             runtime,
         ))
     }
-
-    /// Unfinished sessions of this folder, newest first. Those that were dismissed only with
-    /// `all`.
-    pub fn unfinished(&self, store: &Store, all: bool) -> Result<Vec<SessionInfo>, StoreError> {
-        let workspace = self.workspace();
-        let filter = SessionFilter {
-            workspace: Some(&workspace),
-            unfinished: true,
-            without_dismissed: !all,
-            children: false,
-        };
-        store.sessions(filter, 10)
-    }
-
-    /// Another process has the session.
-    pub fn is_in_use(&self, session: &str) -> bool {
-        SessionLock::is_held(&self.paths.data_dir, session)
-    }
 }
 
 /// An error of the store with what the journal has besides, for its hint.
@@ -544,8 +525,9 @@ pub fn journal_place(config: &StoreConfig, paths: &Paths) -> Option<JournalPlace
     })
 }
 
-/// The variables that commands are run without.
-fn unseen_by_commands(config: &Config, env: &Env) -> Vec<String> {
+/// Returns the variables that commands are run without: those that hold keys, and those that
+/// change what a line means.
+pub fn unseen_by_commands(config: &Config, env: &Env) -> Vec<String> {
     let meaning = MEANING_ENV.map(str::to_string);
     let own = [command::keeper::SETTINGS_ENV.to_string()];
     let names = config.key_env_names().into_iter();

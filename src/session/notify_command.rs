@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::AppContext;
+use super::{AppContext, unseen_by_commands};
 use crate::command::limited;
 use crate::config::{NotifyConfig, NotifyOn};
 use crate::core::text::one_line;
@@ -36,7 +36,7 @@ impl NotifyCommand {
     pub fn new(ctx: &AppContext, running: RunningNotifiers) -> NotifyCommand {
         NotifyCommand {
             config: ctx.config().notify.clone(),
-            unseen: ctx.unseen_by_commands(),
+            unseen: unseen_by_commands(ctx.config(), &ctx.env),
             folder: ctx.here.folder.clone(),
             running,
         }

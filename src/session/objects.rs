@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::sandbox::given;
 use super::steer::folded;
-use super::{AppContext, GLANCE_ENTRIES, Glance, SessionError, glance};
+use super::{AppContext, GLANCE_ENTRIES, Glance, SessionError, SessionList, glance};
 use crate::core::choice::Effort;
 use crate::core::entry::{Entry, Fact, ForkPoint, Mode, Plan, Record, RunLimits, Seq, Usage};
-use crate::core::state::{Halt, State};
+use crate::core::state::Halt;
 use crate::model::Figures;
 use crate::store::{PageFilter, Paged, SaidIn, SessionInfo, Store, StoreError};
 
@@ -200,7 +200,7 @@ impl From<SaidIn> for Found {
     }
 }
 
-impl AppContext {
+impl SessionList {
     /// A page of all sessions, or of those in which the words were said, the newest first.
     ///
     /// # Errors
@@ -275,7 +275,9 @@ impl AppContext {
             bytes: info.bytes,
         })
     }
+}
 
+impl AppContext {
     /// All of one session but its entries, given by its id or the beginning of it.
     ///
     /// # Errors
@@ -286,9 +288,9 @@ impl AppContext {
         // Before the entries: what is not there any more has become one of them.
         let queued = queued_objects(store, &info.id)?;
         let signals = store.signals(&info.id)?.len() as u64;
-        let mut listed = self.listed(store, paged)?;
+        let mut listed = self.session_list().listed(store, paged)?;
         let (_, state) = folded(store, &info.id)?;
-        let questions = self.questions_in(&info, &state);
+        let questions = self.steering().questions_in(&info, &state);
         let sandbox = given(self);
         listed.plan = state.plan.clone();
         listed.asks = !questions.is_empty();
@@ -303,7 +305,7 @@ impl AppContext {
                 Some(Halt::Failed(failure)) => serde_json::to_value(failure).ok(),
                 Some(Halt::Stopped) | None => None,
             },
-            cost_usd: self.cost(&state),
+            cost_usd: Figures::new(self.config()).cost_of(&state),
             questions: questions.iter().map(|q| q.to_json(&sandbox)).collect(),
             queued,
             signals,
@@ -315,17 +317,6 @@ impl AppContext {
                     command: it.command.clone(),
                 })
                 .collect(),
-        })
-    }
-
-    pub(super) fn cost(&self, state: &State) -> Option<f64> {
-        let figures = Figures::new(self.config());
-        let mut spent = state
-            .spent
-            .iter()
-            .flat_map(|(model, all)| all.iter().map(move |usage| (model, usage)));
-        spent.try_fold(0.0, |sum, (model, usage)| {
-            Some(sum + figures.cost(model, usage)?)
         })
     }
 }

@@ -5,7 +5,7 @@
 
 use super::reading::{Recent, fold};
 use super::resume_report::ResumeReport;
-use super::{AppContext, SessionError, now_ms};
+use super::{SessionError, SessionList, now_ms};
 use crate::command::server::Servers;
 use crate::command::{RunState, Runs};
 use crate::core::ending::Ending;
@@ -81,7 +81,7 @@ pub struct StillRunning {
     pub last_line: Option<String>,
 }
 
-impl AppContext {
+impl SessionList {
     /// The newest first, without the details. Those that were dismissed only with `all`.
     pub fn offers(&self, store: &Store, all: bool) -> Result<Vec<Offer>, SessionError> {
         let mut offered = self.unfinished(store, all)?;
@@ -96,10 +96,10 @@ impl AppContext {
     /// Finished sessions of this folder in which words were left unsent, by a kill or the end of
     /// the terminal. One that another process has is no offer, and an old one no more.
     fn with_words(&self, store: &Store) -> Result<Vec<SessionInfo>, SessionError> {
-        let mut found = store.with_input(&self.workspace(), MAX_WITH_WORDS)?;
+        let mut found = store.with_input(&self.workspace, MAX_WITH_WORDS)?;
         found.retain(|(_, draft)| !is_command(draft));
         let mut found: Vec<SessionInfo> = found.into_iter().map(|(info, _)| info).collect();
-        let edited = self.with_edited(store)?.into_iter();
+        let edited = self.editor.sessions(store, &self.workspace)?.into_iter();
         found.extend(edited.filter(|info| store.is_said(&info.id).unwrap_or(false)));
         let since_ms = now_ms() - WORDS_OFFERED_MS;
         found.retain(|info| {
@@ -110,32 +110,34 @@ impl AppContext {
 
     /// An offer of this session, without details.
     pub fn offer(&self, info: SessionInfo) -> Offer {
-        let holder = || SessionLock::holder(&self.paths.data_dir, &info.id).unwrap_or(0);
+        let holder = || SessionLock::holder(&self.data_dir, &info.id).unwrap_or(0);
         Offer {
             held_by: self.is_in_use(&info.id).then(holder),
             info,
             details: None,
         }
     }
+}
 
-    /// The commands that go on in each of these sessions.
-    pub fn still_running(
-        &self,
-        sessions: Vec<String>,
-    ) -> Result<Vec<(String, Vec<StillRunning>)>, SessionError> {
-        let runs = self.runs()?;
-        let of = |id: String| {
-            let found = running(&runs, &id);
-            (id, found)
-        };
-        Ok(sessions.into_iter().map(of).collect())
-    }
+/// Returns the commands that go on in each of these sessions.
+pub fn still_running(runs: &Runs, sessions: Vec<String>) -> Vec<(String, Vec<StillRunning>)> {
+    let of = |id: String| {
+        let found = running(runs, &id);
+        (id, found)
+    };
+    sessions.into_iter().map(of).collect()
+}
 
+impl SessionList {
     /// A look into the log of what is offered.
-    pub fn details(&self, store: &Store, info: &SessionInfo) -> Result<Details, SessionError> {
+    pub fn details(
+        &self,
+        store: &Store,
+        info: &SessionInfo,
+        (runs, servers): (&Runs, &Servers),
+    ) -> Result<Details, SessionError> {
         let mut recent = Recent::new(true);
         let (_, state, last) = fold(store, &info.id, &mut recent)?;
-        let runs = self.runs()?;
         let queued = store.queued(&info.id)?.len();
         let drafts = store.drafts(&info.id)?;
         let title = info.title.as_deref();
@@ -144,11 +146,11 @@ impl AppContext {
             title,
             last.as_ref(),
             &state,
-            &runs,
+            runs,
             queued,
             now_ms(),
         );
-        let held_ms = SessionLock::held_ms(&self.paths.data_dir, &info.id);
+        let held_ms = SessionLock::held_ms(&self.data_dir, &info.id);
         let mut recovered = Vec::new();
         if let Some(words) = drafts.stream.filter(|d| !d.trim().is_empty()) {
             let words = count(words.split_whitespace().count(), "word");
@@ -157,7 +159,11 @@ impl AppContext {
         if queued > 0 {
             recovered.push(count(queued, "queued message"));
         }
-        if self.edited(&info.id).is_some_and(|t| !t.trim().is_empty()) {
+        if self
+            .editor
+            .text(&info.id)
+            .is_some_and(|t| !t.trim().is_empty())
+        {
             recovered.push("what you wrote in your editor".to_string());
         }
         let typed = drafts.input.filter(|d| !d.trim().is_empty());
@@ -190,9 +196,9 @@ impl AppContext {
                 let at = plan.steps.iter().position(|s| Some(s) == plan.current())?;
                 Some((at + 1, plan.steps.len()))
             }),
-            running: running(&runs, &info.id),
+            running: running(runs, &info.id),
             recovered,
-            in_doubt: in_doubt(&state, &runs, &self.servers()?),
+            in_doubt: in_doubt(&state, runs, servers),
         })
     }
 }

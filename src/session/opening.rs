@@ -51,10 +51,10 @@ impl AppContext {
             which,
             Which::Newest { fork: false } | Which::Named { fork: false, .. }
         ) {
-            self.may_take_up()?;
+            self.steering().may_take_up()?;
         }
         let store = self.open_store()?;
-        self.settle_forks(&store);
+        self.fork_folders().settle(&store);
         // Before a new session is made.
         let lost = self.lost(&store)?;
         let session = self.recovering(store, |store| self.opened(store, which, interactive));
@@ -245,7 +245,12 @@ impl AppContext {
         if self.config().context.cross_session {
             let workspace = self.workspace();
             let room = layers::list_bytes(budget);
-            let last = last_session(store, &workspace, |id| self.is_in_use(id), room);
+            let last = last_session(
+                store,
+                &workspace,
+                |id| SessionLock::is_held(&self.paths.data_dir, id),
+                room,
+            );
             layers.instructions = layers::joined([layers.instructions, last.unwrap_or_default()]);
         }
         layers
@@ -256,7 +261,9 @@ impl AppContext {
     fn blank(&self, store: &Store) -> Result<Option<SessionInfo>, StoreError> {
         let folder = self.here.folder.to_string_lossy();
         let blank = store.blank(&self.workspace(), &folder, MAX_BLANK)?;
-        Ok(blank.into_iter().find(|info| !self.is_in_use(&info.id)))
+        Ok(blank
+            .into_iter()
+            .find(|info| !SessionLock::is_held(&self.paths.data_dir, &info.id)))
     }
 
     /// A blank session is as if it had been opened now.
@@ -312,7 +319,7 @@ impl AppContext {
         now_ms: i64,
         interactive: bool,
     ) -> Result<Session, SessionError> {
-        let was_away = self.worktree_there(Path::new(&info.folder))?;
+        let was_away = self.worktrees().there(Path::new(&info.folder))?;
         let its = self.of(&info)?;
         let taking = parting.map_or(Taking::Up, Taking::Copy);
         let mut session = its.reopen(store, info, taking, now_ms, interactive)?;

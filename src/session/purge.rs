@@ -1,7 +1,6 @@
 //! Purging a session: what of it lies outside of the store goes too, and so do the sessions of its
 //! sub-agents. Refused while one of their commands runs, for its result would have nowhere to go.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,8 +8,7 @@ use std::path::{Path, PathBuf};
 use super::worktree_end::EndedWorktree;
 use super::{AppContext, SessionError, short_id};
 use crate::command::RunState;
-use crate::config::worktree_at;
-use crate::store::{Removed, SessionLock, Store, StoreError, WorktreeNote};
+use crate::store::{Removed, SessionLock, Store, StoreError};
 
 impl AppContext {
     /// Removes a session for good, with those of its sub-agents, their journals, run folders, servers
@@ -60,28 +58,9 @@ impl AppContext {
                 _ => {}
             }
         }
-        Ok((removed, self.end_worktrees_of(&folders)))
-    }
-
-    /// What is left when this does not come to its end, `rewake gc` finds.
-    fn end_worktrees_of(&self, folders: &[PathBuf]) -> Vec<EndedWorktree> {
-        let data_dir = &self.paths.data_dir;
-        let worktrees = folders.iter().filter_map(|f| worktree_at(data_dir, f));
-        let worktrees: BTreeSet<PathBuf> = worktrees.collect();
-        if worktrees.is_empty() {
-            return Vec::new();
-        }
-        let Ok(store) = self.open_store() else {
-            return Vec::new();
-        };
-        let notes = worktrees
-            .iter()
-            .filter_map(|worktree| WorktreeNote::of_folder(data_dir, worktree));
-        let left = notes.filter(|note| {
-            let folder = note.folder(data_dir);
-            matches!(store.count_in(&folder.to_string_lossy()), Ok(0))
-        });
-        left.map(|note| self.end_worktree(&note, true)).collect()
+        let open_store = || self.open_store().ok();
+        let ended = self.worktrees().end_of_purged(&folders, open_store);
+        Ok((removed, ended))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::file_change::COUNTED_FOR;
-use super::{AppContext, FileChange, short_id};
+use super::{FileChange, SessionList, short_id};
 use crate::core::entry::KeptWhy;
 use crate::core::rewind::PathChoice;
 use crate::core::text::{large_count, one_line};
@@ -136,7 +136,7 @@ impl RewindRow {
     }
 }
 
-impl AppContext {
+impl SessionList {
     /// What a plan of the session `id` comes to.
     ///
     /// # Errors

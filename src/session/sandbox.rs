@@ -111,7 +111,7 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
         session: session.to_string(),
         caches: paths.data_dir.join("caches").join(&project[..16]),
         quarantine: paths.data_dir.join("quarantine"),
-        key_files: ctx.key_files(),
+        key_files: config.key_files(paths.keys_dir()),
         hidden,
         remembered: Arc::default(),
         guarded: Arc::default(),
@@ -121,19 +121,6 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
 /// Where the temporary folders of sessions are.
 pub(super) fn tmp_root(ctx: &AppContext) -> PathBuf {
     ctx.paths.data_dir.join("tmp")
-}
-
-impl AppContext {
-    /// The folder of kept keys, and the files that the config names.
-    pub fn key_files(&self) -> Vec<PathBuf> {
-        let config = self.config();
-        let names = config.provider_names().into_iter();
-        let providers = names.filter_map(|name| config.provider(name).ok());
-        let named = providers.flat_map(|provider| [provider.api_key_file, provider.withheld_key]);
-        std::iter::once(self.paths.keys_dir())
-            .chain(named.flatten())
-            .collect()
-    }
 }
 
 fn real(path: &Path) -> PathBuf {

@@ -39,32 +39,44 @@ impl ExpandedWords {
 /// Passes a request on to the engine.
 pub type AskServer<'a> = &'a dyn Fn(ServerRequest);
 
-impl AppContext {
-    /// Names of the servers that may be used here.
-    pub fn server_names(&self) -> Vec<String> {
-        let found = self.found_servers().servers.into_iter();
-        found.map(|server| server.name).collect()
-    }
+/// The servers that are defined here, and what words name of them.
+pub struct DefinedServers {
+    /// By name, with what becomes of each definition.
+    states: Vec<(String, ServerState)>,
+}
 
-    /// The server, usable or not, whose prompt the name of a command may be.
-    pub fn named_server(&self, command: &str) -> Option<String> {
-        let (server, _) = command.split_once(':')?;
-        self.server_state(server).map(|_| server.to_string())
+impl AppContext {
+    /// Reads which servers are defined here, and which of them are trusted now.
+    pub fn defined_servers(&self) -> DefinedServers {
+        let states = server_states(&self.env, &self.loaded).into_iter();
+        DefinedServers {
+            states: states
+                .map(|(defined, state)| (defined.name.clone(), state))
+                .collect(),
+        }
     }
 
     /// Whether what was typed is a prompt of a server. A command of a file is nearer.
     pub fn is_server_prompt(&self, typed: &CommandLine, is_taken: impl Fn(&str) -> bool) -> bool {
         let is_file = || {
-            let found = self.custom_commands(&is_taken).found;
+            let found = self.command_files().commands(&is_taken).found;
             found.iter().any(|command| command.name == typed.name)
         };
-        self.named_server(&typed.name).is_some() && !is_file()
+        self.defined_servers().named(&typed.name).is_some() && !is_file()
+    }
+}
+
+impl DefinedServers {
+    /// The server, usable or not, whose prompt the name of a command may be.
+    pub fn named(&self, command: &str) -> Option<String> {
+        let (server, _) = command.split_once(':')?;
+        self.state(server).map(|_| server.to_string())
     }
 
     /// The resources that a text mentions, of servers that are defined here.
     pub fn mentioned_resources(&self, text: &str) -> Vec<ServerMention> {
         let mut mentions = server_mentions(text);
-        mentions.retain(|mention| self.server_state(&mention.server).is_some());
+        mentions.retain(|mention| self.state(&mention.server).is_some());
         mentions
     }
 
@@ -168,14 +180,14 @@ impl AppContext {
     }
 
     fn check_usable(&self, server: &str) -> Result<(), NotOffered> {
-        let (why, hint) = match self.server_state(server) {
+        let (why, hint) = match self.state(server) {
             Some(ServerState::Usable(_)) => return Ok(()),
             Some(ServerState::Off) => ("is switched off in the config".to_string(), None),
             Some(ServerState::Untrusted) => (
                 "comes with this folder and is not trusted".to_string(),
                 Some("rewake trust shows it, and trusts it as it is now".to_string()),
             ),
-            Some(ServerState::Wrong(why, hint)) => (format!("cannot be used: {why}"), hint),
+            Some(ServerState::Wrong(why, hint)) => (format!("cannot be used: {why}"), hint.clone()),
             Some(ServerState::Shadowed(_)) | None => ("is not configured".to_string(), None),
         };
         Err(NotOffered {
@@ -185,13 +197,10 @@ impl AppContext {
     }
 
     /// What becomes of the definition that is used, else of the nearest. `None`: there is none.
-    fn server_state(&self, name: &str) -> Option<ServerState> {
-        let states = server_states(&self.env, &self.loaded).into_iter();
-        let of_name = states.filter(|(defined, _)| defined.name == name);
-        let mut of_name: Vec<ServerState> = of_name.map(|(_, state)| state).collect();
-        let used = of_name
-            .iter()
-            .position(|state| matches!(state, ServerState::Usable(_)));
-        (!of_name.is_empty()).then(|| of_name.swap_remove(used.unwrap_or(0)))
+    fn state(&self, name: &str) -> Option<&ServerState> {
+        let of_name = || self.states.iter().filter(|(of, _)| of == name);
+        let mut states = of_name().map(|(_, state)| state);
+        let used = states.find(|state| matches!(state, ServerState::Usable(_)));
+        used.or_else(|| of_name().map(|(_, state)| state).next())
     }
 }

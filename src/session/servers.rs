@@ -5,9 +5,10 @@
 //! call of that session is open that was made to it: what became of the call is in its journal.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::{AppContext, permissions, sandbox};
+use super::{AppContext, SessionError, permissions, sandbox};
 use crate::command::server::{ServerInfo, Servers};
 use crate::config::mcp::FoundServers;
 use crate::core::access::Access;
@@ -22,38 +23,22 @@ const TRIAL_MS: i64 = 3_600_000;
 /// A server has to close its input, then is asked to end, then is killed.
 const END_WITHIN: Duration = Duration::from_secs(6);
 
-impl AppContext {
-    /// The runs of servers that were left behind.
-    pub fn servers_left(&self, store: &Store) -> Vec<String> {
-        let Ok(servers) = self.servers() else {
-            return Vec::new();
-        };
-        let mut needed: BTreeMap<String, Needs> = BTreeMap::new();
-        let mut is_left = |info: &ServerInfo| {
-            let session = &info.spec.session;
-            let needs = needed
-                .entry(session.clone())
-                .or_insert_with(|| self.needs(store, session));
-            let is_needed = match needs {
-                Needs::All => true,
-                Needs::Some(runs) => runs.contains(&info.run),
-                Needs::Nobody => now_ms() - info.since_ms < TRIAL_MS,
-            };
-            !lives(info) && !is_needed
-        };
-        let list = servers.list().into_iter();
-        list.filter(|info| is_left(info))
-            .map(|info| info.run)
-            .collect()
-    }
+/// The run folders of servers, in a data folder.
+pub struct ServerFolders {
+    servers: Servers,
+    data_dir: PathBuf,
+}
 
-    /// Removes them: how many are gone.
-    pub fn remove_servers_left(&self, store: &Store) -> u64 {
-        let Ok(servers) = self.servers() else {
-            return 0;
-        };
-        let left = self.servers_left(store);
-        left.iter().filter(|run| remove(&servers, run)).count() as u64
+impl AppContext {
+    /// Returns the run folders of servers.
+    ///
+    /// # Errors
+    /// As [`AppContext::servers`].
+    pub fn server_folders(&self) -> Result<ServerFolders, SessionError> {
+        Ok(ServerFolders {
+            servers: self.servers()?,
+            data_dir: self.paths.data_dir.clone(),
+        })
     }
 
     /// The profile of a server that is to run at this level.
@@ -70,10 +55,40 @@ impl AppContext {
             None => Err("sandbox.enabled is false, or this system has none".to_string()),
         }
     }
+}
+
+impl ServerFolders {
+    /// Returns the runs of servers that nobody needs.
+    pub fn left(&self, store: &Store) -> Vec<String> {
+        let mut needed: BTreeMap<String, Needs> = BTreeMap::new();
+        let mut is_left = |info: &ServerInfo| {
+            let session = &info.spec.session;
+            let needs = needed
+                .entry(session.clone())
+                .or_insert_with(|| self.needs(store, session));
+            let is_needed = match needs {
+                Needs::All => true,
+                Needs::Some(runs) => runs.contains(&info.run),
+                Needs::Nobody => now_ms() - info.since_ms < TRIAL_MS,
+            };
+            !lives(info) && !is_needed
+        };
+        let list = self.servers.list().into_iter();
+        list.filter(|info| is_left(info))
+            .map(|info| info.run)
+            .collect()
+    }
+
+    /// Removes them: how many are gone.
+    pub fn remove_left(&self, store: &Store) -> u64 {
+        let left = self.left(store);
+        let removed = left.iter().filter(|run| remove(&self.servers, run));
+        removed.count() as u64
+    }
 
     /// What of a session's servers is needed.
     fn needs(&self, store: &Store, session: &str) -> Needs {
-        let data_dir = &self.paths.data_dir;
+        let data_dir = &self.data_dir;
         if uuid::Uuid::try_parse(session).is_err() {
             return Needs::Nobody;
         }

@@ -6,7 +6,7 @@
 //! Invariant: nothing here waits for the session to obey, and nothing locks it but a pause of one
 //! in which nobody works.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ fn refused(because: Refusal, what: impl Into<String>, hint: impl Into<String>) -
     }
 }
 
-/// What is wanted of a session. A verdict is given with [`AppContext::answer`].
+/// What is wanted of a session. A verdict is given with [`Steering::answer`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     Stop,
@@ -173,7 +173,81 @@ pub fn read_image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     Ok((known.media_type, bytes))
 }
 
+/// Sends to sessions, and answers their questions, for one process.
+pub struct Steering {
+    /// The value of [`command::keeper::RUN_ENV`], which a command of an agent has.
+    run: Option<String>,
+    data_dir: PathBuf,
+    /// The root of the workspace that [`HERE`] is of.
+    root: PathBuf,
+}
+
 impl AppContext {
+    /// Returns what this process steers sessions with.
+    pub fn steering(&self) -> Steering {
+        Steering {
+            run: self.env.var(command::keeper::RUN_ENV).map(str::to_string),
+            data_dir: self.paths.data_dir.clone(),
+            root: self.here.root.clone(),
+        }
+    }
+
+    /// Sends an order to a session.
+    ///
+    /// # Errors
+    /// A model that is not known or has no key; a session that cannot be read or written.
+    pub fn steer(
+        &self,
+        store: &mut Store,
+        info: &SessionInfo,
+        order: Order,
+        origin: &str,
+    ) -> Result<Receipt, SteerError> {
+        let steering = self.steering();
+        steering.may_steer()?;
+        if let Order::Signal(signal) = &order {
+            self.check_signal(info, signal)?;
+        }
+        steering.order(store, info, order, origin)
+    }
+
+    /// Whether a signal makes sense, whenever it is sent.
+    ///
+    /// # Errors
+    /// What does not: a model that is not known or has no key, a number out of its range.
+    pub fn check_signal(&self, info: &SessionInfo, signal: &Signal) -> Result<(), SteerError> {
+        let of_range = "a temperature is a number from 0 to 2";
+        match signal {
+            Signal::Choose {
+                temperature: Some(t),
+                ..
+            } if !(0.0..=2.0).contains(t) => Err(refused(
+                Refusal::Nonsense,
+                format!("the temperature {t} makes no sense"),
+                of_range,
+            )),
+            Signal::Limit { usd: Some(usd), .. } if !usd.is_finite() || *usd <= 0.0 => {
+                Err(refused(
+                    Refusal::Nonsense,
+                    format!("a limit of ${usd} makes no sense"),
+                    "rewake set ID --usd 5; --no-limits takes the limits away",
+                ))
+            }
+            Signal::Choose {
+                model: Some(model), ..
+            } => {
+                let its = self.of(info)?;
+                Models::new(its.config().clone(), its.env.clone())
+                    .check(model)
+                    .map_err(SessionError::from)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Steering {
     /// Who resumes a session can answer its questions, or name another mode for it.
     pub(super) fn may_take_up(&self) -> Result<(), SessionError> {
         match self.may_steer() {
@@ -188,7 +262,7 @@ impl AppContext {
     /// # Errors
     /// [`SteerError::Refused`].
     pub fn may_steer(&self) -> Result<(), SteerError> {
-        match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
+        match command::is_below_keeper(self.run.as_deref()) {
             false => Ok(()),
             true => Err(refused(
                 Refusal::Forbidden,
@@ -206,12 +280,12 @@ impl AppContext {
         if id != HERE {
             return Ok(store.find(id)?);
         }
-        let newest = store.newest(Some(&self.workspace()))?;
-        newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))
+        let newest = store.newest(Some(&self.root.to_string_lossy()))?;
+        newest.ok_or_else(|| SessionError::NothingHere(self.root.clone()))
     }
 
     fn sending_to(&self, session: &str) -> Sending {
-        match self.is_in_use(session) {
+        match SessionLock::is_held(&self.data_dir, session) {
             true => Sending::Heard,
             false => Sending::Kept,
         }
@@ -273,23 +347,19 @@ impl AppContext {
         })
     }
 
-    /// Sends a signal to a session.
+    /// Sends an order, whose signal is checked, to a session.
     ///
     /// # Errors
-    /// A model that is not known or has no key; a session that cannot be read or written.
-    pub fn steer(
+    /// A session that cannot be read or written.
+    fn order(
         &self,
         store: &mut Store,
         info: &SessionInfo,
         order: Order,
         origin: &str,
     ) -> Result<Receipt, SteerError> {
-        self.may_steer()?;
         let without_signal = |sending| Receipt { id: None, sending };
-        if let Order::Signal(signal) = &order {
-            self.check_signal(info, signal)?;
-        }
-        let is_live = self.is_in_use(&info.id);
+        let is_live = SessionLock::is_held(&self.data_dir, &info.id);
         if order == Order::Stop && !is_live {
             return Ok(without_signal(Sending::NothingToDo));
         }
@@ -316,7 +386,7 @@ impl AppContext {
         session: &str,
         origin: &str,
     ) -> Result<bool, SteerError> {
-        let _lock = match SessionLock::take(&self.paths.data_dir, session) {
+        let _lock = match SessionLock::take(&self.data_dir, session) {
             Ok(lock) => lock,
             Err(StoreError::Held { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -333,41 +403,6 @@ impl AppContext {
             store.append(&mut head, &batch)?;
         }
         Ok(true)
-    }
-
-    /// Whether a signal makes sense, whenever it is sent.
-    ///
-    /// # Errors
-    /// What does not: a model that is not known or has no key, a number out of its range.
-    pub fn check_signal(&self, info: &SessionInfo, signal: &Signal) -> Result<(), SteerError> {
-        let of_range = "a temperature is a number from 0 to 2";
-        match signal {
-            Signal::Choose {
-                temperature: Some(t),
-                ..
-            } if !(0.0..=2.0).contains(t) => Err(refused(
-                Refusal::Nonsense,
-                format!("the temperature {t} makes no sense"),
-                of_range,
-            )),
-            Signal::Limit { usd: Some(usd), .. } if !usd.is_finite() || *usd <= 0.0 => {
-                Err(refused(
-                    Refusal::Nonsense,
-                    format!("a limit of ${usd} makes no sense"),
-                    "rewake set ID --usd 5; --no-limits takes the limits away",
-                ))
-            }
-            Signal::Choose {
-                model: Some(model), ..
-            } => {
-                let its = self.of(info)?;
-                Models::new(its.config().clone(), its.env.clone())
-                    .check(model)
-                    .map_err(SessionError::from)?;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The questions of all sessions that wait for a person; of a session that cannot be read, why.
@@ -400,7 +435,7 @@ impl AppContext {
 
     /// The questions that a folded session waits with.
     pub(super) fn questions_in(&self, info: &SessionInfo, state: &State) -> Vec<Question> {
-        let is_live = self.is_in_use(&info.id);
+        let is_live = SessionLock::is_held(&self.data_dir, &info.id);
         let question = |(open, asked): (&OpenCall, &Asked)| Question {
             session: info.clone(),
             call: open.call.clone(),
@@ -508,13 +543,11 @@ impl AppContext {
         };
         Ok((found, receipt))
     }
-}
 
-impl AppContext {
     /// Answers what a server asks in a call of a session.
     ///
     /// # Errors
-    /// As [`AppContext::answer`], and the answer does not fit what is asked.
+    /// As [`Steering::answer`], and the answer does not fit what is asked.
     pub fn answer_form(
         &self,
         store: &mut Store,
@@ -529,7 +562,7 @@ impl AppContext {
     /// The same with an answer that follows from the question.
     ///
     /// # Errors
-    /// As [`AppContext::answer_form`], and what `read` says.
+    /// As [`Steering::answer_form`], and what `read` says.
     pub fn answer_form_with(
         &self,
         store: &mut Store,

@@ -6,28 +6,27 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-use super::{AppContext, SessionError};
+use super::{SessionError, SessionList};
 use crate::store::{SessionLock, StoreError};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-impl AppContext {
+impl SessionList {
     /// Returns when the session is free; the other process gets `patience` to record that it
     /// leaves. Nobody holds the session for us meanwhile: opening it may still find it taken.
     ///
     /// # Errors
     /// [`StoreError::Held`] when the other process does not leave, is not known, or is this one.
     pub fn take_over(&self, session: &str, patience: Duration) -> Result<(), SessionError> {
-        let session = self.open_store()?.find(session)?.id;
-        let holder = || SessionLock::holder(&self.paths.data_dir, &session);
+        let holder = || SessionLock::holder(&self.data_dir, session);
         let end = Instant::now() + patience;
         let mut is_asked = false;
-        while self.is_in_use(&session) {
+        while self.is_in_use(session) {
             let pid = holder();
             if pid == Some(std::process::id()) || Instant::now() > end {
                 return Err(SessionError::Store(StoreError::Held {
                     pid,
-                    session,
+                    session: session.to_string(),
                     since_ms: None,
                 }));
             }

@@ -11,17 +11,16 @@ use super::layers::Renderer;
 use super::steer::folded;
 use super::worktree::NoWorktree;
 use super::{AppContext, Session, SessionError, VERSION, now_ms, short_id};
-use crate::config::{self, ConfigError, Setting, project_root, worktree_at};
+use crate::config::{ConfigError, Setting, project_root, worktree_at};
 use crate::core::entry::{Assignment, By, CallId, Choice, Entry, Mode, Outcome, RunLimits, Via};
 use crate::core::signal::Signal;
 use crate::core::state::State;
-use crate::core::text::nearest;
 use crate::model::{Figures, Models};
 use crate::store::{
     Message, NewSession, SessionInfo, SessionLock, Store, StoreError, WorktreeNote,
 };
 use crate::tools::TaskOrder;
-use crate::workspace::{Agent, Agents, agents, is_plain};
+use crate::workspace::is_plain;
 use crate::world::{Tasks, Unready};
 
 const ORIGIN: &str = "task";
@@ -51,33 +50,6 @@ fn no_session(error: SessionError) -> Unready {
 }
 
 impl AppContext {
-    /// The agents here that may be used: the user's own, and those of the workspace with the text
-    /// that was trusted.
-    pub(super) fn agents(&self) -> Agents {
-        let Agents {
-            found,
-            mut warnings,
-        } = agents(&self.here, &self.paths.config_dir);
-        let trusted = config::trust::trusted_commands(&self.paths, &self.here.root);
-        let trusted = trusted.unwrap_or_default();
-        let is_trusted = |agent: &Agent| match &agent.of_workspace {
-            None => true,
-            Some(path) => trusted.get(path) == Some(&agent.hash),
-        };
-        let (found, others): (Vec<Agent>, Vec<Agent>) = found.into_iter().partition(is_trusted);
-        if let [first, ..] = &others[..] {
-            let path = first.of_workspace.as_deref().unwrap_or_default();
-            let more = match others.len() {
-                1 => String::new(),
-                n => format!(" and {} more", n - 1),
-            };
-            warnings.push(format!(
-                "the agent {path}{more} is not used: it comes with this folder and is not trusted; read it, `rewake trust` trusts it as it is now"
-            ));
-        }
-        Agents { found, warnings }
-    }
-
     /// What the session `parent` gives tasks with.
     pub(super) fn tasks(&self, parent: &str) -> Tasks {
         let (ctx, parent) = (self.clone(), parent.to_string());
@@ -85,8 +57,8 @@ impl AppContext {
         Tasks {
             begin: Box::new(move |order, call, state| ctx.begin_task(&parent, order, call, state)),
             end: {
-                let ctx = self.clone();
-                Box::new(move |session, is_used| ctx.end_of_task(session, is_used))
+                let worktrees = self.worktrees();
+                Box::new(move |session, is_used| worktrees.end_of_task(session, is_used))
             },
             price: std::sync::Arc::new(move |model, usage| figures.cost(model, usage)),
             settings: Setting::hand_down(&self.flags),
@@ -113,28 +85,10 @@ impl AppContext {
         match &order.resume {
             Some(id) => self.resume_task(&mut store, parent, id, order, call, state),
             None => {
-                let made = self.made_for(&store, parent, call).map_err(no_session)?;
+                let made = made_for(&store, parent, call).map_err(no_session)?;
                 made.map_or_else(|| self.new_task(&mut store, parent, order, call, state), Ok)
             }
         }
-    }
-
-    /// The session that was made for this call by a process that died before it began the call: so
-    /// nothing was recorded in it since.
-    fn made_for(
-        &self,
-        store: &Store,
-        parent: &str,
-        call: CallId,
-    ) -> Result<Option<String>, SessionError> {
-        for child in store.untouched_children(parent, FIRST_ENTRIES, MAX_UNTOUCHED)? {
-            let first = store.records(&child, 0..=1)?;
-            let is_it = |entry: &Entry| matches!(entry, Entry::Assigned(a) if a.call == call);
-            if first.iter().any(|record| is_it(&record.entry)) {
-                return Ok(Some(child));
-            }
-        }
-        Ok(None)
     }
 
     fn new_task(
@@ -145,7 +99,7 @@ impl AppContext {
         call: CallId,
         state: &State,
     ) -> Result<String, Unready> {
-        let agent = self.agent_of(order).map_err(refused)?;
+        let agent = self.command_files().agent_of(order).map_err(refused)?;
         let named = agent.as_ref().and_then(|agent| agent.file.model.clone());
         // Another program's short name of a model is none here.
         let named = named.filter(|model| model.contains('/'));
@@ -180,19 +134,20 @@ impl AppContext {
         if state.mode == Mode::Plan {
             return Err(refused("mode plan changes nothing: leave out `worktree`"));
         }
-        self.settle_worktrees(store);
+        let worktrees = self.worktrees();
+        worktrees.settle(store);
         let note = self.worktree_of_task(&new.id)?;
         let assignment = Assignment {
             branch: Some(note.branch.clone()),
             ..assignment
         };
-        let folder = self.below(&note.folder(&self.paths.data_dir));
+        let folder = worktrees.below(&note.folder(&self.paths.data_dir));
         let recorded = self.at(&folder).and_then(|its| {
             let folder = folder.to_string_lossy().into_owned();
             its.record_task(store, order, state, new, assignment, folder)
         });
         if recorded.is_err() {
-            self.end_worktree(&note, true);
+            worktrees.end(&note, true);
         }
         recorded.map_err(no_session)
     }
@@ -208,7 +163,8 @@ impl AppContext {
             Some(hint) => refused(format!("{error}; {hint}")),
             None => refused(error.to_string()),
         };
-        let note = self.begin_worktree(&project, &name, Some(session));
+        let worktrees = self.worktrees();
+        let note = worktrees.begin(&project, &name, Some(session));
         let note = note.map_err(none)?;
         // Nobody was asked, and git obeys what the repository names when it makes files.
         if let Err(why) = is_plain(&root.to_string_lossy()) {
@@ -217,7 +173,7 @@ impl AppContext {
                 "{why}; leave out `worktree`, or the user makes one: rewake -w NAME"
             )));
         }
-        self.make_begun(note).map_err(none)
+        worktrees.make_begun(note).map_err(none)
     }
 
     fn record_task(
@@ -256,7 +212,7 @@ impl AppContext {
         let limits = Choice {
             limits: Some(RunLimits {
                 answers: Some(self.config().agents.max_turns),
-                usd: self.left_of_cost(state),
+                usd: left_of_cost(&Figures::new(self.config()), state),
                 tokens: self.config().agents.max_tokens,
             }),
             ..Choice::default()
@@ -278,12 +234,6 @@ impl AppContext {
         Ok(id)
     }
 
-    /// What the parent may still cost, US dollars. `None`: it has no limit.
-    fn left_of_cost(&self, state: &State) -> Option<f64> {
-        let of = state.run_limits.usd?;
-        Some((of - self.cost(state).unwrap_or(of)).max(0.000_001))
-    }
-
     /// The words go into its inbox, once for each call.
     fn resume_task(
         &self,
@@ -294,8 +244,9 @@ impl AppContext {
         call: CallId,
         state: &State,
     ) -> Result<String, Unready> {
-        let info = self.task_named(store, parent, id)?;
-        if state.children().any(|child| child == info.id) || self.is_in_use(&info.id) {
+        let info = task_named(store, parent, id)?;
+        if state.children().any(|child| child == info.id) || self.session_list().is_in_use(&info.id)
+        {
             return Err(refused(format!("task {} is still running", info.id)));
         }
         if order.agent.is_some() {
@@ -307,9 +258,7 @@ impl AppContext {
             ));
         }
         let origin = origin(parent, call);
-        let is_said = self
-            .was_told(store, &info.id, &origin)
-            .map_err(no_session)?;
+        let is_said = was_told(store, &info.id, &origin).map_err(no_session)?;
         if !is_said {
             let message = Message {
                 text: order.prompt.replace('\0', "\u{2400}"),
@@ -319,10 +268,12 @@ impl AppContext {
                 origin: Some(origin),
             };
             let (_, its) = folded(store, &info.id).map_err(no_session)?;
-            let cost = self.cost(&its).unwrap_or_default();
+            let cost = Figures::new(self.config())
+                .cost_of(&its)
+                .unwrap_or_default();
             let limit = Signal::Limit {
                 turns: Some(self.config().agents.max_turns),
-                usd: self.left_of_cost(state).map(|left| cost + left),
+                usd: left_of_cost(&Figures::new(self.config()), state).map(|left| cost + left),
                 tokens: self.config().agents.max_tokens,
             };
             // The parent's may be stricter by now.
@@ -342,54 +293,6 @@ impl AppContext {
                 .map_err(|e| no_session(e.into()))?;
         }
         Ok(info.id)
-    }
-
-    fn task_named(&self, store: &Store, parent: &str, id: &str) -> Result<SessionInfo, Unready> {
-        let none = || refused(format!("there is no task {id:?} of this session"));
-        let info = store.find(id).map_err(|error| match error {
-            StoreError::NotFound { .. } => none(),
-            error => no_session(error.into()),
-        })?;
-        match info.parent.as_deref() == Some(parent) {
-            true => Ok(info),
-            false => Err(none()),
-        }
-    }
-
-    fn was_told(&self, store: &Store, id: &str, origin: &str) -> Result<bool, SessionError> {
-        let mut is_said = store
-            .queued(id)?
-            .iter()
-            .any(|queued| queued.message.origin.as_deref() == Some(origin));
-        store.load_each(id, |record| {
-            if let Entry::Said {
-                origin: Some(of), ..
-            } = &record.entry
-            {
-                is_said |= of == origin;
-            }
-            Ok::<(), StoreError>(())
-        })?;
-        Ok(is_said)
-    }
-
-    fn agent_of(&self, order: &TaskOrder) -> Result<Option<Agent>, String> {
-        let Some(name) = &order.agent else {
-            return Ok(None);
-        };
-        let found = self.agents().found;
-        let names: Vec<&str> = found.iter().map(|agent| agent.file.name.as_str()).collect();
-        let near = nearest(name, names.iter().copied());
-        let why = match (&names[..], near) {
-            ([], _) => format!("there is no agent {name:?}, and no other: leave out `agent`"),
-            (_, Some(near)) => format!("there is no agent {name:?}; did you mean {near:?}?"),
-            _ => format!("there is no agent {name:?}; there are {}", names.join(", ")),
-        };
-        let mut found = found.into_iter();
-        found
-            .find(|agent| agent.file.name == *name)
-            .map(Some)
-            .ok_or(why)
     }
 
     /// The session of a sub-agent, for the process that its keeper started as `run`, and who takes
@@ -420,6 +323,54 @@ impl AppContext {
         };
         Ok((session, by))
     }
+}
+
+/// The session that was made for this call by a process that died before it began the call: so
+/// nothing was recorded in it since.
+fn made_for(store: &Store, parent: &str, call: CallId) -> Result<Option<String>, SessionError> {
+    for child in store.untouched_children(parent, FIRST_ENTRIES, MAX_UNTOUCHED)? {
+        let first = store.records(&child, 0..=1)?;
+        let is_it = |entry: &Entry| matches!(entry, Entry::Assigned(a) if a.call == call);
+        if first.iter().any(|record| is_it(&record.entry)) {
+            return Ok(Some(child));
+        }
+    }
+    Ok(None)
+}
+
+fn task_named(store: &Store, parent: &str, id: &str) -> Result<SessionInfo, Unready> {
+    let none = || refused(format!("there is no task {id:?} of this session"));
+    let info = store.find(id).map_err(|error| match error {
+        StoreError::NotFound { .. } => none(),
+        error => no_session(error.into()),
+    })?;
+    match info.parent.as_deref() == Some(parent) {
+        true => Ok(info),
+        false => Err(none()),
+    }
+}
+
+fn was_told(store: &Store, id: &str, origin: &str) -> Result<bool, SessionError> {
+    let mut is_said = store
+        .queued(id)?
+        .iter()
+        .any(|queued| queued.message.origin.as_deref() == Some(origin));
+    store.load_each(id, |record| {
+        if let Entry::Said {
+            origin: Some(of), ..
+        } = &record.entry
+        {
+            is_said |= of == origin;
+        }
+        Ok::<(), StoreError>(())
+    })?;
+    Ok(is_said)
+}
+
+/// What the parent may still cost, US dollars. `None`: it has no limit.
+fn left_of_cost(figures: &Figures, state: &State) -> Option<f64> {
+    let of = state.run_limits.usd?;
+    Some((of - figures.cost_of(state).unwrap_or(of)).max(0.000_001))
 }
 
 /// Where the words of a task come from: unlike for any two calls.

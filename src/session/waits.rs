@@ -1,48 +1,41 @@
 //! Whether a session works, or does nothing until a person does something.
 
-use std::sync::Arc;
-
+use super::SessionError;
 use super::steer::folded;
-use super::{AppContext, SessionError};
 use crate::core::entry::Guard;
 use crate::core::run_limits;
 use crate::core::settings::Pricing;
-use crate::model::Figures;
 use crate::store::Store;
 
-impl AppContext {
-    /// Returns whether a session does nothing until a person answers a question, or lifts a pause or
-    /// a limit. The same applies when it waits for subagents that wait so.
-    ///
-    /// # Errors
-    /// A session that cannot be read.
-    pub fn only_waits_for_person(
-        &self,
-        store: &Store,
-        session: &str,
-    ) -> Result<bool, SessionError> {
-        // What was sent and is not obeyed yet may be the answer.
-        if !store.signals(session)?.is_empty() {
+/// Returns whether a session does nothing until a person answers a question, or lifts a pause or
+/// a limit. The same applies when it waits for subagents that wait so.
+///
+/// # Errors
+/// A session that cannot be read.
+pub fn only_waits_for_person(
+    store: &Store,
+    session: &str,
+    price: &Pricing,
+) -> Result<bool, SessionError> {
+    // What was sent and is not obeyed yet may be the answer.
+    if !store.signals(session)?.is_empty() {
+        return Ok(false);
+    }
+    let (_, state) = folded(store, session)?;
+    if state.asks() {
+        return Ok(true);
+    }
+    let mut open = state.calls.iter().filter(|call| !call.finished).peekable();
+    if open.peek().is_none() {
+        return Ok(state.paused || run_limits::reached(&state, price).is_some());
+    }
+    for call in open {
+        let Some(Guard::Child { session, .. }) = &call.guard else {
+            return Ok(false);
+        };
+        if !only_waits_for_person(store, session, price)? {
             return Ok(false);
         }
-        let (_, state) = folded(store, session)?;
-        if state.asks() {
-            return Ok(true);
-        }
-        let mut open = state.calls.iter().filter(|call| !call.finished).peekable();
-        if open.peek().is_none() {
-            let figures = Figures::new(self.config());
-            let price: Pricing = Arc::new(move |model, usage| figures.cost(model, usage));
-            return Ok(state.paused || run_limits::reached(&state, &price).is_some());
-        }
-        for call in open {
-            let Some(Guard::Child { session, .. }) = &call.guard else {
-                return Ok(false);
-            };
-            if !self.only_waits_for_person(store, session)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
+    Ok(true)
 }

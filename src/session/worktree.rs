@@ -2,7 +2,7 @@
 //!
 //! The order: a note is durable, then git is asked, then the note says that it is made, then the
 //! session is recorded. What a kill leaves is told by the note and by `git worktree list` together, so
-//! to make one that was begun is the same as to make it: [`AppContext::worktree_there`].
+//! to make one that was begun is the same as to make it: [`Worktrees::there`].
 //!
 //! Invariant: nothing is made where anything lies, and no branch is made anew that was there once
 //! unless all of it was merged.
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::changes::{PATIENCE, changes};
 use super::worktree_end::EndedWorktree;
+use super::worktrees::Worktrees;
 use super::{AppContext, SessionError, git_worktree, worktree_use};
 use crate::config::{self, Warning, project_root, worktree_at};
 use crate::core::text::{count, one_line};
@@ -66,21 +67,22 @@ impl AppContext {
     pub fn in_worktree(&self, name: &str, resumes: bool) -> Result<AppContext, SessionError> {
         check_name(name)?;
         let project = project_root(&self.paths, &self.here.root)?;
-        let data_dir = &self.paths.data_dir;
+        let worktrees = self.worktrees();
         let mut said = Vec::new();
-        let (note, is_new) = self.enter_named(&project, name, resumes)?;
+        let (note, is_new) =
+            worktrees.enter_named(&project, name, resumes, &|| self.open_store())?;
         let note = match is_new {
             false => {
-                said.extend(self.make_there(note.clone(), name)?);
+                said.extend(worktrees.make_there(note.clone(), name)?);
                 note
             }
             true => {
-                let note = self.make_begun(note)?;
-                said.extend(self.what_it_lacks());
+                let note = worktrees.make_begun(note)?;
+                said.extend(worktrees.what_it_lacks());
                 note
             }
         };
-        let folder = self.below(&note.folder(data_dir));
+        let folder = worktrees.below(&note.folder(&self.paths.data_dir));
         said.insert(
             0,
             format!(
@@ -96,6 +98,21 @@ impl AppContext {
         Ok(its)
     }
 
+    /// The same start in a folder of another workspace.
+    pub(super) fn at(&self, folder: &Path) -> Result<AppContext, SessionError> {
+        let here = here(folder).map_err(|why| SessionError::Folder {
+            session: folder.display().to_string(),
+            why,
+        })?;
+        let loaded = config::load(&self.env, &self.paths, &here.root, &self.flags)?;
+        Ok(AppContext {
+            here,
+            ..self.with(loaded)
+        })
+    }
+}
+
+impl Worktrees {
     /// The worktree of this name, in which this process works from here on; `true`: it was noted now.
     /// Of two starts with one name, one has it.
     fn enter_named(
@@ -103,14 +120,15 @@ impl AppContext {
         project: &Path,
         name: &str,
         resumes: bool,
+        open_store: &dyn Fn() -> Result<Store, StoreError>,
     ) -> Result<(WorktreeNote, bool), SessionError> {
-        let data_dir = &self.paths.data_dir;
-        let lock = self.lock_worktrees(project);
+        let data_dir = &self.data_dir;
+        let lock = self.lock(project);
         let failed = |why: String| NoWorktree::new(format!("no worktree {name}: {why}"), None);
         let _lock = lock.map_err(failed)?;
         let found = match WorktreeNote::read(data_dir, project, name) {
             Some(note) => {
-                self.may_be_taken(&note, resumes)?;
+                self.may_be_taken(&note, resumes, open_store)?;
                 (note, false)
             }
             None if resumes => {
@@ -120,7 +138,7 @@ impl AppContext {
                 )
                 .into());
             }
-            None => (self.begin_worktree(project, name, None)?, true),
+            None => (self.begin(project, name, None)?, true),
         };
         enter(&found.0, data_dir)?;
         Ok(found)
@@ -131,8 +149,8 @@ impl AppContext {
     ///
     /// # Errors
     /// Somebody is removing it.
-    pub fn enter_worktree_here(&self) -> Result<(), SessionError> {
-        let data_dir = &self.paths.data_dir;
+    pub fn enter_here(&self) -> Result<(), SessionError> {
+        let data_dir = &self.data_dir;
         let worktree = worktree_at(data_dir, &self.here.root);
         match worktree.and_then(|worktree| WorktreeNote::of_folder(data_dir, &worktree)) {
             Some(note) => Ok(enter(&note, data_dir)?),
@@ -141,7 +159,12 @@ impl AppContext {
     }
 
     /// A start that was killed before its session was recorded is done again.
-    fn may_be_taken(&self, note: &WorktreeNote, resumes: bool) -> Result<(), SessionError> {
+    fn may_be_taken(
+        &self,
+        note: &WorktreeNote,
+        resumes: bool,
+        open_store: &dyn Fn() -> Result<Store, StoreError>,
+    ) -> Result<(), SessionError> {
         let name = &note.name;
         if let Some(session) = &note.session {
             return Err(NoWorktree::new(
@@ -150,9 +173,9 @@ impl AppContext {
             )
             .into());
         }
-        let folder = note.folder(&self.paths.data_dir);
-        let is_used = || worktree_use::is_used(&note.in_use(&self.paths.data_dir));
-        if !resumes && (is_used() || self.has_sessions(&self.open_store()?, &folder)?) {
+        let folder = note.folder(&self.data_dir);
+        let is_used = || worktree_use::is_used(&note.in_use(&self.data_dir));
+        if !resumes && (is_used() || has_sessions(&open_store()?, &folder)?) {
             return Err(NoWorktree::new(
                 format!("there is a worktree {name} already: {}", folder.display()),
                 Some(format!(
@@ -164,18 +187,8 @@ impl AppContext {
         Ok(())
     }
 
-    pub(super) fn has_sessions(&self, store: &Store, root: &Path) -> Result<bool, StoreError> {
-        let root = root.to_string_lossy();
-        let filter = SessionFilter {
-            workspace: Some(&root),
-            children: true,
-            ..SessionFilter::default()
-        };
-        Ok(!store.sessions(filter, 1)?.is_empty())
-    }
-
     fn make_there(&self, note: WorktreeNote, name: &str) -> Result<Option<String>, NoWorktree> {
-        let folder = note.folder(&self.paths.data_dir);
+        let folder = note.folder(&self.data_dir);
         let found = self.make_sure(note)?;
         Ok(matches!(found, Found::MadeAgain).then(|| made_again(name, &folder)))
     }
@@ -185,8 +198,8 @@ impl AppContext {
     ///
     /// # Errors
     /// It cannot be made again.
-    pub(super) fn worktree_there(&self, folder: &Path) -> Result<Option<String>, NoWorktree> {
-        let data_dir = &self.paths.data_dir;
+    pub(super) fn there(&self, folder: &Path) -> Result<Option<String>, NoWorktree> {
+        let data_dir = &self.data_dir;
         let Some(worktree) = worktree_at(data_dir, folder) else {
             return Ok(None);
         };
@@ -194,7 +207,7 @@ impl AppContext {
         match note {
             Some(note) => {
                 let name = note.name.clone();
-                let lock = self.lock_worktrees(&note.project);
+                let lock = self.lock(&note.project);
                 let lock = lock.map_err(|why| note_failed(&note, &why))?;
                 enter(&note, data_dir)?;
                 drop(lock);
@@ -212,14 +225,14 @@ impl AppContext {
     }
 
     /// Notes a worktree that can be made, and nothing else. `session`: the sub-agent that it is for.
-    pub(super) fn begin_worktree(
+    pub(super) fn begin(
         &self,
         project: &Path,
         name: &str,
         session: Option<&str>,
     ) -> Result<WorktreeNote, NoWorktree> {
         let (env, root) = (&self.env, &self.here.root);
-        let data_dir = &self.paths.data_dir;
+        let data_dir = &self.data_dir;
         let refused = |why: &str, hint: String| {
             Err(NoWorktree::new(
                 format!(
@@ -272,8 +285,8 @@ impl AppContext {
     pub(super) fn make_begun(&self, note: WorktreeNote) -> Result<WorktreeNote, NoWorktree> {
         let made = self.make_sure(note.clone());
         if made.is_err() {
-            worktree_use::leave(&note.in_use(&self.paths.data_dir));
-            self.end_worktree(&note, true);
+            worktree_use::leave(&note.in_use(&self.data_dir));
+            self.end(&note, true);
         }
         made.map(|_| WorktreeNote {
             stage: WorktreeStage::Made,
@@ -283,16 +296,16 @@ impl AppContext {
 
     /// Makes what is missing of it, whatever a kill or a person left.
     fn make_sure(&self, mut note: WorktreeNote) -> Result<Found, NoWorktree> {
-        let (env, data_dir) = (&self.env, &self.paths.data_dir);
+        let (env, data_dir) = (&self.env, &self.data_dir);
         let in_use = note.in_use(data_dir);
         let mut lock = None;
         if note.stage == WorktreeStage::Removing {
             let is_ours = worktree_use::leave(&in_use);
-            if let EndedWorktree::Kept(_) = self.end_worktree(&note, false) {
+            if let EndedWorktree::Kept(_) = self.end(&note, false) {
                 note.stage = WorktreeStage::Made;
             }
             if is_ours {
-                let held = self.lock_worktrees(&note.project);
+                let held = self.lock(&note.project);
                 lock = Some(held.map_err(|why| note_failed(&note, &why))?);
                 enter(&note, data_dir)?;
             }
@@ -300,7 +313,7 @@ impl AppContext {
         let failed = |why: String| note_failed(&note, &why);
         let lock = match lock {
             Some(lock) => lock,
-            None => self.lock_worktrees(&note.project).map_err(failed)?,
+            None => self.lock(&note.project).map_err(failed)?,
         };
         let folder = note.folder(data_dir);
         let listed = git_worktree::listed(env, &note.project).map_err(failed)?;
@@ -386,22 +399,9 @@ impl AppContext {
         if note.stage != WorktreeStage::Made || note.remaking {
             note.stage = WorktreeStage::Made;
             note.remaking = false;
-            note.write(&self.paths.data_dir)?;
+            note.write(&self.data_dir)?;
         }
         Ok(())
-    }
-
-    /// The same start in a folder of another workspace.
-    pub(super) fn at(&self, folder: &Path) -> Result<AppContext, SessionError> {
-        let here = here(folder).map_err(|why| SessionError::Folder {
-            session: folder.display().to_string(),
-            why,
-        })?;
-        let loaded = config::load(&self.env, &self.paths, &here.root, &self.flags)?;
-        Ok(AppContext {
-            here,
-            ..self.with(loaded)
-        })
     }
 
     /// The folder in a worktree that is where this start is in its own, if it has one.
@@ -422,7 +422,7 @@ impl AppContext {
     }
 
     /// What of the files here is not in a worktree that was made now, in a line each.
-    pub(super) fn what_it_lacks(&self) -> Vec<String> {
+    fn what_it_lacks(&self) -> Vec<String> {
         let mut lacks = Vec::new();
         let changes = changes(&self.here, &self.env, PATIENCE).filter(|changes| changes.count > 0);
         if let Some(changes) = changes {
@@ -437,6 +437,17 @@ impl AppContext {
         }
         lacks
     }
+}
+
+/// Whether sessions work in a workspace.
+fn has_sessions(store: &Store, root: &Path) -> Result<bool, StoreError> {
+    let root = root.to_string_lossy();
+    let filter = SessionFilter {
+        workspace: Some(&root),
+        children: true,
+        ..SessionFilter::default()
+    };
+    Ok(!store.sessions(filter, 1)?.is_empty())
 }
 
 /// This process works in it.

@@ -12,6 +12,7 @@
 //! Invariant: nothing is removed in place: the folder gets another name first, so no half one is ever
 //! found under its own.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -20,8 +21,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::git_worktree::Listed;
-use super::{AppContext, git_worktree, worktree_use};
-use crate::config::worktrees_of;
+use super::worktrees::Worktrees;
+use super::{git_worktree, worktree_use};
+use crate::config::{worktree_at, worktrees_of};
 use crate::core::text::{count, one_line};
 use crate::store::{SessionFilter, SessionLock, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::is_plain;
@@ -109,11 +111,11 @@ pub struct WorktreeRow {
     pub is_left: bool,
 }
 
-impl AppContext {
+impl Worktrees {
     /// Ends one that nobody works in. `forget`: nobody comes back to it, so nothing is known of it when
     /// it is gone.
-    pub(super) fn end_worktree(&self, note: &WorktreeNote, forget: bool) -> EndedWorktree {
-        let data_dir = &self.paths.data_dir;
+    pub(super) fn end(&self, note: &WorktreeNote, forget: bool) -> EndedWorktree {
+        let data_dir = &self.data_dir;
         let folder = note.folder(data_dir);
         let kept = |files, commits, why: Option<String>| {
             EndedWorktree::Kept(KeptWorktree {
@@ -136,8 +138,8 @@ impl AppContext {
     ///
     /// # Errors
     /// Why it is not locked.
-    pub(super) fn lock_worktrees(&self, project: &Path) -> Result<File, String> {
-        let folder = worktrees_of(&self.paths.data_dir, project);
+    pub(super) fn lock(&self, project: &Path) -> Result<File, String> {
+        let folder = worktrees_of(&self.data_dir, project);
         let file = folder.join(".lock");
         let failed = |e: io::Error| format!("{} cannot be locked: {e}", file.display());
         let mut builder = DirBuilder::new();
@@ -167,13 +169,13 @@ impl AppContext {
         folder: &Path,
         forget: bool,
     ) -> Result<Looked, String> {
-        let (env, data_dir) = (&self.env, &self.paths.data_dir);
+        let (env, data_dir) = (&self.env, &self.data_dir);
         let project = &note.project;
         let gone = || Ok(Looked::Gone { ignored: 0 });
         if note.stage == WorktreeStage::Removed && !forget {
             return gone();
         }
-        let _lock = self.lock_worktrees(project)?;
+        let _lock = self.lock(project)?;
         let _alone = worktree_use::alone(&note.in_use(data_dir))?;
         // Somebody may have been here meanwhile.
         let Some(note) = WorktreeNote::read(data_dir, project, &note.name) else {
@@ -205,7 +207,7 @@ impl AppContext {
         listed: &[Listed],
         forget: bool,
     ) -> Result<Looked, String> {
-        let (env, data_dir) = (&self.env, &self.paths.data_dir);
+        let (env, data_dir) = (&self.env, &self.data_dir);
         let project = note.project.clone();
         let mut others = listed.iter().filter(|listed| listed.folder != folder);
         let has_it = |other: &&Listed| other.branch.as_deref() == Some(note.branch.as_str());
@@ -278,7 +280,7 @@ impl AppContext {
         forget: bool,
         ignored: u64,
     ) -> Result<Looked, String> {
-        let (env, data_dir) = (&self.env, &self.paths.data_dir);
+        let (env, data_dir) = (&self.env, &self.data_dir);
         let project = note.project.clone();
         let is_half = known.is_some_and(|known| known.is_half(&note));
         note.commit = tip.clone().unwrap_or(note.commit);
@@ -333,7 +335,7 @@ impl AppContext {
 
     /// Ends the worktree of a sub-agent that is over. `None`: it has none.
     pub(super) fn end_of_task(&self, session: &str, is_used: bool) -> Option<String> {
-        let data_dir = &self.paths.data_dir;
+        let data_dir = &self.data_dir;
         let all = WorktreeNote::all(data_dir).into_iter();
         let mut its = all.filter(|note| note.session.as_deref() == Some(session));
         let note = its.next()?;
@@ -345,7 +347,7 @@ impl AppContext {
                 note.branch
             ));
         }
-        Some(match self.end_worktree(&note, false) {
+        Some(match self.end(&note, false) {
             EndedWorktree::Removed { ignored } => format!(
                 "[its worktree had nothing to keep and is removed{}]",
                 went_with(ignored)
@@ -361,8 +363,8 @@ impl AppContext {
     }
 
     /// What kills left of worktrees for sub-agents whose session was never recorded.
-    pub(super) fn settle_worktrees(&self, store: &Store) {
-        let data_dir = &self.paths.data_dir;
+    pub(super) fn settle(&self, store: &Store) {
+        let data_dir = &self.data_dir;
         for note in WorktreeNote::all(data_dir) {
             let Some(session) = &note.session else {
                 continue;
@@ -372,7 +374,7 @@ impl AppContext {
             }
             // Whoever makes it holds it.
             if let Ok(_lock) = SessionLock::take(data_dir, session) {
-                self.end_worktree(&note, true);
+                self.end(&note, true);
             }
         }
     }
@@ -380,8 +382,8 @@ impl AppContext {
     /// Those that are of no use now: no session is left in them, or none has anything to do. They are
     /// removed if nothing is in them. What became of each that is gone, and of each that no session
     /// works in.
-    pub fn end_worktrees(&self, store: &Store) -> Result<Vec<EndedWorktree>, StoreError> {
-        let data_dir = &self.paths.data_dir;
+    pub fn end_unused(&self, store: &Store) -> Result<Vec<EndedWorktree>, StoreError> {
+        let data_dir = &self.data_dir;
         let mut ended = Vec::new();
         for note in WorktreeNote::all(data_dir) {
             let is_left = is_left(data_dir, store, &note)?;
@@ -390,7 +392,7 @@ impl AppContext {
             if (is_away && !is_left) || self.is_worked_in(store, &note, &folder)? {
                 continue;
             }
-            match self.end_worktree(&note, is_left) {
+            match self.end(&note, is_left) {
                 EndedWorktree::Kept(_) if !is_left => {}
                 // Only its note was left.
                 EndedWorktree::Removed { .. } if is_away => {}
@@ -398,6 +400,31 @@ impl AppContext {
             }
         }
         Ok(ended)
+    }
+
+    /// Ends the worktrees in which no session works after a purge. A later `rewake gc` ends the rest.
+    pub(super) fn end_of_purged(
+        &self,
+        folders: &[PathBuf],
+        open_store: impl Fn() -> Option<Store>,
+    ) -> Vec<EndedWorktree> {
+        let data_dir = &self.data_dir;
+        let worktrees = folders.iter().filter_map(|f| worktree_at(data_dir, f));
+        let worktrees: BTreeSet<PathBuf> = worktrees.collect();
+        if worktrees.is_empty() {
+            return Vec::new();
+        }
+        let Some(store) = open_store() else {
+            return Vec::new();
+        };
+        let notes = worktrees
+            .iter()
+            .filter_map(|worktree| WorktreeNote::of_folder(data_dir, worktree));
+        let left = notes.filter(|note| {
+            let folder = note.folder(data_dir);
+            matches!(store.count_in(&folder.to_string_lossy()), Ok(0))
+        });
+        left.map(|note| self.end(&note, true)).collect()
     }
 
     /// Something is to be done in it, or a process has one of its sessions.
@@ -414,7 +441,7 @@ impl AppContext {
             ..SessionFilter::default()
         };
         let sessions = store.sessions(filter, MAX_SESSIONS)?;
-        let is_held = |id: &str| self.is_in_use(id);
+        let is_held = |id: &str| SessionLock::is_held(&self.data_dir, id);
         let is_used = sessions
             .iter()
             .any(|info| info.unfinished || is_held(&info.id));

@@ -326,17 +326,22 @@ fn work(
     on_event: &OnLiveEvent,
 ) {
     let opened = match (&open.which, open.take_over) {
-        (Which::Named { id, .. }, true) => ctx.take_over(id, TAKING_OVER),
+        (Which::Named { id, .. }, true) => take_over(ctx, id),
         _ => Ok(()),
     };
     let session = match opened.and_then(|()| ctx.open(&open.which, true)) {
         Ok(session) => session,
         Err(error) => return on_event(LiveEvent::NotOpened(NotOpened::from(error))),
     };
-    let edited = ctx.edited(&session.id);
+    let edited = ctx.editor_files().text(&session.id);
     on_event(LiveEvent::Ended(live(
         ctx, session, edited, open.named, inbox, on_event,
     )));
+}
+
+fn take_over(ctx: &AppContext, id: &str) -> Result<(), SessionError> {
+    let id = ctx.open_store()?.find(id)?.id;
+    ctx.session_list().take_over(&id, TAKING_OVER)
 }
 
 /// Works in a session until it is left; why, when that was not wished.
@@ -485,7 +490,8 @@ fn answer(ctx: &AppContext, id: &str, planned: Planned) -> RewindAnswer {
             is_other,
         } => {
             let store = ctx.open_store();
-            let preview = store.and_then(|store| ctx.rewind_preview(&store, id, &rewinding));
+            let preview =
+                store.and_then(|store| ctx.session_list().rewind_preview(&store, id, &rewinding));
             match preview {
                 Ok(preview) => RewindAnswer::Shown(RewindShown {
                     preview,

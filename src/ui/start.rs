@@ -80,7 +80,7 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
         Some(which) => Begin::Open { which, prompt },
         None if pick => Begin::History { fork, prompt },
         None => {
-            let offers = ctx.offers(&ctx.open_store()?, all)?;
+            let offers = ctx.session_list().offers(&ctx.open_store()?, all)?;
             match (offers.is_empty(), no_model(ctx)) {
                 (false, _) => Begin::Offers { offers, prompt },
                 (true, Some(why)) => {

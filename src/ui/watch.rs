@@ -228,7 +228,7 @@ impl Follower {
             on_event(Event::Delta(Delta::Text(more.to_string())).into());
         }
         self.streamed = stream;
-        if !ctx.is_in_use(&self.id) {
+        if !ctx.session_list().is_in_use(&self.id) {
             on_event(LiveEvent::Free);
         }
         Ok(())
@@ -295,18 +295,26 @@ impl Follower {
         let info = self.store.find(&self.id)?;
         let order = match command {
             Command::Say { message, blobs } => {
-                ctx.send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
+                ctx.steering()
+                    .send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
                 on_event(Event::Requeued(waiting(&self.store, &self.id)?).into());
                 return Ok(());
             }
             Command::Decide { call, verdict, .. } => {
                 let verdict = verdict.clone();
-                ctx.answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
+                ctx.steering()
+                    .answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
                 return Ok(());
             }
             Command::Answer { call, answer, .. } => {
                 let answer = answer.clone();
-                ctx.answer_form(&mut self.store, &info, in_call(*call), answer, ORIGIN)?;
+                ctx.steering().answer_form(
+                    &mut self.store,
+                    &info,
+                    in_call(*call),
+                    answer,
+                    ORIGIN,
+                )?;
                 return Ok(());
             }
             Command::AnswerChild {
@@ -316,7 +324,13 @@ impl Follower {
                 ..
             } => {
                 let (child, answer) = (self.store.find(session)?, answer.clone());
-                ctx.answer_form(&mut self.store, &child, in_call(*call), answer, ORIGIN)?;
+                ctx.steering().answer_form(
+                    &mut self.store,
+                    &child,
+                    in_call(*call),
+                    answer,
+                    ORIGIN,
+                )?;
                 return Ok(());
             }
             Command::DecideChild {
@@ -326,7 +340,8 @@ impl Follower {
                 ..
             } => {
                 let (child, verdict) = (self.store.find(session)?, verdict.clone());
-                ctx.answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
+                ctx.steering()
+                    .answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
                 return Ok(());
             }
             Command::Stop => Order::Stop,

@@ -174,6 +174,7 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
     assert_eq!(model.as_deref(), Some("s/y"));
     assert!(
         context(&home)
+            .session_list()
             .offers(&store(&home), false)
             .unwrap()
             .is_empty()
@@ -436,6 +437,7 @@ fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
     };
     signal("-STOP");
     let stays = context(&home)
+        .session_list()
         .take_over(&id, Duration::from_millis(50))
         .unwrap_err();
     let SessionError::Store(StoreError::Held { pid, .. }) = &stays else {
@@ -447,7 +449,7 @@ fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
         "{stays}"
     );
     signal("-CONT");
-    context(&home).take_over(&id, SOON).unwrap();
+    context(&home).session_list().take_over(&id, SOON).unwrap();
     live.wait(SOON).expect(143);
     // It is ours now: nobody is asked to leave.
     let ours = context(&home)
@@ -459,7 +461,7 @@ fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
             true,
         )
         .unwrap();
-    assert!(context(&home).take_over(&id, SOON).is_err());
+    assert!(context(&home).session_list().take_over(&id, SOON).is_err());
     drop(ours);
 }
 
@@ -479,7 +481,9 @@ fn nobody_is_taken_for_a_holder_who_bears_the_pid_of_a_dead_one() {
         .unwrap();
     let stale = signed.replace(&std::process::id().to_string(), &other.id().to_string());
     std::fs::write(&lock, stale).unwrap();
-    let taken = context(&home).take_over(&session.id, Duration::from_millis(50));
+    let taken = context(&home)
+        .session_list()
+        .take_over(&session.id, Duration::from_millis(50));
     assert!(matches!(
         taken,
         Err(SessionError::Store(StoreError::Held { pid: None, .. }))

@@ -47,7 +47,8 @@ pub(super) fn servers(report: &mut Report, env: &Env, paths: &Paths, here: &Here
     let Ok(store) = Store::open_read_only(&paths.data_dir) else {
         return;
     };
-    let left = ctx.servers_left(&store).len() as u64;
+    let folders = ctx.server_folders();
+    let left = folders.map_or(0, |folders| folders.left(&store).len() as u64);
     if left > 0 {
         report.note(
             "servers",

@@ -5,12 +5,12 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::super::{AppContext, short_id};
-use super::{NotForked, text};
+use super::super::short_id;
+use super::{ForkFolders, NotForked, text};
 use crate::core::path;
 use crate::workspace::here;
 
-impl AppContext {
+impl ForkFolders {
     /// The folder that is meant, its links followed, and whether it is still to be made.
     pub(super) fn fresh(&self, given: &Path, origin: &Path) -> Result<(PathBuf, bool), NotForked> {
         let whole = path::join(&text(self.env.cwd()), &text(given));
@@ -74,8 +74,8 @@ impl AppContext {
             );
             return refused(why, hint);
         }
-        let own = self.own_folders();
-        let mut own = own
+        let mut own = self
+            .own
             .iter()
             .map(|own| own.canonicalize().unwrap_or(own.clone()));
         if let Some(own) = own.find(|own| folder.starts_with(own)) {

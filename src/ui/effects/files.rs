@@ -25,9 +25,13 @@ impl Effects {
         };
         if let Some(outbox) = &mut self.outbox {
             let named = match &words.command {
-                Some(typed) => self.ctx.named_server(&typed.name),
+                Some(typed) => self.ctx.defined_servers().named(&typed.name),
                 None => {
-                    let mut mentions = self.ctx.mentioned_resources(words.seen()).into_iter();
+                    let mut mentions = self
+                        .ctx
+                        .defined_servers()
+                        .mentioned_resources(words.seen())
+                        .into_iter();
                     mentions.next().map(|mention| mention.server)
                 }
             };
@@ -79,7 +83,7 @@ impl Effects {
         // Below a session, so that a later start finds it.
         let is_open = !matches!(app.session.phase, Phase::Starting | Phase::Opening);
         let session = app.session.id.as_deref().filter(|_| is_open);
-        let folder = session.map(|id| self.ctx.editor_folder(id));
+        let folder = session.map(|id| self.ctx.editor_files().folder(id));
         let env = &self.ctx.env;
         let edited = screen.lend(|| {
             let command = editor_command(|name| env.var(name).map(str::to_string));

@@ -14,7 +14,7 @@ impl Effects {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let WordsPlace::Editor { session } = place;
-            ctx.forget_edited(&session);
+            ctx.editor_files().forget(&session);
             None::<Msg>
         });
     }

@@ -15,7 +15,7 @@ pub(super) fn read(ctx: Arc<AppContext>, open: String, to_screen: Sender<Wake>) 
     let work = move || {
         let store = ctx.open_store();
         let found = store.map_err(Into::into);
-        match found.and_then(|store| ctx.finished(&store, &open, MAX_SESSIONS)) {
+        match found.and_then(|store| ctx.session_list().finished(&store, &open, MAX_SESSIONS)) {
             Ok(found) => drop(to_screen.send(Wake::Msg(Msg::LastHere(found)))),
             Err(error) => tracing::warn!(%error, "finished sessions are not listed"),
         }

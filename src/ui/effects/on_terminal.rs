@@ -7,6 +7,7 @@ use super::Effects;
 use crate::command::on_terminal;
 use crate::core::entry::Seq;
 use crate::engine::{Command, OnTerminal};
+use crate::session::unseen_by_commands;
 use crate::ui::app::App;
 use crate::ui::terminal::{Screen, keep_modes};
 
@@ -20,7 +21,7 @@ impl Effects {
     ) {
         let shell = self.ctx.config().shell.program(&self.ctx.env);
         let folder = self.ctx.here.folder.clone();
-        let unseen = self.ctx.unseen_by_commands();
+        let unseen = unseen_by_commands(self.ctx.config(), &self.ctx.env);
         self.pause_input();
         let ended =
             screen.lend(|| keep_modes(|| on_terminal::run(&shell, &folder, &unseen, command)));

@@ -184,7 +184,7 @@ fn of_prompt(
     to_screen: &Sender<Wake>,
 ) -> Option<Command> {
     let ask = asks(engine);
-    match waited_for(ctx.expand_prompt(&typed, &ask)) {
+    match waited_for(ctx.defined_servers().expand_prompt(&typed, &ask)) {
         Ok(words) => Some(said(words, via)),
         Err(why) => {
             let _ = to_screen.send(Wake::Msg(Msg::NotSaid(typed, why)));
@@ -201,9 +201,10 @@ fn with_resources(
     engine: &UnboundedSender<Command>,
     to_screen: &Sender<Wake>,
 ) -> Option<Command> {
-    let mentions = ctx.mentioned_resources(words.seen());
+    let servers = ctx.defined_servers();
+    let mentions = servers.mentioned_resources(words.seen());
     let ask = asks(engine);
-    let put_in = waited_for(ctx.put_in_resources(&words.text, &mentions, &ask));
+    let put_in = waited_for(servers.put_in_resources(&words.text, &mentions, &ask));
     let expanded = match put_in {
         Ok(expanded) => expanded,
         Err(why) => {

@@ -14,10 +14,10 @@ use crate::core::entry::{CallId, MemoryKind, Seq};
 use crate::core::marks::title_line;
 use crate::core::text::{clip, count, one_line};
 use crate::session::{
-    EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ServerRow, ago, changed_by_call, clock, dismiss,
-    edit_places, glance, now_ms, short_id,
+    Details, EditQuery, FilesRow, GLANCE_ENTRIES, Offer, ServerRow, SessionError, ago,
+    changed_by_call, clock, dismiss, edit_places, glance, now_ms, short_id, still_running,
 };
-use crate::store::{Scope, SessionFilter, Sought};
+use crate::store::{Scope, SessionFilter, SessionInfo, Sought};
 use crate::ui::Wake;
 use crate::ui::app::{App, Begin, Msg};
 use crate::ui::commands::{Custom, CustomList};
@@ -64,9 +64,12 @@ impl Effects {
             let Ok(store) = ctx.open_store() else {
                 return;
             };
+            let details = |info: &SessionInfo| -> Result<Details, SessionError> {
+                let running = (&ctx.runs()?, &ctx.servers()?);
+                ctx.session_list().details(&store, info, running)
+            };
             for offer in offers.into_iter().filter(|o| o.held_by.is_none()) {
-                let details = ctx
-                    .details(&store, &offer.info)
+                let details = details(&offer.info)
                     .inspect_err(|error| tracing::warn!(%error, "an offer cannot be read"))
                     .ok();
                 let msg = Msg::Details(offer.info.id, details);
@@ -81,7 +84,8 @@ impl Effects {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let found = ctx
-                .still_running(sessions)
+                .runs()
+                .map(|runs| still_running(&runs, sessions))
                 .inspect_err(|error| tracing::warn!(%error, "running commands cannot be read"));
             Some(Msg::StillRunning(found.ok()))
         });
@@ -304,7 +308,7 @@ impl Effects {
                 .filter(|info| open.as_ref() != Some(&info.id));
             let items = others.map(|info| {
                 let seen = glance(&store, &info, GLANCE_ENTRIES);
-                let state = ctx.standing(&info, &seen).word();
+                let state = ctx.session_list().standing(&info, &seen).word();
                 let fork = match info.forked_from {
                     Some(_) => "⑂ ",
                     None => "",
@@ -384,12 +388,17 @@ impl Effects {
         let ctx = Arc::clone(&self.ctx);
         let is_listing = Arc::clone(&self.is_listing);
         self.aside(move || {
-            let found = ctx.custom_commands(crate::ui::commands::is_own);
+            let found = ctx.command_files().commands(crate::ui::commands::is_own);
             is_listing.store(false, Ordering::SeqCst);
             Some(Msg::Commands(CustomList {
                 commands: found.found.into_iter().map(listed).collect(),
                 warnings: found.warnings,
-                servers: ctx.server_names(),
+                servers: ctx
+                    .found_servers()
+                    .servers
+                    .into_iter()
+                    .map(|of| of.name)
+                    .collect(),
             }))
         });
     }
@@ -432,7 +441,7 @@ impl Effects {
             let offered = ctx.open_store().and_then(|store| store.find(&id));
             Some(match offered {
                 Ok(info) => {
-                    let offers = vec![ctx.offer(info)];
+                    let offers = vec![ctx.session_list().offer(info)];
                     let prompt = None;
                     Msg::Begin(Box::new(Begin::Offers { offers, prompt }))
                 }

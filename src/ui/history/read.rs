@@ -21,7 +21,7 @@ use crate::core::tree::{may_change_files, named};
 use crate::model::Figures;
 use crate::session::{
     AppContext, ChangedFiles, Dismissal, GLANCE_ENTRIES, Glance, TreePair, edit_places, glance,
-    now_ms,
+    now_ms, still_running,
 };
 use crate::store::{self, Listed, SaidIn, SessionInfo, SessionKey, Store, StoreError};
 use crate::ui::text::clean_line;
@@ -210,7 +210,7 @@ impl<'a> Reader<'a> {
             workspace: one_clean_line(&info.workspace),
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,
-            standing: self.ctx.standing(&info, &glance),
+            standing: self.ctx.session_list().standing(&info, &glance),
             name: clean_title(glance.name(&info)),
             entries: info.entries,
             bytes: info.bytes,
@@ -291,7 +291,8 @@ impl<'a> Reader<'a> {
             }
             Ok::<(), StoreError>(())
         })?;
-        let running = self.ctx.still_running(vec![id.to_string()]);
+        let runs = self.ctx.runs();
+        let running = runs.map(|runs| still_running(&runs, vec![id.to_string()]));
         let running = running.unwrap_or_default().into_iter();
         let prints = running
             .flat_map(|(_, runs)| runs)
@@ -352,8 +353,11 @@ impl<'a> Reader<'a> {
             marks = self.with_marks_around(session, first, marks, upto);
         }
         if upto.is_none() {
-            let runs = || self.ctx.still_running(vec![session.to_string()]);
-            let goes_on = self.ctx.is_in_use(session)
+            let runs = || {
+                let runs = self.ctx.runs();
+                runs.map(|runs| still_running(&runs, vec![session.to_string()]))
+            };
+            let goes_on = self.ctx.session_list().is_in_use(session)
                 || runs().is_ok_and(|found| found.iter().any(|(_, runs)| !runs.is_empty()));
             way.end(goes_on);
         }

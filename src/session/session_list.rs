@@ -1,0 +1,111 @@
+//! Sessions as lists show them: those that are offered, those that ended, and how each stands.
+
+use std::path::PathBuf;
+
+use super::edited::EditorFiles;
+use super::glance::{GLANCE_ENTRIES, Glance, Standing, glance};
+use super::{AppContext, SessionError};
+use crate::core::ending::Ending;
+use crate::core::marks::title_line;
+use crate::store::{SessionFilter, SessionInfo, SessionLock, Store, StoreError};
+
+/// Among so many sessions, the newest, finished ones are looked for.
+const LOOKED_AT: u32 = 30;
+
+/// A session in which nothing is owed any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    pub id: String,
+    /// Its name in lists, in one line.
+    pub title: String,
+    /// How it ended, in one word.
+    pub how: &'static str,
+    /// UTC, milliseconds since 1970.
+    pub updated_ms: i64,
+}
+
+/// The sessions of a data folder, and which of them belong to this workspace.
+pub struct SessionList {
+    pub(super) data_dir: PathBuf,
+    /// The root of the workspace, as sessions are recorded with it.
+    pub(super) workspace: String,
+    pub(super) editor: EditorFiles,
+}
+
+impl AppContext {
+    /// Returns the sessions of this data folder, seen from this workspace.
+    pub fn session_list(&self) -> SessionList {
+        SessionList {
+            data_dir: self.paths.data_dir.clone(),
+            workspace: self.workspace(),
+            editor: self.editor_files(),
+        }
+    }
+}
+
+impl SessionList {
+    /// How a session stands: one answer for every list.
+    pub fn standing(&self, info: &SessionInfo, glance: &Glance) -> Standing {
+        let data_dir = &self.data_dir;
+        let pid = SessionLock::holder(data_dir, &info.id);
+        match pid.is_some() || SessionLock::is_held(data_dir, &info.id) {
+            true => Standing::InUse {
+                pid,
+                works: matches!(glance.ending(), Ending::Killed | Ending::Left),
+            },
+            false => Standing::Ended(glance.ending()),
+        }
+    }
+
+    /// Whether a process has the session.
+    pub fn is_in_use(&self, session: &str) -> bool {
+        SessionLock::is_held(&self.data_dir, session)
+    }
+
+    /// Unfinished sessions of this folder, newest first. Those that were dismissed only with
+    /// `all`.
+    pub fn unfinished(&self, store: &Store, all: bool) -> Result<Vec<SessionInfo>, StoreError> {
+        let filter = SessionFilter {
+            workspace: Some(&self.workspace),
+            unfinished: true,
+            without_dismissed: !all,
+            children: false,
+        };
+        store.sessions(filter, 10)
+    }
+
+    /// The newest finished sessions of this folder in which something was said, but for `except`;
+    /// none that another process has.
+    pub fn finished(
+        &self,
+        store: &Store,
+        except: &str,
+        at_most: usize,
+    ) -> Result<Vec<Finished>, SessionError> {
+        let filter = SessionFilter {
+            workspace: Some(&self.workspace),
+            ..SessionFilter::default()
+        };
+        let mut found = Vec::new();
+        for info in store.sessions(filter, LOOKED_AT)? {
+            let is_other = info.id != except && !info.unfinished;
+            if found.len() == at_most || !is_other {
+                continue;
+            }
+            let glance = glance(store, &info, GLANCE_ENTRIES);
+            if !glance.is_of_something() {
+                continue;
+            }
+            let Standing::Ended(ending) = self.standing(&info, &glance) else {
+                continue;
+            };
+            found.push(Finished {
+                title: title_line(glance.name(&info), 200),
+                how: ending.word(),
+                updated_ms: info.updated_ms,
+                id: info.id,
+            });
+        }
+        Ok(found)
+    }
+}
