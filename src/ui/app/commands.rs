@@ -83,7 +83,7 @@ impl App {
     }
 
     fn show(&mut self, title: &str, lines: Vec<Line<'static>>) {
-        self.overlay = Overlay::Viewer(Viewer::new(title, lines));
+        self.prompts.overlay = Overlay::Viewer(Viewer::new(title, lines));
     }
 
     fn open_new(&mut self, words: String) -> Vec<Intent> {
@@ -123,7 +123,7 @@ impl App {
                 _ => ask,
             },
         };
-        self.overlay = Overlay::History(Box::new(pane));
+        self.prompts.overlay = Overlay::History(Box::new(pane));
         vec![Intent::History(ask)]
     }
 
@@ -277,7 +277,7 @@ impl App {
             For::Run => {
                 let mut viewer = Viewer::new("output", Vec::new());
                 viewer.run = Some(value.clone());
-                self.overlay = Overlay::Viewer(viewer);
+                self.prompts.overlay = Overlay::Viewer(viewer);
                 vec![Intent::Tail(value)]
             }
         }
@@ -302,15 +302,15 @@ impl App {
         let title = format!("remove {list} {rule}?");
         let mut picker = Picker::new(For::RemoveRule, &title, items);
         picker.note = Some(place.words());
-        self.overlay = Overlay::Picker(picker);
+        self.prompts.overlay = Overlay::Picker(picker);
         Vec::new()
     }
 
     /// From the one key table and the one table of commands. What asks at the start stays behind it.
     pub(super) fn show_help(&mut self) {
-        let behind = match self.overlay {
+        let behind = match self.prompts.overlay {
             Overlay::Card(_) | Overlay::FirstRun(_) => {
-                let behind = std::mem::replace(&mut self.overlay, Overlay::None);
+                let behind = std::mem::replace(&mut self.prompts.overlay, Overlay::None);
                 Some(Box::new(behind))
             }
             _ => None,
@@ -335,10 +335,10 @@ impl App {
         let custom = self.input.commands.iter().flatten();
         lines.extend(custom.map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)));
         self.show("keys and commands", lines);
-        if let Overlay::Viewer(viewer) = &mut self.overlay {
+        if let Overlay::Viewer(viewer) = &mut self.prompts.overlay {
             viewer.sheet = sheet;
         }
-        self.behind = behind;
+        self.prompts.behind = behind;
     }
 
     fn help_sheet(&self) -> Vec<Section> {

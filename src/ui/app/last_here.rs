@@ -22,7 +22,7 @@ impl App {
 
     /// Whether the list stands on the screen and the box is empty.
     fn may_choose_last(&self) -> bool {
-        matches!(self.overlay, Overlay::None)
+        matches!(self.prompts.overlay, Overlay::None)
             && matches!(self.session.phase, Phase::Resting(_))
             && self.shows_start()
             && self.input.queue.messages.is_empty()

@@ -30,26 +30,33 @@ impl App {
             }
             return Vec::new();
         }
-        let is_accepted = self.quiet.accepts(self.asking(), at);
-        if self.asking().is_some() && !is_accepted && self.is_answer(line) {
-            self.quiet.typed(at);
+        let is_accepted = self.prompts.accepts(at);
+        if self.prompts.asking().is_some() && !is_accepted && self.is_answer(line) {
+            self.prompts.quiet.typed(at);
             self.hint = Some(
                 "that line came before you could read the question, so it is not taken as the answer; answer now"
                     .into(),
             );
             return Vec::new();
         }
-        match &self.overlay {
+        match &self.prompts.overlay {
             Overlay::Key(_) => self.key_line(line),
             Overlay::Card(_) => self.card_line(line, at),
             Overlay::FirstRun(_) => self.first_run_line(line.trim()),
             Overlay::Trust(_) | Overlay::Confirm { .. } => self.yes_or_no(line.trim()),
             Overlay::Picker(_) => self.pick_line(line.trim()),
-            Overlay::None if is_accepted && self.asked.is_some() => self.answer_line(line, at),
-            Overlay::None if is_accepted && self.form_in_front().is_some() => {
-                self.form_line(line, at)
+            Overlay::None if is_accepted && self.prompts.questions.asked.is_some() => {
+                self.answer_line(line, at)
             }
-            Overlay::None if line.trim().is_empty() && self.form_aside().is_some() => {
+            Overlay::None if is_accepted && self.prompts.questions.form_in_front().is_some() => {
+                match self.prompts.questions.form_line(line) {
+                    Some(filled) => self.form_filled(filled, at),
+                    None => self.words_line(line, at),
+                }
+            }
+            Overlay::None
+                if line.trim().is_empty() && self.prompts.questions.form_aside().is_some() =>
+            {
                 self.form_back(at);
                 Vec::new()
             }
@@ -60,7 +67,7 @@ impl App {
     /// Whether a line is nothing but an answer to what asks. A longer one is text, which is not lost.
     fn is_answer(&self, line: &str) -> bool {
         let word = line.trim();
-        if matches!(self.overlay, Overlay::Card(_)) {
+        if matches!(self.prompts.overlay, Overlay::Card(_)) {
             return offer_answer(word).is_some();
         }
         let is_number = word.parse::<u32>().is_ok();
@@ -70,12 +77,12 @@ impl App {
     /// What a start begins with, or a session, is still being looked up.
     pub(super) fn holds_lines(&self) -> bool {
         let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
-        opens && matches!(self.overlay, Overlay::None)
+        opens && matches!(self.prompts.overlay, Overlay::None)
     }
 
     /// The session is chosen and open: what was meant for it comes before later lines.
     pub(super) fn release_offer_lines(&mut self) {
-        if self.session.is_open() && matches!(self.overlay, Overlay::None) {
+        if self.session.is_open() && matches!(self.prompts.overlay, Overlay::None) {
             let lines = std::mem::take(&mut self.offer_lines);
             self.held_lines.splice(0..0, lines);
         }
@@ -83,7 +90,7 @@ impl App {
 
     /// A pipe has said all, and nobody will answer: its messages are for a new session.
     pub fn lines_ended(&mut self) -> Vec<Intent> {
-        match self.overlay {
+        match self.prompts.overlay {
             Overlay::Card(_) if !self.offer_lines.is_empty() => self.card_chosen(Chosen::New),
             _ => Vec::new(),
         }
@@ -108,7 +115,7 @@ impl App {
 
     /// Words and commands, as from the box.
     pub(super) fn words_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
-        self.quiet.typed(at);
+        self.prompts.quiet.typed(at);
         let text = format!("{}{line}", std::mem::take(&mut self.waiting_words));
         let did = self.input.submit_line(&text);
         if matches!(did, Did::Refused(_)) {
@@ -159,7 +166,12 @@ impl App {
             Some((word, rest)) => (word, rest.trim()),
             None => (line.trim(), ""),
         };
-        let rule = self.asked.as_ref().and_then(|asked| asked.rule.clone());
+        let rule = self
+            .prompts
+            .questions
+            .asked
+            .as_ref()
+            .and_then(|asked| asked.rule.clone());
         let answer = match (word, rest, rule) {
             ("y" | "yes", "", _) => Answer::Once,
             ("n" | "no", "", _) => Answer::Deny(NO_REASON.to_string()),
@@ -178,7 +190,8 @@ impl App {
             // Words wait until the turn is over; the question stays.
             _ => return self.words_line(line, at),
         };
-        self.answer(answer)
+        let questions = &mut self.prompts.questions;
+        questions.answer(answer, &self.session, self.now_ms)
     }
 
     /// An answer to the offer of unfinished sessions, a command, or a message: that waits until
@@ -188,7 +201,7 @@ impl App {
             if line.starts_with(['/', '!']) {
                 return self.words_line(line, at);
             }
-            self.quiet.typed(at);
+            self.prompts.quiet.typed(at);
             if self.offer_lines.len() < MAX_HELD {
                 self.offer_lines.push((line.to_string(), at));
             }
@@ -196,7 +209,7 @@ impl App {
             self.hint = Some(format!("kept until you have answered: {words}"));
             return Vec::new();
         };
-        let Overlay::Card(card) = &mut self.overlay else {
+        let Overlay::Card(card) = &mut self.prompts.overlay else {
             return Vec::new();
         };
         let offer = match number {
@@ -231,7 +244,7 @@ impl App {
     }
 
     fn first_run_line(&mut self, line: &str) -> Vec<Intent> {
-        let Overlay::FirstRun(first) = &self.overlay else {
+        let Overlay::FirstRun(first) = &self.prompts.overlay else {
             return Vec::new();
         };
         if matches!(line, "q" | "quit") {
@@ -242,12 +255,12 @@ impl App {
         match place.and_then(|place| rows.get(place)) {
             Some(Row::Model(model)) => {
                 let model = model.to_string();
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 vec![Intent::ChooseModel(model)]
             }
             Some(Row::Key(provider, model)) => {
                 let (name, model) = (provider.name.clone(), model.to_string());
-                self.open_key_entry(name, model);
+                self.prompts.open_key_entry(&name, model);
                 Vec::new()
             }
             Some(Row::Demo) => vec![Intent::Demo],
@@ -277,14 +290,14 @@ impl App {
                 return Vec::new();
             }
         };
-        match &self.overlay {
+        match &self.prompts.overlay {
             Overlay::Trust(_) => self.trust_answered(is_yes),
             _ => self.confirm_answered(is_yes),
         }
     }
 
     fn pick_line(&mut self, line: &str) -> Vec<Intent> {
-        let Overlay::Picker(picker) = &self.overlay else {
+        let Overlay::Picker(picker) = &self.prompts.overlay else {
             return Vec::new();
         };
         let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
@@ -294,11 +307,11 @@ impl App {
         let what = picker.what;
         match chosen.or(typed.filter(|typed| !typed.is_empty())) {
             Some(value) => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 self.picked(what, value)
             }
             None if line.is_empty() => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 self.hint = Some("nothing was chosen".into());
                 Vec::new()
             }
@@ -313,19 +326,19 @@ impl App {
     /// Nothing goes on by itself: no line that is not there would be waited for.
     pub fn waits_for_person(&self) -> bool {
         let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
-        let asks = self.asked.is_some() || self.form.is_some();
+        let asks = self.prompts.questions.is_open();
         let works = matches!(self.session.phase, Phase::Working { .. }) && !asks;
         let has_held = !(self.held_lines.is_empty() && self.offer_lines.is_empty());
-        let held = has_held && matches!(self.overlay, Overlay::None);
+        let held = has_held && matches!(self.prompts.overlay, Overlay::None);
         !opens && !works && !held && self.user_commands.list.is_empty()
     }
 
     /// Ctrl+C where nothing is drawn: stops what goes on; twice, leaves.
     pub fn interrupted(&mut self) -> Vec<Intent> {
-        match &self.overlay {
+        match &self.prompts.overlay {
             Overlay::Key(_) => self.key_typed(Typed::Back),
             Overlay::Picker(_) => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 Vec::new()
             }
             _ => self.ask_quit(),

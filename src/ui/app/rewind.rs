@@ -40,7 +40,7 @@ impl App {
         }
         let mut picker = Picker::new(For::Rewind, "rewind to before", items);
         picker.note = Some("next you choose: the conversation, the files, or both".into());
-        self.overlay = Overlay::Picker(picker);
+        self.prompts.overlay = Overlay::Picker(picker);
     }
 
     /// What of a message is gone back in.
@@ -62,7 +62,7 @@ impl App {
             "to before this message: {}",
             title_line(&words, 200)
         ));
-        self.overlay = Overlay::Picker(picker);
+        self.prompts.overlay = Overlay::Picker(picker);
         Vec::new()
     }
 
@@ -122,7 +122,7 @@ impl App {
         }
         self.rewinds += 1;
         let (pane, request) = RewindPane::new(self.rewinds, what, back, words);
-        self.overlay = Overlay::Rewind(Box::new(pane));
+        self.prompts.overlay = Overlay::Rewind(Box::new(pane));
         vec![Intent::PlanRewind(request)]
     }
 
@@ -164,7 +164,7 @@ impl App {
         match did {
             RewindDid::Nothing => Vec::new(),
             RewindDid::Closed => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 self.hint = Some("no file was changed".into());
                 Vec::new()
             }
@@ -184,7 +184,7 @@ impl App {
     /// What the engine says to the plan with this number.
     pub(super) fn rewind_answered(&mut self, number: u64, answer: RewindAnswer) -> Vec<Intent> {
         // A pane that was closed meanwhile wants nothing of it.
-        let Overlay::Rewind(pane) = &mut self.overlay else {
+        let Overlay::Rewind(pane) = &mut self.prompts.overlay else {
             return Vec::new();
         };
         if pane.number != number {
@@ -194,18 +194,18 @@ impl App {
         match answer {
             RewindAnswer::Shown(shown) => {
                 pane.receive(shown);
-                self.asking += 1;
+                self.prompts.asks_again();
                 return Vec::new();
             }
             RewindAnswer::Not { why, hint } => {
                 let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 self.notify(Tone::Warn, format!("{why}{hint}"));
                 return Vec::new();
             }
             RewindAnswer::HandedOver(_) | RewindAnswer::Done { .. } => {}
         }
-        self.overlay = Overlay::None;
+        self.prompts.overlay = Overlay::None;
         match (answer, back, self.session.id.clone()) {
             (RewindAnswer::HandedOver(rewinding), Back::Before(seq), Some(origin)) => {
                 self.words_into_box(seq);
