@@ -85,13 +85,16 @@ impl App {
                 self.prompts.quiet.typed(at);
                 self.over_key(key, at)
             }
-            Front::Conversation => match self.last_here_key(key) {
-                Some(intents) => {
-                    self.prompts.quiet.typed(at);
-                    intents
+            Front::Conversation => {
+                let may_choose = self.may_choose_last();
+                match self.last_here.key(key, may_choose) {
+                    Some(intents) => {
+                        self.prompts.quiet.typed(at);
+                        intents
+                    }
+                    None => self.words_key(key, at),
                 }
-                None => self.words_key(key, at),
-            },
+            }
         }
     }
 
@@ -479,7 +482,11 @@ impl App {
             Action::Help => self.show_help(),
             Action::History => return self.open_history(""),
             Action::Ps => return vec![Intent::Ps],
-            Action::WaitForFiles => return self.wait_for_files(),
+            Action::WaitForFiles => {
+                let (intents, hint) = self.session.wait_for_files();
+                self.hint = Some(hint.into());
+                return intents;
+            }
             Action::PasteImage => {
                 self.hint = Some("reading the clipboard …".into());
                 return vec![Intent::PasteImage];
@@ -517,7 +524,13 @@ impl App {
         }
         match self.session.phase {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
-            Phase::Watching if self.input.composer.is_empty() => self.look_away(),
+            Phase::Watching if self.input.composer.is_empty() => {
+                self.hint = Some("you left that session; the other process continues it".into());
+                vec![Intent::Open {
+                    which: Which::New,
+                    take_over: false,
+                }]
+            }
             Phase::Watching => {
                 self.hint = Some(WORDS_STAY_HERE.into());
                 Vec::new()
@@ -530,15 +543,6 @@ impl App {
                 Vec::new()
             }
         }
-    }
-
-    /// The other process goes on as before.
-    fn look_away(&mut self) -> Vec<Intent> {
-        self.hint = Some("you left that session; the other process continues it".into());
-        vec![Intent::Open {
-            which: Which::New,
-            take_over: false,
-        }]
     }
 
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.

@@ -1,5 +1,10 @@
 //! All that the screen shows, and what becomes of it: `update(message) -> intents`.
 //!
+//! [`App`] routes messages between parts that own their state, and keeps what is said to the person:
+//! [`OpenSession`] what the engine reports, [`Conversation`] the transcript and its scrolling,
+//! [`Prompts`] overlays and the open question ([`Questions`]), [`InputBox`] the composer, its draft
+//! and the [`Queue`], [`Look`] colours and size, [`UserCommands`] the shell commands of the user.
+//!
 //! Invariant: nothing here waits, reads a file or a clock, or talks to the engine; what is to
 //! be done outside is an [`Intent`], and what came of it is a [`Msg`].
 
@@ -107,7 +112,7 @@ impl LaunchInfo {
     }
 }
 
-/// All that the screen shows, and what is typed. It does no I/O: it says what is to be done.
+/// All that the screen shows. It does no I/O: it says what is to be done.
 pub struct App {
     pub launch: LaunchInfo,
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
@@ -143,12 +148,7 @@ pub struct App {
     first_commands: Vec<String>,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
-    /// Where nothing is drawn: what is sent by an empty line.
-    waiting_words: String,
-    /// Lines that came before a session was open, and when.
-    held_lines: Vec<(String, Instant)>,
-    /// Messages that came while unfinished sessions were offered: for the session that is chosen.
-    offer_lines: Vec<(String, Instant)>,
+    held: HeldLines,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
     /// The same of what is no warning.
@@ -189,9 +189,7 @@ impl App {
             first_words: Vec::new(),
             first_commands: Vec::new(),
             after_trust: None,
-            waiting_words: String::new(),
-            held_lines: Vec::new(),
-            offer_lines: Vec::new(),
+            held: HeldLines::default(),
             warned: Vec::new(),
             told: Vec::new(),
         }
@@ -386,7 +384,11 @@ impl App {
                     self.hint = Some(note);
                 }
             }
-            Msg::Exported(outcome) => self.exported(outcome),
+            Msg::Exported(outcome) => match (&mut self.prompts.overlay, outcome) {
+                (Overlay::History(pane), outcome) => pane.exported(outcome),
+                (_, Ok(text)) => self.notify(Tone::Calm, text),
+                (_, Err(why)) => self.notify(Tone::Bad, why),
+            },
             Msg::Commands(found) => {
                 if let Some(warnings) = self.input.commands_listed(found) {
                     self.notify(Tone::Warn, warnings);
@@ -402,15 +404,6 @@ impl App {
             Msg::Tick(now) => return self.tick(now),
         }
         Vec::new()
-    }
-
-    /// Said where the person looks.
-    fn exported(&mut self, outcome: Result<String, String>) {
-        match (&mut self.prompts.overlay, outcome) {
-            (Overlay::History(pane), outcome) => pane.exported(outcome),
-            (_, Ok(text)) => self.notify(Tone::Calm, text),
-            (_, Err(why)) => self.notify(Tone::Bad, why),
-        }
     }
 
     /// Something on the screen changes by itself.
@@ -455,9 +448,11 @@ impl App {
         let may_arm = !self.input.has_words_in_front();
         self.prompts.tick(may_arm, now);
         self.look.tick();
-        self.release_offer_lines();
-        if !self.held_lines.is_empty() && !self.holds_lines() {
-            return self.held();
+        if self.session.is_open() && matches!(self.prompts.overlay, Overlay::None) {
+            self.held.release_offered();
+        }
+        if !self.held.lines.is_empty() && !self.holds_lines() {
+            return self.held_lines();
         }
         let mut intents = self.search_on();
         let now_ms = self.now_ms;
@@ -535,6 +530,7 @@ pub use input_box::InputBox;
 pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
 pub use letters::{Letter, Letters};
+use lines::HeldLines;
 pub use look::Look;
 pub use messages::{Intent, Msg};
 pub use open_session::{Kept, OpenSession, Phase};

@@ -226,6 +226,17 @@ impl OpenSession {
         }
     }
 
+    /// Lets a command wait until the files are saved, without an end. Returns a hint too.
+    pub(super) fn wait_for_files(&self) -> (Vec<Intent>, &'static str) {
+        match self.files_work {
+            Some(FilesWork::Looking { .. }) => (
+                vec![Intent::Engine(Command::WaitForFiles)],
+                "waiting until the files are saved · Esc stops",
+            ),
+            _ => (Vec::new(), "nothing is waiting for the files"),
+        }
+    }
+
     pub(super) fn export(&self, words: &str) -> Vec<Intent> {
         let file = Some(words.trim()).filter(|w| !w.is_empty());
         let export = |id: &String| Intent::Export {

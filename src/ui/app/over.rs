@@ -46,7 +46,11 @@ impl App {
                 let typed = entry.key(key);
                 self.key_typed(typed)
             }
-            Overlay::Trust(_) => self.trust_key(key),
+            Overlay::Trust(_) if is_ctrl_c(key) => vec![Intent::Quit],
+            Overlay::Trust(_) | Overlay::Confirm { .. } => match self.prompts.yes_or_no_key(key) {
+                Some(is_yes) => self.answered(is_yes),
+                None => Vec::new(),
+            },
             Overlay::History(pane) => {
                 let did = pane.key(key);
                 self.history_did(did)
@@ -96,7 +100,6 @@ impl App {
                     Vec::new()
                 })
             }
-            Overlay::Confirm { .. } => self.confirm_key(key),
         }
     }
 
@@ -152,71 +155,31 @@ impl App {
         }]
     }
 
-    /// A yes counts only when the end of what is asked was on the screen; else this says so.
-    fn is_unread(&mut self, is_yes: bool) -> bool {
-        let is_unread = is_yes && !self.prompts.page.end_seen;
-        if is_unread {
+    /// Takes the answer to a question of yes or no. A yes counts only when the end of what is asked
+    /// was on the screen.
+    pub(super) fn answered(&mut self, is_yes: bool) -> Vec<Intent> {
+        if is_yes && !self.prompts.page.end_seen {
             self.hint = Some(UNREAD.into());
-        }
-        is_unread
-    }
-
-    fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
-            return vec![Intent::Quit];
-        }
-        match self.prompts.yes_or_no_key(key) {
-            Some(is_yes) => self.trust_answered(is_yes),
-            None => Vec::new(),
-        }
-    }
-
-    pub(super) fn trust_answered(&mut self, is_yes: bool) -> Vec<Intent> {
-        if self.is_unread(is_yes) {
             return Vec::new();
         }
-        let Overlay::Trust(project) = &self.prompts.overlay else {
-            return Vec::new();
-        };
-        let intents = match is_yes {
-            // What was shown is trusted, not what is there by now.
-            true => vec![Intent::Trust(project.content.clone())],
-            false => vec![Intent::Distrust],
-        };
-        self.prompts.overlay = Overlay::None;
-        // What follows waits until the answer is kept and its content is in use.
-        self.session.phase = Phase::Starting;
-        intents
-    }
-
-    fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        match self.prompts.yes_or_no_key(key) {
-            Some(is_yes) => self.confirm_answered(is_yes),
-            None => Vec::new(),
-        }
-    }
-
-    pub(super) fn confirm_answered(&mut self, is_yes: bool) -> Vec<Intent> {
-        if self.is_unread(is_yes) {
-            return Vec::new();
-        }
-        if !is_yes {
-            self.prompts.overlay = Overlay::None;
-            return Vec::new();
-        }
-        match std::mem::replace(&mut self.prompts.overlay, Overlay::None) {
-            Overlay::Confirm { yes, .. } => self.confirmed(yes),
-            _ => Vec::new(),
-        }
-    }
-
-    fn confirmed(&mut self, yes: Yes) -> Vec<Intent> {
         let is_stopped = matches!(self.session.phase, Phase::Resting(why) if why != Why::Idle);
-        match yes {
-            Yes::Do(intents) => intents,
-            Yes::Say(words) => self.say(words),
-            Yes::GoOn if !is_stopped => vec![Intent::Engine(Command::GoOn)],
-            Yes::GoOn | Yes::Nothing => Vec::new(),
+        match std::mem::replace(&mut self.prompts.overlay, Overlay::None) {
+            Overlay::Trust(project) => {
+                // What follows waits until the answer is kept and its content is in use.
+                self.session.phase = Phase::Starting;
+                match is_yes {
+                    // What was shown is trusted, not what is there by now.
+                    true => vec![Intent::Trust(project.content)],
+                    false => vec![Intent::Distrust],
+                }
+            }
+            Overlay::Confirm { yes, .. } if is_yes => match yes {
+                Yes::Do(intents) => intents,
+                Yes::Say(words) => self.say(words),
+                Yes::GoOn if !is_stopped => vec![Intent::Engine(Command::GoOn)],
+                Yes::GoOn | Yes::Nothing => Vec::new(),
+            },
+            _ => Vec::new(),
         }
     }
 
@@ -270,4 +233,8 @@ impl App {
             take_over: false,
         }]
     }
+}
+
+fn is_ctrl_c(key: &KeyEvent) -> bool {
+    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
 }

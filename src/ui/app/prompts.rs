@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use ratatui::text::Line;
+
 use super::{Asking, Letter, Letters, Overlay, Questions, Quiet};
 use crate::config::UiConfig;
-use crate::ui::overlay::{Card, KeyEntry, Page};
+use crate::ui::overlay::{Card, KeyEntry, Page, Viewer};
 use crate::ui::theme::Theme;
 
 /// Of the output of a run that is looked at.
@@ -75,6 +77,11 @@ impl Prompts {
         self.overlay = overlay;
         self.behind = None;
         self.page = Page::default();
+    }
+
+    /// Shows lines in a viewer.
+    pub(super) fn view(&mut self, title: &str, lines: Vec<Line<'static>>) {
+        self.overlay = Overlay::Viewer(Viewer::new(title, lines));
     }
 
     /// The overlay asks something else: it must be seen before a key answers it.
@@ -258,6 +265,16 @@ impl Prompts {
             _ => {}
         }
         None
+    }
+
+    /// Whether a line is nothing but an answer to what asks. A longer one is text, which is not lost.
+    pub(super) fn is_answer(&self, line: &str) -> bool {
+        let word = line.trim();
+        if matches!(self.overlay, Overlay::Card(_)) {
+            return Card::answer(word).is_some();
+        }
+        let is_number = word.parse::<u32>().is_ok();
+        is_number || matches!(word, "" | "y" | "yes" | "n" | "no" | "a" | "s" | "e")
     }
 
     /// Opens the entry of a key from the first screen, which comes back when no key is given.

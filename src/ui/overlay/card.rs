@@ -62,6 +62,18 @@ impl Card {
         self.offers.get(self.at)
     }
 
+    /// Returns the letter and the number of a line that answers the offer, such as `f1`. `None`: it
+    /// is a message.
+    pub fn answer(line: &str) -> Option<(&str, &str)> {
+        let letter = line
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(line.len());
+        let (letter, number) = line.split_at(letter);
+        let number = number.trim_start();
+        let is_answer = letter.len() <= 1 && number.chars().all(|c| c.is_ascii_digit());
+        is_answer.then_some((letter, number))
+    }
+
     /// Takes what the log of an offered session says.
     pub fn receive_details(&mut self, id: &str, details: Option<Details>, now_ms: i64) {
         if let Some(offer) = self.offers.iter_mut().find(|o| o.info.id == id) {

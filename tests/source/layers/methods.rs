@@ -14,7 +14,7 @@ const STORED: [(&str, usize); 5] = [
     ("engine::Engine", 165),
     ("session::AppContext", 146),
     ("store::Store", 189),
-    ("ui::app::App", 116),
+    ("ui::app::App", 94),
     ("ui::effects::Effects", 73),
 ];
 
