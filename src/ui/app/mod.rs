@@ -29,6 +29,7 @@ mod questions;
 mod queue;
 mod quiet;
 mod rewind;
+mod server_form;
 mod user_commands;
 
 use std::path::Path;
@@ -535,9 +536,10 @@ pub use look::Look;
 pub use messages::{Intent, Msg};
 pub use open_session::{Kept, OpenSession, Phase};
 pub use prompts::{Prompts, Readiness};
-pub use questions::{Questions, ServerForm};
+pub use questions::Questions;
 pub use queue::Queue;
 pub use quiet::{Asking, Quiet};
+pub use server_form::ServerForm;
 pub use user_commands::{UserCommand, UserCommands};
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! The open question: about a call, of a server in the middle of a call (a form), or of a
 //! subagent. A form stays open until its answer is recorded, also when another process answers.
-//!
-//! Invariant: no key that came before the form could be read sends anything.
 
 use std::path::Path;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::KeyEvent;
 
 use super::keys::UNREAD;
-use super::{Asking, Intent, OpenSession};
+use super::{Asking, Intent, OpenSession, ServerForm};
 use crate::core::entry::{CallId, Seq, Verdict};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::rule::RuleScope;
@@ -16,25 +14,6 @@ use crate::core::text::one_line;
 use crate::engine::{ChildQuestion, Command};
 use crate::tools::Body;
 use crate::ui::overlay::{Answer, Approval, Filled, FormEntry};
-
-/// A question of a server that is open.
-#[derive(Debug)]
-pub struct ServerForm {
-    /// Which question of this run it is.
-    pub number: u64,
-    pub call: CallId,
-    /// It is a sub-agent's: its session, and the place of the question there.
-    pub of_child: Option<(String, Seq)>,
-    /// The title of that sub-agent's task.
-    pub task: Option<String>,
-    pub entry: FormEntry,
-    /// It was put aside: Enter in an empty box brings it back.
-    pub is_aside: bool,
-    /// The person writes in it, so what is typed is for it.
-    has_person: bool,
-    /// Something was changed since it came to the front.
-    is_touched: bool,
-}
 
 /// The questions of the agent, of servers and of subagents.
 #[derive(Default)]
@@ -240,16 +219,9 @@ impl Questions {
             return;
         }
         self.changes.frees_letters = true;
-        self.form = Some(ServerForm {
-            number: self.opens(now_ms),
-            call,
-            of_child,
-            task,
-            entry: FormEntry::new(question),
-            is_aside: false,
-            has_person: false,
-            is_touched: false,
-        });
+        let number = self.opens(now_ms);
+        let entry = FormEntry::new(question);
+        self.form = Some(ServerForm::new(number, call, of_child, task, entry));
     }
 
     /// Answers the question about a call.
@@ -375,30 +347,16 @@ impl Questions {
         }
     }
 
-    /// Whether a key is for the form. What sends must have been read first; who writes in it
-    /// already need not wait.
+    /// Whether a key is for the form in front. `has_words`: words are being typed into the box.
     pub(super) fn is_for_form(&self, key: &KeyEvent, is_accepted: bool, has_words: bool) -> bool {
-        let Some(form) = self.form_in_front() else {
-            return false;
-        };
-        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        let sends = key.code == KeyCode::Enter || ctrl && key.code == KeyCode::Char('d');
-        let is_form = form.entry.url().is_none();
-        let writes = form.has_person && is_form && !has_words;
-        is_accepted || writes && (form.is_touched || !sends)
+        let form = self.form_in_front();
+        form.is_some_and(|form| form.is_for(key, is_accepted, has_words))
     }
 
     /// Takes a key of the form.
     pub(super) fn form_key(&mut self, key: &KeyEvent) -> Filled {
-        let Some(form) = &mut self.form else {
-            return Filled::Open;
-        };
-        let filled = form.entry.key(key);
-        if !matches!(filled, Filled::Pass | Filled::Typed) {
-            form.has_person = true;
-            form.is_touched = true;
-        }
-        filled
+        let form = self.form.as_mut();
+        form.map_or(Filled::Open, |form| form.key(key))
     }
 
     /// Takes a line of the form. `None`: it is a command.
@@ -406,16 +364,7 @@ impl Questions {
         let Some(form) = &mut self.form else {
             return Some(Filled::Open);
         };
-        let filled = match line.trim() {
-            "/decline" => Filled::Send(FormAnswer::Decline),
-            "/later" => Filled::Later,
-            "/back" => {
-                form.entry.line_back();
-                Filled::Open
-            }
-            "/stop" | "/quit" | "/help" => return None,
-            _ => form.entry.line(line),
-        };
+        let filled = form.line(line)?;
         if let Some((_, why)) = &form.entry.error {
             self.changes.hint = Some(why.clone());
         }
@@ -437,8 +386,7 @@ impl Questions {
             Filled::Send(answer) => self.answer_form(answer, session, now_ms),
             Filled::Later => {
                 if let Some(form) = &mut self.form {
-                    form.is_aside = true;
-                    form.has_person = false;
+                    form.put_aside();
                 }
                 Vec::new()
             }
@@ -492,32 +440,20 @@ impl Questions {
         if self.form_in_front().is_none() || has_words {
             return false;
         }
-        match &mut self.form {
-            Some(form) if is_accepted || form.has_person => {
-                form.has_person = true;
-                form.is_touched = true;
-                form.entry.paste(text)
-            }
-            _ => false,
-        }
+        let form = self.form.as_mut();
+        form.is_some_and(|form| form.paste(text, is_accepted))
     }
 
-    /// Brings back the form that was put aside. What is typed now is for it; it is sent when
-    /// something was changed, or the keyboard was quiet.
+    /// Brings back the form that was put aside. False: there is none.
     pub(super) fn form_back(&mut self) -> bool {
-        let Some(form) = self.form.as_mut().filter(|form| form.is_aside) else {
-            return false;
-        };
-        form.is_aside = false;
-        form.has_person = true;
-        form.is_touched = false;
-        true
+        let form = self.form.as_mut().filter(|form| form.is_aside);
+        form.map(ServerForm::bring_back).is_some()
     }
 
     /// Something else asks: what is typed next is not meant for the form.
     fn leave_form(&mut self) {
         if let Some(form) = &mut self.form {
-            form.has_person = false;
+            form.leave();
         }
     }
 }
