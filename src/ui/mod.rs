@@ -223,7 +223,7 @@ impl Loop<'_> {
             if self.screen.draw(self.app).is_err() {
                 return Ended::TerminalGone;
             }
-            self.app.drawn(drawn_at, Instant::now());
+            self.app.prompts.drawn(drawn_at, Instant::now());
             let asks = self.app.seen();
             if let Some(ended) = self.perform(asks) {
                 return ended;

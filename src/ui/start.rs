@@ -57,7 +57,7 @@ pub(super) fn app(ctx: &AppContext) -> App {
     app.look.is_ascii = style::is_ascii(ctx);
     app.look.zone = jiff::tz::TimeZone::system();
     app.notify = ctx.config().notify.clone();
-    app.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
+    app.prompts.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));
     app.warned.extend(trouble);

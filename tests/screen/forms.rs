@@ -174,7 +174,18 @@ fn what_is_typed_ahead_sends_nothing_and_is_for_the_box() {
         let words = early.replace("<Enter>", "").replace("<C-d>", "");
         assert_eq!(typed, words);
         stage.sees("The server everything asks you");
-        assert_eq!(stage.app.form.as_ref().unwrap().entry.shown(0), "");
+        assert_eq!(
+            stage
+                .app
+                .prompts
+                .questions
+                .form
+                .as_ref()
+                .unwrap()
+                .entry
+                .shown(0),
+            ""
+        );
     }
     // While words stand in the box, none of the keys is for the form.
     let (mut stage, _) = asked();

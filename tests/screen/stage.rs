@@ -273,7 +273,7 @@ impl Stage {
     pub fn draw(&mut self) -> &Buffer {
         let Stage { app, terminal, .. } = self;
         terminal.draw(|frame| view::draw(frame, app)).unwrap();
-        app.drawn(self.key_at, self.key_at);
+        app.prompts.drawn(self.key_at, self.key_at);
         terminal.backend().buffer()
     }
 

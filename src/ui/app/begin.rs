@@ -98,7 +98,7 @@ impl App {
         if self.session.phase == Phase::Starting {
             self.session.phase = Phase::Nothing;
         }
-        let is_elsewhere = matches!(self.overlay, Overlay::History(_));
+        let is_elsewhere = matches!(self.prompts.overlay, Overlay::History(_));
         if self.session.phase != Phase::Nothing || is_elsewhere {
             if let Some(prompt) = begin.into_prompt() {
                 self.input.put_back(Words::plain(prompt), self.now_ms);

@@ -2,20 +2,24 @@
 
 use ratatui::text::{Line, Span};
 
+use std::sync::Arc;
+
 use super::open_session::choose_mode;
+use super::rewind::what_picker;
 use super::{App, Intent, Overlay, Phase, Words, Yes};
 use crate::core::choice::Effort;
-use crate::core::entry::Choice;
-use crate::core::entry::{Mode, Seq};
+use crate::core::entry::{Choice, Mode, Plan, PlanStep, Seq, StepState};
 use crate::core::rule::RuleScope;
 use crate::core::text::one_line;
-use crate::engine::Command;
+use crate::engine::{Back, Command};
 use crate::session::{CommandLine, ForkFolder, Which};
-use crate::ui::commands::{COMMANDS, SlashCommand};
+use crate::ui::commands::{COMMANDS, Custom, SlashCommand};
 use crate::ui::history::Pane;
 use crate::ui::keys;
 use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Section, Viewer};
+use crate::ui::rewind::RewindWhat;
 use crate::ui::text::clean_line;
+use crate::ui::theme::Theme;
 use crate::ui::transcript::Tone;
 use crate::ui::view::context_lines;
 
@@ -35,18 +39,26 @@ impl App {
             SlashCommand::Fork => return self.fork(&words),
             SlashCommand::Rewind => self.pick_rewind(),
             SlashCommand::Undo => return self.undo(),
-            SlashCommand::Redo => return self.redo(),
+            SlashCommand::Redo => return self.look_at_rewind(RewindWhat::Redo, Back::Undo),
             SlashCommand::History => return self.open_history(&words),
             SlashCommand::Compact => {
                 self.hint = Some("the older part will be summarised when no call is open".into());
                 return vec![Intent::Engine(Command::Compact)];
             }
-            SlashCommand::Context => self.show("context", context_lines(self)),
-            SlashCommand::Plan => self.show_plan(),
+            SlashCommand::Context => {
+                let lines = context_lines(self);
+                self.prompts.view("context", lines);
+            }
+            SlashCommand::Plan => {
+                let lines = plan_lines(self.session.now.plan.as_ref(), &self.look.theme);
+                self.prompts.view("plan", lines);
+            }
             SlashCommand::Model if narrows_models(&words) => return vec![Intent::Models(words)],
-            SlashCommand::Model => return self.choose_model(&words),
+            SlashCommand::Model => return self.or_hint(choose_model(&words)),
             SlashCommand::Schema => return self.schema(&words),
-            SlashCommand::Key => return self.key_command(&words),
+            SlashCommand::Key => {
+                return self.or_hint(key_command(&words, &self.session.now.model));
+            }
             SlashCommand::Permissions if words.is_empty() => return vec![Intent::Permissions],
             SlashCommand::Permissions => return self.name_mode(&words),
             SlashCommand::Memory => return vec![Intent::Memory(words)],
@@ -82,8 +94,12 @@ impl App {
         Vec::new()
     }
 
-    fn show(&mut self, title: &str, lines: Vec<Line<'static>>) {
-        self.overlay = Overlay::Viewer(Viewer::new(title, lines));
+    /// Returns what is to be done, or says why nothing is.
+    fn or_hint(&mut self, done: Result<Vec<Intent>, String>) -> Vec<Intent> {
+        done.unwrap_or_else(|why| {
+            self.hint = Some(why);
+            Vec::new()
+        })
     }
 
     fn open_new(&mut self, words: String) -> Vec<Intent> {
@@ -123,84 +139,8 @@ impl App {
                 _ => ask,
             },
         };
-        self.overlay = Overlay::History(Box::new(pane));
+        self.prompts.overlay = Overlay::History(Box::new(pane));
         vec![Intent::History(ask)]
-    }
-
-    fn show_plan(&mut self) {
-        use crate::core::entry::StepState;
-        let theme = &self.look.theme;
-        let mut lines = Vec::new();
-        match &self.session.now.plan {
-            None => lines.push(Line::raw("there is no plan yet")),
-            Some(plan) => {
-                for step in &plan.steps {
-                    let (mark, style) = match step.state {
-                        StepState::Done => ("✓ ", theme.ok),
-                        StepState::Current => ("▸ ", theme.text),
-                        StepState::Left => ("· ", theme.dim),
-                    };
-                    let text = crate::ui::text::clean_line(&step.text).into_owned();
-                    lines.push(Line::from(vec![
-                        Span::styled(mark, style),
-                        Span::styled(text, theme.text),
-                    ]));
-                }
-                for goal in &plan.goals {
-                    let goal = crate::ui::text::clean_line(goal).into_owned();
-                    lines.push(Line::styled(format!("◎ {goal}"), theme.dim));
-                }
-            }
-        }
-        self.show("plan", lines);
-    }
-
-    /// A provider, or the one of the session; the key itself is never a part of a line.
-    fn key_command(&mut self, words: &str) -> Vec<Intent> {
-        let mut words = words.split_whitespace();
-        let of_session = self.session.now.model.split('/').next().unwrap_or_default();
-        match (words.next(), words.next(), words.next()) {
-            (Some(provider), Some("remove"), None) => vec![Intent::RemoveKey(provider.to_string())],
-            (Some("remove"), None, None) => vec![Intent::RemoveKey(of_session.to_string())],
-            (Some(provider), None, None) => vec![Intent::AskKey(provider.to_string())],
-            (None, ..) => vec![Intent::AskKey(of_session.to_string())],
-            _ => {
-                self.hint =
-                    Some("/key PROVIDER asks for the key, /key PROVIDER remove removes it".into());
-                Vec::new()
-            }
-        }
-    }
-
-    /// `provider/model`, an effort, `temperature=0.2`, or several of them.
-    fn choose_model(&mut self, words: &str) -> Vec<Intent> {
-        let mut choice = Choice::default();
-        for word in words.split_whitespace() {
-            let number = word.strip_prefix("temperature=").map(str::parse::<f64>);
-            match (Effort::named(word), number) {
-                (Some(effort), _) => choice.effort = Some(effort),
-                (None, Some(Ok(number))) if (0.0..=2.0).contains(&number) => {
-                    choice.temperature = Some(number);
-                }
-                (None, Some(_)) => {
-                    self.hint = Some("the temperature must be a number from 0 to 2".to_string());
-                    return Vec::new();
-                }
-                (None, None) if word.contains('/') => choice.model = Some(word.to_string()),
-                (None, None) => {
-                    let efforts: Vec<&str> = Effort::ALL.iter().map(|e| e.name()).collect();
-                    self.hint = Some(format!(
-                        "{word:?} is neither provider/model nor an effort ({})",
-                        efforts.join(", ")
-                    ));
-                    return Vec::new();
-                }
-            }
-        }
-        match choice.model {
-            Some(_) => vec![Intent::UseModel(choice)],
-            None => vec![Intent::Engine(Command::Choose(choice))],
-        }
     }
 
     /// What is owed, or nothing of it any more.
@@ -217,7 +157,8 @@ impl App {
                     .map(|line| Line::from(clean_line(line).into_owned()));
                 let how = Line::styled("/schema drop removes it", self.look.theme.dim);
                 let lines = lines.chain([Line::default(), how]).collect();
-                self.show("the next answer must match this JSON Schema", lines);
+                self.prompts
+                    .view("the next answer must match this JSON Schema", lines);
                 Vec::new()
             }
             "drop" => {
@@ -264,9 +205,16 @@ impl App {
 
     pub(super) fn picked(&mut self, what: For, value: String) -> Vec<Intent> {
         match what {
-            For::Rewind => self.pick_what(&value),
+            For::Rewind => {
+                let words = value.parse().ok();
+                let words = words.and_then(|seq| self.conversation.words_at(seq));
+                if let Some(words) = words {
+                    self.prompts.overlay = Overlay::Picker(what_picker(&value, &words));
+                }
+                Vec::new()
+            }
             For::RewindWhat => self.rewind_what(&value),
-            For::Model => self.choose_model(&value),
+            For::Model => self.or_hint(choose_model(&value)),
             For::Theme => vec![Intent::Theme(value)],
             For::Resume => open(Which::Named {
                 id: value,
@@ -277,7 +225,7 @@ impl App {
             For::Run => {
                 let mut viewer = Viewer::new("output", Vec::new());
                 viewer.run = Some(value.clone());
-                self.overlay = Overlay::Viewer(viewer);
+                self.prompts.overlay = Overlay::Viewer(viewer);
                 vec![Intent::Tail(value)]
             }
         }
@@ -302,20 +250,20 @@ impl App {
         let title = format!("remove {list} {rule}?");
         let mut picker = Picker::new(For::RemoveRule, &title, items);
         picker.note = Some(place.words());
-        self.overlay = Overlay::Picker(picker);
+        self.prompts.overlay = Overlay::Picker(picker);
         Vec::new()
     }
 
     /// From the one key table and the one table of commands. What asks at the start stays behind it.
     pub(super) fn show_help(&mut self) {
-        let behind = match self.overlay {
+        let behind = match self.prompts.overlay {
             Overlay::Card(_) | Overlay::FirstRun(_) => {
-                let behind = std::mem::replace(&mut self.overlay, Overlay::None);
+                let behind = std::mem::replace(&mut self.prompts.overlay, Overlay::None);
                 Some(Box::new(behind))
             }
             _ => None,
         };
-        let sheet = self.help_sheet();
+        let sheet = help_sheet(self.input.commands.as_deref().unwrap_or_default());
         let row = |keys: &str, what: &str| Line::raw(format!("  {keys:<26} {what}"));
         let mut lines = Vec::new();
         for section in sheet
@@ -334,57 +282,11 @@ impl App {
         );
         let custom = self.input.commands.iter().flatten();
         lines.extend(custom.map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)));
-        self.show("keys and commands", lines);
-        if let Overlay::Viewer(viewer) = &mut self.overlay {
+        self.prompts.view("keys and commands", lines);
+        if let Overlay::Viewer(viewer) = &mut self.prompts.overlay {
             viewer.sheet = sheet;
         }
-        self.behind = behind;
-    }
-
-    fn help_sheet(&self) -> Vec<Section> {
-        let mut sheet: Vec<Section> = Vec::new();
-        let mut put = |title: &str, keys: &str, what: &str| {
-            if sheet.last().is_none_or(|section| section.title != title) {
-                sheet.push(Section {
-                    title: title.to_string(),
-                    rows: Vec::new(),
-                });
-            }
-            if let Some(section) = sheet.last_mut() {
-                section.rows.push((keys.to_string(), what.to_string()));
-            }
-        };
-        // One row for keys that do the same; those that also type count while nothing is typed.
-        let mut keys: Vec<keys::HelpLine> = Vec::new();
-        for line in keys::help() {
-            let text = line.text.strip_suffix(NOTHING_TYPED).unwrap_or(line.text);
-            match keys.last_mut() {
-                Some(before) if before.text == text => {
-                    before.keys = format!("{}, {}", before.keys, line.keys);
-                }
-                _ => keys.push(keys::HelpLine { text, ..line }),
-            }
-        }
-        for (place, line) in keys.iter().enumerate() {
-            put(line.group.title(), &line.keys, line.text);
-            if place == 0 {
-                put(line.group.title(), "y n 1 2", "answer; Enter confirms");
-            }
-        }
-        put("In the box", "@", "a file or a folder; also @~/ @../ @/");
-        put("In the box", "!", "a shell command; !! with the terminal");
-        put("In the box", "/", "a command, from a list");
-        for (keys, what) in crate::ui::history::help() {
-            put("History (F2)", keys, what);
-        }
-        let own: Vec<String> = COMMANDS.iter().map(|c| format!("/{}", c.name)).collect();
-        put("All commands", "", &own.join(" "));
-        let custom = self.input.commands.iter().flatten();
-        let custom: Vec<String> = custom.map(|c| format!("/{}", c.name)).collect();
-        if !custom.is_empty() {
-            put("Custom commands", "", &custom.join(" "));
-        }
-        sheet
+        self.prompts.behind = behind;
     }
 
     /// The session that is open, when there is one to speak of.
@@ -457,4 +359,113 @@ fn remove_rule(value: &str) -> Vec<Intent> {
         }
         Some((RulePlace::Elsewhere(_), ..)) | None => Vec::new(),
     }
+}
+
+/// Returns the lines of a plan.
+fn plan_lines(plan: Option<&Plan>, theme: &Theme) -> Vec<Line<'static>> {
+    let Some(plan) = plan else {
+        return vec![Line::raw("there is no plan yet")];
+    };
+    let step = |step: &PlanStep| {
+        let (mark, style) = match step.state {
+            StepState::Done => ("✓ ", theme.ok),
+            StepState::Current => ("▸ ", theme.text),
+            StepState::Left => ("· ", theme.dim),
+        };
+        let text = clean_line(&step.text).into_owned();
+        Line::from(vec![
+            Span::styled(mark, style),
+            Span::styled(text, theme.text),
+        ])
+    };
+    let goal = |goal: &String| Line::styled(format!("◎ {}", clean_line(goal)), theme.dim);
+    let steps = plan.steps.iter().map(step);
+    steps.chain(plan.goals.iter().map(goal)).collect()
+}
+
+/// Asks for a key, or removes it: of a provider, or of the one of the session. The key itself is
+/// never a part of a line.
+fn key_command(words: &str, model: &str) -> Result<Vec<Intent>, String> {
+    let mut words = words.split_whitespace();
+    let of_session = model.split('/').next().unwrap_or_default();
+    match (words.next(), words.next(), words.next()) {
+        (Some(provider), Some("remove"), None) => Ok(vec![Intent::RemoveKey(provider.to_string())]),
+        (Some("remove"), None, None) => Ok(vec![Intent::RemoveKey(of_session.to_string())]),
+        (Some(provider), None, None) => Ok(vec![Intent::AskKey(provider.to_string())]),
+        (None, ..) => Ok(vec![Intent::AskKey(of_session.to_string())]),
+        _ => Err("/key PROVIDER asks for the key, /key PROVIDER remove removes it".into()),
+    }
+}
+
+/// Chooses a model: `provider/model`, an effort, `temperature=0.2`, or several of them.
+fn choose_model(words: &str) -> Result<Vec<Intent>, String> {
+    let mut choice = Choice::default();
+    for word in words.split_whitespace() {
+        let number = word.strip_prefix("temperature=").map(str::parse::<f64>);
+        match (Effort::named(word), number) {
+            (Some(effort), _) => choice.effort = Some(effort),
+            (None, Some(Ok(number))) if (0.0..=2.0).contains(&number) => {
+                choice.temperature = Some(number);
+            }
+            (None, Some(_)) => return Err("the temperature must be a number from 0 to 2".into()),
+            (None, None) if word.contains('/') => choice.model = Some(word.to_string()),
+            (None, None) => {
+                let efforts: Vec<&str> = Effort::ALL.iter().map(|e| e.name()).collect();
+                return Err(format!(
+                    "{word:?} is neither provider/model nor an effort ({})",
+                    efforts.join(", ")
+                ));
+            }
+        }
+    }
+    Ok(match choice.model {
+        Some(_) => vec![Intent::UseModel(choice)],
+        None => vec![Intent::Engine(Command::Choose(choice))],
+    })
+}
+
+/// Returns the keys and commands, in sections.
+fn help_sheet(custom: &[Arc<Custom>]) -> Vec<Section> {
+    let mut sheet: Vec<Section> = Vec::new();
+    let mut put = |title: &str, keys: &str, what: &str| {
+        if sheet.last().is_none_or(|section| section.title != title) {
+            sheet.push(Section {
+                title: title.to_string(),
+                rows: Vec::new(),
+            });
+        }
+        if let Some(section) = sheet.last_mut() {
+            section.rows.push((keys.to_string(), what.to_string()));
+        }
+    };
+    // One row for keys that do the same; those that also type count while nothing is typed.
+    let mut keys: Vec<keys::HelpLine> = Vec::new();
+    for line in keys::help() {
+        let text = line.text.strip_suffix(NOTHING_TYPED).unwrap_or(line.text);
+        match keys.last_mut() {
+            Some(before) if before.text == text => {
+                before.keys = format!("{}, {}", before.keys, line.keys);
+            }
+            _ => keys.push(keys::HelpLine { text, ..line }),
+        }
+    }
+    for (place, line) in keys.iter().enumerate() {
+        put(line.group.title(), &line.keys, line.text);
+        if place == 0 {
+            put(line.group.title(), "y n 1 2", "answer; Enter confirms");
+        }
+    }
+    put("In the box", "@", "a file or a folder; also @~/ @../ @/");
+    put("In the box", "!", "a shell command; !! with the terminal");
+    put("In the box", "/", "a command, from a list");
+    for (keys, what) in crate::ui::history::help() {
+        put("History (F2)", keys, what);
+    }
+    let own: Vec<String> = COMMANDS.iter().map(|c| format!("/{}", c.name)).collect();
+    put("All commands", "", &own.join(" "));
+    let custom: Vec<String> = custom.iter().map(|c| format!("/{}", c.name)).collect();
+    if !custom.is_empty() {
+        put("Custom commands", "", &custom.join(" "));
+    }
+    sheet
 }

@@ -17,7 +17,7 @@ impl App {
     /// The line goes back into the box, or the person is asked whether they trust it.
     pub(super) fn not_said(&mut self, typed: &CommandLine, why: NotSaid) {
         self.server_answered();
-        let is_free = matches!(self.overlay, Overlay::None);
+        let is_free = matches!(self.prompts.overlay, Overlay::None);
         match why {
             NotSaid::Untrusted(untrusted) if is_free => self.ask_to_trust(*untrusted),
             NotSaid::Untrusted(_) => {

@@ -1,16 +1,12 @@
 //! Events of the engine, shown.
 
-use std::path::Path;
-
 use super::open_session::rest_hint;
 use super::{App, Intent, LOOKING_FOR_SESSION, Overlay, Phase, SAID_WHEN_OPEN, UserCommands, Yes};
-use crate::config::NotifyOn;
-use crate::core::entry::{CallId, Entry, Mode, Record};
+use crate::core::entry::{Entry, Mode, Record};
 use crate::core::text::one_line;
-use crate::engine::{ChildQuestion, ContextChange, Event};
+use crate::engine::{ContextChange, Event};
 use crate::model::Delta;
 use crate::session::{ResumeReport, journal_fails};
-use crate::tools::Body;
 use crate::ui::commands::on_screen;
 use crate::ui::live::{LiveEvent, NotOpened, Now, Opening};
 use crate::ui::overlay::Approval;
@@ -34,8 +30,7 @@ impl App {
                 let call = self.session.call_at_rest(why);
                 let call = call.and_then(|(on, what)| self.call(on, what));
                 self.session.phase = Phase::Resting(why);
-                self.close_question();
-                self.close_own_form();
+                self.prompts.questions.rest(self.now_ms);
                 if let Some(hint) = rest_hint(why) {
                     self.hint = Some(hint.into());
                 }
@@ -51,8 +46,7 @@ impl App {
             LiveEvent::GoesOn => self.session.kept.trouble = None,
             LiveEvent::Ended(trouble) => {
                 self.session.phase = Phase::Ended;
-                self.close_question();
-                self.form = None;
+                self.prompts.questions.end(self.now_ms);
                 if let Some((message, hint)) = trouble {
                     let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
                     self.conversation
@@ -90,19 +84,24 @@ impl App {
                 access,
                 place,
             } => {
-                let told = access.map(|access| self.session.sandbox.describe(access));
-                let asked = self.asks(call, why, rule);
-                if let Some(asked) = asked {
-                    asked.set_access(told);
-                    asked.place = place;
-                }
-                let call = self.call(NotifyOn::Approval, "asks");
-                return self.read_asked().into_iter().chain(call).collect();
+                let (transcript, session) = (&mut self.conversation.transcript, &self.session);
+                transcript.asked(call);
+                let Some(found) = transcript.call(call) else {
+                    return Vec::new();
+                };
+                let mut asked = Approval::new(0, call, found.call.clone(), why, rule);
+                asked.say_why(session.now.mode);
+                asked.set_access(access.map(|access| session.sandbox.describe(access)));
+                asked.place = place;
+                return self.prompts.questions.ask(asked, session, self.now_ms);
             }
-            Event::ServerAsks(call, question) => return self.server_asks(call, *question),
+            Event::ServerAsks(call, question) => {
+                let questions = &mut self.prompts.questions;
+                questions.server_asks(call, *question, self.now_ms);
+            }
             Event::ChildAsks(asks) => {
-                self.child_asks = asks.map(|asks| *asks);
-                return self.show_child_question();
+                let (questions, asks) = (&mut self.prompts.questions, asks.map(|asks| *asks));
+                return questions.child_asks(asks, &self.session, self.now_ms);
             }
             Event::Kept(Ok(())) => self.session.is_recorded(self.now_ms),
             Event::InputKept(draft) => return self.input.kept(&draft),
@@ -139,8 +138,7 @@ impl App {
                 .transcript
                 .add_notice(Tone::Warn, warning.clone());
         }
-        self.asked = None;
-        self.form = None;
+        self.prompts.questions.clear();
         self.input.queue.editing = None;
         self.session.open(&opening, self.now_ms);
         self.user_commands = UserCommands::default();
@@ -230,92 +228,24 @@ impl App {
     }
 
     fn recorded(&mut self, record: &Record, now: Option<Box<Now>>) -> Vec<Intent> {
-        match &record.entry {
-            Entry::Said { .. } if self.input.queue.said() => {
-                self.hint = Some("the queued message was sent meanwhile; this is a copy".into());
-            }
-            Entry::Decided { call, .. } | Entry::Finished { call, .. } => self.answered(*call),
-            _ => {}
+        if matches!(record.entry, Entry::Said { .. }) && self.input.queue.said() {
+            self.hint = Some("the queued message was sent meanwhile; this is a copy".into());
         }
-        let mut intents = match &record.entry {
-            Entry::Answered { call, .. } | Entry::Finished { call, .. } => self.form_settled(*call),
-            _ => Vec::new(),
+        let settled = match &record.entry {
+            Entry::Decided { call, .. } => Some((*call, (true, false))),
+            Entry::Answered { call, .. } => Some((*call, (false, true))),
+            Entry::Finished { call, .. } => Some((*call, (true, true))),
+            _ => None,
         };
+        let mut intents = Vec::new();
+        if let Some((call, settles)) = settled {
+            let questions = &mut self.prompts.questions;
+            intents.extend(questions.recorded(call, settles, &self.session, self.now_ms));
+        }
         self.conversation.transcript.fold(record);
         self.session.recorded(record, now, self.now_ms);
         let of_user = &self.session.now.user_commands;
         intents.extend(self.user_commands.recorded(record, of_user));
         intents
-    }
-
-    fn asks(&mut self, id: CallId, why: String, rule: Option<String>) -> Option<&mut Approval> {
-        self.conversation.transcript.asked(id);
-        let call = self.conversation.transcript.call(id)?.call.clone();
-        self.close_question();
-        self.leave_form();
-        self.asked_ms.get_or_insert(self.now_ms);
-        self.asking += 1;
-        let mut asked = Approval::new(self.asking, id, call, why, rule);
-        asked.say_why(self.session.now.mode);
-        Some(self.asked.insert(asked))
-    }
-
-    /// The question of a sub-agent, when nothing else asks. One that it does not ask any more goes.
-    pub(super) fn show_child_question(&mut self) -> Vec<Intent> {
-        let key = |q: &ChildQuestion| (q.session.clone(), q.asked);
-        let now = self.child_asks.as_ref().map(key);
-        if let Some(asked) = &self.asked {
-            if asked.of_child.is_none() || asked.of_child == now {
-                return Vec::new();
-            }
-            self.close_question();
-        }
-        let Some(question) = self.child_asks.clone().filter(|asks| asks.form.is_none()) else {
-            return self.show_child_form();
-        };
-        let closed = self.show_child_form();
-        self.leave_form();
-        self.asked_ms.get_or_insert(self.now_ms);
-        self.asking += 1;
-        let ChildQuestion {
-            session,
-            title,
-            call,
-            asked,
-            why,
-            access,
-            form: _,
-        } = question;
-        let why = format!("The task \"{}\" asks: {why}", one_line(&title, 60));
-        let mut approval = Approval::new(self.asking, call.id, call, why, None);
-        approval.of_child = Some((session, asked));
-        approval.set_access(access.map(|access| self.session.sandbox.describe(access)));
-        self.asked = Some(approval);
-        let call = self.call(NotifyOn::Approval, "asks");
-        closed
-            .into_iter()
-            .chain(self.read_asked())
-            .chain(call)
-            .collect()
-    }
-
-    /// What an edit replaces is shown with the lines around it.
-    fn read_asked(&self) -> Option<Intent> {
-        let asked = self.asked.as_ref()?;
-        let (Body::Edits { path, .. } | Body::File { path, .. }) = &asked.shown.body else {
-            return None;
-        };
-        let folder = match self.session.now.folder.as_str() {
-            "" => &self.launch.folder,
-            folder => folder,
-        };
-        Some(Intent::ReadAsked(asked.id, Path::new(folder).join(path)))
-    }
-
-    fn answered(&mut self, id: CallId) {
-        let is_it = |asked: &Approval| asked.id == id && asked.of_child.is_none();
-        if self.asked.as_ref().is_some_and(is_it) {
-            self.close_question();
-        }
     }
 }

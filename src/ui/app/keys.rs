@@ -6,15 +6,14 @@ use std::time::Instant;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
+use super::prompts::Front;
 use super::{App, Intent, Overlay, Phase, SAID_WHEN_OPEN, Words};
-use crate::core::entry::Verdict;
-use crate::core::rule::RuleScope;
 use crate::engine::Command;
 use crate::session::CommandLine;
 use crate::session::Which;
 use crate::ui::composer::{Did, Submission};
 use crate::ui::keys::Action;
-use crate::ui::overlay::{Answer, Approval};
+use crate::ui::overlay::{Answer, Filled};
 use crate::ui::transcript::{Search, Tone};
 
 /// Ctrl+C twice within this leaves.
@@ -25,6 +24,9 @@ const WHEEL_LINES: usize = 3;
 
 /// What is said to a yes before the end of a question was on the screen.
 pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
+
+/// The hint for an Enter right after a letter.
+const ENTER_TOO_SOON: &str = "press Enter again: right after a letter it does nothing";
 
 /// What is said to Esc while there is text in the box and nothing to stop.
 const WORDS_STAY: &str = "your text stays; Ctrl+C clears it, then Esc Esc rewinds";
@@ -41,74 +43,83 @@ fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     }
 }
 
-/// What a key finds in front of it.
-pub(super) enum Front {
-    Conversation,
-    Question,
-    Form,
-    Over,
-}
-
 impl App {
-    pub(super) fn front(&self) -> Front {
-        match (&self.overlay, &self.asked) {
-            (Overlay::None, Some(_)) => Front::Question,
-            (Overlay::None, None) if self.form_in_front().is_some() => Front::Form,
-            (Overlay::None, None) => Front::Conversation,
-            _ => Front::Over,
-        }
-    }
-
     pub(super) fn key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.hint = None;
         if self.is_leaving {
             return leaving_key(key);
         }
-        let is_accepted = self.quiet.accepts(self.asking(), at);
-        let gives_reason = self.asked.as_ref().is_some_and(|a| a.reason.is_some());
+        let is_accepted = self.prompts.accepts(at);
+        let gives_reason = self
+            .prompts
+            .questions
+            .asked
+            .as_ref()
+            .is_some_and(|a| a.reason.is_some());
         if !gives_reason {
-            if self.refuses_enter(key, at) {
+            if self.prompts.refuses_enter(key, at) {
+                self.hint = Some(ENTER_TOO_SOON.into());
                 return Vec::new();
             }
-            if is_accepted && let Some(intents) = self.letter_key(key, at) {
-                return intents;
+            if is_accepted && let Some(text) = self.prompts.letter_key(key, at) {
+                return self.type_text(&text, at);
             }
         }
-        match self.front() {
+        let has_words = self.input.has_words_in_front();
+        let prompts = &self.prompts;
+        match prompts.front() {
             Front::Question if is_accepted || gives_reason => self.asked_key(key, at),
             Front::Question => self.key_ahead(key, at),
-            Front::Form if self.is_for_form(key, is_accepted) => self.form_key(key, at),
+            Front::Form if prompts.questions.is_for_form(key, is_accepted, has_words) => {
+                self.form_key(key, at)
+            }
             Front::Form => self.key_ahead(key, at),
-            Front::Over if self.is_for_box(key, is_accepted) => self.key_under(key, at),
-            Front::Over if is_accepted || self.is_rewind() => self.over_key(key, at),
-            Front::Over if self.asking().is_some() => self.key_under(key, at),
-            Front::Over => {
-                self.quiet.typed(at);
+            Front::Over if prompts.is_for_box(key, is_accepted, has_words) => {
+                self.key_under(key, at)
+            }
+            Front::Over if is_accepted || matches!(prompts.overlay, Overlay::Rewind(_)) => {
                 self.over_key(key, at)
             }
-            Front::Conversation => match self.last_here_key(key) {
-                Some(intents) => {
-                    self.quiet.typed(at);
-                    intents
+            Front::Over if prompts.asking().is_some() => self.key_under(key, at),
+            Front::Over => {
+                self.prompts.quiet.typed(at);
+                self.over_key(key, at)
+            }
+            Front::Conversation => {
+                let may_choose = self.may_choose_last();
+                match self.last_here.key(key, may_choose) {
+                    Some(intents) => {
+                        self.prompts.quiet.typed(at);
+                        intents
+                    }
+                    None => self.words_key(key, at),
                 }
-                None => self.words_key(key, at),
-            },
+            }
         }
     }
 
     /// A key that a question may take.
     fn asked_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
-        match self.asked.as_mut().map(|asked| asked.key(key)) {
+        match self
+            .prompts
+            .questions
+            .asked
+            .as_mut()
+            .map(|asked| asked.key(key))
+        {
             Some(Answer::Pass) | None => self.question_key(key, at),
             Some(Answer::Back) => {
-                self.quiet.typed(at);
+                self.prompts.quiet.typed(at);
                 Vec::new()
             }
             Some(Answer::Unread) => {
                 self.hint = Some(UNREAD.into());
                 Vec::new()
             }
-            Some(answer) => self.answer(answer),
+            Some(answer) => {
+                let questions = &mut self.prompts.questions;
+                questions.answer(answer, &self.session, self.now_ms)
+            }
         }
     }
 
@@ -118,12 +129,12 @@ impl App {
         match key.code {
             KeyCode::Tab if is_typing && !self.input.composer.has_list() => {
                 self.input.aside = true;
-                self.quiet.typed(at);
+                self.prompts.quiet.typed(at);
                 return Vec::new();
             }
             // Another mode may settle the question, which would be an answer.
             KeyCode::BackTab => {
-                self.quiet.typed(at);
+                self.prompts.quiet.typed(at);
                 self.hint = Some(
                     "a question came up: press Shift+Tab again once it can be answered".into(),
                 );
@@ -131,44 +142,33 @@ impl App {
             }
             _ => {}
         }
-        if !is_typing && self.asked.as_mut().is_some_and(|asked| asked.scrolled(key)) {
-            self.quiet.typed(at);
+        if !is_typing
+            && self
+                .prompts
+                .questions
+                .asked
+                .as_mut()
+                .is_some_and(|asked| asked.scrolled(key))
+        {
+            self.prompts.quiet.typed(at);
             return Vec::new();
         }
         self.words_key(key, at)
     }
 
-    fn is_rewind(&self) -> bool {
-        matches!(self.overlay, Overlay::Rewind(_))
-    }
-
-    /// Words that are typed over the list of a rewind are none of its keys: it is looked round in
-    /// at once, and answered when it listens.
-    fn is_for_box(&self, key: &KeyEvent, is_accepted: bool) -> bool {
-        let Overlay::Rewind(pane) = &self.overlay else {
-            return false;
-        };
-        let is_word = match key.code {
-            KeyCode::Char(c) => {
-                let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
-                !(key.modifiers.intersects(held) || is_accepted && pane.has_key(c))
-            }
-            KeyCode::Tab | KeyCode::Backspace => self.input.has_words_in_front(),
-            _ => false,
-        };
-        is_word && !pane.shows_diff()
-    }
-
     /// A key for the box, which is not seen below a card: only what types gets there.
     pub(super) fn key_under(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
-        self.quiet.typed(at);
-        self.note_letter(key, at);
-        if !self.input.has_words_in_front() && self.page.scrolled(key) {
+        self.prompts.quiet.typed(at);
+        self.prompts.note_letter(key, at);
+        if !self.input.has_words_in_front() && self.prompts.page.scrolled(key) {
             return Vec::new();
         }
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         // Reading the keys answers nothing, so it need not wait.
-        let may_help = matches!(self.overlay, Overlay::Card(_) | Overlay::FirstRun(_));
+        let may_help = matches!(
+            self.prompts.overlay,
+            Overlay::Card(_) | Overlay::FirstRun(_)
+        );
         if may_help
             && (key.code == KeyCode::F(1)
                 || (key.code == KeyCode::Char('?') && self.input.composer.is_empty()))
@@ -178,7 +178,7 @@ impl App {
         }
         let did = match key.code {
             KeyCode::Char('c' | 'd')
-                if ctrl && !matches!(self.overlay, Overlay::Confirm { .. }) =>
+                if ctrl && !matches!(self.prompts.overlay, Overlay::Confirm { .. }) =>
             {
                 return vec![Intent::Quit];
             }
@@ -196,19 +196,52 @@ impl App {
         self.did(did)
     }
 
-    /// A key for the box, whatever is asked.
-    pub(super) fn words_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
-        self.quiet.typed(at);
-        self.note_letter(key, at);
-        self.input.aside = false;
-        self.box_key(key, at)
+    /// Types text into the box, which may not be seen below what asks.
+    fn type_text(&mut self, text: &str, at: Instant) -> Vec<Intent> {
+        let is_over = matches!(self.prompts.front(), Front::Over);
+        let mut intents = Vec::new();
+        for c in text.chars() {
+            let key = KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE);
+            intents.extend(match is_over {
+                true => self.key_under(&key, at),
+                false => self.words_key(&key, at),
+            });
+        }
+        intents
     }
 
-    /// Enter right after a letter does not answer what asks, wherever the letter went.
-    pub(super) fn note_letter(&mut self, key: &KeyEvent, at: Instant) {
-        if matches!(key.code, KeyCode::Char(_)) {
-            self.letters.typed(at);
+    fn form_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        self.prompts.note_letter(key, at);
+        match self.prompts.questions.form_key(key) {
+            Filled::Pass => self.question_key(key, at),
+            Filled::Typed => self.words_key(key, at),
+            filled => self.form_filled(filled, at),
         }
+    }
+
+    pub(super) fn form_filled(&mut self, filled: Filled, at: Instant) -> Vec<Intent> {
+        if filled == Filled::Later {
+            self.prompts.quiet.typed(at);
+        }
+        let questions = &mut self.prompts.questions;
+        questions.filled(filled, &self.session, self.now_ms)
+    }
+
+    /// Brings back the form that was put aside. False: there is none.
+    pub(super) fn form_back(&mut self, at: Instant) -> bool {
+        let is_back = self.prompts.questions.form_back();
+        if is_back {
+            self.prompts.quiet.typed(at);
+        }
+        is_back
+    }
+
+    /// A key for the box, whatever is asked.
+    pub(super) fn words_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
+        self.prompts.quiet.typed(at);
+        self.prompts.note_letter(key, at);
+        self.input.aside = false;
+        self.box_key(key, at)
     }
 
     fn box_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
@@ -226,18 +259,21 @@ impl App {
 
     /// What is pasted is never an answer.
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Intent> {
-        let is_accepted = self.quiet.accepts(self.asking(), at);
-        self.letters.typed(at);
-        if self.paste_into_form(text, is_accepted) {
+        let is_accepted = self.prompts.accepts(at);
+        self.prompts.letters.typed(at);
+        let has_words = self.input.has_words_in_front();
+        let questions = &mut self.prompts.questions;
+        let is_clear = matches!(self.prompts.overlay, Overlay::None);
+        if is_clear && questions.paste_into_form(text, is_accepted, has_words) {
             return Vec::new();
         }
-        self.quiet.typed(at);
-        if self.letters.is_held() {
-            self.select_letter(None);
+        self.prompts.quiet.typed(at);
+        if self.prompts.letters.is_held() {
+            self.prompts.select_letter(None);
             self.letters_into_box();
         }
         self.last_here.at = None;
-        match &mut self.overlay {
+        match &mut self.prompts.overlay {
             Overlay::History(pane) => {
                 let did = pane.paste(text);
                 return self.history_did(did);
@@ -259,8 +295,8 @@ impl App {
             }
             Overlay::FirstRun(first) => {
                 if let Some((provider, model)) = first.key_for(text) {
-                    self.open_key_entry(provider, model);
-                    if let Overlay::Key(entry) = &mut self.overlay {
+                    self.prompts.open_key_entry(&provider, model);
+                    if let Overlay::Key(entry) = &mut self.prompts.overlay {
                         entry.paste(text);
                     }
                     return Vec::new();
@@ -268,8 +304,13 @@ impl App {
             }
             _ => {}
         }
-        if matches!(self.overlay, Overlay::None)
-            && self.asked.as_mut().is_some_and(|asked| asked.paste(text))
+        if matches!(self.prompts.overlay, Overlay::None)
+            && self
+                .prompts
+                .questions
+                .asked
+                .as_mut()
+                .is_some_and(|asked| asked.paste(text))
         {
             return Vec::new();
         }
@@ -429,7 +470,7 @@ impl App {
             Action::FoldThinking => self.conversation.transcript.toggle_thinking(),
             Action::SearchTranscript => {
                 let search = Search::new(self.conversation.transcript.scroll);
-                self.overlay = Overlay::Search(Box::new(search));
+                self.prompts.overlay = Overlay::Search(Box::new(search));
             }
             Action::ScrollUp => return self.scroll(true, 1),
             Action::ScrollDown => return self.scroll(false, 1),
@@ -441,7 +482,11 @@ impl App {
             Action::Help => self.show_help(),
             Action::History => return self.open_history(""),
             Action::Ps => return vec![Intent::Ps],
-            Action::WaitForFiles => return self.wait_for_files(),
+            Action::WaitForFiles => {
+                let (intents, hint) = self.session.wait_for_files();
+                self.hint = Some(hint.into());
+                return intents;
+            }
             Action::PasteImage => {
                 self.hint = Some("reading the clipboard …".into());
                 return vec![Intent::PasteImage];
@@ -479,7 +524,13 @@ impl App {
         }
         match self.session.phase {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
-            Phase::Watching if self.input.composer.is_empty() => self.look_away(),
+            Phase::Watching if self.input.composer.is_empty() => {
+                self.hint = Some("you left that session; the other process continues it".into());
+                vec![Intent::Open {
+                    which: Which::New,
+                    take_over: false,
+                }]
+            }
             Phase::Watching => {
                 self.hint = Some(WORDS_STAY_HERE.into());
                 Vec::new()
@@ -492,15 +543,6 @@ impl App {
                 Vec::new()
             }
         }
-    }
-
-    /// The other process goes on as before.
-    fn look_away(&mut self) -> Vec<Intent> {
-        self.hint = Some("you left that session; the other process continues it".into());
-        vec![Intent::Open {
-            which: Which::New,
-            take_over: false,
-        }]
     }
 
     /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
@@ -537,7 +579,7 @@ impl App {
             MouseEventKind::ScrollUp => true,
             MouseEventKind::ScrollDown => false,
             MouseEventKind::Down(MouseButton::Left) => {
-                if matches!(self.overlay, Overlay::None) {
+                if matches!(self.prompts.overlay, Overlay::None) {
                     let mut layout = self.look.layout(self.now_ms);
                     self.conversation.click(usize::from(mouse.row), &mut layout);
                 }
@@ -545,7 +587,7 @@ impl App {
             }
             _ => return Vec::new(),
         };
-        match &mut self.overlay {
+        match &mut self.prompts.overlay {
             Overlay::History(pane) => {
                 let did = pane.wheel(up);
                 return self.history_did(did);
@@ -573,74 +615,6 @@ impl App {
             KeyCode::F(_) => self.box_key(key, at),
             KeyCode::Char('o' | 'z' | 'l' | 'f') if ctrl => self.box_key(key, at),
             _ => Vec::new(),
-        }
-    }
-
-    pub(super) fn answer(&mut self, answer: Answer) -> Vec<Intent> {
-        let Some(Approval { id, of_child, .. }) = &self.asked else {
-            return Vec::new();
-        };
-        let (id, of_child) = (*id, of_child.clone());
-        let is_of_child = of_child.is_some();
-        let decide = |verdict, rule| {
-            Intent::Engine(match of_child.clone() {
-                None => Command::Decide {
-                    call: id,
-                    verdict,
-                    rule,
-                },
-                Some((session, asked)) => Command::DecideChild {
-                    session,
-                    call: id,
-                    asked,
-                    verdict,
-                },
-            })
-        };
-        if let Some(asked) = &mut self.asked
-            && matches!(answer, Answer::Deny(_))
-        {
-            asked.reason = None;
-        }
-        let intents = match answer {
-            Answer::Open | Answer::Unread | Answer::Back | Answer::Pass => {
-                return Vec::new();
-            }
-            Answer::Once => vec![decide(Verdict::Allow, None)],
-            // In the log, so that it holds after a restart.
-            Answer::Rule(RuleScope::Session, rule) => vec![decide(Verdict::Allow, Some(rule))],
-            Answer::Rule(scope, rule) => {
-                vec![Intent::AllowRule(scope, rule), decide(Verdict::Allow, None)]
-            }
-            Answer::Deny(reason) => vec![decide(Verdict::Deny { reason }, None)],
-        };
-        self.close_question();
-        if is_of_child {
-            self.child_asks = None;
-        }
-        let next = self.show_child_question();
-        intents.into_iter().chain(next).collect()
-    }
-
-    /// Nobody is waited for any more.
-    pub(super) fn clock_goes_on(&mut self) {
-        if let Some(at) = self.asked_ms.take() {
-            self.session.waited(self.now_ms - at);
-        }
-    }
-
-    /// A question that is settled. A reason that was being typed is not lost: it goes into the box.
-    pub(super) fn close_question(&mut self) {
-        if self.form.is_none() {
-            self.clock_goes_on();
-        }
-        let Some(asked) = self.asked.take() else {
-            return;
-        };
-        self.letters_into_box();
-        let reason = asked.reason;
-        if let Some(reason) = reason.filter(|r| !r.trim().is_empty()) {
-            self.input.add(&reason, self.now_ms);
         }
     }
 }

@@ -21,8 +21,8 @@ impl App {
     }
 
     /// Whether the list stands on the screen and the box is empty.
-    fn may_choose_last(&self) -> bool {
-        matches!(self.overlay, Overlay::None)
+    pub(super) fn may_choose_last(&self) -> bool {
+        matches!(self.prompts.overlay, Overlay::None)
             && matches!(self.session.phase, Phase::Resting(_))
             && self.shows_start()
             && self.input.queue.messages.is_empty()
@@ -30,21 +30,24 @@ impl App {
             && !self.input.composer.is_searching()
             && !self.last_here.sessions.is_empty()
     }
+}
 
-    /// A key that chooses in the list. `None`: it is for the box, and so are those that follow.
-    pub(super) fn last_here_key(&mut self, key: &KeyEvent) -> Option<Vec<Intent>> {
-        let at = self.last_here.at.take();
-        if !self.may_choose_last() || !key.modifiers.is_empty() {
+impl LastHere {
+    /// Takes a key that chooses in the list. `None`: it is for the box, and so are those that
+    /// follow. `may_choose`: the list stands on the screen and the box is empty.
+    pub(super) fn key(&mut self, key: &KeyEvent, may_choose: bool) -> Option<Vec<Intent>> {
+        let at = self.at.take();
+        if !may_choose || !key.modifiers.is_empty() {
             return None;
         }
-        let last = self.last_here.sessions.len() - 1;
-        self.last_here.at = match (key.code, at) {
+        let last = self.sessions.len().checked_sub(1)?;
+        self.at = match (key.code, at) {
             (KeyCode::Down, None) => Some(0),
             (KeyCode::Down, Some(at)) => Some((at + 1).min(last)),
             (KeyCode::Up, Some(at)) => at.checked_sub(1),
             (KeyCode::Esc, Some(_)) => None,
             (KeyCode::Enter, Some(at)) => {
-                let id = self.last_here.sessions.get(at)?.id.clone();
+                let id = self.sessions.get(at)?.id.clone();
                 return Some(vec![Intent::Open {
                     which: Which::Named { id, fork: false },
                     take_over: false,

@@ -9,12 +9,42 @@ use crate::core::rule::RuleScope;
 use crate::core::text::one_line;
 use crate::ui::commands::SlashCommand;
 use crate::ui::composer::{Did, Submission};
-use crate::ui::overlay::{Answer, Chosen, Row, Typed};
+use crate::ui::overlay::{Answer, Card, Chosen, Picked, Row, Typed};
 
 /// Lines that are held until a session is open.
 const MAX_HELD: usize = 1_000;
 
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
+
+/// Lines that wait where nothing is drawn.
+#[derive(Debug, Default)]
+pub(super) struct HeldLines {
+    /// Lines that came before a session was open, and when.
+    pub(super) lines: Vec<(String, Instant)>,
+    /// Messages that came while unfinished sessions were offered: for the session that is chosen.
+    offered: Vec<(String, Instant)>,
+    /// What is sent by an empty line.
+    unfinished: String,
+}
+
+impl HeldLines {
+    fn hold(&mut self, line: &str, at: Instant) {
+        if self.lines.len() < MAX_HELD {
+            self.lines.push((line.to_string(), at));
+        }
+    }
+
+    fn offer(&mut self, line: &str, at: Instant) {
+        if self.offered.len() < MAX_HELD {
+            self.offered.push((line.to_string(), at));
+        }
+    }
+
+    /// The session is chosen and open: what was meant for it comes before later lines.
+    pub(super) fn release_offered(&mut self) {
+        self.lines.splice(0..0, std::mem::take(&mut self.offered));
+    }
+}
 
 impl App {
     /// Takes a line without its end.
@@ -25,31 +55,64 @@ impl App {
         }
         if self.holds_lines() {
             // A command would have no session that it is for.
-            if self.held_lines.len() < MAX_HELD {
-                self.held_lines.push((line.to_string(), at));
-            }
+            self.held.hold(line, at);
             return Vec::new();
         }
-        let is_accepted = self.quiet.accepts(self.asking(), at);
-        if self.asking().is_some() && !is_accepted && self.is_answer(line) {
-            self.quiet.typed(at);
+        let is_accepted = self.prompts.accepts(at);
+        if self.prompts.asking().is_some() && !is_accepted && self.prompts.is_answer(line) {
+            self.prompts.quiet.typed(at);
             self.hint = Some(
                 "that line came before you could read the question, so it is not taken as the answer; answer now"
                     .into(),
             );
             return Vec::new();
         }
-        match &self.overlay {
-            Overlay::Key(_) => self.key_line(line),
+        match &self.prompts.overlay {
+            Overlay::Key(_) => self.key_typed(match line.trim() {
+                "" => Typed::Back,
+                key => Typed::Keep(key.to_string()),
+            }),
             Overlay::Card(_) => self.card_line(line, at),
             Overlay::FirstRun(_) => self.first_run_line(line.trim()),
-            Overlay::Trust(_) | Overlay::Confirm { .. } => self.yes_or_no(line.trim()),
-            Overlay::Picker(_) => self.pick_line(line.trim()),
-            Overlay::None if is_accepted && self.asked.is_some() => self.answer_line(line, at),
-            Overlay::None if is_accepted && self.form_in_front().is_some() => {
-                self.form_line(line, at)
+            Overlay::Trust(_) | Overlay::Confirm { .. } => match line.trim() {
+                "y" | "yes" => self.answered(true),
+                "n" | "no" => self.answered(false),
+                _ => {
+                    self.hint = Some("y or n, then Enter".into());
+                    Vec::new()
+                }
+            },
+            Overlay::Picker(picker) => {
+                let (what, picked) = (picker.what, picker.line(line.trim()));
+                match picked {
+                    Picked::Value(value) => {
+                        self.prompts.overlay = Overlay::None;
+                        return self.picked(what, value);
+                    }
+                    Picked::Closed => {
+                        self.prompts.overlay = Overlay::None;
+                        self.hint = Some("nothing was chosen".into());
+                    }
+                    _ => {
+                        let hint =
+                            "answer with a number of the list, or with an empty line for none";
+                        self.hint = Some(hint.into());
+                    }
+                }
+                Vec::new()
             }
-            Overlay::None if line.trim().is_empty() && self.form_aside().is_some() => {
+            Overlay::None if is_accepted && self.prompts.questions.asked.is_some() => {
+                self.answer_line(line, at)
+            }
+            Overlay::None if is_accepted && self.prompts.questions.form_in_front().is_some() => {
+                match self.prompts.questions.form_line(line) {
+                    Some(filled) => self.form_filled(filled, at),
+                    None => self.words_line(line, at),
+                }
+            }
+            Overlay::None
+                if line.trim().is_empty() && self.prompts.questions.form_aside().is_some() =>
+            {
                 self.form_back(at);
                 Vec::new()
             }
@@ -57,41 +120,23 @@ impl App {
         }
     }
 
-    /// Whether a line is nothing but an answer to what asks. A longer one is text, which is not lost.
-    fn is_answer(&self, line: &str) -> bool {
-        let word = line.trim();
-        if matches!(self.overlay, Overlay::Card(_)) {
-            return offer_answer(word).is_some();
-        }
-        let is_number = word.parse::<u32>().is_ok();
-        is_number || matches!(word, "" | "y" | "yes" | "n" | "no" | "a" | "s" | "e")
-    }
-
     /// What a start begins with, or a session, is still being looked up.
     pub(super) fn holds_lines(&self) -> bool {
         let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
-        opens && matches!(self.overlay, Overlay::None)
-    }
-
-    /// The session is chosen and open: what was meant for it comes before later lines.
-    pub(super) fn release_offer_lines(&mut self) {
-        if self.session.is_open() && matches!(self.overlay, Overlay::None) {
-            let lines = std::mem::take(&mut self.offer_lines);
-            self.held_lines.splice(0..0, lines);
-        }
+        opens && matches!(self.prompts.overlay, Overlay::None)
     }
 
     /// A pipe has said all, and nobody will answer: its messages are for a new session.
     pub fn lines_ended(&mut self) -> Vec<Intent> {
-        match self.overlay {
-            Overlay::Card(_) if !self.offer_lines.is_empty() => self.card_chosen(Chosen::New),
+        match self.prompts.overlay {
+            Overlay::Card(_) if !self.held.offered.is_empty() => self.card_chosen(Chosen::New),
             _ => Vec::new(),
         }
     }
 
     /// The lines that came before a session was open, in their order.
-    pub(super) fn held(&mut self) -> Vec<Intent> {
-        let lines = std::mem::take(&mut self.held_lines);
+    pub(super) fn held_lines(&mut self) -> Vec<Intent> {
+        let lines = std::mem::take(&mut self.held.lines);
         let mut intents = Vec::new();
         let mut lines = lines.into_iter();
         for (line, at) in lines.by_ref() {
@@ -102,14 +147,14 @@ impl App {
                 break;
             }
         }
-        self.held_lines.extend(lines);
+        self.held.lines.extend(lines);
         intents
     }
 
     /// Words and commands, as from the box.
     pub(super) fn words_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
-        self.quiet.typed(at);
-        let text = format!("{}{line}", std::mem::take(&mut self.waiting_words));
+        self.prompts.quiet.typed(at);
+        let text = format!("{}{line}", std::mem::take(&mut self.held.unfinished));
         let did = self.input.submit_line(&text);
         if matches!(did, Did::Refused(_)) {
             // The line stands above; nobody corrects it there.
@@ -117,7 +162,7 @@ impl App {
         }
         if !self.input.composer.is_empty() {
             // It ended with a backslash: it goes on in the next line.
-            self.waiting_words = self.input.take_text();
+            self.held.unfinished = self.input.take_text();
         }
         match did {
             Did::Submit(Submission::Command(command, argument)) => {
@@ -132,9 +177,9 @@ impl App {
         if self.input.composer.is_empty() {
             return None;
         }
-        self.waiting_words = self.input.take_text();
+        self.held.unfinished = self.input.take_text();
         self.input.aside = false;
-        Some(self.waiting_words.clone())
+        Some(self.held.unfinished.clone())
     }
 
     fn plain_command(&mut self, command: SlashCommand, argument: &str) -> Vec<Intent> {
@@ -159,7 +204,12 @@ impl App {
             Some((word, rest)) => (word, rest.trim()),
             None => (line.trim(), ""),
         };
-        let rule = self.asked.as_ref().and_then(|asked| asked.rule.clone());
+        let rule = self
+            .prompts
+            .questions
+            .asked
+            .as_ref()
+            .and_then(|asked| asked.rule.clone());
         let answer = match (word, rest, rule) {
             ("y" | "yes", "", _) => Answer::Once,
             ("n" | "no", "", _) => Answer::Deny(NO_REASON.to_string()),
@@ -178,25 +228,24 @@ impl App {
             // Words wait until the turn is over; the question stays.
             _ => return self.words_line(line, at),
         };
-        self.answer(answer)
+        let questions = &mut self.prompts.questions;
+        questions.answer(answer, &self.session, self.now_ms)
     }
 
     /// An answer to the offer of unfinished sessions, a command, or a message: that waits until
     /// it is known which session it is for.
     fn card_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
-        let Some((letter, number)) = offer_answer(line.trim()) else {
+        let Some((letter, number)) = Card::answer(line.trim()) else {
             if line.starts_with(['/', '!']) {
                 return self.words_line(line, at);
             }
-            self.quiet.typed(at);
-            if self.offer_lines.len() < MAX_HELD {
-                self.offer_lines.push((line.to_string(), at));
-            }
+            self.prompts.quiet.typed(at);
+            self.held.offer(line, at);
             let words = one_line(line, 200);
             self.hint = Some(format!("kept until you have answered: {words}"));
             return Vec::new();
         };
-        let Overlay::Card(card) = &mut self.overlay else {
+        let Overlay::Card(card) = &mut self.prompts.overlay else {
             return Vec::new();
         };
         let offer = match number {
@@ -231,7 +280,7 @@ impl App {
     }
 
     fn first_run_line(&mut self, line: &str) -> Vec<Intent> {
-        let Overlay::FirstRun(first) = &self.overlay else {
+        let Overlay::FirstRun(first) = &self.prompts.overlay else {
             return Vec::new();
         };
         if matches!(line, "q" | "quit") {
@@ -242,12 +291,12 @@ impl App {
         match place.and_then(|place| rows.get(place)) {
             Some(Row::Model(model)) => {
                 let model = model.to_string();
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 vec![Intent::ChooseModel(model)]
             }
             Some(Row::Key(provider, model)) => {
                 let (name, model) = (provider.name.clone(), model.to_string());
-                self.open_key_entry(name, model);
+                self.prompts.open_key_entry(&name, model);
                 Vec::new()
             }
             Some(Row::Demo) => vec![Intent::Demo],
@@ -261,85 +310,25 @@ impl App {
         }
     }
 
-    fn key_line(&mut self, line: &str) -> Vec<Intent> {
-        self.key_typed(match line.trim() {
-            "" => Typed::Back,
-            key => Typed::Keep(key.to_string()),
-        })
-    }
-
-    fn yes_or_no(&mut self, line: &str) -> Vec<Intent> {
-        let is_yes = match line {
-            "y" | "yes" => true,
-            "n" | "no" => false,
-            _ => {
-                self.hint = Some("y or n, then Enter".into());
-                return Vec::new();
-            }
-        };
-        match &self.overlay {
-            Overlay::Trust(_) => self.trust_answered(is_yes),
-            _ => self.confirm_answered(is_yes),
-        }
-    }
-
-    fn pick_line(&mut self, line: &str) -> Vec<Intent> {
-        let Overlay::Picker(picker) = &self.overlay else {
-            return Vec::new();
-        };
-        let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-        let item = place.and_then(|place| picker.items.get(place));
-        let chosen = item.map(|item| item.value.clone());
-        let typed = picker.free.then(|| line.to_string());
-        let what = picker.what;
-        match chosen.or(typed.filter(|typed| !typed.is_empty())) {
-            Some(value) => {
-                self.overlay = Overlay::None;
-                self.picked(what, value)
-            }
-            None if line.is_empty() => {
-                self.overlay = Overlay::None;
-                self.hint = Some("nothing was chosen".into());
-                Vec::new()
-            }
-            None => {
-                self.hint =
-                    Some("answer with a number of the list, or with an empty line for none".into());
-                Vec::new()
-            }
-        }
-    }
-
     /// Nothing goes on by itself: no line that is not there would be waited for.
     pub fn waits_for_person(&self) -> bool {
         let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
-        let asks = self.asked.is_some() || self.form.is_some();
+        let asks = self.prompts.questions.is_open();
         let works = matches!(self.session.phase, Phase::Working { .. }) && !asks;
-        let has_held = !(self.held_lines.is_empty() && self.offer_lines.is_empty());
-        let held = has_held && matches!(self.overlay, Overlay::None);
+        let has_held = !(self.held.lines.is_empty() && self.held.offered.is_empty());
+        let held = has_held && matches!(self.prompts.overlay, Overlay::None);
         !opens && !works && !held && self.user_commands.list.is_empty()
     }
 
     /// Ctrl+C where nothing is drawn: stops what goes on; twice, leaves.
     pub fn interrupted(&mut self) -> Vec<Intent> {
-        match &self.overlay {
+        match &self.prompts.overlay {
             Overlay::Key(_) => self.key_typed(Typed::Back),
             Overlay::Picker(_) => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 Vec::new()
             }
             _ => self.ask_quit(),
         }
     }
-}
-
-/// The letter and the number of an answer to the offer, such as `f1`. `None`: it is a message.
-fn offer_answer(line: &str) -> Option<(&str, &str)> {
-    let letter = line
-        .find(|c: char| !c.is_ascii_alphabetic())
-        .unwrap_or(line.len());
-    let (letter, number) = line.split_at(letter);
-    let number = number.trim_start();
-    let is_answer = letter.len() <= 1 && number.chars().all(|c| c.is_ascii_digit());
-    is_answer.then_some((letter, number))
 }

@@ -1,9 +1,13 @@
 //! All that the screen shows, and what becomes of it: `update(message) -> intents`.
 //!
+//! [`App`] routes messages between parts that own their state, and keeps what is said to the person:
+//! [`OpenSession`] what the engine reports, [`Conversation`] the transcript and its scrolling,
+//! [`Prompts`] overlays and the open question ([`Questions`]), [`InputBox`] the composer, its draft
+//! and the [`Queue`], [`Look`] colours and size, [`UserCommands`] the shell commands of the user.
+//!
 //! Invariant: nothing here waits, reads a file or a clock, or talks to the engine; what is to
 //! be done outside is an [`Intent`], and what came of it is a [`Msg`].
 
-mod answering;
 mod begin;
 mod card;
 mod commands;
@@ -20,23 +24,24 @@ mod look;
 mod messages;
 mod open_session;
 mod over;
+mod prompts;
+mod questions;
 mod queue;
 mod quiet;
 mod rewind;
-mod server_asks;
+mod server_form;
 mod user_commands;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::history;
 use super::notify::Call;
-use super::overlay::{Approval, Card, FirstRun, KeyEntry, Page, Picker, Review, Viewer};
+use super::overlay::{Card, FirstRun, KeyEntry, Picker, Review, Viewer};
 use super::rewind::RewindPane;
 use super::theme::Palette;
 use super::transcript::{Search, Tone};
-use crate::config::{NotifyConfig, NotifyOn, Project, UiConfig};
-use crate::engine::ChildQuestion;
+use crate::config::{NotifyConfig, NotifyOn, Project};
 use crate::model::Figures;
 
 /// What lies over the conversation.
@@ -108,7 +113,7 @@ impl LaunchInfo {
     }
 }
 
-/// All that the screen shows, and what is typed. It does no I/O: it says what is to be done.
+/// All that the screen shows. It does no I/O: it says what is to be done.
 pub struct App {
     pub launch: LaunchInfo,
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
@@ -119,27 +124,9 @@ pub struct App {
 
     pub session: OpenSession,
     pub conversation: Conversation,
-    /// The call that a person is asked about now.
-    pub asked: Option<Approval>,
-    /// What a server asks in the middle of a call now.
-    pub form: Option<ServerForm>,
-    /// What a sub-agent asks now.
-    pub(super) child_asks: Option<ChildQuestion>,
-    /// Since when a person is waited for: UTC, milliseconds since 1970.
-    asked_ms: Option<i64>,
+    pub prompts: Prompts,
     pub input: InputBox,
-    pub overlay: Overlay,
-    /// What the help lies over, until that is closed: what asks at the start.
-    pub behind: Option<Box<Overlay>>,
     pub last_here: LastHere,
-    /// What of the question in `overlay` is on the screen.
-    pub page: Page,
-    /// When keys may answer what asks.
-    pub quiet: Quiet,
-    /// Letters that selected an answer, and may be the beginning of a sentence.
-    pub(super) letters: Letters,
-    /// The number of the question or card that came last.
-    asking: Asking,
     pub user_commands: UserCommands,
     /// How many rewinds were looked at: the number of the last one.
     rewinds: u64,
@@ -162,12 +149,7 @@ pub struct App {
     first_commands: Vec<String>,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
-    /// Where nothing is drawn: what is sent by an empty line.
-    waiting_words: String,
-    /// Lines that came before a session was open, and when.
-    held_lines: Vec<(String, Instant)>,
-    /// Messages that came while unfinished sessions were offered: for the session that is chosen.
-    offer_lines: Vec<(String, Instant)>,
+    held: HeldLines,
     /// Of the start, told when the conversation is there.
     pub warned: Vec<String>,
     /// The same of what is no warning.
@@ -190,21 +172,12 @@ impl App {
             branch: None,
             look: Look::new(palette.into()),
             now_ms,
-            session: OpenSession::none(figures),
+            session: OpenSession::none(figures, &launch.folder),
             conversation: Conversation::new(),
-            asked: None,
-            form: None,
-            child_asks: None,
-            asked_ms: None,
+            prompts: Prompts::new(),
             input: InputBox::new(&launch),
             launch,
-            overlay: Overlay::None,
-            behind: None,
             last_here: LastHere::default(),
-            page: Page::default(),
-            quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
-            letters: Letters::default(),
-            asking: 0,
             user_commands: UserCommands::default(),
             rewinds: 0,
             hint: None,
@@ -217,9 +190,7 @@ impl App {
             first_words: Vec::new(),
             first_commands: Vec::new(),
             after_trust: None,
-            waiting_words: String::new(),
-            held_lines: Vec::new(),
-            offer_lines: Vec::new(),
+            held: HeldLines::default(),
             warned: Vec::new(),
             told: Vec::new(),
         }
@@ -229,6 +200,7 @@ impl App {
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
         let mut intents = self.updated(msg);
+        intents.extend(self.settle_questions());
         let looks = self.input.composer.new_looks();
         intents.extend(looks.into_iter().map(Intent::Look));
         if self.input.composer.wants_commands() {
@@ -238,6 +210,62 @@ impl App {
             intents.extend(self.ask_server(server));
         }
         intents
+    }
+
+    /// Takes what opened and closed questions mean for the rest of the screen.
+    fn settle_questions(&mut self) -> Option<Intent> {
+        let changes = self.prompts.questions.take_changes();
+        if changes.frees_letters {
+            self.letters_into_box();
+        }
+        if let Some(reason) = changes.reason {
+            self.input.add(&reason, self.now_ms);
+        }
+        self.session.waited(changes.waited_ms);
+        if changes.hint.is_some() {
+            self.hint = changes.hint;
+        }
+        let call = changes.calls.then(|| self.call(NotifyOn::Approval, "asks"));
+        call.flatten()
+    }
+
+    /// Letters that selected an answer are text: what asked is gone.
+    fn letters_into_box(&mut self) {
+        let text = self.prompts.letters.take();
+        self.input.add(&text, self.now_ms);
+    }
+
+    /// Puts what asks over all else. What stands in the box already waits.
+    fn raise(&mut self, overlay: Overlay) {
+        self.letters_into_box();
+        self.input.aside = !self.input.composer.is_empty();
+        self.prompts.raise(overlay);
+    }
+
+    /// Whether keys answer what asks now.
+    pub fn readiness(&self) -> Readiness {
+        self.prompts.readiness(self.input.has_words_in_front())
+    }
+
+    /// Asks for what is not known of what was just drawn.
+    pub fn seen(&mut self) -> Vec<Intent> {
+        let ask = match &mut self.prompts.overlay {
+            Overlay::History(pane) => pane.seen(),
+            _ => None,
+        };
+        let mut asks: Vec<Intent> = ask.map(Intent::History).into_iter().collect();
+        if let Some(session) = self.session.id.clone() {
+            let transcript = &mut self.conversation.transcript;
+            let spans = transcript.ask_changes();
+            if !spans.is_empty() {
+                asks.push(Intent::CallChanges { session, spans });
+            }
+            let edits = transcript.ask_places();
+            if !edits.is_empty() {
+                asks.push(Intent::EditPlaces(edits));
+            }
+        }
+        asks
     }
 
     fn updated(&mut self, msg: Msg) -> Vec<Intent> {
@@ -259,10 +287,15 @@ impl App {
                 return self.engine_event(event);
             }
             Msg::Engine(..) => {}
-            Msg::Details(id, details) => self.details(&id, details),
+            Msg::Details(id, details) => {
+                let now_ms = self.now_ms;
+                if let Some(card) = self.prompts.card() {
+                    card.receive_details(&id, details, now_ms);
+                }
+            }
             Msg::StillRunning(found) => {
                 let now_ms = self.now_ms;
-                if let (Some(card), Some(found)) = (self.card(), found) {
+                if let (Some(card), Some(found)) = (self.prompts.card(), found) {
                     card.looked(found, now_ms);
                 }
             }
@@ -272,12 +305,18 @@ impl App {
                 }
             }
             Msg::AskedFile(call, text) => {
-                if let Some(asked) = self.asked.as_mut().filter(|asked| asked.id == call) {
+                if let Some(asked) = self
+                    .prompts
+                    .questions
+                    .asked
+                    .as_mut()
+                    .filter(|asked| asked.id == call)
+                {
                     asked.file_read(text);
                 }
             }
             Msg::Earlier(records) => {
-                let search = match &mut self.overlay {
+                let search = match &mut self.prompts.overlay {
                     Overlay::Search(search) => Some(&mut **search),
                     _ => None,
                 };
@@ -286,7 +325,7 @@ impl App {
             }
             Msg::Dismissed(id, outcome) => return self.dismissed(&id, outcome),
             Msg::History(found) => {
-                if let Overlay::History(pane) = &mut self.overlay
+                if let Overlay::History(pane) = &mut self.prompts.overlay
                     && let Some(ask) = pane.receive(found)
                 {
                     return vec![Intent::History(ask)];
@@ -308,15 +347,17 @@ impl App {
             Msg::PastedImage(pasted) => return self.pasted_image(pasted),
             Msg::Edited(Err(why)) => self.notify(Tone::Bad, why),
             Msg::Notice(tone, text) => self.notify(tone, text),
-            Msg::Show(title, lines) => self.overlay = Overlay::Viewer(Viewer::new(title, lines)),
+            Msg::Show(title, lines) => {
+                self.prompts.overlay = Overlay::Viewer(Viewer::new(title, lines))
+            }
             Msg::Review(review, warning) => {
-                self.overlay = Overlay::Review(review);
+                self.prompts.overlay = Overlay::Review(review);
                 if let Some(warning) = warning {
                     self.notify(Tone::Warn, warning);
                 }
             }
             Msg::RewindDiff(path, text) => {
-                if let Overlay::Rewind(pane) = &mut self.overlay {
+                if let Overlay::Rewind(pane) = &mut self.prompts.overlay {
                     pane.receive_diff(&path, text);
                 }
             }
@@ -333,15 +374,22 @@ impl App {
                     return self.begins(*begin);
                 }
             }
-            Msg::Pick(picker) => self.overlay = Overlay::Picker(picker),
-            Msg::AskKey(provider) => self.overlay = Overlay::Key(KeyEntry::new(&provider)),
-            Msg::Output(run, text) => self.output(&run, &text),
+            Msg::Pick(picker) => self.prompts.overlay = Overlay::Picker(picker),
+            Msg::AskKey(provider) => self.prompts.overlay = Overlay::Key(KeyEntry::new(&provider)),
+            Msg::Output(run, text) => {
+                let (theme, height) = (&self.look.theme, self.conversation.seen_height);
+                self.prompts.receive_output(&run, &text, theme, height);
+            }
             Msg::FilesListed => {
                 if let Some(note) = self.input.files_listed() {
                     self.hint = Some(note);
                 }
             }
-            Msg::Exported(outcome) => self.exported(outcome),
+            Msg::Exported(outcome) => match (&mut self.prompts.overlay, outcome) {
+                (Overlay::History(pane), outcome) => pane.exported(outcome),
+                (_, Ok(text)) => self.notify(Tone::Calm, text),
+                (_, Err(why)) => self.notify(Tone::Bad, why),
+            },
             Msg::Commands(found) => {
                 if let Some(warnings) = self.input.commands_listed(found) {
                     self.notify(Tone::Warn, warnings);
@@ -359,51 +407,14 @@ impl App {
         Vec::new()
     }
 
-    /// More of what the run that is looked at printed.
-    fn output(&mut self, run: &str, text: &str) {
-        if let Overlay::Viewer(viewer) = &mut self.overlay
-            && viewer.run.as_deref() == Some(run)
-        {
-            let grown = super::ansi::lines(text, MAX_OUTPUT_LINES, &self.look.theme);
-            // Who reads the end goes on to read the end.
-            if viewer.lines.is_empty()
-                || viewer.top + self.conversation.seen_height >= viewer.lines.len()
-            {
-                viewer.top = grown.len();
-            }
-            viewer.lines = grown;
-        }
-    }
-
-    /// Said where the person looks.
-    fn exported(&mut self, outcome: Result<String, String>) {
-        match (&mut self.overlay, outcome) {
-            (Overlay::History(pane), outcome) => pane.exported(outcome),
-            (_, Ok(text)) => self.notify(Tone::Calm, text),
-            (_, Err(why)) => self.notify(Tone::Bad, why),
-        }
-    }
-
-    /// The run that the viewer is attached to.
-    pub fn attached(&self) -> Option<String> {
-        match &self.overlay {
-            Overlay::Viewer(viewer) => viewer.run.clone(),
-            _ => None,
-        }
-    }
-
     /// Something on the screen changes by itself.
     pub fn moves(&self) -> bool {
         // While it waits for a person, nothing does.
-        let is_asked = (self.asked.is_some() || self.form.is_some()) && !self.quiet.waits();
+        let is_asked = self.prompts.questions.is_open() && !self.prompts.quiet.waits();
         (self.session.is_busy() && !is_asked)
             || self.input.typed_ms.is_some()
-            || matches!(&self.overlay, Overlay::Search(s) if self.conversation.searches(s))
-            || self.attached().is_some()
-            || self.quiet.waits()
-            || self.blocks_enter()
-            || matches!(&self.overlay, Overlay::Card(card) if card.moves())
-            || matches!(self.behind.as_deref(), Some(Overlay::Card(card)) if card.moves())
+            || matches!(&self.prompts.overlay, Overlay::Search(s) if self.conversation.searches(s))
+            || self.prompts.moves()
             || !self.user_commands.list.is_empty()
     }
 
@@ -429,23 +440,24 @@ impl App {
 
     /// What is typed is kept when there was a pause, or it was typed for long.
     fn tick(&mut self, now: Instant) -> Vec<Intent> {
-        let asking = self.asking();
+        let asking = self.prompts.asking();
         // While the turn goes on the next question may come: what was put aside stays so.
         let may_ask = matches!(self.session.phase, Phase::Working { .. } | Phase::Watching);
         if asking.is_none() && !may_ask {
             self.input.aside = false;
         }
         let may_arm = !self.input.has_words_in_front();
-        self.quiet.tick(asking, may_arm, now);
-        self.letters.tick(now, self.quiet.length);
+        self.prompts.tick(may_arm, now);
         self.look.tick();
-        self.release_offer_lines();
-        if !self.held_lines.is_empty() && !self.holds_lines() {
-            return self.held();
+        if self.session.is_open() && matches!(self.prompts.overlay, Overlay::None) {
+            self.held.release_offered();
+        }
+        if !self.held.lines.is_empty() && !self.holds_lines() {
+            return self.held_lines();
         }
         let mut intents = self.search_on();
         let now_ms = self.now_ms;
-        if let Some(card) = self.card() {
+        if let Some(card) = self.prompts.card() {
             let again = card.look_again(now_ms);
             intents.extend(again.map(Intent::LookAgain));
         }
@@ -472,8 +484,7 @@ impl App {
 
     /// Returns the title of the terminal.
     pub fn title(&self) -> String {
-        self.session
-            .title(self.asked.is_some() || self.form.is_some())
+        self.session.title(self.prompts.questions.is_open())
     }
 
     /// Calls the person when they look elsewhere and it is worth it.
@@ -488,8 +499,8 @@ impl App {
     /// The program is being left, and the conversation is what is seen of it.
     pub fn leave(&mut self) -> Vec<Intent> {
         self.is_leaving = true;
-        self.overlay = Overlay::None;
-        self.behind = None;
+        self.prompts.overlay = Overlay::None;
+        self.prompts.behind = None;
         self.input.keep(&self.session)
     }
 
@@ -500,7 +511,7 @@ impl App {
 
     /// Searches some more of the conversation.
     fn search_on(&mut self) -> Vec<Intent> {
-        match &mut self.overlay {
+        match &mut self.prompts.overlay {
             Overlay::Search(search) => {
                 let mut layout = self.look.layout(self.now_ms);
                 self.conversation.search_on(search, &mut layout)
@@ -513,10 +524,6 @@ impl App {
 /// Unsent words are in the store this long after the last key.
 const KEEP_INPUT_MS: i64 = 300;
 
-/// Of the output of a run that is looked at.
-const MAX_OUTPUT_LINES: usize = 500;
-
-pub use answering::Readiness;
 pub use begin::{Begin, Words};
 pub use conversation::Conversation;
 pub(crate) use custom::ASKING;
@@ -524,12 +531,15 @@ pub use input_box::InputBox;
 pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
 pub use letters::{Letter, Letters};
+use lines::HeldLines;
 pub use look::Look;
 pub use messages::{Intent, Msg};
 pub use open_session::{Kept, OpenSession, Phase};
+pub use prompts::{Prompts, Readiness};
+pub use questions::Questions;
 pub use queue::Queue;
 pub use quiet::{Asking, Quiet};
-pub use server_asks::ServerForm;
+pub use server_form::ServerForm;
 pub use user_commands::{UserCommand, UserCommands};
 
 #[cfg(test)]

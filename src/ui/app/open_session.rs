@@ -56,6 +56,8 @@ pub struct OpenSession {
     /// What the system keeps its commands from doing.
     pub(super) sandbox: Sandbox,
     pub now: Now,
+    /// Where it works when its log names no folder.
+    start_folder: String,
     /// What the session cost so far, US dollars. `None` when a price is not known.
     pub cost_usd: Option<f64>,
     pub(super) figures: Figures,
@@ -66,13 +68,14 @@ pub struct OpenSession {
 
 impl OpenSession {
     /// Returns the state before any session is open.
-    pub(super) fn none(figures: Figures) -> OpenSession {
+    pub(super) fn none(figures: Figures, folder: &str) -> OpenSession {
         OpenSession {
             engine: 0,
             phase: Phase::Nothing,
             id: None,
             sandbox: Sandbox::default(),
             now: Now::default(),
+            start_folder: folder.to_string(),
             cost_usd: Some(0.0),
             figures,
             kept: Kept::default(),
@@ -88,6 +91,14 @@ impl OpenSession {
         self.sandbox = opening.sandbox;
         self.is_recorded(now_ms);
         self.phase = Phase::Working { since_ms: now_ms };
+    }
+
+    /// Returns the folder that it works in.
+    pub(super) fn folder(&self) -> &str {
+        match self.now.folder.as_str() {
+            "" => &self.start_folder,
+            folder => folder,
+        }
     }
 
     /// Whether a session is there to keep words in.
@@ -214,6 +225,17 @@ impl OpenSession {
             Phase::Working { .. } => (stop, None),
             Phase::Watching => (stop, Some("the other process is told to stop")),
             _ => (Vec::new(), Some("there is nothing to stop")),
+        }
+    }
+
+    /// Lets a command wait until the files are saved, without an end. Returns a hint too.
+    pub(super) fn wait_for_files(&self) -> (Vec<Intent>, &'static str) {
+        match self.files_work {
+            Some(FilesWork::Looking { .. }) => (
+                vec![Intent::Engine(Command::WaitForFiles)],
+                "waiting until the files are saved · Esc stops",
+            ),
+            _ => (Vec::new(), "nothing is waiting for the files"),
         }
     }
 

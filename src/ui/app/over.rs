@@ -11,11 +11,11 @@ use crate::engine::Command;
 use crate::model::provider::Secret;
 use crate::session::Which;
 use crate::ui::history;
-use crate::ui::overlay::{Chosen, KeyEntry, Picked, Reviewed, Setup, Typed};
+use crate::ui::overlay::{Chosen, Picked, Reviewed, Setup, Typed};
 
 impl App {
     pub(super) fn over_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
-        match &mut self.overlay {
+        match &mut self.prompts.overlay {
             Overlay::None => Vec::new(),
             Overlay::Card(card) => match card.key(key) {
                 Chosen::Help => {
@@ -27,11 +27,11 @@ impl App {
             Overlay::FirstRun(first) => match first.key(key) {
                 Setup::Nothing => Vec::new(),
                 Setup::Model(model) => {
-                    self.overlay = Overlay::None;
+                    self.prompts.overlay = Overlay::None;
                     vec![Intent::ChooseModel(model)]
                 }
                 Setup::Key(provider, model) => {
-                    self.open_key_entry(provider, model);
+                    self.prompts.open_key_entry(&provider, model);
                     Vec::new()
                 }
                 Setup::Demo => vec![Intent::Demo],
@@ -46,7 +46,11 @@ impl App {
                 let typed = entry.key(key);
                 self.key_typed(typed)
             }
-            Overlay::Trust(_) => self.trust_key(key),
+            Overlay::Trust(_) if is_ctrl_c(key) => vec![Intent::Quit],
+            Overlay::Trust(_) | Overlay::Confirm { .. } => match self.prompts.yes_or_no_key(key) {
+                Some(is_yes) => self.answered(is_yes),
+                None => Vec::new(),
+            },
             Overlay::History(pane) => {
                 let did = pane.key(key);
                 self.history_did(did)
@@ -54,23 +58,23 @@ impl App {
             Overlay::Picker(picker) => match picker.key(key) {
                 Picked::Nothing => Vec::new(),
                 Picked::Closed => {
-                    self.overlay = Overlay::None;
+                    self.prompts.overlay = Overlay::None;
                     Vec::new()
                 }
                 Picked::Value(value) => {
                     let what = picker.what;
-                    self.overlay = Overlay::None;
+                    self.prompts.overlay = Overlay::None;
                     self.picked(what, value)
                 }
                 Picked::Stop(value) => {
-                    self.overlay = Overlay::None;
+                    self.prompts.overlay = Overlay::None;
                     vec![Intent::StopRun(value)]
                 }
             },
             Overlay::Viewer(viewer) => {
                 if !viewer.key(key) {
-                    self.overlay = Overlay::None;
-                    if let Some(behind) = self.behind.take() {
+                    self.prompts.overlay = Overlay::None;
+                    if let Some(behind) = self.prompts.behind.take() {
                         self.raise(*behind);
                     }
                 }
@@ -80,7 +84,7 @@ impl App {
                 Reviewed::Nothing => Vec::new(),
                 Reviewed::Edit(path, line) => vec![Intent::EditAt(path, line)],
                 Reviewed::Closed => {
-                    self.overlay = Overlay::None;
+                    self.prompts.overlay = Overlay::None;
                     Vec::new()
                 }
             },
@@ -92,21 +96,10 @@ impl App {
                 let mut layout = self.look.layout(self.now_ms);
                 let found = self.conversation.search_key(search, key, &mut layout);
                 found.unwrap_or_else(|| {
-                    self.overlay = Overlay::None;
+                    self.prompts.overlay = Overlay::None;
                     Vec::new()
                 })
             }
-            Overlay::Confirm { .. } => self.confirm_key(key),
-        }
-    }
-
-    /// From the first screen, which comes back when no key is given.
-    pub(super) fn open_key_entry(&mut self, provider: String, model: String) {
-        let mut entry = KeyEntry::new(&provider);
-        entry.model = Some(model);
-        let before = std::mem::replace(&mut self.overlay, Overlay::Key(entry));
-        if let (Overlay::Key(entry), Overlay::FirstRun(first)) = (&mut self.overlay, before) {
-            entry.back = Some(first);
         }
     }
 
@@ -114,7 +107,8 @@ impl App {
         if typed == Typed::Nothing {
             return Vec::new();
         }
-        let Overlay::Key(entry) = std::mem::replace(&mut self.overlay, Overlay::None) else {
+        let Overlay::Key(entry) = std::mem::replace(&mut self.prompts.overlay, Overlay::None)
+        else {
             return Vec::new();
         };
         match typed {
@@ -138,7 +132,7 @@ impl App {
             Chosen::Quit => return vec![Intent::Quit],
             Chosen::History => return self.open_history(""),
             Chosen::Watch(id) => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 return vec![Intent::Watch(id)];
             }
             Chosen::Dismiss(id) => return vec![Intent::Dismiss(id)],
@@ -146,7 +140,7 @@ impl App {
             Chosen::Resume(id) => Which::Named { id, fork: false },
             Chosen::Fork(id) => Which::Named { id, fork: true },
             Chosen::TakeOver(id) => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 let which = Which::Named { id, fork: false };
                 return vec![Intent::Open {
                     which,
@@ -154,94 +148,38 @@ impl App {
                 }];
             }
         };
-        self.overlay = Overlay::None;
+        self.prompts.overlay = Overlay::None;
         vec![Intent::Open {
             which,
             take_over: false,
         }]
     }
 
-    /// A yes counts only when the end of what is asked was on the screen; else this says so.
-    fn is_unread(&mut self, is_yes: bool) -> bool {
-        let is_unread = is_yes && !self.page.end_seen;
-        if is_unread {
+    /// Takes the answer to a question of yes or no. A yes counts only when the end of what is asked
+    /// was on the screen.
+    pub(super) fn answered(&mut self, is_yes: bool) -> Vec<Intent> {
+        if is_yes && !self.prompts.page.end_seen {
             self.hint = Some(UNREAD.into());
-        }
-        is_unread
-    }
-
-    /// A key of a question of yes or no: its answer, if it gives one. Letters select.
-    fn yes_or_no_key(&mut self, key: &KeyEvent) -> Option<bool> {
-        if self.page.scrolled(key) || !key.modifiers.is_empty() {
-            return None;
-        }
-        match key.code {
-            KeyCode::Enter => return Some(self.page.is_yes),
-            KeyCode::Esc => return Some(false),
-            KeyCode::Up | KeyCode::Down | KeyCode::Left | KeyCode::Right | KeyCode::Tab => {
-                self.page.is_yes = !self.page.is_yes;
-            }
-            _ => {}
-        }
-        None
-    }
-
-    fn trust_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
-            return vec![Intent::Quit];
-        }
-        match self.yes_or_no_key(key) {
-            Some(is_yes) => self.trust_answered(is_yes),
-            None => Vec::new(),
-        }
-    }
-
-    pub(super) fn trust_answered(&mut self, is_yes: bool) -> Vec<Intent> {
-        if self.is_unread(is_yes) {
             return Vec::new();
         }
-        let Overlay::Trust(project) = &self.overlay else {
-            return Vec::new();
-        };
-        let intents = match is_yes {
-            // What was shown is trusted, not what is there by now.
-            true => vec![Intent::Trust(project.content.clone())],
-            false => vec![Intent::Distrust],
-        };
-        self.overlay = Overlay::None;
-        // What follows waits until the answer is kept and its content is in use.
-        self.session.phase = Phase::Starting;
-        intents
-    }
-
-    fn confirm_key(&mut self, key: &KeyEvent) -> Vec<Intent> {
-        match self.yes_or_no_key(key) {
-            Some(is_yes) => self.confirm_answered(is_yes),
-            None => Vec::new(),
-        }
-    }
-
-    pub(super) fn confirm_answered(&mut self, is_yes: bool) -> Vec<Intent> {
-        if self.is_unread(is_yes) {
-            return Vec::new();
-        }
-        if !is_yes {
-            self.overlay = Overlay::None;
-            return Vec::new();
-        }
-        match std::mem::replace(&mut self.overlay, Overlay::None) {
-            Overlay::Confirm { yes, .. } => self.confirmed(yes),
-            _ => Vec::new(),
-        }
-    }
-
-    fn confirmed(&mut self, yes: Yes) -> Vec<Intent> {
         let is_stopped = matches!(self.session.phase, Phase::Resting(why) if why != Why::Idle);
-        match yes {
-            Yes::Do(intents) => intents,
-            Yes::Say(words) => self.say(words),
-            Yes::GoOn if !is_stopped => vec![Intent::Engine(Command::GoOn)],
-            Yes::GoOn | Yes::Nothing => Vec::new(),
+        match std::mem::replace(&mut self.prompts.overlay, Overlay::None) {
+            Overlay::Trust(project) => {
+                // What follows waits until the answer is kept and its content is in use.
+                self.session.phase = Phase::Starting;
+                match is_yes {
+                    // What was shown is trusted, not what is there by now.
+                    true => vec![Intent::Trust(project.content)],
+                    false => vec![Intent::Distrust],
+                }
+            }
+            Overlay::Confirm { yes, .. } if is_yes => match yes {
+                Yes::Do(intents) => intents,
+                Yes::Say(words) => self.say(words),
+                Yes::GoOn if !is_stopped => vec![Intent::Engine(Command::GoOn)],
+                Yes::GoOn | Yes::Nothing => Vec::new(),
+            },
+            _ => Vec::new(),
         }
     }
 
@@ -250,7 +188,7 @@ impl App {
             history::Did::Nothing => return Vec::new(),
             history::Did::Request(ask) => return vec![Intent::History(ask)],
             history::Did::Close => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 return match self.session.phase {
                     // Nothing was chosen yet: the offers come back, or a new session.
                     Phase::Nothing => vec![Intent::Offers],
@@ -266,7 +204,7 @@ impl App {
             history::Did::Rename { id, title } => {
                 return match self.session.id.as_deref() == Some(id.as_str()) {
                     true => {
-                        if let Overlay::History(pane) = &mut self.overlay {
+                        if let Overlay::History(pane) = &mut self.prompts.overlay {
                             let outcome = Ok(title.clone());
                             pane.receive(history::HistoryResponse::Renamed { id, outcome });
                         }
@@ -279,7 +217,7 @@ impl App {
                 };
             }
             history::Did::Resume(id) if self.session.id.as_deref() == Some(id.as_str()) => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 return Vec::new();
             }
             history::Did::Resume(id) => Which::Named {
@@ -289,10 +227,14 @@ impl App {
             history::Did::ForkAt { id, seq } => Which::ForkAt { id, seq },
         };
         self.picks_copy = false;
-        self.overlay = Overlay::None;
+        self.prompts.overlay = Overlay::None;
         vec![Intent::Open {
             which,
             take_over: false,
         }]
     }
+}
+
+fn is_ctrl_c(key: &KeyEvent) -> bool {
+    key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL)
 }

@@ -10,7 +10,11 @@
 use std::time::{Duration, Instant};
 
 /// What asks, by its number: no two in one run have the same.
-pub type Asking = u64;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    Overlay(u64),
+    Question(u64),
+}
 
 /// When keys may answer what asks: it follows what was drawn and when keys came.
 #[derive(Debug)]
@@ -109,16 +113,20 @@ mod tests {
             let (kind, ms) = event.split_at(1);
             let ms = time(ms.parse().unwrap());
             match kind {
-                "d" => quiet.drawn(Some(1), ms, ms),
+                "d" => quiet.drawn(Some(Asking::Overlay(1)), ms, ms),
                 // It takes long until it is on the screen.
-                "s" => quiet.drawn(Some(1), ms, ms + Duration::from_millis(500)),
-                "t" => quiet.tick(Some(1), true, ms),
-                "b" => quiet.tick(Some(1), false, ms),
-                "o" => quiet.drawn(Some(2), ms, ms),
+                "s" => quiet.drawn(
+                    Some(Asking::Overlay(1)),
+                    ms,
+                    ms + Duration::from_millis(500),
+                ),
+                "t" => quiet.tick(Some(Asking::Overlay(1)), true, ms),
+                "b" => quiet.tick(Some(Asking::Overlay(1)), false, ms),
+                "o" => quiet.drawn(Some(Asking::Overlay(2)), ms, ms),
                 _ => quiet.typed(ms),
             }
         }
-        quiet.accepts(Some(1), time(at))
+        quiet.accepts(Some(Asking::Overlay(1)), time(at))
     }
 
     #[test]
@@ -151,13 +159,13 @@ mod tests {
     fn without_a_quiet_time_it_must_still_be_seen_first() {
         let now = Instant::now();
         let mut quiet = Quiet::new(Duration::ZERO);
-        quiet.tick(Some(1), true, now);
-        assert!(!quiet.accepts(Some(1), now));
-        quiet.drawn(Some(1), now, now);
-        quiet.tick(Some(1), true, now);
-        quiet.drawn(Some(1), now, now);
-        assert!(quiet.accepts(Some(1), now));
+        quiet.tick(Some(Asking::Overlay(1)), true, now);
+        assert!(!quiet.accepts(Some(Asking::Overlay(1)), now));
+        quiet.drawn(Some(Asking::Overlay(1)), now, now);
+        quiet.tick(Some(Asking::Overlay(1)), true, now);
+        quiet.drawn(Some(Asking::Overlay(1)), now, now);
+        assert!(quiet.accepts(Some(Asking::Overlay(1)), now));
         quiet.forget();
-        assert!(!quiet.accepts(Some(1), now) && !quiet.waits());
+        assert!(!quiet.accepts(Some(Asking::Overlay(1)), now) && !quiet.waits());
     }
 }

@@ -3,7 +3,7 @@
 use super::{App, Intent, Overlay, Phase};
 use crate::core::entry::Seq;
 use crate::core::marks::title_line;
-use crate::engine::{Back, Command, FilesWork};
+use crate::engine::{Back, Rewinding};
 use crate::session::Which;
 use crate::ui::live::RewindAnswer;
 use crate::ui::overlay::{For, Picker, PickerItem};
@@ -40,30 +40,7 @@ impl App {
         }
         let mut picker = Picker::new(For::Rewind, "rewind to before", items);
         picker.note = Some("next you choose: the conversation, the files, or both".into());
-        self.overlay = Overlay::Picker(picker);
-    }
-
-    /// What of a message is gone back in.
-    pub(super) fn pick_what(&mut self, seq: &str) -> Vec<Intent> {
-        let Some(words) = seq
-            .parse()
-            .ok()
-            .and_then(|seq| self.conversation.words_at(seq))
-        else {
-            return Vec::new();
-        };
-        let items = WHAT.map(|(name, detail)| PickerItem {
-            value: format!("{name} {seq}"),
-            label: name.to_string(),
-            detail: detail.to_string(),
-        });
-        let mut picker = Picker::new(For::RewindWhat, "what to rewind", items.into());
-        picker.note = Some(format!(
-            "to before this message: {}",
-            title_line(&words, 200)
-        ));
-        self.overlay = Overlay::Picker(picker);
-        Vec::new()
+        self.prompts.overlay = Overlay::Picker(picker);
     }
 
     pub(super) fn rewind_what(&mut self, chosen: &str) -> Vec<Intent> {
@@ -72,9 +49,9 @@ impl App {
             return Vec::new();
         };
         match what {
-            "conversation" => self.rewind_conversation(seq),
-            "files" => self.rewind_files(RewindWhat::Files, seq),
-            "both" => self.rewind_files(RewindWhat::Both, seq),
+            "conversation" => self.rewind_copy(seq, None).into_iter().collect(),
+            "files" => self.look_at_rewind(RewindWhat::Files, Back::Before(seq)),
+            "both" => self.look_at_rewind(RewindWhat::Both, Back::Before(seq)),
             _ => Vec::new(),
         }
     }
@@ -88,7 +65,7 @@ impl App {
             .last()
             .map(|(seq, _)| *seq);
         match last {
-            Some(seq) => self.rewind_files(RewindWhat::Both, seq),
+            Some(seq) => self.look_at_rewind(RewindWhat::Both, Back::Before(seq)),
             None => {
                 self.hint = Some("there is no message yet".into());
                 Vec::new()
@@ -96,16 +73,7 @@ impl App {
         }
     }
 
-    pub(super) fn redo(&mut self) -> Vec<Intent> {
-        self.look_at_rewind(RewindWhat::Redo, Back::Undo, String::new())
-    }
-
-    fn rewind_files(&mut self, what: RewindWhat, seq: Seq) -> Vec<Intent> {
-        let words = self.conversation.words_at(seq).unwrap_or_default();
-        self.look_at_rewind(what, Back::Before(seq), title_line(&words, 300))
-    }
-
-    fn look_at_rewind(&mut self, what: RewindWhat, back: Back, words: String) -> Vec<Intent> {
+    pub(super) fn look_at_rewind(&mut self, what: RewindWhat, back: Back) -> Vec<Intent> {
         match self.session.phase {
             Phase::Resting(_) => {}
             // Behind its last answer it still looks at the files: it comes to this next.
@@ -120,51 +88,36 @@ impl App {
                 return Vec::new();
             }
         }
+        let words = match back {
+            Back::Before(seq) => self.conversation.words_at(seq).unwrap_or_default(),
+            _ => String::new(),
+        };
+        let words = title_line(&words, 300);
         self.rewinds += 1;
         let (pane, request) = RewindPane::new(self.rewinds, what, back, words);
-        self.overlay = Overlay::Rewind(Box::new(pane));
+        self.prompts.overlay = Overlay::Rewind(Box::new(pane));
         vec![Intent::PlanRewind(request)]
     }
 
-    /// A copy that parts before the message, with its words in the box.
-    fn rewind_conversation(&mut self, seq: Seq) -> Vec<Intent> {
-        let Some(origin) = self.session.id.clone() else {
-            return Vec::new();
-        };
-        self.words_into_box(seq);
-        vec![Intent::RewindCopy {
-            origin,
-            to: seq.saturating_sub(1),
-            files: None,
-            draft: self.input.composer.draft(),
-        }]
-    }
-
-    fn words_into_box(&mut self, seq: Seq) {
+    /// Makes a copy that ends before the message, with its words in the box.
+    fn rewind_copy(&mut self, seq: Seq, files: Option<Box<Rewinding>>) -> Option<Intent> {
+        let origin = self.session.id.clone()?;
         if let Some(words) = self.conversation.words_at(seq) {
             self.input.set_text(&words, self.now_ms);
         }
-    }
-
-    /// A command that waits for its look at the files waits until the end.
-    pub(super) fn wait_for_files(&mut self) -> Vec<Intent> {
-        match self.session.files_work {
-            Some(FilesWork::Looking { .. }) => {
-                self.hint = Some("waiting until the files are saved · Esc stops".into());
-                vec![Intent::Engine(Command::WaitForFiles)]
-            }
-            _ => {
-                self.hint = Some("nothing is waiting for the files".into());
-                Vec::new()
-            }
-        }
+        Some(Intent::RewindCopy {
+            origin,
+            to: seq.saturating_sub(1),
+            files,
+            draft: self.input.composer.draft(),
+        })
     }
 
     pub(super) fn rewind_did(&mut self, did: RewindDid) -> Vec<Intent> {
         match did {
             RewindDid::Nothing => Vec::new(),
             RewindDid::Closed => {
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 self.hint = Some("no file was changed".into());
                 Vec::new()
             }
@@ -184,7 +137,7 @@ impl App {
     /// What the engine says to the plan with this number.
     pub(super) fn rewind_answered(&mut self, number: u64, answer: RewindAnswer) -> Vec<Intent> {
         // A pane that was closed meanwhile wants nothing of it.
-        let Overlay::Rewind(pane) = &mut self.overlay else {
+        let Overlay::Rewind(pane) = &mut self.prompts.overlay else {
             return Vec::new();
         };
         if pane.number != number {
@@ -194,29 +147,23 @@ impl App {
         match answer {
             RewindAnswer::Shown(shown) => {
                 pane.receive(shown);
-                self.asking += 1;
+                self.prompts.asks_again();
                 return Vec::new();
             }
             RewindAnswer::Not { why, hint } => {
                 let hint = hint.map(|h| format!("\nhint: {h}")).unwrap_or_default();
-                self.overlay = Overlay::None;
+                self.prompts.overlay = Overlay::None;
                 self.notify(Tone::Warn, format!("{why}{hint}"));
                 return Vec::new();
             }
             RewindAnswer::HandedOver(_) | RewindAnswer::Done { .. } => {}
         }
-        self.overlay = Overlay::None;
-        match (answer, back, self.session.id.clone()) {
-            (RewindAnswer::HandedOver(rewinding), Back::Before(seq), Some(origin)) => {
-                self.words_into_box(seq);
-                vec![Intent::RewindCopy {
-                    origin,
-                    to: seq.saturating_sub(1),
-                    files: Some(rewinding),
-                    draft: self.input.composer.draft(),
-                }]
+        self.prompts.overlay = Overlay::None;
+        match (answer, back) {
+            (RewindAnswer::HandedOver(rewinding), Back::Before(seq)) => {
+                self.rewind_copy(seq, Some(rewinding)).into_iter().collect()
             }
-            (RewindAnswer::Done { copy_of: Some(id) }, ..) if what == RewindWhat::Redo => {
+            (RewindAnswer::Done { copy_of: Some(id) }, _) if what == RewindWhat::Redo => {
                 vec![Intent::Open {
                     which: Which::Named { id, fork: false },
                     take_over: false,
@@ -225,4 +172,17 @@ impl App {
             _ => Vec::new(),
         }
     }
+}
+
+/// Returns the choice of what to rewind to before the message at `seq`.
+pub(super) fn what_picker(seq: &str, words: &str) -> Picker {
+    let items = WHAT.map(|(name, detail)| PickerItem {
+        value: format!("{name} {seq}"),
+        label: name.to_string(),
+        detail: detail.to_string(),
+    });
+    let mut picker = Picker::new(For::RewindWhat, "what to rewind", items.into());
+    let words = title_line(words, 200);
+    picker.note = Some(format!("to before this message: {words}"));
+    picker
 }

@@ -191,7 +191,7 @@ impl Effects {
             }
             Intent::Editor(text) => {
                 self.editor(&text, app, screen);
-                app.quiet.forget();
+                app.prompts.quiet.forget();
             }
             Intent::Copy(text) => self.copy(&text, screen),
             Intent::Dismiss(id) => self.dismiss(id),
@@ -228,7 +228,7 @@ impl Effects {
             } => self.rewind_diff(rewinding, path, choice),
             Intent::EditAt(path, line) => {
                 self.edit_at(&path, line, screen);
-                app.quiet.forget();
+                app.prompts.quiet.forget();
             }
             Intent::Doctor => self.doctor(),
             Intent::Memory(words) => self.memory(words),
@@ -264,7 +264,7 @@ impl Effects {
             Intent::Distrust => self.settings.ask(Ask::Distrust),
             Intent::Suspend => {
                 self.suspend(screen);
-                app.quiet.forget();
+                app.prompts.quiet.forget();
             }
             Intent::Call(call) => self.call_person(&call, screen),
             Intent::Redraw => self.redraw(screen),

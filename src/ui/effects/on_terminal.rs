@@ -26,7 +26,7 @@ impl Effects {
         let ended =
             screen.lend(|| keep_modes(|| on_terminal::run(&shell, &folder, &unseen, command)));
         self.resume_input();
-        app.quiet.forget();
+        app.prompts.quiet.forget();
         let ended = match ended {
             Ok(Ok((exit_code, how))) => OnTerminal { exit_code, how },
             Ok(Err(e)) => OnTerminal {

@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::session::{Offer, StillRunning};
+use crate::session::{Details, Offer, StillRunning};
 
 /// The last line of a running command is looked at so often.
 const LOOK_AGAIN_MS: i64 = 1_000;
@@ -60,6 +60,26 @@ impl Card {
     /// The offer that is selected. `None` only when there are no offers.
     pub fn offer(&self) -> Option<&Offer> {
         self.offers.get(self.at)
+    }
+
+    /// Returns the letter and the number of a line that answers the offer, such as `f1`. `None`: it
+    /// is a message.
+    pub fn answer(line: &str) -> Option<(&str, &str)> {
+        let letter = line
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(line.len());
+        let (letter, number) = line.split_at(letter);
+        let number = number.trim_start();
+        let is_answer = letter.len() <= 1 && number.chars().all(|c| c.is_ascii_digit());
+        is_answer.then_some((letter, number))
+    }
+
+    /// Takes what the log of an offered session says.
+    pub fn receive_details(&mut self, id: &str, details: Option<Details>, now_ms: i64) {
+        if let Some(offer) = self.offers.iter_mut().find(|o| o.info.id == id) {
+            self.looked_ms = now_ms;
+            offer.details = details;
+        }
     }
 
     /// The session is not offered any more. False: none is.

@@ -87,6 +87,18 @@ impl Picker {
         self.items.iter().filter(fits).collect()
     }
 
+    /// Takes a line that was typed where nothing is drawn: a number of the list, or what may be
+    /// chosen as it stands.
+    pub fn line(&self, line: &str) -> Picked {
+        let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        match place.and_then(|place| self.items.get(place)) {
+            Some(item) => Picked::Value(item.value.clone()),
+            None if line.is_empty() => Picked::Closed,
+            None if self.free => Picked::Value(line.to_string()),
+            None => Picked::Nothing,
+        }
+    }
+
     /// Takes a key: it narrows the list, moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Picked {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);

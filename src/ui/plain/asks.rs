@@ -25,8 +25,8 @@ const MAX_LINES: usize = 500;
 impl Printer {
     /// Prints what asks when it is another thing than before.
     pub(super) fn asks(&mut self, app: &mut App) {
-        self.echo(!matches!(app.overlay, Overlay::Key(_)));
-        if let Overlay::Viewer(viewer) = &app.overlay {
+        self.echo(!matches!(app.prompts.overlay, Overlay::Key(_)));
+        if let Overlay::Viewer(viewer) = &app.prompts.overlay {
             let title = viewer.title.clone();
             let is_help = title == "keys and commands";
             let lines: Vec<String> = viewer.lines.iter().take(MAX_LINES).map(plain).collect();
@@ -35,56 +35,62 @@ impl Printer {
                 // What it printed comes in a moment.
                 return;
             }
-            app.overlay = Overlay::None;
+            app.prompts.overlay = Overlay::None;
             self.line(&format!("{title}:"));
             match is_help {
                 true => self.help(),
                 false => self.line(&lines.join("\n")),
             }
         }
-        if let Overlay::Review(review) = &app.overlay {
+        if let Overlay::Review(review) = &app.prompts.overlay {
             let mut lines = changes(&review.files);
             let more = lines.len().saturating_sub(MAX_LINES);
             lines.truncate(MAX_LINES);
             if more > 0 {
                 lines.push(format!("{} more", count(more as u64, "line")));
             }
-            app.overlay = Overlay::None;
+            app.prompts.overlay = Overlay::None;
             self.line(&lines.join("\n"));
         }
-        if matches!(app.overlay, Overlay::Rewind(_)) {
-            app.overlay = Overlay::None;
+        if matches!(app.prompts.overlay, Overlay::Rewind(_)) {
+            app.prompts.overlay = Overlay::None;
             app.hint = Some(
                 "files can be rewound on the screen, or with rewake rewind ID ENTRY --files".into(),
             );
         }
-        if matches!(app.overlay, Overlay::History(_) | Overlay::Search { .. }) {
-            app.overlay = Overlay::None;
+        if matches!(
+            app.prompts.overlay,
+            Overlay::History(_) | Overlay::Search { .. }
+        ) {
+            app.prompts.overlay = Overlay::None;
             app.hint = Some(
                 "that works only on the screen; /resume lists the sessions of this folder".into(),
             );
         }
-        let text = overlay(&app.overlay);
-        let overlay = match &app.overlay {
+        let text = overlay(&app.prompts.overlay);
+        let overlay = match &app.prompts.overlay {
             // The ages of the offers move: that is nothing new.
             Overlay::Card(card) => Some(offered(card)),
             _ => text.clone(),
         };
         // All of it is printed.
-        app.page.end_seen |= matches!(app.overlay, Overlay::Trust(_) | Overlay::Confirm { .. });
+        app.prompts.page.end_seen |= matches!(
+            app.prompts.overlay,
+            Overlay::Trust(_) | Overlay::Confirm { .. }
+        );
         if overlay != self.overlay {
             if let Some(text) = text {
                 self.line(&text);
             }
             self.overlay = overlay;
         }
-        self.offer_details(&app.overlay);
-        let is_under = !matches!(app.overlay, Overlay::None);
+        self.offer_details(&app.prompts.overlay);
+        let is_under = !matches!(app.prompts.overlay, Overlay::None);
         if !is_under {
             self.form(app);
         }
-        let Some(asked) = app.asked.as_mut().filter(|_| !is_under) else {
-            if app.asked.is_none() {
+        let Some(asked) = app.prompts.questions.asked.as_mut().filter(|_| !is_under) else {
+            if app.prompts.questions.asked.is_none() {
                 self.asked = None;
             }
             return;

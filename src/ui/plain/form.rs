@@ -17,11 +17,11 @@ const MAX_CHOICES: usize = 500;
 impl Printer {
     /// Prints the form when it is another one, and the field that the next line is for.
     pub(super) fn form(&mut self, app: &mut App) {
-        if app.form_in_front().is_none() {
+        if app.prompts.questions.form_in_front().is_none() {
             self.form = None;
             return;
         }
-        let Some(form) = &mut app.form else {
+        let Some(form) = &mut app.prompts.questions.form else {
             return;
         };
         let now = (form.number, form.entry.line_at);

@@ -296,9 +296,9 @@ impl Printer {
     fn progress(&mut self, app: &App) {
         let is_due = self.progress_at.is_none_or(|at| at.elapsed() >= PROGRESS);
         let is_working = matches!(app.session.phase, Phase::Working { .. })
-            && app.asked.is_none()
-            && app.form.is_none();
-        if !is_working || !matches!(app.overlay, Overlay::None) {
+            && app.prompts.questions.asked.is_none()
+            && app.prompts.questions.form.is_none();
+        if !is_working || !matches!(app.prompts.overlay, Overlay::None) {
             self.progress_at = None;
             return;
         }

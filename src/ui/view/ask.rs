@@ -55,10 +55,10 @@ impl Layout {
 /// The rows it wants of those that are left for it.
 pub(super) fn height(app: &mut App, area: Rect, left: u16) -> u16 {
     let most = (area.height.saturating_mul(3) / 4).max(FEW_ROWS).min(left);
-    let layout = Layout::of(most, app.asked.as_ref());
+    let layout = Layout::of(most, app.prompts.questions.asked.as_ref());
     lay(app, area.width, &layout);
     let theme = app.look.theme.clone();
-    let Some(asked) = &app.asked else {
+    let Some(asked) = &app.prompts.questions.asked else {
         return 0;
     };
     let body = asked.laid.as_ref().map_or(0, |laid| laid.lines.len());
@@ -73,10 +73,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) 
     let most = (frame.area().height.saturating_mul(3) / 4)
         .max(FEW_ROWS)
         .min(left);
-    let layout = Layout::of(most, app.asked.as_ref());
+    let layout = Layout::of(most, app.prompts.questions.asked.as_ref());
     lay(app, area.width, &layout);
     let (theme, readiness) = (app.look.theme.clone(), app.readiness());
-    let Some(asked) = &mut app.asked else {
+    let Some(asked) = &mut app.prompts.questions.asked else {
         return;
     };
     let lines = asked.laid.as_ref().map_or(0, |laid| laid.lines.len());
@@ -189,7 +189,7 @@ fn parts(asked: &Approval, extent: Option<Extent>) -> Vec<String> {
 fn lay(app: &mut App, columns: u16, layout: &Layout) {
     let (generation, theme) = (app.look.generation, app.look.theme.clone());
     let highlighter = &mut app.look.code;
-    let Some(asked) = &mut app.asked else {
+    let Some(asked) = &mut app.prompts.questions.asked else {
         return;
     };
     let whole = !layout.framed;

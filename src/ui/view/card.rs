@@ -22,7 +22,7 @@ const NAME_COLUMNS: usize = 13;
 const TITLE_CHARS: usize = 200;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let Overlay::Card(card) = &app.overlay else {
+    let Overlay::Card(card) = &app.prompts.overlay else {
         return;
     };
     let theme = &app.look.theme;

@@ -11,7 +11,7 @@ use crate::ui::overlay::{Provider, Row};
 use crate::ui::text::{Break, clean_line, clip, wrap};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let Overlay::FirstRun(first) = &app.overlay else {
+    let Overlay::FirstRun(first) = &app.prompts.overlay else {
         return;
     };
     let theme = &app.look.theme;

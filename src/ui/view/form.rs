@@ -41,7 +41,7 @@ const SHOWN_CHARS: usize = 1_000;
 
 /// The rows it wants of those that are left for it.
 pub(super) fn height(app: &App, area: Rect, left: u16) -> u16 {
-    let Some(form) = app.form_in_front() else {
+    let Some(form) = app.prompts.questions.form_in_front() else {
         return 0;
     };
     let body = body(&form.entry, inside(area.width), &app.look.theme)
@@ -57,7 +57,7 @@ pub(super) fn height(app: &App, area: Rect, left: u16) -> u16 {
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let (theme, readiness) = (app.look.theme.clone(), app.readiness());
     let room = inside(area.width);
-    let Some(form) = &mut app.form else {
+    let Some(form) = &mut app.prompts.questions.form else {
         return;
     };
     let body = body(&form.entry, room, &theme);

@@ -10,7 +10,7 @@ use crate::ui::app::{App, Overlay};
 use crate::ui::text::{Break, clean_line, wrap};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
-    let Overlay::Key(entry) = &app.overlay else {
+    let Overlay::Key(entry) = &app.prompts.overlay else {
         return;
     };
     let theme = &app.look.theme;

@@ -61,7 +61,7 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
         frame.render_widget(Paragraph::new("too small"), area);
         return;
     }
-    match &app.overlay {
+    match &app.prompts.overlay {
         Overlay::Key(entry) if entry.back.is_some() => return key_entry::draw(frame, area, app),
         Overlay::History(_) => return over::history(frame, area, app),
         Overlay::Review(_) => return review::draw(frame, area, app),
@@ -69,7 +69,7 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
         _ => page(frame, area, app),
     }
     let floats = matches!(
-        app.overlay,
+        app.prompts.overlay,
         Overlay::Viewer(_)
             | Overlay::Key(_)
             | Overlay::Picker(_)
@@ -79,7 +79,7 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
     if floats {
         dim(frame, area, app);
     }
-    match &app.overlay {
+    match &app.prompts.overlay {
         Overlay::Viewer(_) => over::viewer(frame, area, app),
         Overlay::Key(_) => key_entry::draw(frame, area, app),
         Overlay::Picker(_) => over::picker(frame, area, app),
@@ -91,14 +91,14 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
 
 /// What a box may lie over: the card or the first screen, else the conversation.
 fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if let Some(behind) = app.behind.take() {
-        let over = std::mem::replace(&mut app.overlay, *behind);
+    if let Some(behind) = app.prompts.behind.take() {
+        let over = std::mem::replace(&mut app.prompts.overlay, *behind);
         page(frame, area, app);
-        let behind = std::mem::replace(&mut app.overlay, over);
-        app.behind = Some(Box::new(behind));
+        let behind = std::mem::replace(&mut app.prompts.overlay, over);
+        app.prompts.behind = Some(Box::new(behind));
         return;
     }
-    match &app.overlay {
+    match &app.prompts.overlay {
         Overlay::Card(_) => card::draw(frame, area, app),
         Overlay::FirstRun(_) => first_run::draw(frame, area, app),
         _ => conversation(frame, area, app),
@@ -113,8 +113,8 @@ fn dim(frame: &mut Frame<'_>, area: Rect, app: &App) {
 
 fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let going_on = going_on(app, area.width);
-    let has_form = app.form_in_front().is_some();
-    let is_asked = app.asked.is_some() || has_form;
+    let has_form = app.prompts.questions.form_in_front().is_some();
+    let is_asked = app.prompts.questions.asked.is_some() || has_form;
     let box_rows = box_rows(app, area);
     // Of a small screen a question needs every row.
     let seen_rows = u16::from(!is_asked || area.height >= SMALL_ROWS);
@@ -160,7 +160,8 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         _ => {
             let layout = composer_styles(app);
             let below = within_margin(below);
-            let has_keys = matches!(app.overlay, Overlay::None) && app.last_here.at.is_none();
+            let has_keys =
+                matches!(app.prompts.overlay, Overlay::None) && app.last_here.at.is_none();
             app.input.composer.draw(frame, below, &layout, has_keys);
             placeholder(frame, below, app);
         }
@@ -204,7 +205,8 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
 
 /// Below a question the box is there only while words stand in it.
 fn box_rows(app: &mut App, area: Rect) -> u16 {
-    let is_asked = app.asked.is_some() || app.form_in_front().is_some();
+    let is_asked =
+        app.prompts.questions.asked.is_some() || app.prompts.questions.form_in_front().is_some();
     match (is_asked, app.readiness()) {
         (false, _) => {
             let room = (area.height / BOX_PART).max(3);
@@ -262,14 +264,14 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         height: area.height - u16::try_from(gap).unwrap_or(0),
         ..area
     };
-    if matches!(app.overlay, Overlay::Search(_))
-        && let Overlay::Search(search) = std::mem::replace(&mut app.overlay, Overlay::None)
+    if matches!(app.prompts.overlay, Overlay::Search(_))
+        && let Overlay::Search(search) = std::mem::replace(&mut app.prompts.overlay, Overlay::None)
     {
         let styles = app.look.theme.found();
         let mut layout = app.look.layout(app.now_ms);
         let transcript = &mut app.conversation.transcript;
         transcript.mark_found(&search, &mut lines, height, styles, &mut layout);
-        app.overlay = Overlay::Search(search);
+        app.prompts.overlay = Overlay::Search(search);
     }
     put(frame, area, &lines);
 }
@@ -367,7 +369,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         let text = "quitting: saving the last changes · Ctrl+C quits without waiting";
         return Line::styled(clip(text, columns), theme.warn);
     }
-    if let Overlay::Search(search) = &app.overlay {
+    if let Overlay::Search(search) = &app.prompts.overlay {
         let text = format!(
             "search: {}{}   Enter or ↑ earlier · ↓ later · Esc ends",
             clean_line(&search.words),
@@ -383,12 +385,16 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         return Line::styled(clip(&text, columns), theme.error);
     }
     let hint = app.hint.clone().unwrap_or_default();
-    let asks = app.asked.is_some() || app.form.is_some();
+    let asks = app.prompts.questions.is_open();
     let (text, style) = match app.session.phase {
         Phase::Starting => ("looking for unfinished sessions …".to_string(), theme.dim),
         Phase::Opening => ("opening the session …".to_string(), theme.dim),
         Phase::Working { .. } if app.session.files_work.is_some() => (files_work(app), theme.text),
-        _ if app.form_aside().is_some() && app.asked.is_none() => (aside(app), theme.warn),
+        _ if app.prompts.questions.form_aside().is_some()
+            && app.prompts.questions.asked.is_none() =>
+        {
+            (aside(app), theme.warn)
+        }
         Phase::Working { since_ms } if !asks => {
             let age = clock((app.now_ms - since_ms).max(0));
             (format!("working {age}{} · Esc stops", pace(app)), theme.dim)
@@ -448,7 +454,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
 
 /// `everything asks: Who are you? · Enter answers · Esc stops`
 fn aside(app: &App) -> String {
-    let Some(form) = app.form_aside() else {
+    let Some(form) = app.prompts.questions.form_aside() else {
         return String::new();
     };
     let question = &form.entry.question;
@@ -467,7 +473,7 @@ fn aside(app: &App) -> String {
 /// `plan 3 of 3 · Fix the rounding`, while it works; `/plan` shows it at any time.
 fn plan_step(app: &App, columns: usize) -> String {
     // A question has the room.
-    let asks = app.asked.is_some() || app.form.is_some();
+    let asks = app.prompts.questions.is_open();
     if !matches!(app.session.phase, Phase::Working { .. }) || asks {
         return String::new();
     }

@@ -49,7 +49,7 @@ pub(super) fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme)
 }
 
 pub(super) fn history(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if let Overlay::History(pane) = &mut app.overlay {
+    if let Overlay::History(pane) = &mut app.prompts.overlay {
         let mut layout = LayoutContext {
             width: area.width,
             theme: &app.look.theme,
@@ -67,14 +67,14 @@ pub(super) fn rewind(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         Readiness::Armed => None,
         readiness => Some(not_heard_yet(readiness)),
     };
-    let App { overlay, look, .. } = app;
-    if let Overlay::Rewind(pane) = overlay {
+    let App { prompts, look, .. } = app;
+    if let Overlay::Rewind(pane) = &mut prompts.overlay {
         crate::ui::rewind::draw(frame, area, pane, &look.theme, before);
     }
 }
 
 pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let Overlay::Viewer(viewer) = &mut app.overlay else {
+    let Overlay::Viewer(viewer) = &mut app.prompts.overlay else {
         return;
     };
     let theme = &app.look.theme;
@@ -109,7 +109,7 @@ pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 }
 
 pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let Overlay::Picker(picker) = &app.overlay else {
+    let Overlay::Picker(picker) = &app.prompts.overlay else {
         return;
     };
     let theme = &app.look.theme;
@@ -187,7 +187,7 @@ pub(super) fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         about,
         answers,
         ..
-    } = &app.overlay
+    } = &app.prompts.overlay
     {
         let (question, about, answers) = (question.clone(), about.clone(), *answers);
         question_box(frame, area, &question, &about, answers, app);
@@ -195,7 +195,7 @@ pub(super) fn confirm(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 }
 
 pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    let Overlay::Trust(project) = &app.overlay else {
+    let Overlay::Trust(project) = &app.prompts.overlay else {
         return;
     };
     let folder = clean_line(&app.launch.folder);
@@ -290,7 +290,7 @@ fn answer_lines(
     room: usize,
     is_small: bool,
 ) -> Vec<Line<'static>> {
-    let is_yes = app.page.is_yes;
+    let is_yes = app.prompts.page.is_yes;
     if is_small {
         let answers = match is_yes {
             true => "› y yes · n no",
@@ -360,7 +360,7 @@ fn question_box(
         // A row says where it is.
         false => most.saturating_sub(fixed + 1),
     };
-    let mut page = app.page;
+    let mut page = app.prompts.page;
     page.extent = Extent {
         // What is cut at the right is not seen.
         rows: if room < MIN_ROOM { 0 } else { rows },
@@ -383,5 +383,5 @@ fn question_box(
     let height = u16::try_from(shown.len() + 2).unwrap_or(u16::MAX);
     let inner = boxed(frame, centred(area, columns, height), "", theme);
     frame.render_widget(Paragraph::new(shown), inner);
-    app.page = page;
+    app.prompts.page = page;
 }

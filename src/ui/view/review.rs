@@ -26,10 +26,11 @@ const LINES_ABOVE: usize = 200;
 const MAX_LINE_BYTES: usize = 2_000;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if !matches!(app.overlay, Overlay::Review(_)) {
+    if !matches!(app.prompts.overlay, Overlay::Review(_)) {
         return;
     }
-    let Overlay::Review(mut review) = std::mem::replace(&mut app.overlay, Overlay::None) else {
+    let Overlay::Review(mut review) = std::mem::replace(&mut app.prompts.overlay, Overlay::None)
+    else {
         return;
     };
     let body = Rect {
@@ -78,7 +79,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         foot,
         &[Line::styled(clip(keys, columns), app.look.theme.dim)],
     );
-    app.overlay = Overlay::Review(review);
+    app.prompts.overlay = Overlay::Review(review);
 }
 
 fn title(review: &Review, columns: usize, theme: &Theme) -> Line<'static> {

@@ -1,0 +1,319 @@
+//! What stands in front of the conversation: overlays and the open question, whether it was on the
+//! screen, and whether a key answers it. Letters select an answer or are words, and Enter confirms:
+//! [`super::Letters`] tells which.
+
+use std::time::{Duration, Instant};
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use ratatui::text::Line;
+
+use super::{Asking, Letter, Letters, Overlay, Questions, Quiet};
+use crate::config::UiConfig;
+use crate::ui::overlay::{Card, KeyEntry, Page, Viewer};
+use crate::ui::theme::Theme;
+
+/// Of the output of a run that is looked at.
+const MAX_OUTPUT_LINES: usize = 500;
+
+/// Whether what asks can be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Readiness {
+    /// The next key is an answer.
+    Armed,
+    /// The keyboard was not quiet for long enough.
+    Quiet,
+    /// Letters count, and Enter does not yet: a letter was typed a moment ago.
+    Typed,
+    /// Words are being typed into the box.
+    Behind,
+}
+
+/// What a key finds in front of it.
+pub(super) enum Front {
+    Conversation,
+    Question,
+    Form,
+    Over,
+}
+
+/// The overlay, the open question, and the keyboard before them.
+pub struct Prompts {
+    pub overlay: Overlay,
+    /// What the help lies over, until that is closed: what asks at the start.
+    pub behind: Option<Box<Overlay>>,
+    /// The part of the question in `overlay` that is on the screen.
+    pub page: Page,
+    /// The number of the overlay that asked last.
+    raised: u64,
+    pub questions: Questions,
+    /// When keys may answer what asks.
+    pub quiet: Quiet,
+    /// Letters that selected an answer, and may be the beginning of a sentence.
+    pub(super) letters: Letters,
+}
+
+impl Prompts {
+    pub(super) fn new() -> Prompts {
+        Prompts {
+            overlay: Overlay::None,
+            behind: None,
+            page: Page::default(),
+            raised: 0,
+            questions: Questions::default(),
+            quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
+            letters: Letters::default(),
+        }
+    }
+
+    /// Whether nothing lies over the conversation.
+    pub fn is_clear(&self) -> bool {
+        matches!(self.overlay, Overlay::None)
+    }
+
+    /// Puts what asks over all else.
+    pub(super) fn raise(&mut self, overlay: Overlay) {
+        self.asks_again();
+        self.overlay = overlay;
+        self.behind = None;
+        self.page = Page::default();
+    }
+
+    /// Shows lines in a viewer.
+    pub(super) fn view(&mut self, title: &str, lines: Vec<Line<'static>>) {
+        self.overlay = Overlay::Viewer(Viewer::new(title, lines));
+    }
+
+    /// The overlay asks something else: it must be seen before a key answers it.
+    pub(super) fn asks_again(&mut self) {
+        self.raised += 1;
+    }
+
+    /// Returns what a key would answer.
+    pub(super) fn asking(&self) -> Option<Asking> {
+        match &self.overlay {
+            Overlay::None => self.questions.asking(),
+            Overlay::Card(_)
+            | Overlay::FirstRun(_)
+            | Overlay::Trust(_)
+            | Overlay::Confirm { .. } => Some(Asking::Overlay(self.raised)),
+            Overlay::Rewind(pane) if pane.asks() => Some(Asking::Overlay(self.raised)),
+            _ => None,
+        }
+    }
+
+    /// Returns what a key finds in front of it.
+    pub(super) fn front(&self) -> Front {
+        match (&self.overlay, &self.questions.asked) {
+            (Overlay::None, Some(_)) => Front::Question,
+            (Overlay::None, None) if self.questions.form_in_front().is_some() => Front::Form,
+            (Overlay::None, None) => Front::Conversation,
+            _ => Front::Over,
+        }
+    }
+
+    /// Notes that what was drawn from one time to the other is on the screen.
+    pub fn drawn(&mut self, began: Instant, ended: Instant) {
+        let asking = self.asking();
+        self.quiet.drawn(asking, began, ended);
+        match self.overlay {
+            Overlay::None => self.questions.drawn(),
+            Overlay::Trust(_) | Overlay::Confirm { .. } => self.page.drawn(),
+            _ => {}
+        }
+    }
+
+    /// Notes that time went by. `may_arm`: nothing that was typed stands in the way.
+    pub(super) fn tick(&mut self, may_arm: bool, now: Instant) {
+        let asking = self.asking();
+        self.quiet.tick(asking, may_arm, now);
+        self.letters.tick(now, self.quiet.length);
+    }
+
+    /// Whether a key of this time is an answer to what asks.
+    pub(super) fn accepts(&self, at: Instant) -> bool {
+        self.quiet.accepts(self.asking(), at)
+    }
+
+    /// Whether keys answer what asks now. `has_words`: words are being typed.
+    pub(super) fn readiness(&self, has_words: bool) -> Readiness {
+        match has_words {
+            true => Readiness::Behind,
+            false if self.quiet.is_armed() && self.letters.blocks_enter() => Readiness::Typed,
+            false if self.quiet.is_armed() => Readiness::Armed,
+            false => Readiness::Quiet,
+        }
+    }
+
+    /// Whether the screen changes by itself, because of what asks.
+    pub(super) fn moves(&self) -> bool {
+        let moves = |overlay: &Overlay| matches!(overlay, Overlay::Card(card) if card.moves());
+        self.attached().is_some()
+            || self.quiet.waits()
+            || (self.asking().is_some() && self.letters.blocks_enter())
+            || moves(&self.overlay)
+            || self.behind.as_deref().is_some_and(moves)
+    }
+
+    /// Refuses an Enter that follows a letter too closely while something asks: a tool that types
+    /// a whole line sends one. It neither confirms nor sends. False: the key is for others.
+    pub(super) fn refuses_enter(&self, key: &KeyEvent, at: Instant) -> bool {
+        let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
+        // In the list of a rewind Enter only shows the lines of a path, unless yes is selected.
+        let only_looks = matches!(&self.overlay, Overlay::Rewind(pane) if !pane.is_yes);
+        is_enter
+            && !only_looks
+            && self.asking().is_some()
+            && !self.letters.allow_enter(at, self.quiet.length)
+    }
+
+    /// Notes a letter that goes elsewhere: Enter right after it does not answer what asks.
+    pub(super) fn note_letter(&mut self, key: &KeyEvent, at: Instant) {
+        if matches!(key.code, KeyCode::Char(_)) {
+            self.letters.typed(at);
+        }
+    }
+
+    /// Takes a key to what asks and listens, if it is a letter: that selects an answer, or it is
+    /// text. Returns that text. `None`: the key is for others.
+    pub(super) fn letter_key(&mut self, key: &KeyEvent, at: Instant) -> Option<String> {
+        let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
+        match key.code {
+            KeyCode::Char(c) if !key.modifiers.intersects(held) => {
+                let Some(selects) = self.has_letter(c, at) else {
+                    self.letters.forget();
+                    return None;
+                };
+                match self.letters.press(c, selects, at) {
+                    Letter::Selects => self.select_letter(Some(c)),
+                    Letter::Text(text) => {
+                        self.select_letter(None);
+                        return Some(text);
+                    }
+                }
+                Some(String::new())
+            }
+            KeyCode::Backspace if self.letters.is_held() => {
+                let before = self.letters.backspace();
+                self.select_letter(before);
+                Some(String::new())
+            }
+            KeyCode::PageUp | KeyCode::PageDown => None,
+            _ => {
+                self.letters.forget();
+                None
+            }
+        }
+    }
+
+    /// Whether a letter selects an answer of what asks. `None`: it takes its letters itself.
+    fn has_letter(&self, letter: char, at: Instant) -> Option<bool> {
+        match &self.overlay {
+            Overlay::None => self.questions.has_letter(letter),
+            Overlay::Trust(_) | Overlay::Confirm { .. } => Some(matches!(letter, 'y' | 'n')),
+            Overlay::Card(_) if letter == '?' && !self.letters.is_held() => None,
+            Overlay::Card(card) => Some(card.has_letter(letter)),
+            Overlay::Rewind(pane) if letter == 'y' => pane.may_confirm().then_some(true),
+            // The list has keys of its own, unless they follow in a sentence.
+            Overlay::Rewind(pane) if !self.letters.is_held() || pane.has_key(letter) => {
+                self.letters.is_near(at).then_some(false)
+            }
+            Overlay::Rewind(_) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Selects the answer of a letter. `None`: the one that is preselected.
+    pub(super) fn select_letter(&mut self, letter: Option<char>) {
+        match &mut self.overlay {
+            Overlay::None => self.questions.select_letter(letter),
+            Overlay::Trust(_) | Overlay::Confirm { .. } => self.page.is_yes = letter == Some('y'),
+            Overlay::Card(card) => card.letter = letter,
+            Overlay::Rewind(pane) => pane.is_yes = letter == Some('y'),
+            _ => {}
+        }
+    }
+
+    /// Whether a key over the list of a rewind is for the box: words are none of its keys. It is
+    /// looked round in at once, and answered when it listens.
+    pub(super) fn is_for_box(&self, key: &KeyEvent, is_accepted: bool, has_words: bool) -> bool {
+        let Overlay::Rewind(pane) = &self.overlay else {
+            return false;
+        };
+        let is_word = match key.code {
+            KeyCode::Char(c) => {
+                let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
+                !(key.modifiers.intersects(held) || is_accepted && pane.has_key(c))
+            }
+            KeyCode::Tab | KeyCode::Backspace => has_words,
+            _ => false,
+        };
+        is_word && !pane.shows_diff()
+    }
+
+    /// Takes a key of a question of yes or no. Returns its answer, if it gives one. Letters select.
+    pub(super) fn yes_or_no_key(&mut self, key: &KeyEvent) -> Option<bool> {
+        if self.page.scrolled(key) || !key.modifiers.is_empty() {
+            return None;
+        }
+        match key.code {
+            KeyCode::Enter => return Some(self.page.is_yes),
+            KeyCode::Esc => return Some(false),
+            KeyCode::Up | KeyCode::Down | KeyCode::Left | KeyCode::Right | KeyCode::Tab => {
+                self.page.is_yes = !self.page.is_yes;
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Whether a line is nothing but an answer to what asks. A longer one is text, which is not lost.
+    pub(super) fn is_answer(&self, line: &str) -> bool {
+        let word = line.trim();
+        if matches!(self.overlay, Overlay::Card(_)) {
+            return Card::answer(word).is_some();
+        }
+        let is_number = word.parse::<u32>().is_ok();
+        is_number || matches!(word, "" | "y" | "yes" | "n" | "no" | "a" | "s" | "e")
+    }
+
+    /// Opens the entry of a key from the first screen, which comes back when no key is given.
+    pub(super) fn open_key_entry(&mut self, provider: &str, model: String) {
+        let mut entry = KeyEntry::new(provider);
+        entry.model = Some(model);
+        let before = std::mem::replace(&mut self.overlay, Overlay::Key(entry));
+        if let (Overlay::Key(entry), Overlay::FirstRun(first)) = (&mut self.overlay, before) {
+            entry.back = Some(first);
+        }
+    }
+
+    /// Returns the card, also while the help lies over it.
+    pub(super) fn card(&mut self) -> Option<&mut Card> {
+        match (&mut self.overlay, self.behind.as_deref_mut()) {
+            (Overlay::Card(card), _) | (_, Some(Overlay::Card(card))) => Some(card),
+            _ => None,
+        }
+    }
+
+    /// Returns the run that the viewer is attached to.
+    pub fn attached(&self) -> Option<String> {
+        match &self.overlay {
+            Overlay::Viewer(viewer) => viewer.run.clone(),
+            _ => None,
+        }
+    }
+
+    /// Takes more of what the run that is looked at printed.
+    pub(super) fn receive_output(&mut self, run: &str, text: &str, theme: &Theme, height: usize) {
+        if let Overlay::Viewer(viewer) = &mut self.overlay
+            && viewer.run.as_deref() == Some(run)
+        {
+            let grown = crate::ui::ansi::lines(text, MAX_OUTPUT_LINES, theme);
+            // Who reads the end goes on to read the end.
+            if viewer.lines.is_empty() || viewer.top + height >= viewer.lines.len() {
+                viewer.top = grown.len();
+            }
+            viewer.lines = grown;
+        }
+    }
+}
