@@ -1,36 +1,21 @@
 //! Custom commands: Markdown files of the user and of the workspace whose text is said when a
 //! person types their name. The folders that a file lies in are a part of its name: `git:commit`
 //! is `git/commit.md`.
-//!
-//! Those of the user's config folder come first, then those of the workspace, the nearest
-//! folder first: of two with one name the first counts, so that a repository cannot put its
-//! own in the place of the user's.
-//!
-//! Invariant: a command of the workspace lies inside the workspace. A link that leads out is
-//! not followed. However many files there are, the search ends.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Here;
-use super::instructions::chain;
-use crate::config::read_text;
+use super::definitions::{DefinitionFile, DefinitionKind, Definitions, Layout, definitions};
 use crate::core::custom::{self, MAX_FILE_BYTES, Template};
-use crate::core::visible::visible;
 
-/// Where a workspace keeps commands, in each folder from the root down to here.
-const FOLDERS: [&str; 2] = [".rewake/commands", ".claude/commands"];
-/// In the user's config folder.
-const OF_USER: &str = "commands";
-
-const MAX_COMMANDS: usize = 500;
-/// Names of files and folders that are looked at.
-const MAX_NAMES: usize = 20_000;
-/// Files that are read, those included that are no commands then.
-const MAX_READ: usize = 1_000;
-const MAX_DEPTH: usize = 8;
-/// More warnings say nothing new.
-const MAX_WARNINGS: usize = 20;
+const KIND: DefinitionKind = DefinitionKind {
+    noun: "command",
+    of_user: "commands",
+    of_workspace: &[".rewake/commands", ".claude/commands"],
+    layout: Layout::Tree,
+    max_found: 500,
+    max_file_bytes: MAX_FILE_BYTES,
+};
 
 /// A command that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,176 +31,31 @@ pub struct CustomCommand {
 }
 
 /// What a person may type besides rewake's own commands.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CustomCommands {
-    pub found: Vec<CustomCommand>,
-    /// What was skipped: a line each.
-    pub warnings: Vec<String>,
-}
+pub type CustomCommands = Definitions<CustomCommand>;
 
 /// All custom commands for `here`. `is_taken` says which names are rewake's own.
 pub fn commands(here: &Here, config_dir: &Path, is_taken: impl Fn(&str) -> bool) -> CustomCommands {
-    let mut search = Search {
-        commands: CustomCommands::default(),
-        names: BTreeSet::new(),
-        files: BTreeSet::new(),
-        looked_at: 0,
-        read: 0,
-        left_out: 0,
-        is_taken: &is_taken,
+    let define = |file: DefinitionFile<'_>| {
+        custom::check_name(file.stem)?;
+        let shown = format!("/{}", file.name);
+        if is_taken(&file.name) {
+            return Err(format!("{shown} is rewake's own"));
+        }
+        let command = CustomCommand {
+            template: custom::parse(&file.text)?,
+            path: file.path.to_path_buf(),
+            hash: file.hash(),
+            of_workspace: file.of_workspace,
+            name: file.name,
+        };
+        Ok((shown, command))
     };
-    search.folder(&config_dir.join(OF_USER), None, "", 0);
-    for dir in chain(here).into_iter().rev() {
-        for name in FOLDERS {
-            search.folder(&dir.join(name), Some(&here.root), "", 0);
-        }
-    }
-    search.done()
-}
-
-struct Search<'a> {
-    commands: CustomCommands,
-    names: BTreeSet<String>,
-    /// A file or folder that is reached twice counts once.
-    files: BTreeSet<PathBuf>,
-    looked_at: usize,
-    read: usize,
-    /// Warnings that found no room.
-    left_out: usize,
-    is_taken: &'a dyn Fn(&str) -> bool,
-}
-
-impl Search<'_> {
-    /// `inside`: what a link may not lead out of. `before`: the names of the folders above.
-    fn folder(&mut self, folder: &Path, inside: Option<&Path>, before: &str, depth: usize) {
-        let Ok(canonical) = folder.canonicalize() else {
-            return;
-        };
-        if inside.is_some_and(|root| !canonical.starts_with(root)) {
-            return self.skip(folder, "it is a link that leads out of the workspace");
-        }
-        let Ok(entries) = canonical.read_dir() else {
-            return;
-        };
-        if !self.files.insert(canonical.clone()) {
-            return;
-        }
-        let room = MAX_NAMES - self.looked_at;
-        let mut names: Vec<_> = entries
-            .take(room + 1)
-            .flatten()
-            .map(|e| e.file_name())
-            .collect();
-        if names.len() > room {
-            names.clear();
-            self.looked_at = MAX_NAMES;
-            let why = format!("there are more than {MAX_NAMES} files");
-            self.skip(folder, &why);
-        }
-        self.looked_at += names.len();
-        names.sort();
-        for name in names {
-            let path = folder.join(&name);
-            let Some(text) = name.to_str() else {
-                self.skip(&path, "its name is not UTF-8");
-                continue;
-            };
-            if text.starts_with('.') {
-                continue;
-            }
-            if path.is_dir() {
-                if let Err(why) = custom::check_name(text) {
-                    self.skip(&path, &why);
-                } else if depth == MAX_DEPTH {
-                    self.skip(&path, &format!("it lies below {MAX_DEPTH} folders"));
-                } else {
-                    self.folder(&path, inside, &format!("{before}{text}:"), depth + 1);
-                }
-            } else if let Some(stem) = text.strip_suffix(".md") {
-                self.file(&path, inside, before, stem);
-            }
-        }
-    }
-
-    fn file(&mut self, path: &Path, inside: Option<&Path>, before: &str, stem: &str) {
-        if self.commands.found.len() == MAX_COMMANDS {
-            return self.skip(path, &format!("there are {MAX_COMMANDS} already"));
-        }
-        let name = format!("{before}{stem}");
-        let place = custom::check_name(stem).and_then(|()| match (self.is_taken)(&name) {
-            true => Err(format!("/{name} is rewake's own")),
-            false if self.names.contains(&name) => Err(format!("another one is named /{name}")),
-            false => place(path, inside),
-        });
-        let command = match place {
-            // A thousand links to one file cost one look at it.
-            Ok(canonical) if !self.files.insert(canonical.clone()) => return,
-            Ok(_) if self.read == MAX_READ => Err(format!("{MAX_READ} files were read already")),
-            Ok(canonical) => {
-                self.read += 1;
-                read(&canonical)
-            }
-            Err(why) => Err(why),
-        };
-        match command {
-            Ok((template, hash)) => {
-                self.names.insert(name.clone());
-                let below = inside.and_then(|root| path.strip_prefix(root).ok());
-                self.commands.found.push(CustomCommand {
-                    name,
-                    template,
-                    of_workspace: inside
-                        .map(|_| below.unwrap_or(path).to_string_lossy().into_owned()),
-                    path: path.to_path_buf(),
-                    hash,
-                });
-            }
-            Err(why) => self.skip(path, &why),
-        }
-    }
-
-    fn skip(&mut self, path: &Path, why: &str) {
-        if self.commands.warnings.len() == MAX_WARNINGS {
-            self.left_out += 1;
-            return;
-        }
-        let path = path.to_string_lossy();
-        let path = visible(&path).replace(['\n', '\t'], "␤");
-        let text = format!("the command {path} is not used: {why}");
-        self.commands.warnings.push(text);
-    }
-
-    fn done(mut self) -> CustomCommands {
-        if self.left_out > 0 {
-            let text = format!("{} more commands are not used", self.left_out);
-            self.commands.warnings.push(text);
-        }
-        self.commands
-    }
-}
-
-type Read = (Template, String);
-
-/// Where a file really lies.
-fn place(path: &Path, inside: Option<&Path>) -> Result<PathBuf, String> {
-    let canonical = path
-        .canonicalize()
-        .map_err(|e| format!("the link leads nowhere ({e})"))?;
-    if inside.is_some_and(|root| !canonical.starts_with(root)) {
-        return Err("it is a link that leads out of the workspace".to_string());
-    }
-    Ok(canonical)
-}
-
-fn read(canonical: &Path) -> Result<Read, String> {
-    let text = read_text(canonical, MAX_FILE_BYTES).map_err(|e| e.to_string())?;
-    let template = custom::parse(&text)?;
-    let hash = blake3::hash(text.as_bytes()).to_hex().to_string();
-    Ok((template, hash))
+    definitions(&KIND, config_dir, Some(here), &define)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::definitions::{MAX_DEPTH, MAX_READ, MAX_WARNINGS};
     use super::*;
     use crate::workspace::here;
     use std::fs;
@@ -387,7 +227,7 @@ mod tests {
             fs::write(folder.join(format!("c{n:05}.md")), "x").unwrap();
         }
         let found = f.find();
-        assert_eq!(found.found.len(), MAX_COMMANDS);
+        assert_eq!(found.found.len(), KIND.max_found);
         assert_eq!(found.found[0].name, "c00000");
         assert_eq!(found.warnings.len(), MAX_WARNINGS + 1);
         let last = found.warnings.last().unwrap();

@@ -7,6 +7,7 @@ pub(crate) mod attributes;
 pub(crate) mod beside;
 mod branch;
 mod commands;
+mod definitions;
 pub mod files;
 #[cfg(test)]
 #[path = "../../tests/support/git.rs"]

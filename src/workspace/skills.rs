@@ -1,30 +1,20 @@
 //! Skills: folders with a `SKILL.md` that says how a kind of task is done. They are listed
 //! by name and description; what stands behind is read when it is needed.
-//!
-//! Those of the user's config folder come first, then those of the workspace, the nearest
-//! folder first: of two with one name the first counts, so that a repository cannot put its
-//! own in the place of the user's.
-//!
-//! Invariant: a skill of the workspace lies inside the workspace. A link that leads out is
-//! not followed.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Here;
-use super::instructions::chain;
-use crate::config::read_text;
+use super::definitions::{DefinitionFile, DefinitionKind, Definitions, Layout, definitions};
 use crate::core::skill::{self, Heading};
 
-/// Where a workspace keeps skills, in each folder from the root down to here.
-const FOLDERS: [&str; 3] = [skill::FOLDER, ".agents/skills", ".claude/skills"];
-/// In the user's config folder.
-const OF_USER: &str = "skills";
-
-const MAX_FILE_BYTES: u64 = 256 * 1024;
-/// Of one folder of skills.
-const MAX_NAMES: usize = 500;
-const MAX_SKILLS: usize = 100;
+const KIND: DefinitionKind = DefinitionKind {
+    noun: "skill",
+    of_user: "skills",
+    of_workspace: &[skill::FOLDER, ".agents/skills", ".claude/skills"],
+    layout: Layout::Folders(skill::FILE),
+    max_found: 100,
+    max_file_bytes: 256 * 1024,
+};
 
 /// A skill that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,97 +27,32 @@ pub struct Skill {
 }
 
 /// The skills that a session is told of.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Skills {
-    pub found: Vec<Skill>,
-    /// What was skipped: a line each.
-    pub warnings: Vec<String>,
-}
+pub type Skills = Definitions<Skill>;
 
 /// All skills for `here`.
 pub fn skills(here: &Here, config_dir: &Path) -> Skills {
-    let mut search = Search::default();
-    search.folder(&config_dir.join(OF_USER), None);
-    for dir in chain(here).into_iter().rev() {
-        for name in FOLDERS {
-            search.folder(&dir.join(name), Some(&here.root));
-        }
-    }
-    search.skills
+    definitions(&KIND, config_dir, Some(here), &define)
 }
 
 /// The folders of the user's own skills: what is in them may be looked at.
 pub fn skill_folders_of_user(config_dir: &Path) -> Vec<PathBuf> {
-    let mut search = Search::default();
-    search.folder(&config_dir.join(OF_USER), None);
-    let parents = search.skills.found.iter().filter_map(|s| s.path.parent());
+    let skills = definitions(&KIND, config_dir, None, &define);
+    let parents = skills.found.iter().filter_map(|s| s.path.parent());
     parents.map(Path::to_path_buf).collect()
 }
 
-#[derive(Default)]
-struct Search {
-    skills: Skills,
-    names: BTreeSet<String>,
-    /// A file reached twice is one skill.
-    files: BTreeSet<PathBuf>,
-}
-
-impl Search {
-    /// `inside`: what a link may not lead out of.
-    fn folder(&mut self, folder: &Path, inside: Option<&Path>) {
-        let Ok(entries) = folder.read_dir() else {
-            return;
-        };
-        let entries = entries.take(MAX_NAMES).flatten();
-        let mut paths: Vec<PathBuf> = entries.map(|e| e.path().join(skill::FILE)).collect();
-        paths.sort();
-        for path in paths {
-            if path.symlink_metadata().is_err() {
-                continue;
-            }
-            if self.skills.found.len() == MAX_SKILLS {
-                let why = format!("there are {MAX_SKILLS} already");
-                return self.skip(&path, &why);
-            }
-            match self.read(&path, inside) {
-                Ok(Some(heading)) => self.take(heading, path, inside.is_none()),
-                Ok(None) => {}
-                Err(why) => self.skip(&path, &why),
-            }
-        }
+fn define(file: DefinitionFile<'_>) -> Result<(String, Skill), String> {
+    // The model is given the path.
+    if file.path.to_str().is_none() {
+        return Err("its path is not UTF-8".to_string());
     }
-
-    fn read(&mut self, path: &Path, inside: Option<&Path>) -> Result<Option<Heading>, String> {
-        let canonical = path
-            .canonicalize()
-            .map_err(|e| format!("the link leads nowhere ({e})"))?;
-        if inside.is_some_and(|root| !canonical.starts_with(root)) {
-            return Err("it is a link that leads out of the workspace".to_string());
-        }
-        if path.to_str().is_none() {
-            return Err("its path is not UTF-8".to_string());
-        }
-        let text = read_text(&canonical, MAX_FILE_BYTES).map_err(|e| e.to_string())?;
-        let heading = skill::parse(&text)?;
-        Ok(self.files.insert(canonical).then_some(heading))
-    }
-
-    fn take(&mut self, heading: Heading, path: PathBuf, of_user: bool) {
-        if !self.names.insert(heading.name.clone()) {
-            let why = format!("another one is named {:?}", heading.name);
-            return self.skip(&path, &why);
-        }
-        self.skills.found.push(Skill {
-            heading,
-            path,
-            of_user,
-        });
-    }
-
-    fn skip(&mut self, path: &Path, why: &str) {
-        let text = format!("the skill {} is not used: {why}", path.display());
-        self.skills.warnings.push(text);
-    }
+    let heading = skill::parse(&file.text)?;
+    let skill = Skill {
+        path: file.path.to_path_buf(),
+        of_user: file.of_workspace.is_none(),
+        heading,
+    };
+    Ok((format!("{:?}", skill.heading.name), skill))
 }
 
 #[cfg(test)]
@@ -277,10 +202,10 @@ mod tests {
     #[test]
     fn there_is_an_end_to_how_many_are_listed() {
         let mut f = Fixture::new();
-        for n in 0..MAX_SKILLS + 5 {
+        for n in 0..KIND.max_found + 5 {
             f = f.skill("root/.rewake/skills", &format!("s{n}"));
         }
-        assert_eq!(f.find().found.len(), MAX_SKILLS);
-        assert_eq!(f.warnings().len(), 1);
+        assert_eq!(f.find().found.len(), KIND.max_found);
+        assert_eq!(f.warnings().len(), 5);
     }
 }
