@@ -88,6 +88,23 @@ fn only_one_file_starts_an_engine() {
     assert_eq!(files, ["src/engine/mod.rs", "src/session/driver.rs"]);
 }
 
+/// One crate watches files, for the config. Of the workspace every change has to be known before the
+/// next effect, so its queue is read here, from the kernel.
+#[test]
+fn one_crate_watches_files_and_only_for_the_config() {
+    let watchers = dependencies().into_iter().filter(|name| {
+        let words = ["notify", "watch", "kqueue"];
+        words.iter().any(|word| name.contains(word))
+    });
+    assert_eq!(watchers.collect::<Vec<_>>(), ["notify"]);
+    assert_eq!(
+        files_with("src", &["RecommendedWatcher"]),
+        ["src/ui/start.rs"]
+    );
+    let kernel = files_with("src", &["inotify::{", "inotify::init"]);
+    assert_eq!(kernel, ["src/workspace/files/watch.rs"]);
+}
+
 /// What a user may configure has its default in `config::schema` and nowhere else; the rooms
 /// below it get complete values.
 #[test]
