@@ -223,7 +223,7 @@ fn names(config: &Config, origins: &Origins) -> Checked {
             return Err(wrong(
                 origins,
                 key,
-                format!("holds {name:?}, which is no file name"),
+                format!("holds {name:?}, which is not a file name"),
             ));
         }
         within(origins, key, Some(names.len() as u64), 0..=16)
@@ -253,7 +253,7 @@ fn provider(config: &Config, name: &str, entry: &ProviderEntry, origins: &Origin
         return Err(wrong(
             origins,
             &dotted(&["providers", name]),
-            "is no name of a provider: it is empty or has a slash",
+            "is not a provider name: it is empty or has a slash",
         ));
     }
     if let Some(url) = &entry.base_url
@@ -390,11 +390,11 @@ mod tests {
             ),
             (
                 "instructions.files = [\"../AGENTS.md\"]",
-                "instructions.files holds \"../AGENTS.md\", which is no file name",
+                "instructions.files holds \"../AGENTS.md\", which is not a file name",
             ),
             (
                 "instructions.fallback = [\"..\"]",
-                "instructions.fallback holds \"..\", which is no file name",
+                "instructions.fallback holds \"..\", which is not a file name",
             ),
             (
                 "permissions.deny = [\"Bash\", \"Raed(x)\"]",

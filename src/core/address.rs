@@ -28,7 +28,7 @@ impl Address {
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let wrong = || {
             format!(
-                "{:?} is no address; one is `entry 812`, `entries 812-860`, `SESSION:812` or \
+                "{:?} is not an address; one is `entry 812`, `entries 812-860`, `SESSION:812` or \
                  `blob:HASH`, as memory_search and notes print them",
                 super::text::one_line(text, 100)
             )

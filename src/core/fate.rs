@@ -105,7 +105,7 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
         return match described_anew(state, policy, open) {
             None => Ok(()),
             Some(_) => Err(
-                "not run: its description changed since it was allowed; call it again and it is decided anew"
+                "not run: its description changed since it was allowed; call it again for a new decision"
                     .to_string(),
             ),
         };
@@ -119,7 +119,7 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
             return match (policy.permission_check)(permission, state).decision {
                 Decision::Allow => Ok(()),
                 Decision::Ask { .. } | Decision::Deny { .. } => Err(
-                    "not run: it was allowed when rewake was interrupted, and mode and rules do not allow it any more; call it again and it is decided anew"
+                    "not run: it was allowed when rewake was interrupted, and mode and rules do not allow it any more; call it again for a new decision"
                         .to_string(),
                 ),
             };
@@ -136,7 +136,7 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
     match judged.decision {
         Decision::Allow if judged.access.unwrap_or(Access::Full) == recorded => Ok(()),
         _ => Err(format!(
-            "not run: it was to run with access {recorded} when rewake was interrupted, and mode and rules do not give that any more; call it again and it is decided anew"
+            "not run: it was to run with access {recorded} when rewake was interrupted, and mode and rules do not give that any more; call it again for a new decision"
         )),
     }
 }

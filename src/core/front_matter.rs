@@ -142,7 +142,7 @@ fn escaped(chars: &mut impl Iterator<Item = char>) -> Result<char, String> {
     u32::from_str_radix(&code, 16)
         .ok()
         .and_then(char::from_u32)
-        .ok_or_else(|| "has an escape that is no character".to_string())
+        .ok_or_else(|| "has an escape that is not a character".to_string())
 }
 
 /// One line, with marks for what is not seen.

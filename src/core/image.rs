@@ -46,7 +46,7 @@ pub(crate) fn media_type(start: &[u8]) -> Option<&'static str> {
 /// Why it cannot be sent, to follow "it …".
 pub(crate) fn check(bytes: &[u8]) -> Result<Known, String> {
     let Some(media_type) = media_type(bytes) else {
-        return Err("is no PNG, JPEG, GIF or WebP image".to_string());
+        return Err("is not a PNG, JPEG, GIF or WebP image".to_string());
     };
     if bytes.len() as u64 > MAX_BYTES {
         let size = bytes.len();
@@ -377,7 +377,7 @@ mod tests {
         }
         assert_eq!(
             check(b"%PDF-1.7").unwrap_err(),
-            "is no PNG, JPEG, GIF or WebP image"
+            "is not a PNG, JPEG, GIF or WebP image"
         );
     }
 

@@ -105,7 +105,7 @@ fn why_none(text: &str, stop: StopReason) -> String {
         Err(error)
             if error.is_syntax() && begins == Some(0) && error.to_string().contains("trailing") =>
         {
-            "there is text behind the JSON: the answer has to be the JSON alone".into()
+            "there is text after the JSON: the answer has to be the JSON alone".into()
         }
         Err(error) => format!("the answer is not JSON: {error}"),
         Ok(_) => "the answer is not JSON".into(),
@@ -151,7 +151,7 @@ mod tests {
     fn what_is_no_json_says_why() {
         for (texts, why) in [
             (&["Sure! {\"a\": 1}"][..], "before the JSON"),
-            (&["{\"a\": 1} I hope that helps."], "behind the JSON"),
+            (&["{\"a\": 1} I hope that helps."], "after the JSON"),
             (
                 &["```json\n{}\n```\nand\n```json\n{}\n```"],
                 "before the JSON",

@@ -345,7 +345,7 @@ impl Delta {
             let mut path = before.get(..shared).ok_or(CUT)?.to_vec();
             path.extend_from_slice(rest);
             if path.len() > MAX_PATH_BYTES || path.is_empty() {
-                return Err("a path in it is no path".to_string());
+                return Err("a path in it is not a path".to_string());
             }
             let change = decode_change(operation, &mut input)?;
             before.clone_from(&path);
@@ -434,7 +434,7 @@ fn encode_item(out: &mut Vec<u8>, item: &Item) {
 fn decode_item(input: &mut Input<'_>) -> Result<Item, String> {
     Ok(match input.byte()? {
         FILE => Item::File {
-            mode: u16::try_from(input.number()?).map_err(|_| "a mode in it is no mode")?,
+            mode: u16::try_from(input.number()?).map_err(|_| "a mode in it is not a mode")?,
             bytes: input.number()?,
             hash: input.array()?,
         },

@@ -44,7 +44,7 @@ impl std::str::FromStr for Ask {
             Some(("wait", time)) => match duration(time) {
                 Some(time) if time <= LONGEST => Ok(Ask::Wait(Some(time))),
                 _ => Err(format!(
-                    "{time:?} is no time: 90s, 30m or 2h, and 30 days at most"
+                    "{time:?} is not a time: 90s, 30m or 2h, and 30 days at most"
                 )),
             },
             _ => Err("deny, wait, or wait=30m".to_string()),

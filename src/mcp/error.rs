@@ -36,7 +36,7 @@ pub enum McpError {
     /// On one line: a server writes no hint of ours.
     #[error("the server answered {method} with an error: {} ({})", .error.message.replace('\n', " "), .error.code)]
     Rpc { method: String, error: RpcError },
-    #[error("the server answered {0} with what is no answer")]
+    #[error("the server answered {0} with an invalid answer")]
     Garbled(String),
     #[error("the server speaks version {found:?} of the protocol; spoken here: {spoken}")]
     Version { found: String, spoken: String },

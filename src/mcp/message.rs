@@ -61,7 +61,7 @@ fn line(message: &Value) -> Vec<u8> {
     message.to_string().into_bytes()
 }
 
-/// What a line that answers says. `None`: it is no JSON, or says neither a result nor an error.
+/// What a line that answers says. `None`: it is not JSON, or says neither a result nor an error.
 pub fn read_answer(line: &[u8]) -> Option<Result<Value, RpcError>> {
     let mut message = value(line)?;
     let answer = message.as_object_mut()?;

@@ -46,7 +46,7 @@ pub enum Called {
 pub fn read(result: &Value) -> Called {
     if !result.is_object() {
         return Called::NotSupported(
-            "its result is no object; the call may have happened all the same",
+            "its result is not an object; the call may have happened all the same",
         );
     }
     match result["resultType"].as_str() {

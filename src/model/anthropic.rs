@@ -406,7 +406,9 @@ impl Decoder {
     fn grow(&mut self, index: u64, delta: &Value) -> Result<Option<Delta>, Failure> {
         let block = self.blocks.iter_mut().rev().find(|(i, _)| *i == index);
         let Some((_, block)) = block else {
-            return Err(nonsense(&format!("block {index} goes on without a start")));
+            return Err(nonsense(&format!(
+                "block {index} continues without a start"
+            )));
         };
         let piece = |key: &str| delta[key].as_str().unwrap_or_default();
         let pieces = ["text", "thinking", "signature", "partial_json"];

@@ -246,7 +246,7 @@ impl Body {
     }
 }
 
-/// One object, or a list of what would be the events of a stream. `None`: it is no JSON.
+/// One object, or a list of what would be the events of a stream. `None`: it is not JSON.
 fn objects(bytes: &[u8]) -> Option<Vec<Value>> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     match serde_json::from_str(&String::from_utf8_lossy(bytes)).ok()? {
@@ -271,7 +271,7 @@ fn begins_as_events(head: &[u8]) -> bool {
 fn no_answer(head: &[u8]) -> Failure {
     let head = String::from_utf8_lossy(head);
     errors::nonsense(format!(
-        "the answer is no event stream and no object of the protocol, it begins {head:?}"
+        "the answer is neither an event stream nor an object of the protocol, it begins {head:?}"
     ))
 }
 

@@ -182,7 +182,7 @@ impl Step {
             Block::call(call.name, arguments)
         }));
         Ok(Step {
-            when: when.map_err(|e| format!("`when` is no regular expression: {e}"))?,
+            when: when.map_err(|e| format!("`when` is not a regular expression: {e}"))?,
             blocks,
             stop: written.stop.unwrap_or(default),
             chunk_chars: written.chunk_chars.unwrap_or(usize::MAX).max(1),

@@ -16,10 +16,10 @@ const OPENER: &str = if cfg!(target_os = "macos") {
 /// Gives it to the browser, and does not wait for that.
 ///
 /// # Errors
-/// It is no address of the web, or there is no program that opens addresses.
+/// It is not a web address, or there is no program that opens addresses.
 pub fn open(url: &Url) -> io::Result<()> {
     if !matches!(url.scheme(), "http" | "https") {
-        let why = format!("{}: is no address of the web", url.scheme());
+        let why = format!("{}: is not a web address", url.scheme());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let mut child = Command::new(OPENER)

@@ -134,7 +134,7 @@ impl Kernel {
             0 => lacks.push("no Landlock: commands have no sandbox"),
             1 | 2 => lacks.push(
                 "Landlock is older than version 3: the sandbox applies to what was approved, and \
-                 no command runs unasked because of it",
+                 no command runs without approval because of it",
             ),
             3..6 => lacks.push(
                 "Landlock is older than version 6: commands cannot send signals, or get a process \

@@ -486,7 +486,7 @@ impl Profile {
         let kernel = request.kernel;
         let mut gaps = Vec::new();
         if kernel.landlock < 3 {
-            gaps.push("the kernel's Landlock is old; nothing runs unasked because of this sandbox");
+            gaps.push("the kernel's Landlock is old; nothing runs without approval because of this sandbox");
         }
         if !self.protected.is_empty() && !kernel.mounts {
             gaps.push("protected files are not held: they are compared when the command has ended");

@@ -52,7 +52,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // A list would be taken for the fields of an object, in their order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(
-            Problem::bad("the body makes no sense: it is no JSON object")
+            Problem::bad("the body makes no sense: it is not a JSON object")
                 .hint("/openapi.json says what it has to be"),
         );
     }

@@ -83,7 +83,7 @@ fn wanted(headers: &HeaderMap, from: Option<u64>) -> Result<Option<u64>, Problem
         .and_then(|id| id.trim().parse::<u64>().ok());
     match last.and_then(|last| last.checked_add(1)) {
         Some(next) => Ok(Some(next)),
-        None => Err(Problem::bad("Last-Event-ID is no number")
+        None => Err(Problem::bad("Last-Event-ID is not a number")
             .hint("it is the id of the last event that came")),
     }
 }

@@ -166,7 +166,7 @@ fn scope(app: &App, headers: &HeaderMap, needed: Scope) -> Result<Scope, Problem
     });
     let unknown = |error: &str| {
         Problem::new(StatusCode::UNAUTHORIZED, error).hint(
-            "send `Authorization: Bearer TOKEN`, with the token behind the # of the link that \
+            "send `Authorization: Bearer TOKEN`, with the token after the # of the link that \
              rewake serve prints",
         )
     };

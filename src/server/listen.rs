@@ -38,12 +38,12 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Listen, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             return match path.is_empty() {
-                true => Err("unix: has no path behind it".to_string()),
+                true => Err("unix: has no path after it".to_string()),
                 false => Ok(Listen::Unix(PathBuf::from(path))),
             };
         }
         text.parse().map(Listen::Tcp).map_err(|_| {
-            format!("{text:?} is no address with a port, as {DEFAULT}, [::1]:7391 or unix:PATH")
+            format!("{text:?} is not an address with a port, as {DEFAULT}, [::1]:7391 or unix:PATH")
         })
     }
 }
@@ -126,11 +126,11 @@ impl Listening {
                 port = address.port()
             ),
             Listening::Unix(_, path) => format!(
-                "ssh -L 7391:{path} HOST, then http://127.0.0.1:7391/ with what is behind the #",
+                "ssh -L 7391:{path} HOST, then http://127.0.0.1:7391/ with the part after the #",
                 path = path.display()
             ),
         };
-        format!("whoever has this link has the scope {scope}; {way}")
+        format!("anyone with this link has the scope {scope}; {way}")
     }
 
     pub(super) async fn serve(&self, router: Router) -> io::Result<()> {
@@ -246,13 +246,16 @@ fn socket(path: &Path) -> Result<UnixListener, Trouble> {
                 path.display()
             ),
         )
-        .with_hint("put the socket into a folder of its own; rewake makes one that is missing"));
+        .with_hint("put the socket into its own folder; rewake makes one that is missing"));
     }
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
             return Err(Trouble::new(
                 exit::USAGE,
-                format!("cannot listen on unix:{}: it is no socket", path.display()),
+                format!(
+                    "cannot listen on unix:{}: it is not a socket",
+                    path.display()
+                ),
             )
             .with_hint("give another path"));
         }

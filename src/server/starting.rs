@@ -41,7 +41,7 @@ pub(super) async fn start(
         && !(folder.is_absolute() && folder.is_dir())
     {
         return Err(
-            Problem::bad(format!("{} is no folder", folder.display())).hint("give a whole path")
+            Problem::bad(format!("{} is not a folder", folder.display())).hint("give a whole path"),
         );
     }
     let session = app.starter.begin(&app.stores, begin).await?;

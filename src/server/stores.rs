@@ -126,7 +126,7 @@ pub(super) fn open(ctx: &AppContext) -> Result<Store, Problem> {
             "there is no session store in {}",
             data_dir.display()
         ))
-        .hint("it was moved or removed while this serves: put it back, or start rewake serve anew")
+        .hint("it was moved or removed while this serves: put it back, or restart rewake serve")
     };
     match Store::open_current(data_dir) {
         Ok(Some(store)) => Ok(store),

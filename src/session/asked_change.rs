@@ -74,7 +74,7 @@ fn change(body: &Body, folder: &Path, workspace: &Path) -> AskedChange {
     let before = match read_text(&file, MAX_BYTES) {
         Ok(text) => Some(text),
         Err(ReadError::Missing) => None,
-        Err(ReadError::NotUtf8) => return unknown("the file is no text; all of it is replaced"),
+        Err(ReadError::NotUtf8) => return unknown("the file is not text; all of it is replaced"),
         Err(ReadError::TooLarge { .. }) => return unknown("the file is too long to be compared"),
         Err(_) => return unknown("the file cannot be read"),
     };
@@ -170,7 +170,7 @@ mod tests {
         std::fs::write(dir.path().join("binary"), [0xff, 0xfe, 0]).unwrap();
         std::fs::write(dir.path().join("long"), "x\n".repeat(1 << 20)).unwrap();
         for (path, why) in [
-            ("binary", "no text"),
+            ("binary", "not text"),
             ("long", "too long"),
             (".", "cannot be read"),
         ] {

@@ -170,7 +170,7 @@ impl AppContext {
             for mention in &expanded.mentions {
                 let put_in = self.put_in(mention, inside, &hidden).map_err(|why| {
                     let why = format!("/{} was not sent: @{}: {why}", typed.name, mention.path);
-                    let hint = "what stands in backticks (`@name`) is no file that is put in";
+                    let hint = "a name in backticks (`@name`) does not insert a file";
                     NotSaid::Failed(why, Some(hint.to_string()))
                 })?;
                 if let Some(contents) = put_in {
@@ -254,7 +254,7 @@ impl AppContext {
         };
         if !model.contains('/') {
             notes.push(format!(
-                "the model {model:?} of the command is not used: it is no provider/model"
+                "the model {model:?} of the command is not used: it is not PROVIDER/MODEL"
             ));
             return Ok(None);
         }

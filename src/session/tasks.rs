@@ -107,7 +107,7 @@ impl AppContext {
             return Err(refused("`[agents] enabled = false`: do it yourself"));
         }
         if state.assignment.is_some() {
-            return Err(refused("a sub-agent gives no tasks: do it yourself"));
+            return Err(refused("a subagent cannot give tasks: do it yourself"));
         }
         let mut store = self.open_store().map_err(|e| no_session(e.into()))?;
         match &order.resume {
@@ -299,13 +299,11 @@ impl AppContext {
             return Err(refused(format!("task {} is still running", info.id)));
         }
         if order.agent.is_some() {
-            return Err(refused(
-                "a task that goes on keeps its agent: leave out `agent`",
-            ));
+            return Err(refused("a resumed task keeps its agent: leave out `agent`"));
         }
         if order.worktree && worktree_at(&self.paths.data_dir, Path::new(&info.folder)).is_none() {
             return Err(refused(
-                "a task that goes on keeps its folder: leave out `worktree`",
+                "a resumed task keeps its folder: leave out `worktree`",
             ));
         }
         let origin = origin(parent, call);

@@ -497,7 +497,10 @@ fn check_name(name: &str) -> Result<(), NoWorktree> {
     match why {
         None => Ok(()),
         Some(why) => Err(NoWorktree::new(
-            format!("{:?} is no name for a worktree: {why}", one_line(name, 80)),
+            format!(
+                "{:?} is not a name for a worktree: {why}",
+                one_line(name, 80)
+            ),
             Some("a name as fix-login: its branch is rewake/fix-login".to_string()),
         )),
     }

@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(
             glob(&room, "*.rs"),
             "no file matches *.rs (ignored files are not looked at)\n\
-             [stopped after 3 paths, at .: what comes behind it was not looked at; name a folder \
+             [stopped after 3 paths, at .: what comes after it was not searched; name a folder \
              below as path, or a narrower pattern or glob]\n"
         );
         // The four paths at the top and the three in `a`, not those in `a/b`.

@@ -210,7 +210,7 @@ pub(crate) fn hints(stopped: Option<Stop>, last: &str, unused: &[String]) -> Str
     let mut lines: Vec<String> = unused.iter().map(|line| format!("[{line}]\n")).collect();
     if let Some(stop) = stopped {
         lines.push(format!(
-            "[stopped {}, at {last}: what comes behind it was not looked at; name a folder below as \
+            "[stopped {}, at {last}: what comes after it was not searched; name a folder below as \
              path, or a narrower pattern or glob]\n",
             stop.words()
         ));

@@ -220,7 +220,7 @@ impl Theme {
             let Some(style) = theme.style_mut(key) else {
                 let hint = crate::core::text::nearest(key, Theme::KEYS.iter().copied())
                     .map(|near| format!("did you mean {near}?"));
-                let what = format!("{key}: is no key of a theme");
+                let what = format!("{key}: is not a key of a theme");
                 return Err(error(name, &what, &hint.unwrap_or_default()));
             };
             *style = parse_style(name, key, value)?;
@@ -333,7 +333,11 @@ fn parse_style(file: &str, key: &str, value: &Value) -> Result<Style, ThemeError
             (_, Some(_), _) => return Err(error(file, &format!("{key}: is true or false"), "")),
             (_, None, _) => {
                 let hint = "a style has fg, bg, bold, dim, italic, underline, reverse and strike";
-                return Err(error(file, &format!("{key}: is no part of a style"), hint));
+                return Err(error(
+                    file,
+                    &format!("{key}: is not a part of a style"),
+                    hint,
+                ));
             }
         };
     }
@@ -346,7 +350,13 @@ fn parse_colour(file: &str, key: &str, value: &Value) -> Result<Color, ThemeErro
         Value::String(text) => Color::from_str(text).ok(),
         _ => None,
     };
-    colour.ok_or_else(|| error(file, &format!("{key}: {value} is no colour"), COLOUR_HINT))
+    colour.ok_or_else(|| {
+        error(
+            file,
+            &format!("{key}: {value} is not a colour"),
+            COLOUR_HINT,
+        )
+    })
 }
 
 /// The nearest colour that a terminal of this depth has.
@@ -520,16 +530,16 @@ mod tests {
         for (text, what) in [
             (
                 "error = \"purplish\"",
-                "mine.toml: error: \"purplish\" is no colour",
+                "mine.toml: error: \"purplish\" is not a colour",
             ),
-            ("error = 256", "mine.toml: error: 256 is no colour"),
+            ("error = 256", "mine.toml: error: 256 is not a colour"),
             (
                 "error = \"#12345\"",
-                "mine.toml: error: \"#12345\" is no colour",
+                "mine.toml: error: \"#12345\" is not a colour",
             ),
             (
                 "error = { fg = \"x\" }",
-                "mine.toml: error.fg: \"x\" is no colour",
+                "mine.toml: error.fg: \"x\" is not a colour",
             ),
             (
                 "error = { bold = 1 }",
@@ -537,9 +547,9 @@ mod tests {
             ),
             (
                 "error = { big = true }",
-                "mine.toml: error.big: is no part of a style",
+                "mine.toml: error.big: is not a part of a style",
             ),
-            ("eror = \"red\"", "mine.toml: eror: is no key of a theme"),
+            ("eror = \"red\"", "mine.toml: eror: is not a key of a theme"),
             ("base = \"mine\"", "theme mine: is not known"),
             ("base = 3", "mine.toml: base: names no other theme"),
             ("text = 1\nerror = ", "mine.toml: line 2"),

@@ -14,7 +14,7 @@ use super::handle::Folder;
 use crate::config::{IN_USE, IS_KEPT_KEY, is_in_use, is_kept_key, is_linked_key};
 
 const NOT_REGULAR: &str = "not a regular file";
-const MADE_UP: &str = "it is no file of a disk: what lies below /proc, /sys and /dev is made up by \
+const MADE_UP: &str = "it is not a file on a disk: what lies below /proc, /sys and /dev is made up by \
                        the system, and may hold keys";
 
 pub(crate) enum Kind {

@@ -169,7 +169,7 @@ fn with_other_name(key: &Path) -> String {
     let path = key.display();
     format!(
         "a command could read your key {path} under another name: it has a hard link; \
-         find ~ -samefile {path} shows it, and `rewake key` writes the file anew"
+         find ~ -samefile {path} shows it, and `rewake key` writes a new file"
     )
 }
 

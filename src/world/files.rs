@@ -172,7 +172,7 @@ impl Files {
             Ok(Ok(snapshot)) => snapshot,
             Ok(Err(_)) => Snapshot::NotKept("what looks after them has ended".to_string()),
             Err(_) => Snapshot::NotKept(format!(
-                "it took over {} ms (files.wait_ms) to look at them; it goes on meanwhile",
+                "it took over {} ms (files.wait_ms) to look at them; the scan continues",
                 wait.as_millis()
             )),
         }

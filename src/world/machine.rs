@@ -276,7 +276,7 @@ impl Machine {
         stop: bool,
     ) -> Settled {
         let Guard::Supervised { run, boot, .. } = guard else {
-            return unsettled("it was begun as another kind of call");
+            return unsettled("it was started as another kind of call");
         };
         match self.runs.settle(run, boot) {
             Ok(SettledRun::NotBegun) if stop => Settled::NotBegun(guard.clone()),

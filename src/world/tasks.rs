@@ -180,7 +180,7 @@ impl Machine {
             worked_ms,
         } = guard
         else {
-            return unsettled("it was begun as another kind of call");
+            return unsettled("it was started as another kind of call");
         };
         let ended = match self.runs.settle(run, boot) {
             Ok(SettledRun::Running(_)) if *background && !stop => {

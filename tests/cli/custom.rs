@@ -226,7 +226,7 @@ fn no_command_puts_in_what_the_system_makes_up() {
         own(&home, "see.md", format!("see @{path}"));
         let run = home.run(["-p", "/see"]);
         assert!(!run.stdout.contains("done"), "{path}: {}", run.stdout);
-        refused(run, 2, &[&format!("@{path}: it is no file of a disk")]);
+        refused(run, 2, &[&format!("@{path}: it is not a file on a disk")]);
     }
     assert!(!home.run(["history"]).expect(0).stdout.contains("/see"));
 }

@@ -26,7 +26,7 @@ const KERNELS: [Kernel; 9] = [
     Kernel { lacks: "no-namespaces", unasked: [Some("read"), Some("read")], doctor: &["protected files are compared", "no mount namespace", "no network namespace"] },
     Kernel { lacks: "abi=4", unasked: [Some("read"), Some("workspace")], doctor: &["Landlock version 4", "older than version 6"] },
     Kernel { lacks: "abi=4,no-pid", unasked: [Some("read"), Some("read")], doctor: &["Landlock version 4", "no process namespace"] },
-    Kernel { lacks: "abi=2", unasked: [None, None], doctor: &["Landlock is older than version 3", "no command runs unasked because of it"] },
+    Kernel { lacks: "abi=2", unasked: [None, None], doctor: &["Landlock is older than version 3", "no command runs without approval because of it"] },
     Kernel { lacks: "abi=2,no-namespaces", unasked: [None, None], doctor: &["Landlock is older than version 3", "protected files are compared"] },
     Kernel { lacks: "no-seccomp", unasked: [None, None], doctor: &["this system has no sandbox", "no seccomp: commands have no sandbox"] },
     Kernel { lacks: "abi=0,no-seccomp,no-namespaces", unasked: [None, None], doctor: &["this system has no sandbox", "no Landlock: commands have no sandbox"] },

@@ -226,7 +226,7 @@ fn what_cannot_be_added_is_refused_before_anything_is_written() {
     for (args, words) in [
         (
             &["add", "a b", "--", "x"][..],
-            &["no name of a server", "at most 32"][..],
+            &["not a server name", "at most 32"][..],
         ),
         (
             &["add", "a"],
@@ -428,14 +428,14 @@ fn servers_of_other_agents_are_shown_and_taken_when_a_person_says_so() {
         "two",
         "https://h  (",
         "  opencode   c d  (",
-        "not taken: it is no name of a server",
+        "not taken: it is not a server name",
     ] {
         assert!(shown.stdout.contains(words), "{words}: {}", shown.stdout);
     }
     assert!(
         shown
             .stderr
-            .contains("settings.json: line 1: it is no JSON"),
+            .contains("settings.json: line 1: it is not JSON"),
         "{}",
         shown.stderr
     );

@@ -128,7 +128,7 @@ fn what_cannot_be_a_worktree_is_refused_with_what_helps() {
     };
     is_refused("fix", &["it is not a git repository", "git init"]);
     for name in ["-x", "a/b", "../x", "a b", ".a", "x.lock", &"a".repeat(65)] {
-        is_refused(name, &["is no name for a worktree"]);
+        is_refused(name, &["is not a name for a worktree"]);
     }
     git(&root, &["init", "-q", "--bare"]);
     is_refused("fix", &["it is a bare repository", "git clone"]);

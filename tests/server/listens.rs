@@ -129,7 +129,7 @@ fn a_socket_is_for_its_owner_alone() {
     let run = home
         .run(["serve", "--listen", &format!("unix:{}", file.display())])
         .expect(2);
-    assert!(run.stderr.contains("it is no socket"), "{}", run.stderr);
+    assert!(run.stderr.contains("it is not a socket"), "{}", run.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
     let run = home.run(["serve", "--listen", &listen]).expect(2);

@@ -220,8 +220,8 @@ fn nonsense_is_said_to_be_nonsense() {
             400,
             "body makes no sense",
         ),
-        (s("/messages"), json!(["x"]), 400, "no JSON object"),
-        (s("/stop"), json!([]), 400, "no JSON object"),
+        (s("/messages"), json!(["x"]), 400, "not a JSON object"),
+        (s("/stop"), json!([]), 400, "not a JSON object"),
         (s("/messages"), json!({"txt": "x"}), 400, "unknown field"),
         (
             s("/messages"),
@@ -270,13 +270,13 @@ fn nonsense_is_said_to_be_nonsense() {
             "/sessions".into(),
             json!({"prompt": "x", "folder": "relative"}),
             400,
-            "no folder",
+            "not a folder",
         ),
         (
             "/sessions".into(),
             json!({"prompt": "x", "folder": "/nowhere"}),
             400,
-            "no folder",
+            "not a folder",
         ),
         (
             "/sessions".into(),

@@ -165,7 +165,7 @@ fn a_blob_is_given_as_bytes_that_no_browser_shows() {
     let blobs = [other.to_vec(), wide_gif()];
     store.queue(&id, &message, &blobs, 1).unwrap();
     for (bytes, words) in [
-        (&other[..], "no PNG, JPEG, GIF or WebP"),
+        (&other[..], "not a PNG, JPEG, GIF or WebP"),
         (&wide_gif(), "too many to be shown"),
     ] {
         let hash = rewake::store::blob_ref(bytes).hash;

@@ -56,7 +56,7 @@ pub(super) fn add(ctx: &AppContext, wanted: &Add) -> Result<u8, Trouble> {
     let name = &wanted.name;
     let server = described(wanted)?;
     if !is_server_name(name) {
-        return Err(usage(format!("{name:?} is no name of a server"))
+        return Err(usage(format!("{name:?} is not a server name"))
             .with_hint("letters of a to z, digits, - and _, at most 32"));
     }
     if let Some(why) = server_fault(name, &server) {

@@ -95,7 +95,7 @@ pub fn server_fault(name: &str, server: &McpServer) -> Option<String> {
 
 /// What is said of a name that is none.
 const NO_NAME: &str =
-    "is no name of a server: it may have letters of a to z, digits, - and _, at most 32";
+    "is not a server name: it may have letters a to z, digits, - and _, at most 32";
 
 /// Nobody reads so many before trusting them.
 pub(super) fn too_many(file: &Path, many: usize) -> ConfigError {

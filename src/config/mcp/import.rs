@@ -102,7 +102,7 @@ fn servers_of(agent: &str, text: &str, root: &Path) -> Result<Servers, String> {
         _ => text.to_string(),
     };
     let document: Value =
-        serde_json::from_str(&text).map_err(|e| format!("line {}: it is no JSON", e.line()))?;
+        serde_json::from_str(&text).map_err(|e| format!("line {}: it is not JSON", e.line()))?;
     let servers = |value: &Value| value.as_object().cloned().unwrap_or_default();
     let mut all: Map<String, Value> = match agent {
         "opencode" => servers(&document["mcp"]),
@@ -238,7 +238,7 @@ fn codex(text: &str) -> Result<Servers, String> {
     let table: toml::Table = toml::from_str(text).map_err(|e: toml::de::Error| {
         let at = e.span().map_or(0, |span| span.start);
         let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
-        format!("line {line}: it is no TOML")
+        format!("line {line}: it is not TOML")
     })?;
     let Some(toml::Value::Table(servers)) = table.get("mcp_servers") else {
         return Ok(Vec::new());
@@ -388,10 +388,10 @@ mod tests {
         let root = Path::new("/w");
         for agent in ["claude", "gemini", "opencode", ".mcp.json"] {
             let error = servers_of(agent, "{\n\"mcp", root).unwrap_err();
-            assert_eq!(error, "line 2: it is no JSON");
+            assert_eq!(error, "line 2: it is not JSON");
         }
         let error = servers_of("codex", "a = 1\nb", root).unwrap_err();
-        assert_eq!(error, "line 2: it is no TOML");
+        assert_eq!(error, "line 2: it is not TOML");
         assert_eq!(taken("claude", "{}"), BTreeMap::new());
         assert_eq!(taken("opencode", "{\"mcp\": 3}"), BTreeMap::new());
     }

@@ -92,12 +92,12 @@ fn what_cannot_be_a_server_of_the_user_is_named_with_its_line() {
         ),
         (
             "[mcp_servers.\"a b\"]\ncommand = \"a\"",
-            ":2: mcp_servers.\"a b\" is no name of a server",
+            ":2: mcp_servers.\"a b\" is not a server name",
             "",
         ),
         (
             &format!("[mcp_servers.{long}]\ncommand = \"a\""),
-            "is no name of a server",
+            "is not a server name",
             "",
         ),
         (
@@ -444,7 +444,7 @@ fn what_is_wrong_with_one_server_takes_out_that_one() {
         ),
         (
             "\"a\\u001b[31m b\":{\"command\":\"x\"}",
-            "it is no name of a server",
+            "it is not a server name",
         ),
     ] {
         let f = Fixture::new();

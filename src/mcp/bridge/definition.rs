@@ -24,7 +24,7 @@ const OWN: [&str; 7] = [
 pub fn address(config: &BridgeConfig) -> Result<Url, String> {
     let name = &config.name;
     let mut url = Url::parse(&config.url)
-        .map_err(|e| format!("the url of server {name} is no address: {e}"))?;
+        .map_err(|e| format!("the url of server {name} is not an address: {e}"))?;
     let is_open = url.scheme() == "http" && is_loopback(&url);
     if url.scheme() != "https" && !is_open {
         return Err(format!(

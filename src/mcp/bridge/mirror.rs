@@ -144,13 +144,15 @@ fn marked(
 fn mirror(schema: &Value, mark: &Value, path: &[String]) -> Result<Mirror, String> {
     let name = mark.as_str().filter(|name| !name.is_empty());
     let header = name.and_then(|name| HeaderName::try_from(format!("{PREFIX}{name}")).ok());
-    let header = header.ok_or("a mark is no name of a header")?;
+    let header = header.ok_or("a mark is not a header name")?;
     match schema["type"].as_str() {
         Some("string" | "integer" | "boolean") => Ok(Mirror {
             path: path.to_vec(),
             header,
         }),
-        _ => Err("a mark is on what is no text, whole number or truth value".to_string()),
+        _ => Err(
+            "a mark is on something other than a text, a whole number or a truth value".to_string(),
+        ),
     }
 }
 

@@ -80,7 +80,7 @@ impl Web {
             let shown = crate::mcp::clean(address, 200);
             LoginError::new(format!("the server names {shown} as its {what}: {why}"))
         };
-        let url = Url::parse(address).map_err(|_| refused("that is no address"))?;
+        let url = Url::parse(address).map_err(|_| refused("that is not an address"))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(refused("there is a user name in it"));
         }

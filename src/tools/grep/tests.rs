@@ -147,7 +147,7 @@ fn a_search_that_is_stopped_says_where() {
     assert_eq!(
         text,
         "a/c.rs\n2:two\na/d.txt\n1:ONE\nb.rs\n2:fn two() {}\n\
-         [stopped after 40 bytes, at b.rs: what comes behind it was not looked at; name a \
+         [stopped after 40 bytes, at b.rs: what comes after it was not searched; name a \
          folder below as path, or a narrower pattern or glob]\n"
     );
     room.ctx.limits = Limits {

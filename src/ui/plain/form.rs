@@ -74,7 +74,7 @@ fn heading(form: &ServerForm) -> Vec<String> {
             ));
         }
         (Some(url), None) => lines.push(format!(
-            "  It asks you to open this, which is no address for a browser: {}",
+            "  It asks you to open this, which is not an address for a browser: {}",
             visible(url)
         )),
         (None, _) => lines.push(

@@ -383,7 +383,7 @@ fn visit(entry: &FormEntry, room: usize, theme: &Theme) -> Vec<Line<'static>> {
         )];
         lines.extend(wrap(&spans, room, &[], &[], Break::Anywhere));
         lines.extend(words(
-            "It is no address that a browser is given here.",
+            "This address cannot be opened in a browser here.",
             theme.warn,
             room,
             "",

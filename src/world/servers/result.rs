@@ -31,7 +31,7 @@ pub(super) fn of_line(line: &[u8], inline_max_bytes: usize) -> Ran {
 
 pub(super) fn garbled() -> Ran {
     Ran::error(
-        "the server answered with what is no answer; the call may have happened all the same",
+        "the server answered with an invalid answer; the call may have happened all the same",
     )
 }
 
@@ -89,7 +89,7 @@ pub(super) fn of_result(result: CallResult, inline_max_bytes: usize) -> Ran {
 /// The line that names an image, the image, and its bytes.
 pub(super) fn shown(data: &str, before: usize) -> Result<(String, Image, Vec<u8>), String> {
     if before >= IMAGES_MAX {
-        return Err(format!("is behind the {IMAGES_MAX} that are"));
+        return Err(format!("comes after the {IMAGES_MAX} that are"));
     }
     let bytes = STANDARD.decode(data.trim());
     let bytes = bytes.map_err(|_| "is not written in base64".to_string())?;

@@ -493,7 +493,7 @@ async fn a_server_that_lies_repeats_itself_or_talks_nonsense_harms_its_own_call_
     for (tool, words) in [
         (
             "garble",
-            "its result is no object; the call may have happened",
+            "its result is not an object; the call may have happened",
         ),
         ("long", "which is too long"),
     ] {
@@ -586,7 +586,7 @@ async fn each_kind_of_result_reaches_the_model() {
         "{text}"
     );
     assert!(
-        text.contains("is no PNG") && text.ends_with("[link: x file:///x]"),
+        text.contains("is not a PNG") && text.ends_with("[link: x file:///x]"),
         "{text}"
     );
     assert_eq!((lines, ran.blobs.len()), (4, 1));
