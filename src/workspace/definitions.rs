@@ -83,13 +83,15 @@ impl<T> Default for Definitions<T> {
     }
 }
 
-/// Returns all definitions for `here`; without it only those of the user. `define` gives the name,
-/// as warnings show it, and the definition.
+/// The reader of one file: its definition, and the name as warnings show it.
+type Define<'a, T> = dyn Fn(DefinitionFile<'_>) -> Result<(String, T), String> + 'a;
+
+/// Returns all definitions for `here`; without it only those of the user.
 pub(super) fn definitions<T>(
     kind: &DefinitionKind,
     config_dir: &Path,
     here: Option<&Here>,
-    define: &dyn Fn(DefinitionFile<'_>) -> Result<(String, T), String>,
+    define: &Define<'_, T>,
 ) -> Definitions<T> {
     let mut search = Search {
         kind,
@@ -114,7 +116,7 @@ pub(super) fn definitions<T>(
 
 struct Search<'a, T> {
     kind: &'a DefinitionKind,
-    define: &'a dyn Fn(DefinitionFile<'_>) -> Result<(String, T), String>,
+    define: &'a Define<'a, T>,
     definitions: Definitions<T>,
     names: BTreeSet<String>,
     /// Real paths: a file or folder that is reached twice counts once.
