@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::calls::Question;
 use super::signals::Heard;
 use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Recorder, Write};
 use crate::core::entry::{CallId, Entry, SaveReason};
@@ -211,15 +210,15 @@ impl<W: World> Engine<W> {
             Unasked::Ended => return Ok(()),
             Unasked::LeadsTo(at) => at,
         };
-        let Some(Question { why, rule, access }) = self.log.question(call) else {
+        let Some(question) = self.log.question(call) else {
             return Ok(());
         };
         self.record_questions(call, at).await?;
         let asked = Event::Asked {
             call,
-            why,
-            rule: rule.map(|rule| rule.to_string()),
-            access,
+            why: question.why,
+            rule: question.rule.map(|rule| rule.to_string()),
+            access: question.access,
             place: place_of_question(&self.log.state, &self.log.policy, call),
         };
         self.log.emit(asked);

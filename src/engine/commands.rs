@@ -14,7 +14,7 @@ use crate::core::signal::Signal;
 use crate::store::{InboxId, LeftDraft, Message, Queued, StoreError};
 use crate::world::World;
 
-/// What a person asked for that is not in the log.
+/// Requests of a person that are not in the log.
 pub(super) struct Requests {
     /// To leave.
     pub left: Option<SaveReason>,

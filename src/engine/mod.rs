@@ -5,8 +5,8 @@
 //! ([`attend`]): what is typed goes to the inbox, streamed text to the drafts, and the timer
 //! saves a checkpoint.
 //!
-//! [`Engine`] has the loop and the steps. The log is its [`Recorder`]'s; what else has state is a
-//! type of its own: requests of a person, summaries, questions of servers, looks at the files.
+//! [`Engine`] has the loop and the steps. The log is its [`Recorder`]'s; each other subject is
+//! a type with its state: requests of a person, summaries, questions of servers, looks at the files.
 //!
 //! Invariant: no effect is begun before its `Started` is durable, and none is reported before
 //! its `Finished` is. What cannot be recorded is not done.
@@ -278,7 +278,7 @@ const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 /// The loop of one session, with its log. `W` is the world that it acts in.
 pub struct Engine<W> {
     log: Recorder<W>,
-    /// What another version took the session up with: see [`Settings::renewed`].
+    /// The version that took the session up, and its layers: see [`Settings::renewed`].
     renewed: Option<(String, Layers)>,
     fallbacks: Vec<String>,
     commands: UnboundedReceiver<Command>,
@@ -488,7 +488,7 @@ impl<W: World> Engine<W> {
     /// Stops what is owed, records what was planned, and does it. Returns the `Restored`.
     ///
     /// # Errors
-    /// When it cannot be recorded. What was begun is done by the next start.
+    /// When it cannot be recorded. The next start does the rest.
     pub async fn rewind(&mut self, rewinding: Rewinding) -> Result<Option<Entry>, EngineError> {
         self.rewinder.rewind(&mut self.log, rewinding).await
     }
