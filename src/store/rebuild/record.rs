@@ -62,7 +62,7 @@ pub(super) struct Made {
 
 /// What the thread gives to who writes.
 enum Given<'a> {
-    Session(Begin<'a>),
+    Session(Box<Begin<'a>>),
     /// Of the session that was given last.
     Entries(Vec<Ready>),
     End,
@@ -197,7 +197,7 @@ impl<'a> Giving<'a> {
         if begin.is_made {
             self.made.insert(begin.id.clone());
         }
-        if self.sender.send(Given::Session(begin)).is_err() {
+        if self.sender.send(Given::Session(Box::new(begin))).is_err() {
             return Ok(None);
         }
         let own = usize::try_from(own).unwrap_or(usize::MAX);
@@ -292,7 +292,7 @@ struct Writing<'t, 'p, 'a> {
     progress: &'t mut Progress<'p>,
     made: Made,
     /// The session that is written.
-    open: Option<(Begin<'a>, Head)>,
+    open: Option<(Box<Begin<'a>>, Head)>,
 }
 
 impl<'a> Writing<'_, '_, 'a> {
