@@ -11,8 +11,8 @@ const LIMIT: usize = 70;
 
 /// The types that have more methods than [`LIMIT`] today.
 const STORED: [(&str, usize); 3] = [
-    ("store::Store", 189),
-    ("ui::app::App", 94),
+    ("store::Store", 194),
+    ("ui::app::App", 95),
     ("ui::effects::Effects", 73),
 ];
 
