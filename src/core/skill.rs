@@ -161,7 +161,7 @@ description: "a \"b\"\t\u00e9 \\ c""#,
         assert!(why("---\nname: [a]\n---\n").contains("`name` is not a text"));
         assert!(why("---\nname: 'a\n---\n").contains("no closing quote"));
         assert!(why("---\nname: \"\\q\"\n---\n").contains("not known"));
-        assert!(why("---\nname: \"\\ud800\"\n---\n").contains("no character"));
+        assert!(why("---\nname: \"\\ud800\"\n---\n").contains("not a character"));
     }
 
     #[test]
