@@ -42,6 +42,8 @@ pub fn dismiss(store: &mut Store, data_dir: &Path, id: &str) -> Result<Dismissal
         unfinished: true,
         ..Batch::default()
     };
-    store.append(&mut head, &batch)?;
+    let recorded = store.append(&mut head, &batch);
+    store.leave(id);
+    recorded?;
     Ok(Dismissal::Done)
 }

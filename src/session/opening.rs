@@ -101,9 +101,10 @@ impl AppContext {
             Err(SessionError::Store(why)) if why.is_damage() => why,
             done => return done,
         };
-        match self.rebuild_whole()? {
-            None => Err(why.into()),
-            Some(rebuilt) => {
+        match self.rebuild_whole() {
+            // What is damaged says more than what keeps it from being repaired here.
+            Ok(None) | Err(_) => Err(why.into()),
+            Ok(Some(rebuilt)) => {
                 let mut store = self.open_store()?;
                 store.was_rebuilt(&rebuilt);
                 act(store)

@@ -31,6 +31,8 @@ pub fn rename(
         unfinished: info.unfinished,
         ..Batch::default()
     };
-    store.append(&mut head, &batch)?;
+    let recorded = store.append(&mut head, &batch);
+    store.leave(id);
+    recorded?;
     Ok(store.find(id)?.title)
 }

@@ -400,7 +400,9 @@ impl Steering {
                 unfinished: state.unfinished(),
                 ..Batch::default()
             };
-            store.append(&mut head, &batch)?;
+            let recorded = store.append(&mut head, &batch);
+            store.leave(session);
+            recorded?;
         }
         Ok(true)
     }

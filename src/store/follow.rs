@@ -35,7 +35,7 @@ pub(super) struct Copies {
     /// The id of the store.
     pub store: String,
     /// The session whose journal is behind its database.
-    behind: Option<String>,
+    pub(super) behind: Option<String>,
     /// Sessions whose journal may lack what was recorded last.
     pub lag: Lag,
     trouble: Option<Fault>,

@@ -130,11 +130,18 @@ impl Store {
         }
         self.is_behind(session);
         let filled = self.catch_up_all();
-        // The next one that has the session's lock is the only one who writes in its folder.
-        if let Some(copies) = &mut self.copies {
-            copies.journal.leave(session);
-        }
+        self.leave(session);
         filled.map(|()| true)
+    }
+
+    /// To be called before the lock of the session is released: the next one that has it is the
+    /// only one who writes in its folder.
+    pub fn leave(&mut self, session: &str) {
+        if let Some(copies) = &mut self.copies {
+            copies.behind.take_if(|behind| behind == session);
+            copies.journal.leave(session);
+            copies.lag.noted.remove(session);
+        }
     }
 
     fn compared(&self, session: &str) -> Result<Compared, StoreError> {

@@ -1,6 +1,6 @@
 //! What a server asks in the middle of a call: what is seen of it, and what becomes of keys.
 
-use rewake::core::entry::{By, CallId, Entry, Guard};
+use rewake::core::entry::{By, CallId, Entry, Guard, Outcome, Output};
 use rewake::core::form::{FormAnswer, ServerQuestion};
 use rewake::engine::Event;
 use rewake::engine::{ChildQuestion, Command};
@@ -444,4 +444,28 @@ fn a_question_about_a_call_comes_first_and_the_form_behind_it() {
     stage.keys("da<Enter>");
     let sent = |intent: &Intent| matches!(intent, Intent::Engine(Command::AnswerChild { .. }));
     assert!(!stage.wanted.iter().any(sent));
+}
+
+/// The question of a task of the session before would be answered through another engine.
+#[test]
+fn a_question_of_a_session_that_was_left_does_not_come_up_in_the_next() {
+    let mut stage = Stage::new(80, 24);
+    child_asks(&mut stage);
+    stage.sees("asks you");
+    stage.open_with(|opening| opening.id = "another".into());
+    stage.does_not_see("asks you");
+    let reply = stage.log.last_seq() - 1;
+    let task = CallId { reply, index: 0 };
+    let done = Outcome::Done {
+        output: Output::text("found"),
+    };
+    stage.log(entry::finished(task, done, None));
+    stage.replies(vec![]);
+    stage.says("next");
+    let id = stage.replies(vec![call("bash", json!({ "command": "make" }))])[0];
+    stage.asks(id, "a command that no rule allows", None);
+    stage.denies("not now");
+    let answered = |intent: &Intent| matches!(intent, Intent::Engine(Command::Decide { .. }));
+    assert!(stage.wanted.iter().any(answered));
+    stage.does_not_see("asks you");
 }

@@ -5,7 +5,7 @@ use ratatui::style::Modifier;
 use rewake::ui::app::{Intent, Msg};
 
 use crate::log::{bash, text};
-use crate::stage::{Stage, scene};
+use crate::stage::{ID, Stage, scene};
 
 fn long(stage: &mut Stage) {
     for n in 1..=30 {
@@ -84,7 +84,7 @@ fn earlier_entries_are_fetched_once_when_the_first_line_is_reached() {
         .filter(|i| matches!(i, Intent::Earlier(40)));
     assert_eq!(asked.count(), 1);
     let before = stage.rows()[0].clone();
-    stage.send(Msg::Earlier(all[..40].to_vec()));
+    stage.send(Msg::Earlier(ID.into(), Ok(all[..40].to_vec())));
     assert_eq!(stage.rows()[0], before, "what is read stays where it is");
     stage.keys("<Home>");
     stage.sees("question number 1");
@@ -170,7 +170,14 @@ fn entries_that_are_not_there_yet_are_fetched_and_searched() {
     stage.sees("…");
     let before = stage.screen();
     assert!(before.contains("question number 30"));
-    stage.send(Msg::Earlier(all[..40].to_vec()));
+    // Of a session that was left meanwhile.
+    stage.send(Msg::Earlier("another".into(), Ok(all[..40].to_vec())));
+    assert_eq!(stage.screen(), before);
+    stage.send(Msg::Earlier(ID.into(), Err("it is locked".into())));
+    stage.sees("cannot read earlier entries: it is locked");
+    stage.keys("<Esc><C-f>question number");
+    assert_eq!(asked(&stage), 2);
+    stage.send(Msg::Earlier(ID.into(), Ok(all[..40].to_vec())));
     stage.sees("30 of 30");
     stage.sees("question number 30");
 }

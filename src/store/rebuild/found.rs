@@ -136,6 +136,11 @@ pub(super) struct Found {
 }
 
 impl Found {
+    /// How many entries have a row that SQL can read.
+    pub(super) fn rows_by_sql(&self) -> u64 {
+        self.entries.values().filter(|entry| entry.by_sql).count() as u64
+    }
+
     /// The file with the bodies lies in this folder and has no name.
     pub(super) fn new(folder: &Path) -> Result<Found, StoreError> {
         Ok(Found {

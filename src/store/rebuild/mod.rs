@@ -264,8 +264,11 @@ impl<'a> Rebuilding<'a> {
             known.flatten().is_some_and(|of| of.first <= gap.first)
         };
         let held = self.said.held.map_or(0, |(missing, _)| missing);
-        // Without a mark only a journal that is whole says how much there was.
-        let is_told = self.said.highest > 0 || self.damaged_files == 0;
+        // Without a mark only a journal that is whole says how much there was, and no row that can
+        // be read may be left behind.
+        let rows = rebuilt.entries - rebuilt.from_journal;
+        let is_told =
+            self.said.highest > 0 || (self.damaged_files == 0 && self.found.rows_by_sql() <= rows);
         is_told && rebuilt.missing <= held && rebuilt.gaps.iter().all(is_known)
     }
 

@@ -98,6 +98,17 @@ impl Conversation {
         found.map(|(_, words)| words.to_string())
     }
 
+    /// Shows another session.
+    pub(super) fn open(&mut self, transcript: Transcript) {
+        self.transcript = transcript;
+        self.is_fetching = false;
+    }
+
+    /// Earlier entries cannot be read: the next look at them asks again.
+    pub(super) fn not_fetched(&mut self) {
+        self.is_fetching = false;
+    }
+
     /// Takes earlier entries.
     pub(super) fn prepend(&mut self, records: &[Record], search: Option<&mut Search>) {
         self.is_fetching = false;

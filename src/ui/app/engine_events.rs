@@ -131,8 +131,9 @@ impl App {
     }
 
     fn opened(&mut self, opening: Opening) -> Vec<Intent> {
-        self.conversation.transcript =
-            Transcript::with_prices(&opening.recent, Some(self.session.figures.clone()));
+        let figures = Some(self.session.figures.clone());
+        self.conversation
+            .open(Transcript::with_prices(&opening.recent, figures));
         for warning in &opening.warnings {
             self.conversation
                 .transcript

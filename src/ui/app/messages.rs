@@ -56,8 +56,8 @@ pub enum Msg {
     Tails(Vec<(CallId, String)>),
     /// The text of the file that an edit is asked about.
     AskedFile(CallId, String),
-    /// Entries before those that are shown.
-    Earlier(Vec<Record>),
+    /// Entries of a session before those that are shown, or why they cannot be read.
+    Earlier(String, Result<Vec<Record>, String>),
     History(history::HistoryResponse),
     /// What calls of a session changed in the files. `None`: it is not known.
     CallChanges(String, Vec<(Span, Option<ChangedFiles>)>),

@@ -315,7 +315,12 @@ impl App {
                     asked.file_read(text);
                 }
             }
-            Msg::Earlier(records) => {
+            Msg::Earlier(id, _) if self.session.id.as_ref() != Some(&id) => {}
+            Msg::Earlier(_, Err(why)) => {
+                self.conversation.not_fetched();
+                self.notify(Tone::Bad, format!("cannot read earlier entries: {why}"));
+            }
+            Msg::Earlier(_, Ok(records)) => {
                 let search = match &mut self.prompts.overlay {
                     Overlay::Search(search) => Some(&mut **search),
                     _ => None,

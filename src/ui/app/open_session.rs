@@ -89,6 +89,7 @@ impl OpenSession {
         self.id = Some(opening.id.clone());
         self.now = opening.now.clone();
         self.sandbox = opening.sandbox;
+        self.files_work = None;
         self.is_recorded(now_ms);
         self.phase = Phase::Working { since_ms: now_ms };
     }

@@ -315,10 +315,13 @@ impl Questions {
         self.form = None;
     }
 
-    /// Another session is opened.
+    /// Another session is opened: no question of the one before is answered there.
     pub(super) fn clear(&mut self) {
+        self.changes.frees_letters |= self.asked.is_some() || self.form.is_some();
         self.asked = None;
         self.form = None;
+        self.child = None;
+        self.since_ms = None;
     }
 
     /// Closes a question that is settled. A reason that was being typed is not lost.

@@ -109,13 +109,7 @@ impl Effects {
             let records = ctx
                 .open_store()
                 .and_then(|store| store.records(&id, from..=first.saturating_sub(1)));
-            match records {
-                Ok(records) => Some(Msg::Earlier(records)),
-                Err(e) => Some(Msg::Notice(
-                    Tone::Bad,
-                    format!("cannot read earlier entries: {e}"),
-                )),
-            }
+            Some(Msg::Earlier(id, records.map_err(|e| e.to_string())))
         });
     }
 
