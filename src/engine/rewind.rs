@@ -315,7 +315,7 @@ impl Rewinder {
     /// Does what is not done yet of what was recorded.
     ///
     /// # Errors
-    /// As [`Engine::rewind`].
+    /// As [`Rewinder::rewind`].
     pub async fn restore<W: World>(
         &mut self,
         log: &mut Recorder<W>,

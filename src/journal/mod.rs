@@ -1,7 +1,7 @@
 //! The journal: each session a second time, as plain files beside the database or on another
 //! disk. A lost, emptied or older database is restored from it.
 //!
-//! Each session has a folder. It stores the entries as [lines](line), a chain in which each line
+//! Each session has a folder. It stores the entries as [lines](mod@line), a chain in which each line
 //! names the one before it by a [tip], a hash. The hash depends on nothing of one machine, so two
 //! copies of a session can be compared wherever they are. The [writer] appends. The [worker] makes
 //! frames and syncs, so an append needs no more syncs than without a journal. A power cut may take

@@ -2,7 +2,7 @@
 //! that only they can read. The terminal is given up and taken back by the app.
 //!
 //! The file of a session stands in a folder of its own until what was written is kept in the
-//! draft: see [`crate::session::AppContext::edited`].
+//! draft: see [`crate::session::EditorFiles::text`].
 
 use std::fs::File;
 use std::io::{self, Read, Write};
