@@ -265,7 +265,7 @@ impl<'a> Rebuilding<'a> {
         };
         let held = self.said.held.map_or(0, |(missing, _)| missing);
         // Without a mark only a journal that is whole says how much there was, and no row that can
-        // be read may be left behind.
+        // be read may be dropped.
         let rows = rebuilt.entries - rebuilt.from_journal;
         let is_told =
             self.said.highest > 0 || (self.damaged_files == 0 && self.found.rows_by_sql() <= rows);
