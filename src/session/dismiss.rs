@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::now_ms;
 use crate::core::entry::Entry;
-use crate::store::{Batch, SessionLock, Store, StoreError};
+use crate::store::{Batch, Store, StoreError};
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,23 +27,22 @@ pub enum Dismissal {
 /// # Errors
 /// `Held` while a process works in the session: it is not dismissed under its hands.
 pub fn dismiss(store: &mut Store, data_dir: &Path, id: &str) -> Result<Dismissal, StoreError> {
-    let _lock = SessionLock::take(data_dir, id)?;
-    let info = store.find(id)?;
-    if info.dismissed {
-        return Ok(Dismissal::Already);
-    }
-    if !info.unfinished || store.is_in_trash(id)? {
-        return Ok(Dismissal::NotOffered);
-    }
-    let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
-    let batch = Batch {
-        at_ms: now_ms(),
-        entries: vec![Entry::Dismissed],
-        unfinished: true,
-        ..Batch::default()
-    };
-    let recorded = store.append(&mut head, &batch);
-    store.leave(id);
-    recorded?;
-    Ok(Dismissal::Done)
+    store.at_rest(data_dir, id, |store| {
+        let info = store.find(id)?;
+        if info.dismissed {
+            return Ok(Dismissal::Already);
+        }
+        if !info.unfinished || store.is_in_trash(id)? {
+            return Ok(Dismissal::NotOffered);
+        }
+        let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
+        let batch = Batch {
+            at_ms: now_ms(),
+            entries: vec![Entry::Dismissed],
+            unfinished: true,
+            ..Batch::default()
+        };
+        store.append(&mut head, &batch)?;
+        Ok(Dismissal::Done)
+    })?
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::now_ms;
 use crate::core::entry::Entry;
-use crate::store::{Batch, SessionLock, Store, StoreError};
+use crate::store::{Batch, Store, StoreError};
 
 /// Records the title as an entry of the session, and gives the title it has then.
 ///
@@ -17,22 +17,21 @@ pub fn rename(
     id: &str,
     title: &str,
 ) -> Result<Option<String>, StoreError> {
-    let _lock = SessionLock::take(data_dir, id)?;
-    let info = store.find(id)?;
-    let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
-    let mut entries = vec![Entry::Named {
-        title: title.to_string(),
-    }];
-    // Another name is no wish to go on with it.
-    entries.extend(info.dismissed.then_some(Entry::Dismissed));
-    let batch = Batch {
-        at_ms: now_ms(),
-        entries,
-        unfinished: info.unfinished,
-        ..Batch::default()
-    };
-    let recorded = store.append(&mut head, &batch);
-    store.leave(id);
-    recorded?;
-    Ok(store.find(id)?.title)
+    store.at_rest(data_dir, id, |store| {
+        let info = store.find(id)?;
+        let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
+        let mut entries = vec![Entry::Named {
+            title: title.to_string(),
+        }];
+        // Another name does not ask for the session to be resumed.
+        entries.extend(info.dismissed.then_some(Entry::Dismissed));
+        let batch = Batch {
+            at_ms: now_ms(),
+            entries,
+            unfinished: info.unfinished,
+            ..Batch::default()
+        };
+        store.append(&mut head, &batch)?;
+        Ok(store.find(id)?.title)
+    })?
 }

@@ -386,25 +386,25 @@ impl Steering {
         session: &str,
         origin: &str,
     ) -> Result<bool, SteerError> {
-        let _lock = match SessionLock::take(&self.data_dir, session) {
-            Ok(lock) => lock,
-            Err(StoreError::Held { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        let (mut head, state) = folded(store, session)?;
-        if !state.paused {
-            let origin = Some(origin.to_string());
-            let batch = Batch {
-                at_ms: now_ms(),
-                entries: vec![Entry::Paused { origin }],
-                unfinished: state.unfinished(),
-                ..Batch::default()
-            };
-            let recorded = store.append(&mut head, &batch);
-            store.leave(session);
-            recorded?;
+        let paused = store.at_rest(&self.data_dir, session, |store| {
+            let (mut head, state) = folded(store, session)?;
+            if !state.paused {
+                let origin = Some(origin.to_string());
+                let batch = Batch {
+                    at_ms: now_ms(),
+                    entries: vec![Entry::Paused { origin }],
+                    unfinished: state.unfinished(),
+                    ..Batch::default()
+                };
+                store.append(&mut head, &batch)?;
+            }
+            Ok(true)
+        });
+        match paused {
+            Ok(paused) => paused,
+            Err(StoreError::Held { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
         }
-        Ok(true)
     }
 
     /// The questions of all sessions that wait for a person; of a session that cannot be read, why.

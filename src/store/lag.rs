@@ -134,9 +134,26 @@ impl Store {
         filled.map(|()| true)
     }
 
-    /// To be called before the lock of the session is released: the next one that has it is the
-    /// only one who writes in its folder.
-    pub fn leave(&mut self, session: &str) {
+    /// Works for a moment in a session that no process has open: takes its lock, and first brings
+    /// in what its journal has more.
+    ///
+    /// # Errors
+    /// `Held`: a process has it open. Those of [`Store::bring_in`].
+    pub fn at_rest<T>(
+        &mut self,
+        data_dir: &Path,
+        session: &str,
+        act: impl FnOnce(&mut Store) -> T,
+    ) -> Result<T, StoreError> {
+        let _lock = SessionLock::take(data_dir, session)?;
+        let done = self.bring_in(session).map(|()| act(self));
+        self.leave(session);
+        done
+    }
+
+    /// Closes the journal of a session whose lock is released next: only the holder of the lock
+    /// writes in its folder.
+    fn leave(&mut self, session: &str) {
         if let Some(copies) = &mut self.copies {
             copies.behind.take_if(|behind| behind == session);
             copies.journal.leave(session);

@@ -212,3 +212,60 @@ fn a_session_that_is_taken_up_has_its_whole_journal_before_the_first_append() {
     assert_eq!(scene.standing().behind, 0);
     std::mem::forget(store);
 }
+
+/// Two processes that work in a session in turn, as a history pane that renames it and the screen
+/// of the session do.
+#[test]
+fn a_process_that_was_in_a_session_for_a_moment_overwrites_nothing_later() {
+    let scene = Scene::new();
+    let id = session(&mut scene.open(), HERE).session().to_string();
+    let mut pane = scene.open();
+    let speaks = |store: &mut Store, text: &str| {
+        let (mut head, _) = store.load(&id).unwrap();
+        say(store, &mut head, text);
+    };
+    let moment = |pane: &mut Store, text: &str| {
+        let done = pane.at_rest(&scene.data(), &id, |store| speaks(store, text));
+        done.unwrap();
+    };
+    moment(&mut pane, "first");
+    let mut other = scene.open();
+    for n in 0..60 {
+        speaks(&mut other, &format!("{n} {}", "words ".repeat(800)));
+    }
+    drop(other);
+    moment(&mut pane, "last");
+    drop(pane);
+    scene.replace_database(None);
+    let store = scene.open();
+    assert_eq!(store.brought().missing, 0);
+    let words = words(&store, &id);
+    assert_eq!(words.len(), 62);
+    assert_eq!((&*words[0], &*words[61]), ("first", "last"));
+}
+
+/// Nothing is recorded beside what only the journal has.
+#[test]
+fn a_moment_in_a_session_first_brings_in_what_its_journal_has_more() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    let id = head.session().to_string();
+    drop(store);
+    let older = scene.database();
+    let mut store = scene.open();
+    say(&mut store, &mut head, "newer");
+    drop(store);
+    scene.replace_database(Some(&older));
+    // This start cannot bring it in.
+    let lock = SessionLock::take(&scene.data(), &id).unwrap();
+    let mut store = scene.open();
+    drop(lock);
+    let done = store.at_rest(&scene.data(), &id, |store| {
+        let (mut head, _) = store.load(&id).unwrap();
+        say(store, &mut head, "last");
+    });
+    done.unwrap();
+    assert_eq!(words(&store, &id), ["newer", "last"]);
+    assert_eq!(store.sessions(Default::default(), 9).unwrap().len(), 1);
+}

@@ -127,6 +127,14 @@ impl Killed {
         }
     }
 
+    /// The database has the first three entries of each session, as an older copy has.
+    fn keep_three_entries(&self) {
+        let keep = "PRAGMA foreign_keys = OFF; UPDATE sessions SET length = 3,
+            head = (SELECT id FROM entries WHERE session = sessions.key AND seq = 2);
+            DELETE FROM entries WHERE seq > 2";
+        raw(&self.place.scene.data()).execute_batch(keep).unwrap();
+    }
+
     fn set_aside(&self) -> Vec<PathBuf> {
         let files = fs::read_dir(self.place.scene.place().folder);
         let paths = files
@@ -252,6 +260,22 @@ fn a_copy_of_the_data_folder_alone_goes_on() {
     half.goes_on_whole("without the state folder, after a kill");
 }
 
+/// The session has no journal, and its row is lost: its entries can still be read.
+#[test]
+fn without_a_mark_a_start_drops_no_row_that_can_be_read() {
+    let killed = Killed::closed();
+    let (id, _) = &killed.logs[1];
+    let scene = &killed.place.scene;
+    for mark in [Mark::Missing, Mark::Present] {
+        killed.restore(mark);
+        fs::remove_dir_all(scene.place().folder.join(id)).unwrap();
+        let lose = format!("PRAGMA foreign_keys = OFF; DELETE FROM sessions WHERE id = '{id}'");
+        raw(&scene.data()).execute_batch(&lose).unwrap();
+        let rebuilt = scene.rebuild(true, &[]).unwrap();
+        assert!(rebuilt.is_none(), "{mark:?}: {rebuilt:?}");
+    }
+}
+
 /// An older version set the journal aside although it had more than the database.
 #[test]
 fn a_journal_that_was_set_aside_is_read_by_repair() {
@@ -260,14 +284,7 @@ fn a_journal_that_was_set_aside_is_read_by_repair() {
     let scene = &killed.place.scene;
     let folder = scene.place().folder;
     fs::rename(folder.join(id), folder.join(format!("{id}.old-7"))).unwrap();
-    let conn = raw(&scene.data());
-    conn.execute_batch(
-        "PRAGMA foreign_keys = OFF; UPDATE sessions SET length = 3,
-         head = (SELECT id FROM entries WHERE session = sessions.key AND seq = 2);
-         DELETE FROM entries WHERE seq > 2",
-    )
-    .unwrap();
-    drop(conn);
+    killed.keep_three_entries();
     let lacks = |store: &Store| store.lacks_of(&scene.data(), &scene.place()).unwrap();
     let store = Store::open(&scene.data()).unwrap();
     assert_eq!(lacks(&store), 2 * (log.len() as u64 - 3));
@@ -286,14 +303,7 @@ fn a_journal_that_a_person_set_aside_is_read_only_when_it_is_named() {
     let killed = Killed::closed();
     let (id, log) = &killed.logs[0];
     let scene = &killed.place.scene;
-    let conn = raw(&scene.data());
-    conn.execute_batch(
-        "PRAGMA foreign_keys = OFF; UPDATE sessions SET length = 3,
-         head = (SELECT id FROM entries WHERE session = sessions.key AND seq = 2);
-         DELETE FROM entries WHERE seq > 2",
-    )
-    .unwrap();
-    drop(conn);
+    killed.keep_three_entries();
     scene.place().move_aside(&scene.data()).unwrap();
     let rebuilt = scene.rebuild(false, &[]).unwrap().unwrap();
     assert_eq!(rebuilt.entries, 6, "{rebuilt:?}");
@@ -314,14 +324,7 @@ fn two_ways_become_two_sessions_and_neither_has_an_open_call() {
     let killed = Killed::closed();
     let (id, log) = &killed.logs[0];
     let scene = &killed.place.scene;
-    let conn = raw(&scene.data());
-    conn.execute_batch(
-        "PRAGMA foreign_keys = OFF; UPDATE sessions SET length = 3,
-         head = (SELECT id FROM entries WHERE session = sessions.key AND seq = 2);
-         DELETE FROM entries WHERE seq > 2",
-    )
-    .unwrap();
-    drop(conn);
+    killed.keep_three_entries();
     let mut store = Store::open(&scene.data()).unwrap();
     let (mut head, _) = store.load(id).unwrap();
     append(&mut store, &mut head, vec![said("another way")]);
