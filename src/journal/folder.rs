@@ -46,7 +46,7 @@ pub fn folders(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Whether the journal in a folder of this name was set aside.
+/// Returns whether the journal in a folder of this name was set aside.
 pub fn is_set_aside(folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     made_at_ms(&name).is_none()
@@ -55,7 +55,7 @@ pub fn is_set_aside(folder: &Path) -> bool {
 /// Returns the session whose journal is in a folder of this name.
 pub fn session_of(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    // One that was moved aside has a time after its name.
+    // A folder that was set aside has a time after the ID.
     name.split('.').next().unwrap_or_default().to_string()
 }
 
@@ -66,7 +66,7 @@ pub fn made_at_ms(id: &str) -> Option<i64> {
     i64::try_from(secs * 1_000 + u64::from(nanos) / 1_000_000).ok()
 }
 
-/// Makes the folder if it is missing; 0700 in any case.
+/// Makes the folder if it is missing, and sets its mode to 0700.
 ///
 /// # Errors
 /// It cannot be made, or its mode cannot be set.

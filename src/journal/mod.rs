@@ -2,13 +2,13 @@
 //! disk. A lost, emptied or older database is restored from it.
 //!
 //! Each session has a folder. It stores the entries as [lines](mod@line), a chain in which each line
-//! names the one before it by a [tip], a hash. The hash depends on nothing of one machine, so two
-//! copies of a session can be compared wherever they are. The [writer] appends. The [worker] makes
+//! names the one before it by a [tip], a hash. The hash is the same on every machine, so two
+//! copies of a session can be compared anywhere. The [writer] appends. The [worker] makes
 //! frames and syncs, so an append needs no more syncs than without a journal. A power cut may take
 //! about the last second of the journal, which the database has. [Reading](read) stops where a
 //! file is torn, and [salvage] reads what follows.
 //!
-//! This room knows no SQLite: the store decides what is written, and when.
+//! Nothing here uses SQLite: the store decides which lines are written, and when.
 
 pub mod folder;
 pub mod line;

@@ -181,8 +181,8 @@ impl Journal {
         Ok(self.worker.insert(started))
     }
 
-    /// Another process may write in the journal of this session from now on. Ends what the thread
-    /// has to do.
+    /// Closes the journal of this session, so another process may write in it. Waits for the
+    /// worker: it may still move a closed tail of this session.
     pub fn leave(&mut self, session: &str) {
         self.forget(session);
         self.worker = None;

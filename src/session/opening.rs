@@ -87,11 +87,11 @@ impl AppContext {
         Ok(session)
     }
 
-    /// Does this with the store. When the database turns out to be damaged, and every entry comes
-    /// back, it is rebuilt, and the same is done once more.
+    /// Calls `act` with the store. If the database is damaged and every entry can be restored,
+    /// rebuilds it and calls `act` a second time.
     ///
     /// # Errors
-    /// Those of `act`, which holds nothing of the store after one.
+    /// Those of `act`. After an error, `act` must not hold the store or a lock.
     pub fn recovering<T>(
         &self,
         store: Store,
@@ -102,7 +102,7 @@ impl AppContext {
             done => return done,
         };
         match self.rebuild_whole() {
-            // What is damaged says more than what keeps it from being repaired here.
+            // The damage tells the user more than the reason why it cannot be repaired now.
             Ok(None) | Err(_) => Err(why.into()),
             Ok(Some(rebuilt)) => {
                 let mut store = self.open_store()?;
@@ -346,6 +346,7 @@ impl AppContext {
         let (id, mut lock) = match taking {
             Taking::Copy(parting) => {
                 // Before anything is made.
+                store.not_elsewhere(&info.id)?;
                 store.not_back_in_time(&info.id)?;
                 let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
                 warnings.extend(warning);

@@ -173,17 +173,17 @@ pub fn read_image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     Ok((known.media_type, bytes))
 }
 
-/// Sends to sessions, and answers their questions, for one process.
+/// A sender of messages, signals and answers to the sessions of this data folder.
 pub struct Steering {
     /// The value of [`command::keeper::RUN_ENV`], which a command of an agent has.
     run: Option<String>,
     data_dir: PathBuf,
-    /// The root of the workspace that [`HERE`] is of.
+    /// The root of the workspace in which [`HERE`] is looked for.
     root: PathBuf,
 }
 
 impl AppContext {
-    /// Returns what this process steers sessions with.
+    /// Returns the [`Steering`] of this process.
     pub fn steering(&self) -> Steering {
         Steering {
             run: self.env.var(command::keeper::RUN_ENV).map(str::to_string),
@@ -208,7 +208,24 @@ impl AppContext {
         if let Order::Signal(signal) = &order {
             self.check_signal(info, signal)?;
         }
-        steering.order(store, info, order, origin)
+        let without_signal = |sending| Receipt { id: None, sending };
+        let is_live = SessionLock::is_held(&steering.data_dir, &info.id);
+        if order == Order::Stop && !is_live {
+            return Ok(without_signal(Sending::NothingToDo));
+        }
+        if order == Order::Pause && !is_live && steering.pause_at_rest(store, &info.id, origin)? {
+            return Ok(without_signal(Sending::Done));
+        }
+        let id = store.signal(&info.id, origin, now_ms(), |seen| match order {
+            Order::Stop => Signal::Stop { seen },
+            Order::Pause => Signal::Pause { seen },
+            Order::GoOn => Signal::GoOn,
+            Order::Signal(signal) => signal,
+        })?;
+        Ok(Receipt {
+            id: Some(id.number()),
+            sending: steering.sending_to(&info.id),
+        })
     }
 
     /// Whether a signal makes sense, whenever it is sent.
@@ -344,37 +361,6 @@ impl Steering {
         Ok(Receipt {
             id: Some(id.number()),
             sending: self.sending_to(session),
-        })
-    }
-
-    /// Sends an order, whose signal is checked, to a session.
-    ///
-    /// # Errors
-    /// A session that cannot be read or written.
-    fn order(
-        &self,
-        store: &mut Store,
-        info: &SessionInfo,
-        order: Order,
-        origin: &str,
-    ) -> Result<Receipt, SteerError> {
-        let without_signal = |sending| Receipt { id: None, sending };
-        let is_live = SessionLock::is_held(&self.data_dir, &info.id);
-        if order == Order::Stop && !is_live {
-            return Ok(without_signal(Sending::NothingToDo));
-        }
-        if order == Order::Pause && !is_live && self.pause_at_rest(store, &info.id, origin)? {
-            return Ok(without_signal(Sending::Done));
-        }
-        let id = store.signal(&info.id, origin, now_ms(), |seen| match order {
-            Order::Stop => Signal::Stop { seen },
-            Order::Pause => Signal::Pause { seen },
-            Order::GoOn => Signal::GoOn,
-            Order::Signal(signal) => signal,
-        })?;
-        Ok(Receipt {
-            id: Some(id.number()),
-            sending: self.sending_to(&info.id),
         })
     }
 

@@ -150,7 +150,7 @@ impl<'a> Checker<'a> {
     where
         'a: 's,
     {
-        // No more than this is under way, so nobody waits for room.
+        // At most `AHEAD` batches are in flight, so no sender blocks.
         let (batches, to_be_checked) = sync_channel(AHEAD);
         let (to_give, checked) = sync_channel(AHEAD);
         let bodies = BodyReader::new()?;

@@ -78,7 +78,7 @@ pub(super) fn open_or_make(data_dir: &Path) -> Result<Connection, StoreError> {
     make(&data_dir.join(DATABASE))
 }
 
-/// Whether neither a database is here, nor anything that SQLite would take for a part of one.
+/// Returns whether this folder has no database, and no file that SQLite would use with one.
 pub(super) fn is_free(data_dir: &Path) -> bool {
     let names = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY, ROLLBACK_JOURNAL];
     // A link to nothing is not free.
@@ -87,21 +87,16 @@ pub(super) fn is_free(data_dir: &Path) -> bool {
     })
 }
 
-/// Makes the database of this folder: under another name, until it is filled, closed and synced.
-/// A kill leaves it complete or not at all. The caller has the store alone.
+/// Makes the database of this folder under another name, and renames it when it is filled, closed
+/// and synced. After a kill it is complete or missing. No other process may have the store open.
 pub(super) fn create(
     data_dir: &Path,
     fill: impl FnOnce(&mut Connection) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let new = data_dir.join(NEW);
     let failed = |e| io_error(format!("make {}", data_dir.join(DATABASE).display()), e);
-    // What a kill left.
-    for suffix in ["", "-wal", "-shm", "-journal"] {
-        match fs::remove_file(data_dir.join(format!("{NEW}{suffix}"))) {
-            Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
-        }
-    }
+    // A kill may have left files of an earlier try.
+    remove(&new)?;
     let mut conn = make(&new)?;
     fill(&mut conn)?;
     conn.close().map_err(|(_, error)| error).doing(WHAT)?;
@@ -111,6 +106,22 @@ pub(super) fn create(
         File::open(data_dir)?.sync_all()
     };
     name().map_err(failed)
+}
+
+/// Removes a database that nobody has open, with the files that SQLite keeps with it.
+pub(super) fn remove(database: &Path) -> Result<(), StoreError> {
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        let path = PathBuf::from(path);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                return Err(io_error(format!("remove {}", path.display()), e));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The database of this folder, which is there.

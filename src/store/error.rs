@@ -305,7 +305,7 @@ impl StoreError {
         })
     }
 
-    /// Something that was recorded cannot be read as it was, or contradicts itself.
+    /// Returns whether recorded data is damaged or contradicts itself.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,

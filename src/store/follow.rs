@@ -134,7 +134,7 @@ impl Store {
             true => Ok(true),
             false => self.follow_with(&mut copies, before, after, recorded),
         };
-        // An effect comes after its entry is in the journal, so after all that is before it.
+        // An effect needs its entry in the journal, so all earlier entries are written first.
         let followed = is_behind.and_then(|mut is_behind| {
             while is_behind {
                 is_behind = self.catch_up_with(&mut copies, session)?;
@@ -222,13 +222,13 @@ impl Store {
         caught
     }
 
-    /// All that the journal of the session lacks.
+    /// Writes all lines that the journal of the session lacks.
     pub(super) fn catch_up_all(&mut self) -> Result<(), StoreError> {
         while self.catch_up()? {}
         Ok(())
     }
 
-    /// The journal of this session is brought up to date from now on, with [`Store::catch_up`].
+    /// Makes [`Store::catch_up`] write the lines that the journal of this session lacks.
     pub(super) fn is_behind(&mut self, session: &str) {
         if let Some(copies) = &mut self.copies {
             copies.behind = Some(session.to_string());

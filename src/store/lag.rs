@@ -6,8 +6,8 @@
 //! rows, and writes what is missing, before its own first commit. Its first append removes the rows
 //! of the sessions that it compared, so nothing here needs a sync.
 //!
-//! Invariant: a row is removed only if it is still of the process whose end was seen, under the
-//! lock of the session.
+//! Invariant: a row is removed only if it is still the note that was read under the lock of the
+//! session, when the journal was compared.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,28 +18,24 @@ use super::error::{Doing, io as io_error};
 use super::head::read_head;
 use super::ids::new_run_id;
 use super::lock::SessionLock;
-use super::tips::tip_behind;
 use super::{Store, StoreError};
 use crate::journal::read::end;
 
 const WHAT: &str = "compare the journal with the database";
 
-/// Before the ID of a session, in `meta`. Its value is the process that appends.
+/// Before the ID of a session, in `meta`. The value is an ID of the note, new for each one.
 const APPENDED: &str = "appended:";
 
 /// The sessions that a process appends to, and those that it compared.
 pub(super) struct Lag {
-    /// An ID of this process, for these rows alone.
-    own: String,
     noted: HashSet<String>,
-    /// Each with the process that had appended to it.
+    /// Each with the ID of the note that was read under its lock.
     compared: Vec<(String, String)>,
 }
 
 impl Lag {
     pub(super) fn new() -> Lag {
         Lag {
-            own: new_run_id(),
             noted: HashSet::new(),
             compared: Vec::new(),
         }
@@ -51,7 +47,7 @@ impl Lag {
             return Ok(());
         }
         tx.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
-            .execute([&format!("{APPENDED}{session}"), &self.own])?;
+            .execute([&format!("{APPENDED}{session}"), &new_run_id()])?;
         for (session, by) in &self.compared {
             tx.prepare_cached("DELETE FROM meta WHERE name = ?1 AND value = ?2")?
                 .execute([&format!("{APPENDED}{session}"), by])?;
@@ -67,12 +63,12 @@ impl Lag {
     }
 }
 
-/// How a journal compares with the rows of its session.
+/// The difference between a journal and the rows of its session.
 enum Compared {
     Same,
-    /// It has the first of them.
+    /// The journal lacks the last rows.
     Behind,
-    /// It has more or others: the start of the session decides.
+    /// The journal has more entries or others. They are restored when the session is opened.
     Other,
 }
 
@@ -94,17 +90,17 @@ impl Store {
         Ok(tx)
     }
 
-    /// Writes the lines that a kill left out, of all sessions that no process has.
+    /// Writes the lines that a killed process did not write, for all sessions that are not open.
     ///
     /// # Errors
     /// The rows of `meta` cannot be read. A failure of one session is logged, and is not an error.
     pub(super) fn fill_lag(&mut self, data_dir: &Path) -> Result<(), StoreError> {
         for session in appended(&self.conn)? {
-            // The process that has it writes what it records.
+            // The process that has the session open writes its journal.
             let Some(_held) = SessionLock::hold_unsigned(data_dir, &session) else {
                 continue;
             };
-            // Under its lock: another process may have had it in the meantime.
+            // Read again under the lock: another process may have worked in the session.
             let Some(by) = appended_by(&self.conn, &session)? else {
                 continue;
             };
@@ -121,7 +117,7 @@ impl Store {
         Ok(())
     }
 
-    /// False: it is compared again by the next start.
+    /// Returns whether the journal has every row now. If not, the next start compares it again.
     fn fill(&mut self, session: &str) -> Result<bool, StoreError> {
         match self.compared(session)? {
             Compared::Same => return Ok(true),
@@ -134,8 +130,8 @@ impl Store {
         filled.map(|()| true)
     }
 
-    /// Works for a moment in a session that no process has open: takes its lock, and first brings
-    /// in what its journal has more.
+    /// Locks a session that no process has open, restores the entries that only its journal has,
+    /// and calls `act`.
     ///
     /// # Errors
     /// `Held`: a process has it open. Those of [`Store::bring_in`].
@@ -167,7 +163,7 @@ impl Store {
         };
         let length = match read_head(&self.conn, session) {
             Ok(head) => head.length,
-            // Nothing of it is here to be written.
+            // The database has no row that could be written.
             Err(StoreError::NotFound { .. }) => return Ok(Compared::Same),
             Err(error) => return Err(error),
         };
@@ -175,14 +171,7 @@ impl Store {
         let Some((journal, _)) = journal else {
             return Ok(Compared::Behind);
         };
-        if journal.next > length {
-            return Ok(Compared::Other);
-        }
-        let is_same = match journal.next {
-            0 => true,
-            next => tip_behind(&self.conn, session, next - 1)? == journal.tip,
-        };
-        Ok(match is_same {
+        Ok(match self.has_end(session, length, &journal)? {
             false => Compared::Other,
             true if journal.next == length => Compared::Same,
             true => Compared::Behind,
@@ -190,14 +179,14 @@ impl Store {
     }
 }
 
-/// The sessions that a process appended to since their journals were compared.
+/// Returns the sessions that a process appended to since their journals were compared.
 fn appended(conn: &Connection) -> Result<Vec<String>, StoreError> {
     conn.prepare_cached("SELECT substr(name, length(?1) + 1) FROM meta WHERE name GLOB ?1 || '*'")
         .and_then(|mut s| s.query_map([APPENDED], |row| row.get(0))?.collect())
         .doing(WHAT)
 }
 
-/// The process that appended to it last.
+/// Returns the ID of the newest note of the session.
 fn appended_by(conn: &Connection, session: &str) -> Result<Option<String>, StoreError> {
     conn.prepare_cached("SELECT value FROM meta WHERE name = ?1")
         .and_then(|mut s| {

@@ -9,15 +9,13 @@ use super::chain::chain;
 use super::error::Doing;
 use super::head::{Head, planned, read_head};
 use super::row::{BodyReader, RowPosition, SELECT_ROW};
+use super::standing::AT_MOST;
 use super::{Store, StoreError, ahead};
 use crate::core::entry::{Record, Seq};
 use crate::journal::folder::sessions;
 use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
-
-/// Sessions of the journal that are counted.
-const AT_MOST: usize = 1_000_000;
 
 impl Store {
     /// The whole chain of a session, first entry first, and its head.

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -61,15 +61,21 @@ pub struct SessionLock {
     is_unrecorded: bool,
 }
 
+/// Opens the file of a session's lock, and makes it if it is missing.
+fn lock_file(data_dir: &Path, session: &str) -> Result<(PathBuf, File), StoreError> {
+    // The id becomes a file name, so it must be one of ours.
+    let id = Uuid::try_parse(session).map_err(|_| StoreError::no_session(session))?;
+    let folder = data_dir.join(SESSIONS);
+    private_folder(&folder)?;
+    let path = folder.join(format!("{id}.lock"));
+    let file = private_file(&path)?;
+    Ok((path, file))
+}
+
 impl SessionLock {
     /// Fails with `Held` when another process has the session.
     pub fn take(data_dir: &Path, session: &str) -> Result<SessionLock, StoreError> {
-        // The id becomes a file name, so it must be one of ours.
-        let id = Uuid::try_parse(session).map_err(|_| StoreError::no_session(session))?;
-        let folder = data_dir.join(SESSIONS);
-        private_folder(&folder)?;
-        let path = folder.join(format!("{id}.lock"));
-        let file = private_file(&path)?;
+        let (path, file) = lock_file(data_dir, session)?;
         let since = Instant::now();
         loop {
             match file.try_lock() {
@@ -105,14 +111,10 @@ impl SessionLock {
         Ok(lock)
     }
 
-    /// Holds the lock for a moment, until the file is dropped. What its last holder wrote in it
-    /// stays. `None`: another process has the session, on this machine or on another.
+    /// Locks the session until the file is dropped, and leaves the signature of the last holder in
+    /// it. `None`: another process has the session, on this machine or on another.
     pub(super) fn hold_unsigned(data_dir: &Path, session: &str) -> Option<File> {
-        let id = Uuid::try_parse(session).ok()?;
-        let folder = data_dir.join(SESSIONS);
-        private_folder(&folder).ok()?;
-        let path = folder.join(format!("{id}.lock"));
-        let file = private_file(&path).ok()?;
+        let (path, file) = lock_file(data_dir, session).ok()?;
         file.try_lock().ok()?;
         let is_elsewhere = elsewhere(session, &signature(&file), &file, &path).is_some();
         (!is_elsewhere).then_some(file)

@@ -130,8 +130,8 @@ impl Store {
     }
 }
 
-/// Makes the database if there is none. It is synced once, when it is complete, instead of with
-/// each migration.
+/// Makes the database if there is none. Syncs it once, when it is complete, instead of at each
+/// migration.
 fn made(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
     if !database::is_free(data_dir) {
         return Ok(lock);

@@ -1,5 +1,4 @@
-//! A session that is made of what a journal has, where the database continues the same session
-//! differently.
+//! A second session made from a journal, where the database continues the first one differently.
 
 use rusqlite::Transaction;
 
@@ -10,15 +9,15 @@ use super::error::Doing;
 use super::head::Head;
 use crate::core::entry::{Entry, ForkPoint, Seq};
 
-/// The title of a session that was made of what its journal has.
+/// Adds to the title that this session was made from a journal.
 pub(super) fn name_parted(tx: &Transaction<'_>, key: i64) -> Result<(), StoreError> {
     let sql = "UPDATE sessions SET title = coalesce(title, '') || ' (as its journal has it)'
        WHERE key = ?1";
     tx.execute(sql, [key]).doing(WHAT).map(drop)
 }
 
-/// Ends a session with `Forked`. What is open in both copies may have been done by the other one,
-/// so neither does it again.
+/// Appends `Forked`, which closes all open calls. The other session may have run them, so neither
+/// runs them again.
 pub(super) fn close_calls(
     tx: &Transaction<'_>,
     head: &mut Head,

@@ -25,8 +25,7 @@ use super::head::read_head;
 use super::mark::Mark;
 use super::row::{count, int};
 use super::{JournalPlace, Store, StoreError, database, now_ms};
-use crate::journal::folder::made_at_ms;
-use crate::journal::folder::sessions;
+use crate::journal::folder::{made_at_ms, sessions};
 use crate::journal::read::begin;
 
 pub(super) const WHAT: &str = "purge the session";

@@ -9,7 +9,6 @@
 mod brought;
 mod session;
 
-use std::fs;
 use std::path::Path;
 
 use rusqlite::Connection;
@@ -27,8 +26,7 @@ use super::purge::{begin_behind, end_behind, is_purged, purged};
 use super::rebuild::Rebuilt;
 use super::row::int;
 use super::{Store, StoreError};
-use crate::journal::folder::made_at_ms;
-use crate::journal::folder::{JournalPlace, sessions};
+use crate::journal::folder::{JournalPlace, made_at_ms, sessions};
 use crate::journal::read::{begin, end};
 use crate::journal::tip::Tip;
 
@@ -264,12 +262,12 @@ impl Store {
         Ok(())
     }
 
-    /// False: the first line of this journal follows no entry that was ever recorded, so none of
-    /// its lines is an entry of the session.
+    /// Returns whether the lines of this journal may be entries of the session. They cannot be if
+    /// the first line follows an entry that was never recorded.
     fn may_go_on_from(&self, folder: &Path) -> bool {
         match begin(folder) {
             Ok(Some(header)) => header.first > 0 || header.tip == Tip::of_nothing(),
-            // Nobody knows what it has.
+            // It cannot be read, so it may.
             Ok(None) | Err(_) => true,
         }
     }
@@ -307,15 +305,9 @@ impl Store {
 
     /// Those of all sessions. What is wrong with the journal of one keeps no other from coming in.
     fn bring_in_all(&mut self, data_dir: &Path, copies: &mut Copies) -> Result<Found, StoreError> {
-        let mut names: Vec<String> = fs::read_dir(&copies.journal.folder)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|file| file.file_name().into_string().ok())
-            .filter(|name| made_at_ms(name).is_some() && !is_purged(data_dir, name))
-            .collect();
-        // By the time they were made: a fork comes behind the session it parts from.
-        names.sort_unstable();
+        // By the time they were made: a fork comes after the session it parts from.
+        let names = sessions(&copies.journal.folder, usize::MAX).into_iter();
+        let names = names.filter(|name| !is_purged(data_dir, name));
         let mut found = Found {
             brought: Brought::default(),
             is_all: true,

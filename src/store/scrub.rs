@@ -186,8 +186,8 @@ impl Store {
         }
     }
 
-    /// Entries that no session here has, and a journal does, also one that was set aside. Those of
-    /// purged sessions are left out.
+    /// Counts the entries that are only in a journal, also in one that was set aside. Purged
+    /// sessions do not count.
     ///
     /// # Errors
     /// The sessions cannot be listed, or a chain of theirs cannot be read.
@@ -203,7 +203,7 @@ impl Store {
                 continue;
             }
             let read = salvage(&folder, &mut |piece| -> io::Result<()> {
-                // What follows nothing that is known is not proven to be an entry.
+                // A line that follows no known entry is not proven to be one.
                 if let Piece::Entry(before, line) = piece
                     && known.contains(&before)
                     && known.insert(line.tip)

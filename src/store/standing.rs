@@ -19,7 +19,7 @@ use crate::journal::folder::{JournalPlace, sessions};
 use crate::journal::read::end;
 
 /// Sessions that are counted for a hint.
-const AT_MOST: usize = 1_000_000;
+pub(super) const AT_MOST: usize = 1_000_000;
 
 /// What a look at journal and mark found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

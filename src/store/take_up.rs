@@ -1,6 +1,6 @@
-//! Taking a session up: what may keep it from going on is looked for here, in one order.
+//! The checks before a session is resumed, in one order.
 //!
-//! Invariant: a session goes on only with every entry that its journal has.
+//! Invariant: a session is resumed only with every entry that its journal has.
 
 use rusqlite::params;
 
@@ -10,15 +10,15 @@ use super::{Store, StoreError};
 
 const WHAT: &str = "take the session up";
 
-/// So many rows after the head of a session are looked at.
+/// The most rows that are searched for an entry after the head.
 const MAX_ROWS: i64 = 10_000;
 
 impl Store {
-    /// Restores what the journal has more of this session. The caller holds its lock, and reads
-    /// the session afterwards.
+    /// Restores the entries that only the journal has. The caller has the lock of the session, and
+    /// reads it afterwards.
     ///
     /// # Errors
-    /// `Elsewhere`, `Gap` and `BackInTime`: going on could repeat what was done. `Damaged` and
+    /// `Elsewhere`, `Gap` and `BackInTime`: resuming could repeat an effect. `Damaged` and
     /// `Corrupt`: the database contradicts itself or its journal.
     pub fn take_up(&mut self, session: &str) -> Result<(), StoreError> {
         self.not_elsewhere(session)?;

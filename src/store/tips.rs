@@ -10,6 +10,7 @@ use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
 use super::{Store, StoreError, ahead};
 use crate::core::entry::Seq;
+use crate::journal::read::End;
 use crate::journal::tip::Tip;
 
 const WHAT: &str = "protect older entries";
@@ -22,6 +23,20 @@ const SELECT: &str = "SELECT id, parent, seq, at_ms, kind, checksum, body, tip, 
 FROM entries WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
 
 impl Store {
+    /// Returns whether a session of this length has all entries of a journal that ends here.
+    pub(super) fn has_end(
+        &self,
+        session: &str,
+        length: u64,
+        end: &End,
+    ) -> Result<bool, StoreError> {
+        match end.next {
+            0 => Ok(true),
+            next if next > length => Ok(false),
+            next => tip_behind(&self.conn, session, next - 1).map(|tip| tip == end.tip),
+        }
+    }
+
     /// One step. True when there is more to do.
     pub(super) fn add_tips(&mut self) -> Result<bool, StoreError> {
         if self.has_all_tips {

@@ -208,7 +208,9 @@ fn leaving_works_while_a_stop_is_waited_for() {
     signal("TERM", live.id());
     let left = live.wait(Duration::from_secs(90));
     signal("CONT", keeper);
-    left.expect(143);
+    let left = left.expect(143);
+    // It did not wait until the stop was given up, which is a result.
+    assert!(!left.stdout.contains("entry.finished"), "{}", left.stdout);
     // The next start still stops it.
     home.run(["-p", "-c"]).expect(130);
 }

@@ -774,3 +774,22 @@ fn a_damaged_journal_keeps_nobody_from_a_session() {
     scene.replace_database(None);
     assert_eq!(log(&scene.open(), &id), whole);
 }
+
+/// JSON as before, and another text: the chain of tips ends before it.
+#[test]
+fn a_changed_line_of_a_journal_is_not_believed() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    (0..9).for_each(|n| say(&mut store, &mut head, &format!("words {n}")));
+    let id = head.session().to_string();
+    drop(store);
+    let tail = scene.place().folder.join(&id).join("tail.jsonl");
+    let text = fs::read_to_string(&tail).unwrap();
+    fs::write(&tail, text.replace("words 5", "other 5")).unwrap();
+    scene.replace_database(None);
+    let store = scene.open();
+    let words = ["words 0", "words 1", "words 2", "words 3", "words 4"];
+    assert_eq!(said_texts(&log(&store, &id)), words);
+    assert_eq!(store.brought().missing, 4);
+}

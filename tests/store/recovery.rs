@@ -147,7 +147,7 @@ impl Killed {
             .collect()
     }
 
-    /// Every session goes on with every entry, and no journal is set aside.
+    /// Resumes and continues every session with every entry. No journal is set aside.
     #[track_caller]
     fn goes_on_whole(&self, what: &str) {
         let mut store = self.place.ctx.open_store().unwrap();
@@ -321,21 +321,18 @@ fn a_journal_that_a_person_set_aside_is_read_only_when_it_is_named() {
 /// what is open in both, and a second repair makes no third session.
 #[test]
 fn two_ways_become_two_sessions_and_neither_has_an_open_call() {
-    let killed = Killed::closed();
-    let (id, log) = &killed.logs[0];
-    let scene = &killed.place.scene;
+    let mut killed = Killed::closed();
     killed.keep_three_entries();
-    let mut store = Store::open(&scene.data()).unwrap();
+    let mut store = Store::open(&killed.place.scene.data()).unwrap();
+    let id = &killed.logs[0].0;
     let (mut head, _) = store.load(id).unwrap();
     append(&mut store, &mut head, vec![said("another way")]);
     drop(store);
-    let before = image(scene.dir.path());
+    killed.image = image(killed.place.scene.dir.path());
+    let (id, log) = &killed.logs[0];
+    let scene = &killed.place.scene;
     for is_aside in [false, true] {
-        let _ = fs::remove_dir_all(scene.data());
-        for (path, bytes) in &before {
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, bytes).unwrap();
-        }
+        killed.restore(Mark::Present);
         let folder = scene.place().folder;
         if is_aside {
             fs::rename(folder.join(id), folder.join(format!("{id}.old-7"))).unwrap();

@@ -1,4 +1,4 @@
-//! Other copies of the store that a person names: they are only read.
+//! Reading other copies of the store, which the user names with `--from`.
 
 use std::fs;
 use std::io;

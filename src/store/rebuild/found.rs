@@ -87,8 +87,8 @@ impl Rows {
         self.tips.get(&row).copied()
     }
 
-    /// The entry that this session appended after the one with this tip, by the rows that SQL
-    /// can read. `None`: there is none, or rows contradict.
+    /// Returns the entry that this session appended after the one with this tip. Only rows that
+    /// SQL can read count. `None`: there is no such row, or several contradict.
     pub(super) fn next(&self, found: &Found, session: i64, seq: Seq, tip: Tip) -> Option<Tip> {
         let follows = |next: &&Tip| {
             found
@@ -136,7 +136,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// How many entries have a row that SQL can read.
+    /// Returns the number of entries with a row that SQL can read.
     pub(super) fn rows_by_sql(&self) -> u64 {
         self.entries.values().filter(|entry| entry.by_sql).count() as u64
     }

@@ -27,7 +27,7 @@ pub(super) enum Read {
 /// Whose journal it is.
 pub(super) struct Journal {
     pub session: String,
-    /// It was set aside, for the session went on without it.
+    /// It was set aside because the session continued without it.
     pub is_set_aside: bool,
 }
 

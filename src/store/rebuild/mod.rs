@@ -60,7 +60,7 @@ pub struct Repair<'a> {
     /// This program, which looks at the pages of a database in a process of its own. `None`: they
     /// are not looked at.
     pub program: Option<&'a Path>,
-    /// Nothing is changed unless every entry comes back that was not known to be missing.
+    /// Changes nothing if an entry stays lost that was not reported as missing before.
     pub only_whole: bool,
     /// What a person is told while it takes long.
     pub progress: &'a mut dyn FnMut(&str),
@@ -153,11 +153,7 @@ impl Store {
 }
 
 fn remove_half_made(names: &Names) {
-    for suffix in ["", "-journal", "-wal", "-shm"] {
-        let mut name = names.rebuilding.clone().into_os_string();
-        name.push(suffix);
-        let _ = fs::remove_file(PathBuf::from(name));
-    }
+    let _ = database::remove(&names.rebuilding);
 }
 
 struct Rebuilding<'a> {
@@ -256,7 +252,7 @@ impl<'a> Rebuilding<'a> {
         Ok((!made.keys.is_empty()).then(|| self.rebuilt(made, torn)))
     }
 
-    /// Every entry comes back, but for those that were known to be missing before.
+    /// Returns whether every entry is restored, except those that were missing before.
     fn loses_nothing(&self, rebuilt: &Rebuilt) -> bool {
         let is_known = |gap: &Gap| {
             let source = self.sources.first();
@@ -264,8 +260,8 @@ impl<'a> Rebuilding<'a> {
             known.flatten().is_some_and(|of| of.first <= gap.first)
         };
         let held = self.said.held.map_or(0, |(missing, _)| missing);
-        // Without a mark only a journal that is whole says how much there was, and no row that can
-        // be read may be dropped.
+        // Without a mark, only an undamaged journal shows how many entries there were. No readable
+        // row may be dropped then.
         let rows = rebuilt.entries - rebuilt.from_journal;
         let is_told =
             self.said.highest > 0 || (self.damaged_files == 0 && self.found.rows_by_sql() <= rows);

@@ -176,11 +176,11 @@ impl<'a> Giving<'a> {
     /// `None`: nobody receives it any more.
     fn session(&mut self, known: &'a Known, plan: Plan) -> Result<Option<()>, StoreError> {
         let from = match &plan.other {
-            Some(other) if !other.is_first => self.parted_from(other, &plan.chain),
+            Some(other) if other.is_second => self.parted_from(other, &plan.chain),
             _ => self.from(known, &plan.chain),
         };
         let own = from.as_ref().map_or(0, |from| from.seq + 1);
-        if let Some(other) = plan.other.as_ref().filter(|other| !other.is_first) {
+        if let Some(other) = plan.other.as_ref().filter(|other| other.is_second) {
             let second = (plan.id.clone(), other.clone(), plan.chain.clone());
             self.parted.push(second);
         }
@@ -258,7 +258,7 @@ impl<'a> Giving<'a> {
         let (mut session, seq) = by_row.or_else(by_header)?;
         let at = usize::try_from(seq).ok()?;
         let tip = *chain.get(at)?;
-        // What it goes on from may be in what parted from that session.
+        // The entry it continues from may be in a session that parted from that one.
         let is_it = |(_, of, chain): &&(String, Other, Vec<Tip>)| {
             of.session == session && seq >= of.common && chain.get(at) == Some(&tip)
         };
@@ -384,14 +384,15 @@ impl<'a> Writing<'_, '_, 'a> {
         let Some((begin, mut head)) = self.open.take() else {
             return Ok(());
         };
-        let is_second = begin.other.as_ref().is_some_and(|other| !other.is_first);
+        let is_second = begin.other.as_ref().is_some_and(|other| other.is_second);
         if let Some((_, row)) = begin.known.row.as_ref().filter(|_| !is_second) {
             set_as_before(self.tx, row, &head, begin.is_as_row)?;
         }
         if is_second {
             name_parted(self.tx, head.key)?;
         }
-        if let Some(other) = &begin.other {
+        // A session with a gap is locked, so it repeats no call.
+        if let Some(other) = begin.other.as_ref().filter(|_| begin.gap.is_none()) {
             let seq = other.common.saturating_sub(1);
             close_calls(self.tx, &mut head, &other.session, seq)?;
         }

@@ -6,7 +6,8 @@
 //! rows, the journal, or a journal that was set aside. Where another chain parts from it, that
 //! becomes a session of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::found::{Found, Rows};
 use super::sql::SessionRow;
@@ -48,8 +49,8 @@ pub(super) struct Other {
     pub session: String,
     /// How many entries they have in common.
     pub common: u64,
-    /// The plan is for the second of them, which is made of what the journal has.
-    pub is_first: bool,
+    /// The plan is for the second of them, which is made from a journal.
+    pub is_second: bool,
 }
 
 /// What is made of each session, by their ids.
@@ -81,17 +82,17 @@ struct Whole {
     joined: Seq,
 }
 
+fn longest(chains: &[Vec<Tip>]) -> Option<&Vec<Tip>> {
+    chains.iter().max_by_key(|chain| chain.len())
+}
+
 impl Whole {
-    /// The longest chain that continues what the session goes on from: its row, else its journal,
-    /// else a journal that was set aside.
+    /// Returns the longest chain that continues the session's row, else its journal, else a journal
+    /// that was set aside.
     fn best(&self) -> Option<&Vec<Tip>> {
-        let longest = |chains: &'_ [Vec<Tip>]| {
-            let lengths = chains.iter().enumerate().map(|(n, c)| (c.len(), n));
-            lengths.max().map(|(_, n)| n)
-        };
         let base = self.head.as_ref();
-        let base = base.or_else(|| self.journal.get(longest(&self.journal)?));
-        let base = base.or_else(|| self.set_aside.get(longest(&self.set_aside)?))?;
+        let base = base.or_else(|| longest(&self.journal));
+        let base = base.or_else(|| longest(&self.set_aside))?;
         let continues = |chain: &&Vec<Tip>| chain.starts_with(base);
         self.all().filter(continues).max_by_key(|c| c.len())
     }
@@ -103,7 +104,7 @@ impl Whole {
     /// The chains that part from this one, each once.
     fn parted(&self, best: &[Tip]) -> Vec<&Vec<Tip>> {
         let mut parted: Vec<&Vec<Tip>> = self.all().filter(|c| !best.starts_with(c)).collect();
-        parted.sort_by_key(|chain| std::cmp::Reverse(chain.len()));
+        parted.sort_by_key(|chain| Reverse(chain.len()));
         let mut ends: Vec<&Vec<Tip>> = Vec::new();
         for chain in parted {
             if !ends.iter().any(|longer| longer.starts_with(chain)) {
@@ -114,7 +115,8 @@ impl Whole {
     }
 }
 
-/// Nothing: nothing says that it had an entry. More than one: what a journal has of another way.
+/// Returns the plan for the session, then one for each chain that parts from it. Empty: no copy
+/// has an entry of it.
 fn plan(
     found: &Found,
     sources: &[&Rows],
@@ -136,9 +138,19 @@ fn plan(
         ends.extend(known.set_aside.iter().map(|(seq, _)| *seq));
     }
     let mut whole = Whole::default();
-    for (seq, tip) in &known.ends {
+    // Newest first: a long journal has many ends, and most are inside one chain.
+    let mut newest_first: Vec<_> = known.ends.iter().collect();
+    newest_first.sort_by_key(|(seq, _)| Reverse(*seq));
+    let mut seen: HashSet<Tip> = HashSet::new();
+    for (seq, tip) in newest_first {
+        if seen.contains(tip) {
+            continue;
+        }
         match found.chain(*tip) {
-            Ok(chain) => whole.journal.push(chain),
+            Ok(chain) => {
+                seen.extend(&chain);
+                whole.journal.push(chain);
+            }
             Err(from) if ends.last() == Some(seq) => whole.joined = from,
             Err(_) => {}
         }
@@ -147,10 +159,9 @@ fn plan(
     whole.set_aside = set_aside
         .filter_map(|(_, tip)| found.chain(*tip).ok())
         .collect();
-    // A row that names an entry and another length than that has is damaged in one of them.
+    // If the head and the length of a row contradict each other, one of them is damaged.
     let is_end = |(_, _, tip): &(_, _, Tip)| {
-        let longest = whole.journal.iter().max_by_key(|chain| chain.len());
-        longest.is_some_and(|chain| chain.last() == Some(tip))
+        longest(&whole.journal).is_some_and(|chain| chain.last() == Some(tip))
     };
     if !row.is_some_and(|row| !is_head(&row) && is_end(&row)) {
         let row = known.row.as_ref();
@@ -205,7 +216,7 @@ fn plan(
         other.get_or_insert_with(|| Other {
             session: second.clone(),
             common,
-            is_first: true,
+            is_second: false,
         });
         plans.push(Plan {
             id: second,
@@ -216,7 +227,7 @@ fn plan(
             other: Some(Other {
                 session: id.to_string(),
                 common,
-                is_first: false,
+                is_second: true,
             }),
         });
     }

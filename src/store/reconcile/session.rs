@@ -8,7 +8,7 @@ use rusqlite::params;
 use super::brought::Brought;
 use crate::core::entry::Seq;
 use crate::journal::line::Header;
-use crate::journal::read::{End, Met, begin, end, lines};
+use crate::journal::read::{Met, begin, end, lines};
 use crate::journal::tip::Tip;
 use crate::store::append::WHAT_BROUGHT as WHAT;
 use crate::store::bring::{Came, bring};
@@ -66,12 +66,7 @@ impl Store {
         let Some(head) = head else {
             return self.bring_in_new(&folder, session, None);
         };
-        let is_same = |at: &End| match at.next {
-            0 => Ok(true),
-            next if next > head.length => Ok(false),
-            next => tip_behind(&self.conn, session, next - 1).map(|tip| tip == at.tip),
-        };
-        if is_same(&journal)? {
+        if self.has_end(session, head.length, &journal)? {
             return Ok(Brought::default());
         }
         let tip = tip_behind(&self.conn, session, head.seq())?;
@@ -81,7 +76,7 @@ impl Store {
             }
             Compared::Parts(common) => common,
         };
-        // A damaged row of the database looks like another way. It is named, and the journal stays.
+        // A damaged row looks like a different entry. The error names it, and the journal stays.
         self.load_each(session, |_| Ok::<(), StoreError>(()))?;
         let id = id_of_parted(session, journal.tip);
         let brought = match read_head(&self.conn, &id) {
