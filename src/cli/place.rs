@@ -35,7 +35,6 @@ impl Place {
 
     /// Returns the place, if a person uses it: a model could give itself more, or delete for good.
     pub fn of_person(self) -> Result<Place, Trouble> {
-        self.paths.create()?;
         match command::is_below_keeper(self.env.var(command::keeper::RUN_ENV)) {
             false => Ok(self),
             true => Err(Trouble::new(
@@ -54,8 +53,9 @@ impl Place {
 
     /// Does the same, and starts the log.
     pub fn work(self, log: &mut Option<WorkerGuard>) -> Result<AppContext, Trouble> {
-        self.paths.create()?;
-        self.look(log)
+        let ctx = self.config()?;
+        *log = logging::start(&ctx.paths, ctx.config().log.level);
+        Ok(ctx)
     }
 
     /// Does the same for a subcommand that only reads: also where no folder can be created.

@@ -307,9 +307,9 @@ async fn agreed(
     let is_asked = !manner.yes && can_ask();
     if is_asked {
         shown(ctx, &store, id, &rewinding, manner)?;
-        let of_its_own = |why: &KeptWhy| matches!(why, KeptWhy::Protected | KeptWhy::Outside);
+        let needs_own_yes = |why: &KeptWhy| matches!(why, KeptWhy::Protected | KeptWhy::Outside);
         let kept = rewinding.plan.kept.iter();
-        let kept = kept.filter(|(_, why)| of_its_own(why));
+        let kept = kept.filter(|(_, why)| needs_own_yes(why));
         let asked: Vec<(PathBytes, KeptWhy)> = kept.map(|(p, why)| (p.clone(), *why)).collect();
         for (path, why) in asked {
             if is_yes(&format!("also {} ({})?", path_text(&path), why.words())) {

@@ -60,7 +60,7 @@ pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, Trouble> {
     }
 }
 
-/// Continues a session in which nobody works. If another process was quicker, that one does.
+/// Continues a session that no process has. If another process was quicker, that one does.
 fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
     let which = Which::Named {
         id: info.id.clone(),

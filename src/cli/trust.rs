@@ -28,6 +28,7 @@ pub(crate) struct TrustArgs {
 }
 
 pub(super) fn run(place: &Place, args: &TrustArgs) -> Result<u8, Trouble> {
+    place.paths.create()?;
     let project = project_of(&place.paths, &place.here)?;
     match args.remove {
         true => untrust(&place.paths, &project),

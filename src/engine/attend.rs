@@ -53,11 +53,7 @@ impl StreamDraft {
         Some(self.text.clone()).filter(|t| !t.trim().is_empty())
     }
 
-    pub(super) fn stream<W: World>(
-        &mut self,
-        log: &mut Recorder<W>,
-        delta: Delta,
-    ) -> Result<(), EngineError> {
+    pub(super) fn stream<W: World>(&mut self, log: &mut Recorder<W>, delta: Delta) {
         match &delta {
             Delta::Text(text) => self.add(text),
             Delta::Retry { .. } => {
@@ -74,7 +70,6 @@ impl StreamDraft {
         }
         log.changed = true;
         log.emit(Event::Delta(delta));
-        Ok(())
     }
 
     /// Puts the streamed text that is not there yet into the drafts. A full disk or a busy
@@ -151,18 +146,22 @@ impl<W: World> Engine<W> {
                     if self.asking.ask(&mut self.log, asked).await? {
                         return Ok(None);
                     }
-                    self.signals_look.begin_to_wait();
+                    if self.asking.is_waiting() {
+                        self.signals_look.begin_to_wait();
+                    }
                 }
                 () = sleep_until(ask_due.unwrap_or_else(Instant::now)), if ask_due.is_some() => {
                     if self.asking.ask_again(&mut self.log).await? {
                         return Ok(None);
                     }
-                    self.signals_look.begin_to_wait();
+                    if self.asking.is_waiting() {
+                        self.signals_look.begin_to_wait();
+                    }
                 }
                 delta = deltas.recv(), if streaming => match delta {
                     Some(delta) => {
                         tidy_at = None;
-                        self.draft.stream(&mut self.log, delta)?;
+                        self.draft.stream(&mut self.log, delta);
                     }
                     None => streaming = false,
                 },
@@ -182,7 +181,7 @@ impl<W: World> Engine<W> {
                 }
                 done = &mut step => {
                     while let Ok(delta) = deltas.try_recv() {
-                        self.draft.stream(&mut self.log, delta)?;
+                        self.draft.stream(&mut self.log, delta);
                     }
                     return Ok(Some(done));
                 }

@@ -1,4 +1,4 @@
-//! What the log says of a call, and what it gets: the question about it, its guard, its result.
+//! Tool calls in the log: the question about a call, its guard and its result.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use crate::world::{Boundary, Images, Unready, World};
 /// Of a call that is named in another's result.
 const LINE_CHARS: usize = 100;
 
-/// What a person is asked about a call.
+/// A question to a person about a call.
 pub(super) struct Question {
     pub why: String,
     pub rule: Option<Rule>,
@@ -46,8 +46,7 @@ impl<W: World> Recorder<W> {
             return Ok(None);
         };
         let real = at.to_string_lossy();
-        let policy = &self.policy;
-        match may_act_at(&self.state, policy, open, &real) {
+        match may_act_at(&self.state, &self.policy, open, &real) {
             true => Ok(Some(at)),
             false => Err(format!(
                 "{} leads to {real} now, which is not what was permitted: nothing was done\n\

@@ -35,10 +35,10 @@ pub struct ChildQuestion {
     pub form: Option<Box<ServerQuestion>>,
 }
 
-/// The questions of sub-agents, as far as they were shown.
+/// The question of a subagent that was handled last.
 #[derive(Default)]
 pub(super) struct Children {
-    /// The one that was shown or denied last: its session and its place.
+    /// The question that was shown or denied last: its session and its entry.
     asks: Option<(String, Seq)>,
 }
 
@@ -59,17 +59,16 @@ impl Children {
             tracing::warn!(%error, "it is not known whether a task asks");
             None
         });
-        let key = |q: &ChildQuestion| (q.session.clone(), q.asked);
-        let is_known = asks.as_ref().map(key) == self.asks;
-        if is_known {
+        let key = asks.as_ref().map(|q| (q.session.clone(), q.asked));
+        if key == self.asks {
             return;
         }
-        match (&asks, log.policy.interactive) {
+        match (asks, log.policy.interactive) {
             (Some(question), false) => {
                 let verdict = Verdict::Deny {
                     reason: format!("{NOBODY}{DO_WITHOUT}"),
                 };
-                let (session, call, asked) = (&question.session, question.call.id, question.asked);
+                let (session, call, asked) = (question.session, question.call.id, question.asked);
                 let answer = match question.form {
                     None => Signal::Decide {
                         call,
@@ -82,31 +81,14 @@ impl Children {
                         answer: FormAnswer::Decline,
                     },
                 };
-                if let Err(error) = self.tell(log, session, answer) {
+                if let Err(error) = self.tell(log, &session, answer) {
                     tracing::warn!(%error, "a question of a task was not answered");
                     return;
                 }
             }
-            _ => log.emit(Event::ChildAsks(asks.clone().map(Box::new))),
+            (asks, _) => log.emit(Event::ChildAsks(asks.map(Box::new))),
         }
-        self.asks = asks.as_ref().map(key);
-    }
-
-    /// A person's verdict, or that nobody is there.
-    pub(super) fn answer<W: World>(
-        &mut self,
-        log: &mut Recorder<W>,
-        session: &str,
-        call: CallId,
-        asked: Seq,
-        verdict: Verdict,
-    ) -> Result<(), EngineError> {
-        let decide = Signal::Decide {
-            call,
-            asked,
-            verdict,
-        };
-        self.tell(log, session, decide)
+        self.asks = key;
     }
 
     pub(super) fn tell<W: World>(

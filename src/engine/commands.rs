@@ -4,6 +4,7 @@
 //! Invariant: commands are applied in the order they came in. One that finds no room to be
 //! recorded waits, and so do all behind it.
 
+use super::rewind::RewindOrder;
 use super::{Command, Engine, EngineError, Event, Recorder, Write};
 use crate::core::choice::Effort;
 use crate::core::entry::{By, CallId, Entry, SaveReason, Verdict, Via};
@@ -16,15 +17,17 @@ use crate::world::World;
 
 /// Requests of a person that are not in the log.
 pub(super) struct Requests {
-    /// To leave.
+    /// A request to leave.
     pub left: Option<SaveReason>,
-    /// Nothing is done before a person says something or asks to go on.
+    /// Nothing is done until a person says something or continues the session.
     pub waits_for_person: bool,
-    /// A compaction, when no call is open.
+    /// A request to compact, when no call is open.
     pub compaction: bool,
-    /// The model and the mode that this start named: see [`super::Settings::chosen`].
+    /// The choice of this start: see [`super::Settings::chosen`].
     pub chosen: Option<Choice>,
-    /// What the store had no room for of the input box.
+    /// A rewind of files, between two steps.
+    pub rewind: Option<Box<RewindOrder>>,
+    /// Text of the input box that could not be stored.
     pub unkept_input: Option<(String, Option<LeftDraft>)>,
 }
 
@@ -123,9 +126,14 @@ impl<W: World> Engine<W> {
                 call,
                 asked,
                 verdict,
-            } => self
-                .children
-                .answer(&mut self.log, &session, call, asked, verdict)?,
+            } => {
+                let decide = Signal::Decide {
+                    call,
+                    asked,
+                    verdict,
+                };
+                self.children.tell(&mut self.log, &session, decide)?;
+            }
             Command::TakeBackRule(rule) => self.log.take_back(rule).await?,
             Command::Stop => return self.stop().await,
             Command::Leave(reason) => {
@@ -148,8 +156,10 @@ impl<W: World> Engine<W> {
             Command::Name(title) => self.log.record(Write::of(Entry::Named { title })).await?,
             Command::RunForUser { command, .. } if self.log.state.restoring.is_some() => {
                 let why = "the files are being restored";
-                self.log
-                    .emit(Event::CommandNotRun(command, why.to_string()));
+                self.log.emit(Event::CommandNotRun {
+                    command,
+                    why: why.to_string(),
+                });
             }
             Command::RunForUser {
                 command,
@@ -169,7 +179,7 @@ impl<W: World> Engine<W> {
             Command::Note(text) => self.log.note(text)?,
             Command::Compact => self.requests.compaction = true,
             Command::WaitForFiles => self.log.world.wait_for_files(),
-            Command::Rewind(order) => self.rewinder.asked = Some(order),
+            Command::Rewind(order) => self.requests.rewind = Some(order),
             Command::AskServer(request) => self.log.world.ask_server(request),
             Command::SetPermissionCheck(check) => self.log.policy.permission_check = check,
         }
@@ -318,6 +328,7 @@ impl Requests {
             waits_for_person: false,
             compaction: false,
             chosen,
+            rewind: None,
             unkept_input: None,
         }
     }

@@ -158,7 +158,7 @@ impl<W: World> Engine<W> {
     }
 
     /// What the last command left is recorded before the session comes to rest, if it is found
-    /// soon; else by whoever goes on.
+    /// soon; otherwise the next process records it.
     pub(super) async fn rest_of_look(&mut self) -> Result<(), EngineError> {
         let Some(mut look) = self.files.behind.0.take() else {
             return Ok(());
@@ -237,13 +237,13 @@ impl<W: World> Recorder<W> {
     }
 }
 
-/// The looks at the workspace's files.
+/// The scans of the workspace's files.
 #[derive(Default)]
 pub(super) struct FilesLook {
     /// The one at what a command left.
     pub behind: LookBehind,
     pub outside: OutsideLooks,
-    /// When it is said how far the look is that an effect waits for.
+    /// When to report the progress of the scan that an effect waits for.
     pub report: Option<Instant>,
 }
 
@@ -260,7 +260,7 @@ impl FilesLook {
         });
     }
 
-    /// The files are looked at while the model thinks.
+    /// Scans the files while the model thinks.
     pub(super) fn look_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
         if !self.behind.is_running() {
             let wish = log.wish(Cause::Outside, Scope::All, Duration::MAX);
@@ -278,7 +278,7 @@ impl FilesLook {
         log.emit(Event::Files(Some(FilesWork::Looking { seen })));
     }
 
-    /// What was not looked at for long is looked at while nobody waits for it.
+    /// Scans all files while nobody waits for it.
     pub(super) fn look_at_all_ahead<W: World>(&mut self, log: &mut Recorder<W>) {
         self.outside.is_due = true;
         self.look_ahead(log);

@@ -171,7 +171,7 @@ pub enum Event {
         rule: Option<String>,
         /// How far the command would reach. `None`: the call runs no command.
         access: Option<Access>,
-        /// Which question it is, from 1, and how many one answer of the model asks.
+        /// The number of this question, from 1, and how many the model's answer leads to.
         place: (usize, usize),
     },
     /// A server asks a person in the middle of this call, or still asks after a restart. It is
@@ -180,8 +180,8 @@ pub enum Event {
     /// A sub-agent asks a person, or asks something else now. `None`: none asks any more.
     ChildAsks(Option<Box<ChildQuestion>>),
     /// A shell command of the user was not begun, and why: nothing of it is recorded.
-    CommandNotRun(String, String),
-    /// What is streamed or typed is in the drafts, or is not, and why.
+    CommandNotRun { command: String, why: String },
+    /// Streamed or typed text was stored in the drafts, or the error if not.
     Kept(Result<(), String>),
     /// The second copy of the session is not written from now on, and why. It goes on all the
     /// same.
@@ -278,7 +278,7 @@ const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 /// The loop of one session, with its log. `W` is the world that it acts in.
 pub struct Engine<W> {
     log: Recorder<W>,
-    /// The version that took the session up, and its layers: see [`Settings::renewed`].
+    /// The version that resumed the session, and its layers: see [`Settings::renewed`].
     renewed: Option<(String, Layers)>,
     fallbacks: Vec<String>,
     commands: UnboundedReceiver<Command>,
@@ -292,7 +292,6 @@ pub struct Engine<W> {
     recall: recall::Recall,
     title: title::Title,
     files: files::FilesLook,
-    rewinder: rewind::Rewinder,
     asking: server_asks::Asking,
     signals_look: signals::SignalsLook,
     children: children::Children,
@@ -331,7 +330,6 @@ impl<W: World> Engine<W> {
             recall: recall::Recall::default(),
             title: title::Title::default(),
             files: files::FilesLook::default(),
-            rewinder: rewind::Rewinder::default(),
             asking: server_asks::Asking::default(),
             signals_look: signals::SignalsLook::new(),
             children: children::Children::default(),
@@ -410,7 +408,7 @@ impl<W: World> Engine<W> {
             if self.log.state.restoring.is_some()
                 && rest(&self.log.state, &self.log.policy) != Some(Why::CrashLoop)
             {
-                self.rewinder.restore(&mut self.log).await?;
+                self.log.restore().await?;
             }
             self.take_commands().await?;
             self.signals_look.is_active();
@@ -418,8 +416,9 @@ impl<W: World> Engine<W> {
             if let Some(reason) = self.requests.left {
                 return Ok(Rest::Left(reason));
             }
-            if let Some(order) = self.rewinder.asked.take() {
-                self.rewinder.obey(&mut self.log, *order).await?;
+            if let Some(order) = &self.requests.rewind {
+                self.log.obey_rewind(order).await?;
+                self.requests.rewind = None;
                 continue;
             }
             match next(&self.log.state, &self.log.policy, &self.pending()?) {
@@ -447,7 +446,7 @@ impl<W: World> Engine<W> {
                 Step::Compact(range) => self.compact_range(range).await?,
                 Step::Continue => self.continue_from_note().await?,
                 Step::Ask(call) => self.ask(call).await?,
-                Step::Restore => drop(self.rewinder.restore(&mut self.log).await?),
+                Step::Restore => drop(self.log.restore().await?),
                 Step::Wait(_) if !rested && self.files.behind.is_running() => {
                     rested = true;
                     self.rest_of_look().await?;
@@ -477,27 +476,27 @@ impl<W: World> Engine<W> {
         self.log.say(message, blobs)
     }
 
-    /// Finds what setting files back would change. What they are now is recorded with it.
+    /// Plans a rewind of files, and records their current state.
     ///
     /// # Errors
     /// [`NotRewound`]; nothing was changed.
     pub async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
-        self.rewinder.plan(&mut self.log, wanted).await
+        self.log.plan_rewind(wanted).await
     }
 
-    /// Stops what is owed, records what was planned, and does it. Returns the `Restored`.
+    /// Stops pending work, records the plan and carries it out. Returns the `Restored`.
     ///
     /// # Errors
-    /// When it cannot be recorded. The next start does the rest.
+    /// When it cannot be recorded. The next start completes a recorded plan.
     pub async fn rewind(&mut self, rewinding: Rewinding) -> Result<Option<Entry>, EngineError> {
-        self.rewinder.rewind(&mut self.log, rewinding).await
+        self.log.rewind(rewinding).await
     }
 
-    /// Does what is not done yet of what was recorded.
+    /// Completes a rewind that is recorded and not done.
     ///
     /// # Errors
     /// As [`Engine::rewind`].
     pub async fn restore(&mut self) -> Result<Option<Entry>, EngineError> {
-        self.rewinder.restore(&mut self.log).await
+        self.log.restore().await
     }
 }

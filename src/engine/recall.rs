@@ -32,7 +32,7 @@ const MEMORIES: &[&str] = &["episodic", "semantic", "procedural"];
 /// How many of the words an item has, and its line, by an order of their age.
 type Scores<K> = BTreeMap<K, (u32, String)>;
 
-/// The searches that were done already.
+/// The searches of this process.
 #[derive(Default)]
 pub(super) struct Recall {
     /// The last [`crate::core::next::recall_point`].

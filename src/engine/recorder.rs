@@ -1,4 +1,4 @@
-//! The log of the session, and all that is needed to write to it.
+//! The writer of a session's log.
 //!
 //! Invariant: an entry is folded, appended and published in this order, and nothing else appends.
 
@@ -32,12 +32,12 @@ struct Held {
     due: Instant,
 }
 
-/// The signals that what is recorded may come of.
+/// The signals that caused the next entries.
 #[derive(Default)]
 pub(super) struct SignalCause {
-    /// The one that is being obeyed, until an entry is recorded for it: its row and who sent it.
+    /// The signal in progress, until an entry is recorded for it: its row and its sender.
     pub obeying: Option<(SignalId, String)>,
-    /// The one that asked for the compaction.
+    /// The signal that requested the compaction.
     pub compaction: Option<SignalId>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct SignalCause {
 pub(super) struct Recorder<W> {
     pub store: Store,
     pub head: Head,
-    /// The fold of the log, and of an answer that is held.
+    /// The fold of the log and of a held answer.
     pub state: State,
     /// What was made of the log for the last request.
     pub kept: KeptMessages,
@@ -96,7 +96,7 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// Gives up an answer that was held and found no room: the log is read again.
+    /// Drops a held answer that could not be recorded. The log is read again before its next use.
     pub(super) fn drop_held(&mut self) {
         self.held = None;
         self.is_stale = true;
@@ -192,7 +192,7 @@ impl<W: World> Recorder<W> {
         (self.on_event)(&self.state, event);
     }
 
-    /// Reports that something was not stored for now: it is tried again.
+    /// Reports that something was not stored. The engine tries again.
     pub(super) fn emit_not_kept(&mut self, error: &StoreError) {
         self.emit(Event::Kept(Err(error.to_string())));
     }

@@ -153,29 +153,69 @@ pub struct Rewinding {
     pub tree: Option<NewTree>,
 }
 
-/// Sets files back.
-#[derive(Default)]
-pub(super) struct Rewinder {
-    /// Asked for by a person, and done between two steps.
-    pub asked: Option<Box<RewindOrder>>,
-}
+impl<W: World> Recorder<W> {
+    /// Plans what a person asked for, and does it if they said so.
+    ///
+    /// # Errors
+    /// It cannot be read or recorded. The order stands.
+    pub(super) async fn obey_rewind(&mut self, order: &RewindOrder) -> Result<(), EngineError> {
+        let RewindOrder {
+            number,
+            rewind,
+            then,
+        } = order;
+        let (_, records) = self.store.load(self.head.session())?;
+        let planned = match undone(&records) {
+            Some(Undone {
+                copy_of,
+                has_files: false,
+            }) if rewind.back == Back::Undo => Planned::Done {
+                copy_of: Some(copy_of),
+            },
+            _ => match self.plan_rewind(rewind).await {
+                Err(NotRewound::Engine(error)) => return Err(error),
+                Err(error) => Planned::Not(error),
+                Ok(rewinding) => self.follow(rewinding, then).await?,
+            },
+        };
+        self.emit(Event::RewindPlanned(*number, planned));
+        Ok(())
+    }
 
-impl Rewinder {
-    /// Finds what setting files back would change. What they are now is recorded with it.
+    /// What follows the plan.
+    async fn follow(
+        &mut self,
+        rewinding: Rewinding,
+        then: &AfterPlan,
+    ) -> Result<Planned, EngineError> {
+        let is_seen = |seen: &String| *seen == rewinding.before;
+        Ok(match then {
+            AfterPlan::HandOver { seen } if is_seen(seen) => {
+                Planned::HandedOver(Box::new(rewinding))
+            }
+            AfterPlan::Do { seen } if is_seen(seen) => {
+                let copy_of = rewinding.copy_of.clone();
+                self.rewind(rewinding).await?;
+                Planned::Done { copy_of }
+            }
+            then => Planned::Shown {
+                is_other: *then != AfterPlan::Show,
+                rewinding: Box::new(rewinding),
+            },
+        })
+    }
+
+    /// Plans a rewind of files, and records their current state.
     ///
     /// # Errors
     /// [`NotRewound`]; nothing was changed.
-    pub async fn plan<W: World>(
-        &mut self,
-        log: &mut Recorder<W>,
-        wanted: &Rewind,
-    ) -> Result<Rewinding, NotRewound> {
+    pub(super) async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
         // What was begun is done first.
-        self.restore(log).await?;
-        if log.state.first_open().is_some() {
+        self.restore().await?;
+        if self.state.first_open().is_some() {
             return Err(NotRewound::OpenCall);
         }
-        let (_, records) = log.store.load(log.head.session())?;
+        let (_, records) = self.store.load(self.head.session())?;
         let (start, from, to) = place(&records, wanted.back)?;
         let (from, then_ms) = (
             from.to_string(),
@@ -185,24 +225,24 @@ impl Rewinder {
                 .map_or(0, |r| r.at_ms),
         );
         let copy_of = undone(&records).map(|undone| undone.copy_of);
-        let root = log.world.root();
-        match log.store.tree_root(&from)? {
+        let root = self.world.root();
+        match self.store.tree_root(&from)? {
             Some(of) if of == root => {}
             Some(of) => return Err(NotRewound::OtherFolder(of)),
             None => return Err(NotRewound::Unknown("there any more".to_string())),
         }
-        log.keep_before(&from).await?;
-        let Some(before) = log.state.tree.clone() else {
+        self.keep_before(&from).await?;
+        let Some(before) = self.state.tree.clone() else {
             return Err(NotRewound::Unknown("now".to_string()));
         };
-        let (_, records) = log.store.load(log.head.session())?;
-        let changes = changes_since(&log.store, &records, start, &from, &root)?;
+        let (_, records) = self.store.load(self.head.session())?;
+        let changes = changes_since(&self.store, &records, start, &from, &root)?;
         let mut merged = Merged {
-            store: &log.store,
+            store: &self.store,
             contents: BTreeMap::new(),
             made: BTreeMap::new(),
         };
-        let world = Rc::clone(&log.world);
+        let world = Rc::clone(&self.world);
         let changed_ms =
             |path: &[u8]| world.changed_ms(&root.join(Path::new(OsStr::from_bytes(path))));
         let plan = rewind::plan(
@@ -217,9 +257,9 @@ impl Rewinder {
                 merge: &mut |base, ours, theirs| merged.merge(base, ours, theirs),
             },
         );
-        let (entry, tree) = log.restoring(&before, &plan, wanted, to, &root, merged.taken())?;
-        let of_user = log.state.user_commands.values().map(|c| &c.command);
-        let running = log.state.background.values().map(|b| &b.command);
+        let (entry, tree) = self.restoring(&before, &plan, wanted, to, &root, merged.taken())?;
+        let of_user = self.state.user_commands.values().map(|c| &c.command);
+        let running = self.state.background.values().map(|b| &b.command);
         Ok(Rewinding {
             then: changes.start().clone(),
             then_ms,
@@ -233,112 +273,52 @@ impl Rewinder {
         })
     }
 
-    /// What is owed is stopped, what was planned is recorded, and done. Gives the `Restored`.
+    /// Stops pending work, records the plan and carries it out. Returns the `Restored`.
     ///
     /// # Errors
-    /// When it cannot be recorded. What was begun is done by the next start.
-    pub async fn rewind<W: World>(
+    /// When it cannot be recorded. The next start completes a recorded plan.
+    pub(super) async fn rewind(
         &mut self,
-        log: &mut Recorder<W>,
         rewinding: Rewinding,
     ) -> Result<Option<Entry>, EngineError> {
         let Some(entry) = rewinding.entry else {
             return Ok(None);
         };
-        let mut entries = stopped(log.state.owed || log.state.unchecked().is_some());
+        let mut entries = stopped(self.state.owed || self.state.unchecked().is_some());
         entries.push(entry);
-        log.inbox_is_held = true;
-        log.record(Write {
+        self.inbox_is_held = true;
+        self.record(Write {
             tree: rewinding.tree,
             ..Write::of_all(entries)
         })
         .await?;
-        self.restore(log).await
+        self.restore().await
     }
 
-    /// Plans what a person asked for, and does it if they said so.
-    pub(super) async fn obey<W: World>(
-        &mut self,
-        log: &mut Recorder<W>,
-        order: RewindOrder,
-    ) -> Result<(), EngineError> {
-        let RewindOrder {
-            number,
-            rewind,
-            then,
-        } = order;
-        let (_, records) = log.store.load(log.head.session())?;
-        if rewind.back == Back::Undo
-            && let Some(Undone {
-                copy_of,
-                has_files: false,
-            }) = undone(&records)
-        {
-            let copy_of = Some(copy_of);
-            let planned = Planned::Done { copy_of };
-            log.emit(Event::RewindPlanned(number, planned));
-            return Ok(());
-        }
-        let planned = match self.plan(log, &rewind).await {
-            Err(NotRewound::Engine(error)) => {
-                // Asked for until it is planned.
-                self.asked = Some(Box::new(RewindOrder {
-                    number,
-                    rewind,
-                    then,
-                }));
-                return Err(error);
-            }
-            Err(error) => Planned::Not(error),
-            Ok(rewinding) => {
-                let is_seen = |seen: &String| *seen == rewinding.before;
-                match &then {
-                    AfterPlan::HandOver { seen } if is_seen(seen) => {
-                        Planned::HandedOver(Box::new(rewinding))
-                    }
-                    AfterPlan::Do { seen } if is_seen(seen) => {
-                        let copy_of = rewinding.copy_of.clone();
-                        self.rewind(log, rewinding).await?;
-                        Planned::Done { copy_of }
-                    }
-                    then => Planned::Shown {
-                        is_other: *then != AfterPlan::Show,
-                        rewinding: Box::new(rewinding),
-                    },
-                }
-            }
-        };
-        log.emit(Event::RewindPlanned(number, planned));
-        Ok(())
-    }
-
-    /// Does what is not done yet of what was recorded.
+    /// Completes a rewind that is recorded and not done.
     ///
     /// # Errors
-    /// As [`Rewinder::rewind`].
-    pub async fn restore<W: World>(
-        &mut self,
-        log: &mut Recorder<W>,
-    ) -> Result<Option<Entry>, EngineError> {
+    /// As [`Recorder::rewind`].
+    pub(super) async fn restore(&mut self) -> Result<Option<Entry>, EngineError> {
         let Some(Restoring {
             before,
             target,
             new_folder,
             mut kept,
             mut more_kept,
-        }) = log.state.restoring.clone()
+        }) = self.state.restoring.clone()
         else {
             return Ok(None);
         };
         let scope: BTreeSet<PathBuf> = [&before, &target]
             .into_iter()
-            .map(|name| log.written(name))
+            .map(|name| self.written(name))
             .collect::<Result<Vec<_>, _>>()
             .unwrap_or_default()
             .into_iter()
             .flatten()
             .collect();
-        let world = Rc::clone(&log.world);
+        let world = Rc::clone(&self.world);
         world.boundary(Boundary::BeforeRestore).await;
         let progress = Arc::new(RestoreProgress::default());
         let order = RestoreOrder {
@@ -346,10 +326,10 @@ impl Rewinder {
             target,
             progress: Arc::clone(&progress),
         };
-        let end = log.told_of(world.restore(order), &progress).await;
+        let end = self.wait_for_restore(world.restore(order), &progress).await;
         world.boundary(Boundary::AfterRestore).await;
         let scope = Scope::AllAnd(scope.into_iter().collect());
-        let wish = log.wish(store::Cause::Restored, scope, PATIENCE);
+        let wish = self.wish(store::Cause::Restored, scope, PATIENCE);
         let found = Found::of(world.snapshot(wish).await);
         let (more, and_more) = rewind::kept(&end.kept);
         kept.extend(more);
@@ -367,17 +347,15 @@ impl Rewinder {
             more_kept,
             why: end.why,
         };
-        log.record(Write {
+        self.record(Write {
             tree: found.tree,
             ..Write::of(restored.clone())
         })
         .await?;
         Ok(Some(restored))
     }
-}
 
-impl<W: World> Recorder<W> {
-    /// What the files are now is in the log, durable.
+    /// Records the current state of the files.
     pub(super) async fn keep_before(&mut self, from: &str) -> Result<(), NotRewound> {
         let mut scope = self.written(from)?;
         if let Some(last) = self.state.tree.clone() {
@@ -436,8 +414,8 @@ impl<W: World> Recorder<W> {
         Ok((Some(entry), Some(tree)))
     }
 
-    /// Waits for the end, and says how far it is where it takes its time.
-    pub(super) async fn told_of(
+    /// Waits for the end of a restore and reports its progress.
+    pub(super) async fn wait_for_restore(
         &mut self,
         step: impl Future<Output = RestoreEnd>,
         progress: &RestoreProgress,

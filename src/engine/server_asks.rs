@@ -38,10 +38,14 @@ struct Waiting {
 }
 
 impl Asking {
+    /// Whether a person is asked now.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|w| !w.reply.is_closed())
+    }
+
     /// Whether another question may be asked.
     pub(super) fn is_free(&self) -> bool {
-        let is_waiting = self.waiting.as_ref().is_some_and(|w| !w.reply.is_closed());
-        !is_waiting && self.unrecorded.is_none()
+        !self.is_waiting() && self.unrecorded.is_none()
     }
 
     /// When what found no room is tried again.
@@ -191,7 +195,7 @@ impl Asking {
 }
 
 impl<W: World> Recorder<W> {
-    /// The call that this server works on.
+    /// Returns the open call of this server.
     pub(super) fn worked_on_by(&self, name: &str) -> Option<&OpenCall> {
         let mut open = self.state.calls.iter().filter(|open| !open.finished);
         open.find(

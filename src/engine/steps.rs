@@ -70,7 +70,7 @@ impl<W: World> Engine<W> {
         self.files.look_ahead(&mut self.log);
 
         let world = Rc::clone(&self.log.world);
-        // Unbounded: the sender cannot wait. This task takes all deltas before it polls the call again.
+        // Unbounded: the sender cannot wait. `attend` takes the deltas before it polls the call.
         let (sender, deltas) = unbounded_channel();
         let began_ms = world.now_ms();
         let asking = Rc::clone(&world);

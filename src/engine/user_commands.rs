@@ -30,7 +30,7 @@ const MAX_RUNNING: usize = 32;
 /// Of a command line, in what the model is told.
 const LINE_CHARS: usize = 2_000;
 
-/// The commands of the user that have, or had, the terminal.
+/// Commands of the user that run on the terminal.
 #[derive(Default)]
 pub(super) struct UserCommands {
     /// Those that this process was told to give it to, and how they ended. Another process's are
@@ -48,11 +48,10 @@ impl UserCommands {
         on_terminal: bool,
     ) -> Result<bool, EngineError> {
         if log.state.user_commands.len() >= MAX_RUNNING {
-            self.not_run(
-                log,
-                &command,
-                &format!("{MAX_RUNNING} commands of yours run already"),
-            );
+            log.emit(Event::CommandNotRun {
+                command,
+                why: format!("{MAX_RUNNING} commands of yours run already"),
+            });
             return Ok(false);
         }
         let guard = match on_terminal {
@@ -66,7 +65,7 @@ impl UserCommands {
                     Err(Unready::NoRoom(why)) => return Err(no_room(why)),
                     Err(Unready::Refused(outcome)) => {
                         let (why, _) = outcome.to_model_text();
-                        self.not_run(log, &command, &why);
+                        log.emit(Event::CommandNotRun { command, why });
                         return Ok(false);
                     }
                 }
@@ -93,10 +92,6 @@ impl UserCommands {
         log.world.begin_for_user(&guard).await;
         log.world.boundary(Boundary::AfterAct).await;
         Ok(true)
-    }
-
-    pub(super) fn not_run<W: World>(&mut self, log: &mut Recorder<W>, command: &str, why: &str) {
-        log.emit(Event::CommandNotRun(command.to_string(), why.to_string()));
     }
 
     /// It is recorded when no call is open.

@@ -78,7 +78,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
         waiting: Rc::clone(&waiting),
         task,
     };
-    // Unbounded: the run itself sends, at a signal or a limit.
+    // Unbounded: only this run sends, at a signal or a limit.
     let (commands, inbox) = unbounded_channel();
     let on_event = move |state: &State, event: Event| {
         printer.borrow_mut().event(state, &event);

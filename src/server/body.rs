@@ -51,10 +51,8 @@ pub(super) async fn json_if_any<T: DeserializeOwned + Default>(
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // A list would be taken for the fields of an object, in their order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        return Err(
-            Problem::bad("the body makes no sense: it is not a JSON object")
-                .hint("/openapi.json says what it has to be"),
-        );
+        return Err(Problem::bad("the body is not a JSON object")
+            .hint("/openapi.json says what it has to be"));
     }
     serde_json::from_slice(bytes).map_err(|e| {
         Problem::bad(format!("the body makes no sense: {e}"))

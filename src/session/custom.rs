@@ -317,8 +317,8 @@ impl AppContext {
             }
         };
         let mut notes = Vec::new();
-        let models = Models::new(self.config().clone(), self.env.clone());
-        let model = model_of(&models, &template, &mut notes).map_err(failed)?;
+        let models = || Models::new(self.config().clone(), self.env.clone());
+        let model = model_of(models, &template, &mut notes).map_err(failed)?;
         let expanded = custom::expand(&template.body, &typed.arguments).map_err(failed)?;
         let mut text = expanded.text;
         if !expanded.mentions.is_empty() {
@@ -358,7 +358,7 @@ impl AppContext {
 
 /// Returns the model that a command names, if it can be asked.
 fn model_of(
-    models: &Models,
+    models: impl FnOnce() -> Models,
     template: &Template,
     notes: &mut Vec<String>,
 ) -> Result<Option<String>, String> {
@@ -371,7 +371,7 @@ fn model_of(
         ));
         return Ok(None);
     }
-    match models.check(model) {
+    match models().check(model) {
         Ok(_) => Ok(Some(model.clone())),
         Err(e) => Err(format!("its model {model} cannot be asked: {e}")),
     }

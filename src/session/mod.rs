@@ -402,12 +402,12 @@ impl AppContext {
         // It is not had alone while this one is open.
         let failed = opened.map(drop);
         match self.rebuild_whole() {
-            Ok(Some(rebuilt)) => {
+            Some(rebuilt) => {
                 let mut store = open().map_err(told)?;
                 store.was_rebuilt(&rebuilt);
                 Ok(store)
             }
-            Ok(None) | Err(_) => failed.and_then(|()| open()).map_err(told),
+            None => failed.and_then(|()| open()).map_err(told),
         }
     }
 
@@ -432,14 +432,9 @@ impl AppContext {
         }
     }
 
-    /// A database in which nothing can be recorded any more is rebuilt, if all of it comes back.
-    ///
-    /// # Errors
-    /// `InUse`: other processes have the store open.
-    fn rebuild_whole(&self) -> Result<Option<Rebuilt>, StoreError> {
-        let Some(place) = self.journal_place() else {
-            return Ok(None);
-        };
+    /// Rebuilds a database in which nothing can be recorded any more, if all of it comes back.
+    fn rebuild_whole(&self) -> Option<Rebuilt> {
+        let place = self.journal_place()?;
         let program = command::own_exe().ok();
         let repair = Repair {
             from: &[],
@@ -447,14 +442,9 @@ impl AppContext {
             only_whole: true,
             progress: &mut |doing| tracing::info!(doing, "rebuild"),
         };
-        match Store::rebuild(&self.paths.data_dir, Some(&place), repair) {
-            Ok(rebuilt) => Ok(rebuilt),
-            Err(error @ StoreError::InUse { .. }) => Err(error),
-            Err(error) => {
-                tracing::warn!(%error, "the damaged database is not rebuilt");
-                Ok(None)
-            }
-        }
+        Store::rebuild(&self.paths.data_dir, Some(&place), repair)
+            .inspect_err(|error| tracing::warn!(%error, "the damaged database is not rebuilt"))
+            .unwrap_or_default()
     }
 
     /// Where journal and mark lie. `None`: there is to be no journal.

@@ -119,7 +119,7 @@ impl SessionList {
     }
 }
 
-/// Returns the commands that go on in each of these sessions.
+/// Returns the commands that still run in each of these sessions.
 pub fn still_running(runs: &Runs, sessions: Vec<String>) -> Vec<(String, Vec<StillRunning>)> {
     let of = |id: String| {
         let found = running(runs, &id);

@@ -103,8 +103,8 @@ impl AppContext {
         };
         match self.rebuild_whole() {
             // The damage tells the user more than the reason why it cannot be repaired now.
-            Ok(None) | Err(_) => Err(why.into()),
-            Ok(Some(rebuilt)) => {
+            None => Err(why.into()),
+            Some(rebuilt) => {
                 let mut store = self.open_store()?;
                 store.was_rebuilt(&rebuilt);
                 act(store)

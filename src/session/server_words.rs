@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{AppContext, CommandLine, NotSaid};
 use crate::config::mcp::{ServerState, server_states};
+use crate::config::{Env, Loaded};
 use crate::core::custom::{self, ServerMention, server_mentions};
 use crate::core::entry::{Image, UsedCommand};
 use crate::world::{NotOffered, Offered, ServerRequest, ServerWords, Wanted};
@@ -39,20 +40,18 @@ impl ExpandedWords {
 /// Passes a request on to the engine.
 pub type AskServer<'a> = &'a dyn Fn(ServerRequest);
 
-/// The servers that are defined here, and what words name of them.
-pub struct DefinedServers {
-    /// By name, with what becomes of each definition.
-    states: Vec<(String, ServerState)>,
+/// The servers that are defined here.
+pub struct DefinedServers<'a> {
+    env: &'a Env,
+    loaded: &'a Loaded,
 }
 
 impl AppContext {
-    /// Reads which servers are defined here, and which of them are trusted now.
-    pub fn defined_servers(&self) -> DefinedServers {
-        let states = server_states(&self.env, &self.loaded).into_iter();
+    /// Returns the servers that are defined here, trusted or not.
+    pub fn defined_servers(&self) -> DefinedServers<'_> {
         DefinedServers {
-            states: states
-                .map(|(defined, state)| (defined.name.clone(), state))
-                .collect(),
+            env: &self.env,
+            loaded: &self.loaded,
         }
     }
 
@@ -66,17 +65,17 @@ impl AppContext {
     }
 }
 
-impl DefinedServers {
+impl DefinedServers<'_> {
     /// The server, usable or not, whose prompt the name of a command may be.
     pub fn named(&self, command: &str) -> Option<String> {
         let (server, _) = command.split_once(':')?;
-        self.state(server).map(|_| server.to_string())
+        self.is_defined(server).then(|| server.to_string())
     }
 
     /// The resources that a text mentions, of servers that are defined here.
     pub fn mentioned_resources(&self, text: &str) -> Vec<ServerMention> {
         let mut mentions = server_mentions(text);
-        mentions.retain(|mention| self.state(&mention.server).is_some());
+        mentions.retain(|mention| self.is_defined(&mention.server));
         mentions
     }
 
@@ -187,7 +186,7 @@ impl DefinedServers {
                 "comes with this folder and is not trusted".to_string(),
                 Some("rewake trust shows it, and trusts it as it is now".to_string()),
             ),
-            Some(ServerState::Wrong(why, hint)) => (format!("cannot be used: {why}"), hint.clone()),
+            Some(ServerState::Wrong(why, hint)) => (format!("cannot be used: {why}"), hint),
             Some(ServerState::Shadowed(_)) | None => ("is not configured".to_string(), None),
         };
         Err(NotOffered {
@@ -196,11 +195,18 @@ impl DefinedServers {
         })
     }
 
-    /// What becomes of the definition that is used, else of the nearest. `None`: there is none.
-    fn state(&self, name: &str) -> Option<&ServerState> {
-        let of_name = || self.states.iter().filter(|(of, _)| of == name);
-        let mut states = of_name().map(|(_, state)| state);
-        let used = states.find(|state| matches!(state, ServerState::Usable(_)));
-        used.or_else(|| of_name().map(|(_, state)| state).next())
+    fn is_defined(&self, name: &str) -> bool {
+        let mut servers = self.loaded.servers.iter();
+        servers.any(|defined| defined.name == name)
+    }
+
+    /// Returns the state of the definition that is used, else of the nearest.
+    fn state(&self, name: &str) -> Option<ServerState> {
+        let states = server_states(self.env, self.loaded).into_iter();
+        let of_name = states.filter(|(defined, _)| defined.name == name);
+        let mut states: Vec<ServerState> = of_name.map(|(_, state)| state).collect();
+        let is_used = |state: &ServerState| matches!(state, ServerState::Usable(_));
+        let used = states.iter().position(is_used).unwrap_or(0);
+        (used < states.len()).then(|| states.swap_remove(used))
     }
 }

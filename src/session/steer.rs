@@ -74,7 +74,7 @@ fn refused(because: Refusal, what: impl Into<String>, hint: impl Into<String>) -
     }
 }
 
-/// What is wanted of a session. A verdict is given with [`Steering::answer`].
+/// An order to a session. [`Steering::answer`] gives a verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Order {
     Stop,

@@ -2,7 +2,7 @@
 //!
 //! The order: a note is durable, then git is asked, then the note says that it is made, then the
 //! session is recorded. What a kill leaves is told by the note and by `git worktree list` together, so
-//! to make one that was begun is the same as to make it: [`Worktrees::there`].
+//! making a half-made one is the same as making it: [`Worktrees::there`].
 //!
 //! Invariant: nothing is made where anything lies, and no branch is made anew that was there once
 //! unless all of it was merged.

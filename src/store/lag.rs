@@ -18,6 +18,7 @@ use super::error::{Doing, io as io_error};
 use super::head::read_head;
 use super::ids::new_run_id;
 use super::lock::SessionLock;
+use super::tips::has_end;
 use super::{Store, StoreError};
 use crate::journal::read::end;
 
@@ -119,7 +120,10 @@ impl Store {
 
     /// Returns whether the journal has every row now. If not, the next start compares it again.
     fn fill(&mut self, session: &str) -> Result<bool, StoreError> {
-        match self.compared(session)? {
+        let Some(copies) = &self.copies else {
+            return Ok(false);
+        };
+        match compared(&self.conn, &copies.journal.of(session), session)? {
             Compared::Same => return Ok(true),
             Compared::Other => return Ok(false),
             Compared::Behind => {}
@@ -156,27 +160,24 @@ impl Store {
             copies.lag.noted.remove(session);
         }
     }
+}
 
-    fn compared(&self, session: &str) -> Result<Compared, StoreError> {
-        let Some(copies) = &self.copies else {
-            return Ok(Compared::Other);
-        };
-        let length = match read_head(&self.conn, session) {
-            Ok(head) => head.length,
-            // The database has no row that could be written.
-            Err(StoreError::NotFound { .. }) => return Ok(Compared::Same),
-            Err(error) => return Err(error),
-        };
-        let journal = end(&copies.journal.of(session)).map_err(|e| io_error(WHAT, e))?;
-        let Some((journal, _)) = journal else {
-            return Ok(Compared::Behind);
-        };
-        Ok(match self.has_end(session, length, &journal)? {
-            false => Compared::Other,
-            true if journal.next == length => Compared::Same,
-            true => Compared::Behind,
-        })
-    }
+/// Compares the journal in `folder` with the rows of its session.
+fn compared(conn: &Connection, folder: &Path, session: &str) -> Result<Compared, StoreError> {
+    let length = match read_head(conn, session) {
+        Ok(head) => head.length,
+        // The database has no row that could be written.
+        Err(StoreError::NotFound { .. }) => return Ok(Compared::Same),
+        Err(error) => return Err(error),
+    };
+    let Some((journal, _)) = end(folder).map_err(|e| io_error(WHAT, e))? else {
+        return Ok(Compared::Behind);
+    };
+    Ok(match has_end(conn, session, length, &journal)? {
+        false => Compared::Other,
+        true if journal.next == length => Compared::Same,
+        true => Compared::Behind,
+    })
 }
 
 /// Returns the sessions that a process appended to since their journals were compared.

@@ -22,21 +22,21 @@ const BYTES_IN_A_STEP: i64 = 4 << 20;
 const SELECT: &str = "SELECT id, parent, seq, at_ms, kind, checksum, body, tip, octet_length(body)
 FROM entries WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3";
 
-impl Store {
-    /// Returns whether a session of this length has all entries of a journal that ends here.
-    pub(super) fn has_end(
-        &self,
-        session: &str,
-        length: u64,
-        end: &End,
-    ) -> Result<bool, StoreError> {
-        match end.next {
-            0 => Ok(true),
-            next if next > length => Ok(false),
-            next => tip_behind(&self.conn, session, next - 1).map(|tip| tip == end.tip),
-        }
+/// Returns whether a session of this length has all entries of a journal that ends here.
+pub(super) fn has_end(
+    conn: &Connection,
+    session: &str,
+    length: u64,
+    end: &End,
+) -> Result<bool, StoreError> {
+    match end.next {
+        0 => Ok(true),
+        next if next > length => Ok(false),
+        next => tip_behind(conn, session, next - 1).map(|tip| tip == end.tip),
     }
+}
 
+impl Store {
     /// One step. True when there is more to do.
     pub(super) fn add_tips(&mut self) -> Result<bool, StoreError> {
         if self.has_all_tips {

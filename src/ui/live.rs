@@ -57,7 +57,7 @@ pub struct Open {
 pub enum LiveEvent {
     Opened(Box<Opening>),
     NotOpened(NotOpened),
-    /// An event of the engine; after an entry, what is so then.
+    /// An event of the engine; for an entry, with the state after it.
     Engine(Event, Option<Box<Now>>),
     /// The engine looks whether there is something to do.
     Working,
@@ -84,7 +84,7 @@ impl From<Event> for LiveEvent {
 }
 
 impl LiveEvent {
-    /// An entry, and what is so after it.
+    /// Returns the event for an entry, with the state after it.
     pub fn recorded(record: Record, now: Now) -> LiveEvent {
         LiveEvent::Engine(Event::Recorded(Box::new(record)), Some(Box::new(now)))
     }

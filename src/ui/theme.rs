@@ -220,7 +220,7 @@ impl Theme {
             let Some(style) = theme.style_mut(key) else {
                 let hint = crate::core::text::nearest(key, Theme::KEYS.iter().copied())
                     .map(|near| format!("did you mean {near}?"));
-                let what = format!("{key}: is not a key of a theme");
+                let what = format!("{key} is not a key of a theme");
                 return Err(error(name, &what, &hint.unwrap_or_default()));
             };
             *style = parse_style(name, key, value)?;
@@ -335,7 +335,7 @@ fn parse_style(file: &str, key: &str, value: &Value) -> Result<Style, ThemeError
                 let hint = "a style has fg, bg, bold, dim, italic, underline, reverse and strike";
                 return Err(error(
                     file,
-                    &format!("{key}: is not a part of a style"),
+                    &format!("{key} is not a part of a style"),
                     hint,
                 ));
             }
@@ -547,9 +547,9 @@ mod tests {
             ),
             (
                 "error = { big = true }",
-                "mine.toml: error.big: is not a part of a style",
+                "mine.toml: error.big is not a part of a style",
             ),
-            ("eror = \"red\"", "mine.toml: eror: is not a key of a theme"),
+            ("eror = \"red\"", "mine.toml: eror is not a key of a theme"),
             ("base = \"mine\"", "theme mine: is not known"),
             ("base = 3", "mine.toml: base: names no other theme"),
             ("text = 1\nerror = ", "mine.toml: line 2"),

@@ -269,12 +269,21 @@ mod tests {
     use super::super::{agents, commands, here, skills};
     use super::*;
 
-    /// Returns the names found and the warnings for a workspace below `path`, whose folder of
-    /// definitions is `folder`.
+    /// The number of definitions found, and the warnings.
     type Found = (usize, Vec<String>);
 
+    /// Makes a repository `project` in a new folder. Returns the folder and its real path.
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(path.join("project/.git")).unwrap();
+        fs::write(path.join("project/.git/HEAD"), "").unwrap();
+        (dir, path)
+    }
+
+    /// Searches for one kind in the workspace `project` and the config folder `user` of `path`.
     fn found(kind: &str, path: &Path) -> Found {
-        let (here, user) = (here(&path.join("root")).unwrap(), path.join("user"));
+        let (here, user) = (here(&path.join("project")).unwrap(), path.join("user"));
         fn of<T>(found: Definitions<T>) -> Found {
             (found.found.len(), found.warnings)
         }
@@ -283,7 +292,7 @@ mod tests {
             "agent" => of(agents(&here, &user)),
             _ => of(commands(&here, &user, |_| false)),
         };
-        let path = format!("{}/root/.rewake/{kind}s/", path.display());
+        let path = format!("{}/project/.rewake/{kind}s/", path.display());
         let begin = format!("the {kind} {path}");
         let shorter = |line: String| line.replace(&begin, "").replace("/SKILL.md", ".md");
         (found, warnings.into_iter().map(shorter).collect())
@@ -303,11 +312,8 @@ mod tests {
     #[test]
     fn hostile_files_of_every_kind_are_treated_alike() {
         for kind in ["skill", "agent", "command"] {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().canonicalize().unwrap();
-            fs::create_dir_all(path.join("root/.git")).unwrap();
-            fs::write(path.join("root/.git/HEAD"), "").unwrap();
-            let own = format!("root/.rewake/{kind}s");
+            let (_dir, path) = repository();
+            let own = format!("project/.rewake/{kind}s");
             let text = |name: &str| format!("---\nname: {name}\ndescription: x\n---\nx");
             let write = |folder: &str, name: &str, text: &[u8]| {
                 write(kind, &path, folder, name, text);
@@ -329,8 +335,8 @@ mod tests {
             link("elsewhere/out", "out");
             // The same file again, and the same folder.
             link(&format!("{own}/good"), "same");
-            fs::create_dir_all(path.join("root/.claude")).unwrap();
-            let claude = path.join(format!("root/.claude/{kind}s"));
+            fs::create_dir_all(path.join("project/.claude")).unwrap();
+            let claude = path.join(format!("project/.claude/{kind}s"));
             symlink(path.join(&own), claude).unwrap();
             let (count, warnings) = found(kind, &path);
             assert_eq!(count, 2, "{kind}: {warnings:#?}");
@@ -352,11 +358,8 @@ mod tests {
     #[test]
     fn of_every_kind_a_limited_number_is_found_and_warned_of() {
         for kind in ["skill", "agent", "command"] {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().canonicalize().unwrap();
-            fs::create_dir_all(path.join("root/.git")).unwrap();
-            fs::write(path.join("root/.git/HEAD"), "").unwrap();
-            let own = format!("root/.rewake/{kind}s");
+            let (_dir, path) = repository();
+            let own = format!("project/.rewake/{kind}s");
             for n in 0..530 {
                 let text = format!("---\nname: n{n}\ndescription: x\n---\nx");
                 write(kind, &path, &own, &format!("n{n}"), text);

@@ -97,7 +97,11 @@ pub struct Files {
     said: Arc<Mutex<Option<String>>>,
     /// Whoever waits now wants to wait until the end.
     waits_on: AtomicBool,
+    ahead: Arc<QueuedAhead>,
 }
+
+/// Whether a look-ahead is queued, and a whole one. A second one would find nothing more.
+type QueuedAhead = [AtomicBool; 2];
 
 impl Drop for Files {
     fn drop(&mut self) {
@@ -111,23 +115,26 @@ impl Files {
     /// # Errors
     /// When there can be no thread.
     pub fn start(keeping: Keeping) -> std::io::Result<Files> {
-        // Unbounded: the engine sends, and must not wait without a limit. It asks once in a step, and
-        // the thread skips requests that were given up.
+        // Unbounded: the engine must not wait. At most two look-aheads are queued, and the thread
+        // skips snapshots that nobody waits for any more.
         let (requests, wished) = channel();
         let progress = Arc::new(Progress::default());
         let (wait, shared) = (keeping.wait, Arc::clone(&progress));
         let said = Arc::default();
         let to_say = Arc::clone(&said);
+        let ahead: Arc<QueuedAhead> = Arc::default();
+        let queued = Arc::clone(&ahead);
         thread::Builder::new()
             .name("files".to_string())
             .stack_size(STACK_BYTES)
-            .spawn(move || Keeper::new(keeping, shared, to_say).serve(&wished))?;
+            .spawn(move || Keeper::new(keeping, shared, to_say).serve(&wished, &queued))?;
         Ok(Files {
             requests,
             progress,
             wait,
             said,
             waits_on: AtomicBool::new(false),
+            ahead,
         })
     }
 
@@ -148,7 +155,10 @@ impl Files {
 
     /// Looks while nobody waits for it.
     pub(super) fn look_ahead(&self, wish: Wish) {
-        let _ = self.requests.send(Request { wish, reply: None });
+        let queued = &self.ahead[usize::from(wish.is_whole)];
+        if !queued.swap(true, Ordering::Relaxed) {
+            let _ = self.requests.send(Request { wish, reply: None });
+        }
     }
 
     /// What the files are now.
@@ -176,5 +186,48 @@ impl Files {
                 wait.as_millis()
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_two_look_aheads_are_queued() {
+        let (requests, wished) = channel();
+        let files = Files {
+            requests,
+            progress: Arc::default(),
+            wait: Duration::ZERO,
+            said: Arc::default(),
+            waits_on: AtomicBool::new(false),
+            ahead: Arc::default(),
+        };
+        let look = |is_whole| {
+            files.look_ahead(Wish {
+                last: None,
+                cause: Cause::Outside,
+                scope: Scope::All,
+                live: None,
+                at_most: Duration::ZERO,
+                is_whole,
+            });
+        };
+        let queued = || {
+            wished
+                .try_iter()
+                .map(|r| r.wish.is_whole)
+                .collect::<Vec<_>>()
+        };
+        for n in 0..10 {
+            look(n % 2 == 1);
+        }
+        assert_eq!(queued(), [false, true]);
+        // One that was begun is not queued any more.
+        files.ahead[1].store(false, Ordering::Relaxed);
+        look(true);
+        look(false);
+        assert_eq!(queued(), [true]);
     }
 }

@@ -454,7 +454,10 @@ fn a_shell_command_shows_the_last_lines_that_it_printed() {
     for line in ["  two", "  three", "  four"] {
         stage.sees(line);
     }
-    let refused = Event::CommandNotRun("make".into(), "no".into());
+    let refused = Event::CommandNotRun {
+        command: "make".into(),
+        why: "no".into(),
+    };
     stage.engine_event(refused);
     stage.sees("! make · 0 s");
 }
@@ -464,7 +467,10 @@ fn a_shell_command_that_is_refused_is_shown_no_longer() {
     let mut stage = Stage::opened(80, 24);
     stage.keys("!make<Enter>");
     stage.sees("! make · 0 s");
-    stage.engine_event(Event::CommandNotRun("make".into(), "no room".into()));
+    stage.engine_event(Event::CommandNotRun {
+        command: "make".into(),
+        why: "no room".into(),
+    });
     stage.does_not_see("! make · 0 s");
     stage.sees("make was not run: no room");
 }

@@ -25,7 +25,7 @@ fn parse(argv: &str) -> Result<Cli, clap::Error> {
     Cli::read(args)
 }
 
-/// The run that is meant.
+/// Returns the arguments of a run.
 fn meant(argv: &str) -> RunArgs {
     let cli = parse(argv).unwrap();
     cli.check().unwrap();

@@ -21,7 +21,7 @@ pub(super) fn printf(rest: &[Word]) -> Result<(), String> {
     match takes(format) {
         Takes::Text => Ok(()),
         Takes::Numbers if arguments.iter().all(|w| is_number(&w.text)) => Ok(()),
-        Takes::Numbers => Err("`printf` may evaluate what is not a number".to_string()),
+        Takes::Numbers => Err("`printf` may evaluate an argument that is not a number".to_string()),
         Takes::Variable => Err(format!("`printf {format}` may assign")),
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn test(rest: &[Word]) -> Result<(), String> {
         let behind = !(compared || word.text == "-t") || is_fine(Some(at + 1));
         if !before || !behind {
             return Err(format!(
-                "`test {}` may evaluate what is not a number",
+                "`test {}` may evaluate an argument that is not a number",
                 word.text
             ));
         }

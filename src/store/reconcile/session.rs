@@ -20,7 +20,7 @@ use crate::store::head::{Head, read_head};
 use crate::store::ids::id_of_parted;
 use crate::store::parted::{close_calls, name_parted};
 use crate::store::row::int;
-use crate::store::tips::tip_behind;
+use crate::store::tips::{has_end, tip_behind};
 use crate::store::untold::keep_untold;
 use crate::store::{Store, StoreError};
 
@@ -66,7 +66,7 @@ impl Store {
         let Some(head) = head else {
             return self.bring_in_new(&folder, session, None);
         };
-        if self.has_end(session, head.length, &journal)? {
+        if has_end(&self.conn, session, head.length, &journal)? {
             return Ok(Brought::default());
         }
         let tip = tip_behind(&self.conn, session, head.seq())?;

@@ -27,7 +27,7 @@ impl Conversation {
         }
     }
 
-    /// Lines of a page, with two of the last one.
+    /// Returns how many lines a page scrolls: two of the last page stay.
     pub(super) fn page(&self) -> usize {
         self.seen_height.saturating_sub(2)
     }
@@ -104,7 +104,7 @@ impl Conversation {
         self.is_fetching = false;
     }
 
-    /// Earlier entries cannot be read: the next look at them asks again.
+    /// Notes that earlier entries cannot be read: the next scroll asks again.
     pub(super) fn not_fetched(&mut self) {
         self.is_fetching = false;
     }
@@ -119,12 +119,12 @@ impl Conversation {
         }
     }
 
-    /// Whether some of the conversation was not looked through yet.
+    /// Whether part of the conversation is still to be searched.
     pub(super) fn searches(&self, search: &Search) -> bool {
         !search.is_through() || self.is_fetching
     }
 
-    /// Looks through some more of it. Fetches earlier entries when the rest is done.
+    /// Searches more of the conversation. Fetches earlier entries when the rest is done.
     pub(super) fn search_on(
         &mut self,
         search: &mut Search,

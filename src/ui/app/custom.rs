@@ -6,18 +6,18 @@ use crate::mcp::offers::Offers;
 use crate::session::{CommandLine, NotSaid, Untrusted};
 use crate::ui::transcript::Tone;
 
-/// How a line begins that says which server a message waits for.
+/// The beginning of the line that names the server a message waits for.
 pub(crate) const ASKING: &str = "asking the MCP server";
 
-/// How a line begins that says whose list is waited for. The list may come after the message was
-/// sent, and leaves what is said of the message.
+/// The beginning of the line that names the server whose list is awaited. A list that comes after
+/// the message was sent leaves the line about the message.
 const LISTING: &str = "listing what the MCP server offers:";
 
 impl App {
     /// The line goes back into the box, or the person is asked whether they trust it.
     pub(super) fn not_said(&mut self, typed: &CommandLine, why: NotSaid) {
         self.server_answered();
-        let is_free = matches!(self.prompts.overlay, Overlay::None);
+        let is_free = self.prompts.is_clear();
         match why {
             NotSaid::Untrusted(untrusted) if is_free => self.ask_to_trust(*untrusted),
             NotSaid::Untrusted(_) => {
@@ -70,7 +70,7 @@ impl App {
         }
     }
 
-    /// No message waits for a server any more.
+    /// Removes the line about a server: no message waits for it any more.
     pub(super) fn server_answered(&mut self) {
         self.hint.take_if(|hint| hint.starts_with(ASKING));
     }

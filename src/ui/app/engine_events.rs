@@ -61,7 +61,7 @@ impl App {
     fn reported(&mut self, event: Event, now: Option<Box<Now>>) -> Vec<Intent> {
         match event {
             Event::Recorded(record) => return self.recorded(&record, now),
-            Event::CommandNotRun(command, why) => {
+            Event::CommandNotRun { command, why } => {
                 self.user_commands.not_run(&command);
                 let line = one_line(&command, 100);
                 self.notify(Tone::Bad, format!("{line} was not run: {why}"));

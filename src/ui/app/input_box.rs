@@ -1,5 +1,4 @@
-//! The box that is typed into, with what it needs of the screen around it, the messages that wait,
-//! and the draft that is stored.
+//! The input box, the messages that wait, and the draft that is stored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ pub struct InputBox {
     /// What stands in the box waits until what asks is answered.
     pub aside: bool,
     pub queue: Queue,
-    /// What stood in the box when the editing of a queued message began.
+    /// The text of the box when a queued message was opened for editing.
     edited_from: String,
     /// The files that may be mentioned.
     pub files: Option<Arc<Files>>,
@@ -112,7 +111,7 @@ impl InputBox {
         }
     }
 
-    /// Puts words that were not said below what is typed.
+    /// Puts words that were not sent below the text in the box.
     pub(super) fn put_back(&mut self, words: Words, now_ms: i64) {
         self.composer
             .put_back(&words.text, words.images, words.looks);
@@ -139,7 +138,7 @@ impl InputBox {
         }
     }
 
-    /// Has the draft stored.
+    /// Stores the draft.
     pub(super) fn keep(&mut self, session: &OpenSession) -> Vec<Intent> {
         self.typed_ms = None;
         let text = self.composer.draft().unwrap_or_default();
@@ -149,7 +148,7 @@ impl InputBox {
         }]
     }
 
-    /// The draft that a session was left with. What was typed meanwhile goes below it.
+    /// Restores the draft of a session, with text that was typed meanwhile below it.
     pub(super) fn restore(&mut self, draft: &str, now_ms: i64) {
         let typed = self.composer.whole();
         self.composer.restore(draft);
@@ -170,7 +169,7 @@ impl InputBox {
         draft
     }
 
-    /// Has what came along stored in the session that was just opened, at once.
+    /// Stores the draft that came along in the session that was just opened.
     pub(super) fn keep_taken_along(&mut self, session: &OpenSession) -> Vec<Intent> {
         let from = self.kept_words.came_along(session.id.as_deref());
         if self.composer.is_empty() {
@@ -288,7 +287,7 @@ impl InputBox {
         is_editing
     }
 
-    /// Sends words, or puts them into the place of the queued message that was edited.
+    /// Sends words, or replaces the queued message that was edited.
     pub(super) fn say(&mut self, words: Words) -> Vec<Intent> {
         let Some(id) = self.queue.editing.take() else {
             return vec![Intent::Say(words)];

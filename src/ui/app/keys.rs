@@ -262,8 +262,8 @@ impl App {
         let is_accepted = self.prompts.accepts(at);
         self.prompts.letters.typed(at);
         let has_words = self.input.has_words_in_front();
+        let is_clear = self.prompts.is_clear();
         let questions = &mut self.prompts.questions;
-        let is_clear = matches!(self.prompts.overlay, Overlay::None);
         if is_clear && questions.paste_into_form(text, is_accepted, has_words) {
             return Vec::new();
         }
@@ -304,7 +304,7 @@ impl App {
             }
             _ => {}
         }
-        if matches!(self.prompts.overlay, Overlay::None)
+        if self.prompts.is_clear()
             && self
                 .prompts
                 .questions
@@ -579,7 +579,7 @@ impl App {
             MouseEventKind::ScrollUp => true,
             MouseEventKind::ScrollDown => false,
             MouseEventKind::Down(MouseButton::Left) => {
-                if matches!(self.prompts.overlay, Overlay::None) {
+                if self.prompts.is_clear() {
                     let mut layout = self.look.layout(self.now_ms);
                     self.conversation.click(usize::from(mouse.row), &mut layout);
                 }

@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent};
 
-use super::{App, Intent, Overlay, Phase};
+use super::{App, Intent, Phase};
 use crate::session::{Finished, Which};
 
 /// The finished sessions of this folder, as the start screen lists them.
@@ -22,7 +22,7 @@ impl App {
 
     /// Whether the list stands on the screen and the box is empty.
     pub(super) fn may_choose_last(&self) -> bool {
-        matches!(self.prompts.overlay, Overlay::None)
+        self.prompts.is_clear()
             && matches!(self.session.phase, Phase::Resting(_))
             && self.shows_start()
             && self.input.queue.messages.is_empty()

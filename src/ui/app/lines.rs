@@ -23,7 +23,7 @@ pub(super) struct HeldLines {
     pub(super) lines: Vec<(String, Instant)>,
     /// Messages that came while unfinished sessions were offered: for the session that is chosen.
     offered: Vec<(String, Instant)>,
-    /// What is sent by an empty line.
+    /// A message of several lines. An empty line sends it.
     unfinished: String,
 }
 
@@ -123,7 +123,7 @@ impl App {
     /// What a start begins with, or a session, is still being looked up.
     pub(super) fn holds_lines(&self) -> bool {
         let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
-        opens && matches!(self.prompts.overlay, Overlay::None)
+        opens && self.prompts.is_clear()
     }
 
     /// A pipe has said all, and nobody will answer: its messages are for a new session.
@@ -316,7 +316,7 @@ impl App {
         let asks = self.prompts.questions.is_open();
         let works = matches!(self.session.phase, Phase::Working { .. }) && !asks;
         let has_held = !(self.held.lines.is_empty() && self.held.offered.is_empty());
-        let held = has_held && matches!(self.prompts.overlay, Overlay::None);
+        let held = has_held && self.prompts.is_clear();
         !opens && !works && !held && self.user_commands.list.is_empty()
     }
 

@@ -113,7 +113,7 @@ impl LaunchInfo {
     }
 }
 
-/// All that the screen shows. It does no I/O: it says what is to be done.
+/// The state of the screen. It does no I/O: it returns intents.
 pub struct App {
     pub launch: LaunchInfo,
     /// The git branch of the workspace. `None` when it has none, or it is not known yet.
@@ -212,7 +212,7 @@ impl App {
         intents
     }
 
-    /// Takes what opened and closed questions mean for the rest of the screen.
+    /// Applies the effects of opened and closed questions to the rest of the screen.
     fn settle_questions(&mut self) -> Option<Intent> {
         let changes = self.prompts.questions.take_changes();
         if changes.frees_letters {
@@ -229,13 +229,13 @@ impl App {
         call.flatten()
     }
 
-    /// Letters that selected an answer are text: what asked is gone.
+    /// Puts letters that selected an answer into the box: the question is gone.
     fn letters_into_box(&mut self) {
         let text = self.prompts.letters.take();
         self.input.add(&text, self.now_ms);
     }
 
-    /// Puts what asks over all else. What stands in the box already waits.
+    /// Shows a question over everything else. What stands in the box already waits.
     fn raise(&mut self, overlay: Overlay) {
         self.letters_into_box();
         self.input.aside = !self.input.composer.is_empty();
@@ -247,7 +247,7 @@ impl App {
         self.prompts.readiness(self.input.has_words_in_front())
     }
 
-    /// Asks for what is not known of what was just drawn.
+    /// Requests the details that the drawn screen still lacks.
     pub fn seen(&mut self) -> Vec<Intent> {
         let ask = match &mut self.prompts.overlay {
             Overlay::History(pane) => pane.seen(),
@@ -454,7 +454,7 @@ impl App {
         let may_arm = !self.input.has_words_in_front();
         self.prompts.tick(may_arm, now);
         self.look.tick();
-        if self.session.is_open() && matches!(self.prompts.overlay, Overlay::None) {
+        if self.session.is_open() && self.prompts.is_clear() {
             self.held.release_offered();
         }
         if !self.held.lines.is_empty() && !self.holds_lines() {

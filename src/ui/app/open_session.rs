@@ -95,7 +95,7 @@ impl OpenSession {
     }
 
     /// Returns the folder that it works in.
-    pub(super) fn folder(&self) -> &str {
+    pub fn folder(&self) -> &str {
         match self.now.folder.as_str() {
             "" => &self.start_folder,
             folder => folder,
@@ -134,7 +134,7 @@ impl OpenSession {
         }
     }
 
-    /// Notes that what came so far is on the disk.
+    /// Notes that everything so far is on the disk.
     pub(super) fn is_recorded(&mut self, now_ms: i64) {
         self.kept = Kept {
             at_ms: Some(now_ms),
@@ -183,7 +183,7 @@ impl OpenSession {
         }
     }
 
-    /// Takes the time for which a person was waited for out of the time of work.
+    /// Subtracts the time spent waiting for a person from the working time.
     pub(super) fn waited(&mut self, ms: i64) {
         if let Phase::Working { since_ms } = &mut self.phase {
             *since_ms += ms;
@@ -199,7 +199,7 @@ impl OpenSession {
         }
     }
 
-    /// Returns what a person is called for when the engine comes to rest. Who stopped it knows.
+    /// Returns the notification for an engine that rests. `None`: the person stopped it.
     pub(super) fn call_at_rest(&self, why: Why) -> Option<(NotifyOn, &'static str)> {
         match why {
             Why::Idle => Some((NotifyOn::Done, "done")),
@@ -229,7 +229,7 @@ impl OpenSession {
         }
     }
 
-    /// Lets a command wait until the files are saved, without an end. Returns a hint too.
+    /// Lets a command wait for the files without a time limit. Returns a hint too.
     pub(super) fn wait_for_files(&self) -> (Vec<Intent>, &'static str) {
         match self.files_work {
             Some(FilesWork::Looking { .. }) => (

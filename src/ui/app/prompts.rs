@@ -71,7 +71,7 @@ impl Prompts {
         matches!(self.overlay, Overlay::None)
     }
 
-    /// Puts what asks over all else.
+    /// Shows a question over everything else.
     pub(super) fn raise(&mut self, overlay: Overlay) {
         self.asks_again();
         self.overlay = overlay;
@@ -84,7 +84,7 @@ impl Prompts {
         self.overlay = Overlay::Viewer(Viewer::new(title, lines));
     }
 
-    /// The overlay asks something else: it must be seen before a key answers it.
+    /// Notes that the overlay asks something else: it must be seen before a key answers it.
     pub(super) fn asks_again(&mut self) {
         self.raised += 1;
     }
@@ -102,7 +102,7 @@ impl Prompts {
         }
     }
 
-    /// Returns what a key finds in front of it.
+    /// Returns the part of the screen that takes the next key.
     pub(super) fn front(&self) -> Front {
         match (&self.overlay, &self.questions.asked) {
             (Overlay::None, Some(_)) => Front::Question,

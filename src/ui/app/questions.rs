@@ -30,7 +30,7 @@ pub struct Questions {
     changes: QuestionChanges,
 }
 
-/// What opened and closed questions mean for the rest of the screen.
+/// The effects of opened and closed questions on the rest of the screen.
 #[derive(Default)]
 pub(super) struct QuestionChanges {
     /// A question came up: a person is called.
@@ -39,7 +39,7 @@ pub(super) struct QuestionChanges {
     pub(super) frees_letters: bool,
     /// A reason that was being typed when its question closed.
     pub(super) reason: Option<String>,
-    /// For so long a person was waited for.
+    /// How long a person was waited for, milliseconds.
     pub(super) waited_ms: i64,
     pub(super) hint: Option<String>,
 }
@@ -62,7 +62,7 @@ impl Questions {
         asked.or(form).map(Asking::Question)
     }
 
-    /// Returns the form that is in front, but for what may lie over the conversation.
+    /// Returns the form that is in front, without regard to overlays.
     pub fn form_in_front(&self) -> Option<&ServerForm> {
         let form = self.form.as_ref().filter(|form| !form.is_aside);
         form.filter(|_| self.asked.is_none())
@@ -138,7 +138,7 @@ impl Questions {
         vec![Intent::ReadAsked(asked.id, path)]
     }
 
-    /// A subagent asks, or asks no more.
+    /// Takes the question of a subagent. `None`: it asks nothing any more.
     pub(super) fn child_asks(
         &mut self,
         child: Option<ChildQuestion>,
@@ -300,7 +300,7 @@ impl Questions {
         self.show_child(session, now_ms)
     }
 
-    /// The engine rests: nothing of this session waits for an answer any more.
+    /// Closes the questions of this session: its engine rests.
     pub(super) fn rest(&mut self, now_ms: i64) {
         self.close(now_ms);
         let is_own = |form: &ServerForm| form.of_child.is_none();
@@ -315,7 +315,7 @@ impl Questions {
         self.form = None;
     }
 
-    /// Another session is opened: no question of the one before is answered there.
+    /// Drops all questions: another session is opened.
     pub(super) fn clear(&mut self) {
         self.changes.frees_letters |= self.asked.is_some() || self.form.is_some();
         self.asked = None;

@@ -14,7 +14,7 @@ pub struct ServerForm {
     /// Which question of this run it is.
     pub number: u64,
     pub call: CallId,
-    /// It is a subagent's: its session, and the place of the question there.
+    /// The subagent's session, and the place of the question there. `None`: it is this session's.
     pub of_child: Option<(String, Seq)>,
     /// The title of that subagent's task.
     pub task: Option<String>,

@@ -24,14 +24,11 @@ impl Effects {
             _ => Via::Prompt,
         };
         if let Some(outbox) = &mut self.outbox {
+            let servers = self.ctx.defined_servers();
             let named = match &words.command {
-                Some(typed) => self.ctx.defined_servers().named(&typed.name),
+                Some(typed) => servers.named(&typed.name),
                 None => {
-                    let mut mentions = self
-                        .ctx
-                        .defined_servers()
-                        .mentioned_resources(words.seen())
-                        .into_iter();
+                    let mut mentions = servers.mentioned_resources(words.seen()).into_iter();
                     mentions.next().map(|mention| mention.server)
                 }
             };

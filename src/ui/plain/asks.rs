@@ -85,7 +85,7 @@ impl Printer {
             self.overlay = overlay;
         }
         self.offer_details(&app.prompts.overlay);
-        let is_under = !matches!(app.prompts.overlay, Overlay::None);
+        let is_under = !app.prompts.is_clear();
         if !is_under {
             self.form(app);
         }

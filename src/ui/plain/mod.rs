@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use super::app::{App, Overlay, Phase};
+use super::app::{App, Phase};
 use super::transcript::{Block, Kind, Status};
 use crate::core::marks::title_line;
 use crate::core::next::Why;
@@ -298,7 +298,7 @@ impl Printer {
         let is_working = matches!(app.session.phase, Phase::Working { .. })
             && app.prompts.questions.asked.is_none()
             && app.prompts.questions.form.is_none();
-        if !is_working || !matches!(app.prompts.overlay, Overlay::None) {
+        if !is_working || !app.prompts.is_clear() {
             self.progress_at = None;
             return;
         }

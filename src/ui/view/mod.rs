@@ -160,8 +160,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         _ => {
             let layout = composer_styles(app);
             let below = within_margin(below);
-            let has_keys =
-                matches!(app.prompts.overlay, Overlay::None) && app.last_here.at.is_none();
+            let has_keys = app.prompts.is_clear() && app.last_here.at.is_none();
             app.input.composer.draw(frame, below, &layout, has_keys);
             placeholder(frame, below, app);
         }

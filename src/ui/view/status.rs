@@ -111,10 +111,7 @@ fn left(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
         spans.push(dim(format!(" · {background} running{how}")));
     }
     if has(Part::Folder) {
-        let folder = match app.session.now.folder.as_str() {
-            "" => app.launch.shown(&app.launch.folder),
-            folder => app.launch.shown(folder),
-        };
+        let folder = app.launch.shown(app.session.folder());
         let name = folder.rsplit('/').find(|part| !part.is_empty());
         let name = clean_line(name.unwrap_or("/")).into_owned();
         spans.push(dim(format!(" · {}", clip_middle(&name, 40))));

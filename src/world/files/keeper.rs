@@ -4,12 +4,13 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::kept::{Kept, MAX_COUNT_WITH_ENTRY, MAX_WITH_ENTRY};
-use super::{Keeping, Request, Scope, Snapshot, Wish};
+use super::{Keeping, QueuedAhead, Request, Scope, Snapshot, Wish};
 use crate::core::tree::{Change, CompactTree, ContentHash, Delta, Item, Tree};
 use crate::store::contents::{self, Gathered, NewContent};
 use crate::store::{Cause, NewTree, PackWriter, Store, TreeLink, WorkspaceLock};
@@ -84,7 +85,7 @@ impl Keeper {
         }
     }
 
-    pub(super) fn serve(mut self, wished: &Receiver<Request>) {
+    pub(super) fn serve(mut self, wished: &Receiver<Request>, ahead: &QueuedAhead) {
         while let Ok(Request { wish, reply }) = wished.recv() {
             match reply {
                 // Whoever asked went on without it.
@@ -96,6 +97,7 @@ impl Keeper {
                     }
                 }
                 None => {
+                    ahead[usize::from(wish.is_whole)].store(false, Ordering::Relaxed);
                     let looked = self.prepare(&wish).and_then(|()| self.look(&wish));
                     if let Err(why) = looked.and_then(|()| self.shed()) {
                         tracing::debug!(why, "the files were not looked at");

@@ -30,9 +30,7 @@ pub(super) fn of_line(line: &[u8], inline_max_bytes: usize) -> Ran {
 }
 
 pub(super) fn garbled() -> Ran {
-    Ran::error(
-        "the server answered with an invalid answer; the call may have happened all the same",
-    )
+    Ran::error("the server sent an invalid answer; the call may have happened all the same")
 }
 
 /// The server lives, and gave no result.

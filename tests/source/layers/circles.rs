@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{modules, sources, tokens};
+use super::{modules, sources, tokens, without_tests};
 
 /// The file of a module: `core::entry` is `["core", "entry"]`.
 type Module = Vec<String>;
@@ -27,7 +27,7 @@ fn no_circles_between_files() {
 
 /// The modules that a file names with a path that begins with `crate`, `super` or `self`.
 fn used_by(module: &Module, text: &str, known: &BTreeSet<Module>) -> BTreeSet<Module> {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+    let code = without_tests(text);
     let tokens: Vec<String> = tokens(code).into_iter().map(|(_, token)| token).collect();
     let mut used = BTreeSet::new();
     // The module of each open brace: a file may hold further modules.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{modules, sources, tokens};
+use super::{modules, sources, tokens, without_tests};
 
 const LIMIT: usize = 70;
 
@@ -47,7 +47,7 @@ fn counts(files: &[(String, String)]) -> BTreeMap<String, usize> {
         .map(|(path, text)| (modules(path), text))
         .filter(|(module, _)| !module.iter().any(|name| name == "tests"))
         .map(|(module, text)| {
-            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+            let code = without_tests(text);
             (
                 module,
                 tokens(code).into_iter().map(|(_, token)| token).collect(),

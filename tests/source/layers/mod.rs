@@ -152,6 +152,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Returns the code before the unit tests of a file.
+fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("")
+}
+
 /// Path (from the root) and text of every Rust file below a folder.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let mut files = Vec::new();
