@@ -4,6 +4,8 @@
 //!
 //! Invariant: no row is left out. A line is written only behind the line of the entry before it.
 
+use std::path::Path;
+
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::value::RawValue;
 
@@ -61,6 +63,7 @@ pub(super) struct Recorded<'a> {
 
 impl Copies {
     pub(super) fn new(
+        data_dir: &Path,
         place: &JournalPlace,
         store: String,
         mark: Result<Mark, StoreError>,
@@ -70,7 +73,7 @@ impl Copies {
             mark: None,
             store,
             behind: None,
-            lag: Lag::new(),
+            lag: Lag::new(data_dir),
             trouble: None,
         };
         match mark {

@@ -6,15 +6,19 @@
 //! rows, and writes what is missing, before its own first commit. Its first append removes the rows
 //! of the sessions that it compared, so nothing here needs a sync.
 //!
+//! A session that was recorded without a journal gets one when nobody waits for anything: its rows
+//! are found by their ids, and `journals_upto` in `meta` is the highest id that was looked at.
+//!
 //! Invariant: a row is removed only if it is still the note that was read under the lock of the
 //! session, when the journal was compared.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::error::{Doing, io as io_error};
+use super::follow::Copies;
 use super::head::read_head;
 use super::ids::new_run_id;
 use super::lock::SessionLock;
@@ -27,18 +31,42 @@ const WHAT: &str = "compare the journal with the database";
 /// Before the ID of a session, in `meta`. The value is an ID of the note, new for each one.
 const APPENDED: &str = "appended:";
 
+/// In `meta`: every session with entries up to this row has a journal.
+pub(super) const JOURNALS_UPTO: &str = "journals_upto";
+
+/// Rows that are looked at in one step.
+const ROWS_IN_A_STEP: i64 = 500;
+
+/// Below this number of rows the next start looks at them again, which costs less than a write.
+const ROWS_WORTH_NOTING: i64 = 1_000;
+
 /// The sessions that a process appends to, and those that it compared.
 pub(super) struct Lag {
     noted: HashSet<String>,
     /// Each with the ID of the note that was read under its lock.
     compared: Vec<(String, String)>,
+    data_dir: PathBuf,
+    older: Older,
+}
+
+/// The search for sessions without a journal.
+#[derive(Default)]
+struct Older {
+    /// The last row that was looked at. `None`: the search has not begun.
+    upto: Option<i64>,
+    seen: HashSet<String>,
+    /// A journal could not be written: the next start looks again.
+    has_failed: bool,
+    is_complete: bool,
 }
 
 impl Lag {
-    pub(super) fn new() -> Lag {
+    pub(super) fn new(data_dir: &Path) -> Lag {
         Lag {
             noted: HashSet::new(),
             compared: Vec::new(),
+            data_dir: data_dir.to_path_buf(),
+            older: Older::default(),
         }
     }
 
@@ -134,6 +162,47 @@ impl Store {
         filled.map(|()| true)
     }
 
+    /// Writes the journals of sessions that lack one, or lines of it: those in the next rows.
+    /// Returns whether there is more to do.
+    pub(super) fn journal_older(&mut self) -> Result<bool, StoreError> {
+        let Some(copies) = self.copies.as_mut() else {
+            return Ok(false);
+        };
+        let older = &mut copies.lag.older;
+        if older.is_complete {
+            return Ok(false);
+        }
+        let noted = journals_upto(&self.conn)?;
+        let rows = sessions_after(&self.conn, older.upto.unwrap_or(noted))?;
+        let Some((last, _)) = rows.last() else {
+            older.is_complete = true;
+            let upto = older.upto.unwrap_or(noted);
+            if !older.has_failed && upto - noted >= ROWS_WORTH_NOTING {
+                note_journals_upto(&self.conn, upto)?;
+            }
+            return Ok(false);
+        };
+        older.upto = Some(*last);
+        let data_dir = copies.lag.data_dir.clone();
+        for (_, session) in rows {
+            let is_new = |copies: &mut Copies| copies.lag.older.seen.insert(session.clone());
+            if !self.copies.as_mut().is_some_and(is_new) {
+                continue;
+            }
+            // The process that has the session open writes its journal.
+            let Some(_held) = SessionLock::hold_unsigned(&data_dir, &session) else {
+                continue;
+            };
+            if let Err(error) = self.fill(&session) {
+                tracing::warn!(%session, %error, "the session gets no journal");
+                if let Some(copies) = &mut self.copies {
+                    copies.lag.older.has_failed = true;
+                }
+            }
+        }
+        Ok(true)
+    }
+
     /// Locks a session that no process has open, restores the entries that only its journal has,
     /// and calls `act`.
     ///
@@ -178,6 +247,33 @@ fn compared(conn: &Connection, folder: &Path, session: &str) -> Result<Compared,
         true if journal.next == length => Compared::Same,
         true => Compared::Behind,
     })
+}
+
+/// Returns the row up to which every entry has its line in a journal.
+fn journals_upto(conn: &Connection) -> Result<i64, StoreError> {
+    conn.prepare_cached("SELECT value FROM meta WHERE name = ?1")
+        .and_then(|mut s| s.query_row([JOURNALS_UPTO], |row| row.get(0)).optional())
+        .doing(WHAT)
+        .map(|upto| upto.unwrap_or(0))
+}
+
+fn note_journals_upto(conn: &Connection, upto: i64) -> Result<(), StoreError> {
+    conn.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")
+        .and_then(|mut s| s.execute(params![JOURNALS_UPTO, upto]))
+        .doing(WHAT)
+        .map(drop)
+}
+
+/// Returns the sessions of the rows after this one, each with its row.
+fn sessions_after(conn: &Connection, row: i64) -> Result<Vec<(i64, String)>, StoreError> {
+    let sql = "SELECT e.id, s.id FROM entries e JOIN sessions s ON s.key = e.session
+       WHERE e.id > ?1 ORDER BY e.id LIMIT ?2";
+    conn.prepare_cached(sql)
+        .and_then(|mut s| {
+            s.query_map([row, ROWS_IN_A_STEP], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })
+        .doing(WHAT)
 }
 
 /// Returns the sessions that a process appended to since their journals were compared.

@@ -69,7 +69,7 @@ impl Store {
             .doing("open the session store")?;
         self.finish_purges(data_dir, place)?;
         let mark = Mark::open(&place.state_dir, data_dir);
-        let mut copies = Copies::new(place, store, mark);
+        let mut copies = Copies::new(data_dir, place, store, mark);
         let row = match highest(&self.conn) {
             // Whoever reads what is damaged says what is left of it. Nothing can be appended
             // there, so the mark stays where it is.
@@ -120,7 +120,11 @@ impl Store {
             brought.missing = missing.saturating_sub(known);
             // Rows of another store may have come in between: a write-ahead log of that one.
             let is_of_mark = said.store == copies.store || is_another;
-            if is_of_mark && brought.missing + known == 0 && is_all && !self.has_newest(&said)? {
+            if is_of_mark
+                && brought.missing + known == 0
+                && is_all
+                && !has_newest(&self.conn, &said)?
+            {
                 brought.missing = 1;
             }
             match brought.missing {
@@ -162,20 +166,6 @@ impl Store {
             }
         }
         Ok(stores)
-    }
-
-    /// Whether any row has the newest entry that the mark knows, or the mark does not say it.
-    fn has_newest(&self, said: &Said) -> Result<bool, StoreError> {
-        let Some(tip) = said.tip else {
-            return Ok(true);
-        };
-        self.conn
-            .query_row(
-                "SELECT EXISTS (SELECT 1 FROM entries WHERE tip = ?1)",
-                [tip.as_bytes()],
-                |row| row.get(0),
-            )
-            .doing(WHAT)
     }
 
     /// This database was rebuilt right now: it is said with what came in.
@@ -353,6 +343,19 @@ impl Store {
             _ => 0,
         }
     }
+}
+
+/// Returns whether any row has the newest entry that the mark knows, or the mark does not say it.
+fn has_newest(conn: &Connection, said: &Said) -> Result<bool, StoreError> {
+    let Some(tip) = said.tip else {
+        return Ok(true);
+    };
+    conn.query_row(
+        "SELECT EXISTS (SELECT 1 FROM entries WHERE tip = ?1)",
+        [tip.as_bytes()],
+        |row| row.get(0),
+    )
+    .doing(WHAT)
 }
 
 /// See [`Store::stores`].

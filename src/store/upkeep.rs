@@ -1,5 +1,6 @@
 //! What is done when nobody waits: the write-ahead log is copied into the database, the search
-//! index is filled, entries of older versions get their tips, the database is checked, a copy of it is made.
+//! index is filled, entries of older versions get their tips, and sessions without a journal get
+//! one. The database is checked, and a copy of it is made.
 
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +45,7 @@ impl Store {
         if self.catch_up()? {
             return Ok(true);
         }
-        self.add_tips()
+        Ok(self.add_tips()? || self.journal_older()?)
     }
 
     /// Asks for a checkpoint of this kind: pages of the log that are not in the database.

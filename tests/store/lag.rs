@@ -315,3 +315,75 @@ fn a_process_that_left_a_session_writes_nothing_in_its_journal() {
     drop(pane);
     assert_eq!(scene.standing().behind, 1);
 }
+
+/// All that the store does while nobody waits for anything.
+fn tidy(store: &mut Store) {
+    while store.maintain().unwrap() {}
+}
+
+fn has_all_journals(scene: &Scene) -> bool {
+    let found = scene.lines();
+    found.lines == found.entries
+}
+
+#[test]
+fn a_session_that_was_recorded_without_a_journal_gets_one() {
+    let scene = Scene::new();
+    let head = without_a_journal(&scene);
+    let mut store = Store::open(&scene.data()).unwrap();
+    let branch = fork(&mut store, head.session(), 2, 9).unwrap();
+    drop(store);
+    let mut store = scene.open();
+    assert!(!has_all_journals(&scene));
+    tidy(&mut store);
+    assert!(has_all_journals(&scene));
+    drop(store);
+    scene.replace_database(None);
+    let store = scene.open();
+    assert_eq!(store.brought().missing, 0);
+    assert_eq!(words(&store, head.session()).len(), 40);
+    assert_eq!(words(&store, branch.session()).len(), 2);
+}
+
+#[test]
+fn a_session_that_a_process_has_open_gets_its_journal_after_that() {
+    let scene = Scene::new();
+    let head = without_a_journal(&scene);
+    let lock = SessionLock::take(&scene.data(), head.session()).unwrap();
+    tidy(&mut scene.open());
+    assert!(!has_all_journals(&scene));
+    drop(lock);
+    tidy(&mut scene.open());
+    assert!(has_all_journals(&scene));
+}
+
+/// Row ids of the rows that were looked at are stored: a large store is searched once.
+#[test]
+fn a_store_is_searched_once_for_sessions_without_a_journal() {
+    let scene = Scene::new();
+    let mut store = Store::open(&scene.data()).unwrap();
+    let mut head = session(&mut store, HERE);
+    append(
+        &mut store,
+        &mut head,
+        (0..1_200).map(|_| said("words")).collect(),
+    );
+    drop(store);
+    let folder = scene.place().folder;
+    // A journal that cannot be written is tried again.
+    fs::write(&folder, "in the way").unwrap();
+    tidy(&mut scene.open());
+    fs::remove_file(&folder).unwrap();
+    tidy(&mut scene.open());
+    assert!(has_all_journals(&scene));
+    fs::remove_dir_all(&folder).unwrap();
+    tidy(&mut scene.open());
+    assert!(!has_all_journals(&scene));
+    // Of the rows that came since, each is searched.
+    let mut store = Store::open(&scene.data()).unwrap();
+    let newer = session(&mut store, HERE);
+    drop(store);
+    tidy(&mut scene.open());
+    assert!(folder.join(newer.session()).is_dir());
+    assert!(!folder.join(head.session()).exists());
+}

@@ -11,6 +11,7 @@ use super::sql::{Source, each_row};
 use crate::store::StoreError;
 use crate::store::blobs::BlobRow;
 use crate::store::error::Doing;
+use crate::store::lag::JOURNALS_UPTO;
 
 /// With a row id, in an order in which nothing names what comes later.
 const TABLES: [(&str, &str); 4] = [
@@ -121,8 +122,8 @@ pub(super) fn small(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
         |row: &Row<'_>| -> rusqlite::Result<(String, Value)> { Ok((row.get(0)?, row.get(1)?)) };
     let (rows, _) = plain(&source.conn, "SELECT name, value FROM meta", value);
     for (name, value) in rows {
-        // The new rows have all their tips.
-        if !name.starts_with("tips_") {
+        // The new rows have all their tips, and other ids.
+        if !name.starts_with("tips_") && name != JOURNALS_UPTO {
             tx.execute(
                 "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
                 params![name, value],
