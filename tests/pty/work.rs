@@ -249,7 +249,7 @@ fn a_shell_command_of_the_user_is_ended_with_all_it_started() {
         crate::wait_for(&home, "ready");
         terminal.types(key);
         terminal.sees("· it is being ended");
-        terminal.no_longer_sees("Esc ends it");
+        terminal.no_longer_sees("it is being ended");
         terminal.sees("begun");
         let child = home.read("child");
         let alive = std::path::Path::new("/proc").join(child.trim());
