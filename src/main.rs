@@ -18,9 +18,6 @@ fn main() -> ExitCode {
     if let Some(code) = rewake::command::limited::become_if_asked() {
         return code;
     }
-    if let Some(code) = rewake::store::carve_if_asked() {
-        return code;
-    }
     if let Some(code) = rewake::sandbox::stage::become_if_asked() {
         return code;
     }

@@ -435,10 +435,8 @@ impl AppContext {
     /// Rebuilds a database in which nothing can be recorded any more, if all of it comes back.
     fn rebuild_whole(&self) -> Option<Rebuilt> {
         let place = self.journal_place()?;
-        let program = command::own_exe().ok();
         let repair = Repair {
             from: &[],
-            program: program.as_deref(),
             only_whole: true,
             progress: &mut |doing| tracing::info!(doing, "rebuild"),
         };

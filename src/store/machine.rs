@@ -62,6 +62,11 @@ impl Machine {
         Machine::this().is_some_and(|this| !this.is_same(self))
     }
 
+    /// Returns whether the system runs since this was written.
+    pub(super) fn is_of_this_boot(&self) -> bool {
+        Machine::this().is_none_or(|this| this.boot == self.boot)
+    }
+
     fn is_same(&self, other: &Machine) -> bool {
         self.id == other.id || self.boot == other.boot
     }

@@ -153,7 +153,6 @@ fn a_clock_that_was_set_back_lets_nothing_be_said_twice() {
             let repair = Repair {
                 from: &[],
                 only_whole: false,
-                program: None,
                 progress: &mut |_| {},
             };
             Store::rebuild(&scene.data(), Some(&scene.place()), repair).unwrap();

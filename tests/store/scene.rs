@@ -1,7 +1,7 @@
 //! A data folder with a journal and a mark, which its database can be taken from.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rewake::store::{JournalPlace, Rebuilt, Repair, Standing, Store, StoreError};
@@ -37,7 +37,7 @@ impl Scene {
         store
     }
 
-    /// As `rewake doctor --repair` does it, with its process that looks at the pages.
+    /// As `rewake doctor --repair` does it.
     pub fn rebuild(
         &self,
         only_whole: bool,
@@ -45,7 +45,6 @@ impl Scene {
     ) -> Result<Option<Rebuilt>, StoreError> {
         let repair = Repair {
             from,
-            program: Some(Path::new(env!("CARGO_BIN_EXE_rewake"))),
             only_whole,
             progress: &mut |_| {},
         };

@@ -3,7 +3,6 @@
 
 use std::path::PathBuf;
 
-use crate::command::own_exe;
 use crate::config::{Loaded, Paths};
 use crate::core::text::count;
 use crate::report::{Trouble, exit, line, note};
@@ -17,10 +16,8 @@ pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result
         line("the database is sound: it is left as it is");
         return Ok(exit::DONE);
     }
-    let program = own_exe().ok();
     let repair = Repair {
         from,
-        program: program.as_deref(),
         only_whole: false,
         progress: &mut |doing| note(doing),
     };

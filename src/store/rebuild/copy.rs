@@ -93,7 +93,7 @@ pub(super) fn blobs(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
             is_packed: encoding == "zstd",
             data: &data,
         };
-        // Most were found on their pages and checked there.
+        // The same blob may have come from another copy.
         match blob.is_in(tx).doing(WHAT)? || !blob.is_whole() {
             true => Ok(()),
             false => blob.insert(tx).doing(WHAT),

@@ -8,9 +8,7 @@ use std::path::Path;
 use rusqlite::types::ValueRef;
 
 use super::bodies::{Bodies, BodyFile, Place, json_in, text_in};
-use super::progress::Progress;
 use crate::core::entry::Seq;
-use crate::core::text::count;
 use crate::journal::tip::Tip;
 use crate::store::StoreError;
 use crate::store::row::{BodyPacker, BodyReader, checksum};
@@ -26,10 +24,8 @@ pub(super) struct FoundEntry {
     /// The tip of the entry before. `None`: it is not known.
     pub before: Option<Tip>,
     pub owed: bool,
-    /// A row of a database has it.
+    /// A row of a database has it, so it was committed.
     pub in_row: bool,
-    /// SQL can read that row, so it was committed.
-    pub by_sql: bool,
     pub place: Place,
 }
 
@@ -41,7 +37,7 @@ pub(super) struct Was {
 }
 
 /// A row of `entries` as it was met.
-pub(in crate::store) struct FoundRow<'a> {
+pub(super) struct FoundRow<'a> {
     pub id: i64,
     pub parent: Option<i64>,
     /// The key of the session that appended it.
@@ -52,31 +48,12 @@ pub(in crate::store) struct FoundRow<'a> {
     pub body: ValueRef<'a>,
     /// As it was recorded.
     pub tip: Option<Tip>,
-    /// It was found on a page, and no tree of the database leads to it.
-    pub is_carved: bool,
 }
 
-/// A row whose parent was not met yet.
-struct Waiting {
-    id: i64,
-    parent: i64,
-    session: i64,
-    seq: Seq,
-    at_ms: i64,
-    tip: Option<Tip>,
-    place: Place,
-    is_carved: bool,
-}
-
-/// The rows of one database: those that SQL reads, then those that are found on its pages.
+/// The rows of one database.
 #[derive(Default)]
 pub(super) struct Rows {
     tips: HashMap<i64, Tip>,
-    /// Of the same row two were found on pages: nothing says which of them was recorded last.
-    contradict: HashSet<i64>,
-    /// Those that SQL read: what is found beside them does not contradict them.
-    by_sql: HashSet<i64>,
-    waiting: Vec<Waiting>,
     /// By the key of the session that appended it, and the place. Two where rows contradict.
     pub own: BTreeMap<(i64, Seq), Vec<Tip>>,
 }
@@ -87,42 +64,39 @@ impl Rows {
         self.tips.get(&row).copied()
     }
 
-    /// Returns the entry that this session appended after the one with this tip. Only rows that
-    /// SQL can read count. `None`: there is no such row, or several contradict.
+    /// Returns the entry that this session appended after the one with this tip. `None`: there is
+    /// no such row, or several contradict.
     pub(super) fn next(&self, found: &Found, session: i64, seq: Seq, tip: Tip) -> Option<Tip> {
         let follows = |next: &&Tip| {
             found
                 .get(next)
-                .is_some_and(|entry| entry.by_sql && entry.before == Some(tip))
+                .is_some_and(|entry| entry.in_row && entry.before == Some(tip))
         };
         let mut next = self.own.get(&(session, seq + 1))?.iter().filter(follows);
         let first = next.next().copied();
         first.filter(|_| next.next().is_none())
     }
 
-    /// The key of the session that appended the entry with this tip.
-    pub(super) fn session_of(&self, tip: &Tip) -> Option<i64> {
-        let own = self.own.iter().find(|(_, tips)| tips.contains(tip));
-        own.map(|((session, _), _)| *session)
+    /// Returns the key of the session that appended the entry with this tip at this place. `None`:
+    /// no session did, or several that begin with the same entries.
+    pub(super) fn session_of(&self, seq: Seq, tip: &Tip) -> Option<i64> {
+        let (mut from, mut found) = (0, None);
+        while let Some(((session, _), _)) = self.own.range((from, 0)..).next() {
+            let own = self.own.get(&(*session, seq));
+            if own.is_some_and(|tips| tips.contains(tip)) && found.replace(*session).is_some() {
+                return None;
+            }
+            from = session + 1;
+        }
+        found
     }
 
-    fn note(&mut self, id: i64, is_carved: bool, place: (i64, Seq), tip: Tip) {
+    fn note(&mut self, id: i64, place: (i64, Seq), tip: Tip) {
         let own = self.own.entry(place).or_default();
         if !own.contains(&tip) {
             own.push(tip);
         }
-        if !is_carved {
-            self.by_sql.insert(id);
-            self.tips.insert(id, tip);
-            return;
-        }
-        if self.by_sql.contains(&id) || self.contradict.contains(&id) {
-            return;
-        }
-        if self.tips.insert(id, tip).is_some_and(|known| known != tip) {
-            self.tips.remove(&id);
-            self.contradict.insert(id);
-        }
+        self.tips.insert(id, tip);
     }
 }
 
@@ -136,9 +110,9 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Returns the number of entries with a row that SQL can read.
-    pub(super) fn rows_by_sql(&self) -> u64 {
-        self.entries.values().filter(|entry| entry.by_sql).count() as u64
+    /// Returns the number of entries with a row.
+    pub(super) fn in_rows(&self) -> u64 {
+        self.entries.values().filter(|entry| entry.in_row).count() as u64
     }
 
     /// The file with the bodies lies in this folder and has no name.
@@ -207,7 +181,6 @@ impl Found {
             before: Some(before),
             owed: line.owed,
             in_row: false,
-            by_sql: false,
             place,
         };
         self.entries.insert(line.tip, entry);
@@ -242,23 +215,17 @@ impl Found {
         if !id_is_sane || row.checksum != checksum(row.parent, row.seq, row.at_ms, body) {
             return Ok(());
         }
-        let wait = |place| Waiting {
-            id: row.id,
-            parent: row.parent.unwrap_or(0),
-            session: row.session,
-            seq: row.seq,
-            at_ms: row.at_ms,
-            tip: row.tip,
-            is_carved: row.is_carved,
-            place,
-        };
         let before = match row.parent {
             None => Some(Tip::of_nothing()),
             Some(parent) => rows.tip(parent),
         };
         let Some(before) = before else {
-            let place = self.bodies.keep(body, is_packed)?;
-            rows.waiting.push(wait(place));
+            // The row of its parent cannot be read: the journal may have it.
+            if let Some(tip) = row.tip {
+                let place = self.bodies.keep(body, is_packed)?;
+                self.insert(tip, None, row.seq, row.at_ms, place);
+                rows.note(row.id, (row.session, row.seq), tip);
+            }
             return Ok(());
         };
         let Some(json) = json_in(&mut self.reader, body, is_packed) else {
@@ -266,26 +233,17 @@ impl Found {
         };
         let tip = before.and(row.seq, row.at_ms, &json);
         if row.tip.is_some_and(|recorded| recorded != tip) {
-            if row.is_carved {
-                // It follows another one, whose row had the same id.
-                let place = self.bodies.keep(body, is_packed)?;
-                rows.waiting.push(wait(place));
-            }
             return Ok(());
         }
         if !self.is_proven(tip, before)? {
             let place = self.bodies.keep(body, is_packed)?;
             self.insert(tip, Some(before), row.seq, row.at_ms, place);
         }
-        self.note_sql(&tip, row.is_carved);
-        rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
-        Ok(())
-    }
-
-    fn note_sql(&mut self, tip: &Tip, is_carved: bool) {
-        if let Some(entry) = self.entries.get_mut(tip).filter(|_| !is_carved) {
-            entry.by_sql = true;
+        if let Some(entry) = self.entries.get_mut(&tip) {
+            entry.in_row = true;
         }
+        rows.note(row.id, (row.session, row.seq), tip);
+        Ok(())
     }
 
     fn insert(&mut self, tip: Tip, before: Option<Tip>, seq: Seq, at_ms: i64, place: Place) {
@@ -295,7 +253,6 @@ impl Found {
             before,
             owed: false,
             in_row: true,
-            by_sql: false,
             place,
         };
         let known = self.entries.entry(tip).or_insert(entry);
@@ -305,40 +262,7 @@ impl Found {
         }
     }
 
-    /// The rows that waited for their parents: all rows of the database were met.
-    pub(super) fn link(
-        &mut self,
-        rows: &mut Rows,
-        progress: &mut Progress<'_>,
-    ) -> Result<(), StoreError> {
-        let mut waiting = std::mem::take(&mut rows.waiting);
-        // A parent is older than what follows it.
-        waiting.sort_by_key(|row| row.id);
-        for (linked, row) in waiting.into_iter().enumerate() {
-            progress.so_far(|| count(linked as u64, "entry") + " of its pages put in order");
-            let body = self.body(row.place)?;
-            let Some(json) = json_in(&mut self.reader, &body, row.place.is_packed) else {
-                continue;
-            };
-            let before = rows.tip(row.parent);
-            let follows = before.map(|before| before.and(row.seq, row.at_ms, &json));
-            let tip = match (follows, row.tip) {
-                (Some(follows), None) => follows,
-                (Some(follows), Some(tip)) if follows == tip => tip,
-                // Its parent is nowhere: the journal may have it.
-                (None, Some(tip)) => tip,
-                (Some(_), Some(tip)) if row.is_carved => tip,
-                _ => continue,
-            };
-            let before = before.filter(|_| follows == Some(tip));
-            self.insert(tip, before, row.seq, row.at_ms, row.place);
-            self.note_sql(&tip, row.is_carved);
-            rows.note(row.id, row.is_carved, (row.session, row.seq), tip);
-        }
-        Ok(())
-    }
-
-    /// Entries whose parent's row was not found: it may have come from another copy.
+    /// Finds the parents of entries whose parent's row cannot be read, in what other copies have.
     pub(super) fn adopt(&mut self) -> Result<(), StoreError> {
         let is_orphan = |entry: &FoundEntry| entry.before.is_none();
         let orphans: Vec<(Tip, FoundEntry)> = self
@@ -431,7 +355,7 @@ mod tests {
     const RIGHT: &str = r#"{"kind":"said","text":"right"}"#;
     const WRONG: &str = r#"{"kind":"said","text":"wrong"}"#;
 
-    fn carved<'a>(checksum: &'a [u8], body: &'a str, tip: Tip) -> FoundRow<'a> {
+    fn row_of<'a>(checksum: &'a [u8], body: &'a str, tip: Tip) -> FoundRow<'a> {
         FoundRow {
             id: 9,
             parent: Some(8),
@@ -441,7 +365,6 @@ mod tests {
             checksum,
             body: ValueRef::Text(body.as_bytes()),
             tip: Some(tip),
-            is_carved: true,
         }
     }
 
@@ -451,10 +374,7 @@ mod tests {
         let mut found = Found::new(dir.path()).unwrap();
         let mut rows = Rows::default();
         let sum = checksum(Some(8), 3, 7, WRONG.as_bytes());
-        found.row(&mut rows, &carved(&sum, WRONG, tip)).unwrap();
-        found
-            .link(&mut rows, &mut Progress::new(&mut |_| {}))
-            .unwrap();
+        found.row(&mut rows, &row_of(&sum, WRONG, tip)).unwrap();
         assert_eq!(before.and(3, 7, RIGHT.as_bytes()), tip);
         (found, rows)
     }
@@ -486,7 +406,7 @@ mod tests {
         rows.tips.insert(8, before);
         rows.tips.remove(&9);
         let sum = checksum(Some(8), 3, 7, RIGHT.as_bytes());
-        found.row(&mut rows, &carved(&sum, RIGHT, tip)).unwrap();
+        found.row(&mut rows, &row_of(&sum, RIGHT, tip)).unwrap();
         assert_eq!(text(&mut found, tip), RIGHT);
     }
 }

@@ -1,5 +1,4 @@
-//! A damaged or lost database is made anew: of the rows that SQL can read, of those that are found
-//! on its pages, and of the journal. The
+//! A damaged or lost database is rebuilt from the rows that SQL can read and from the journal. The
 //! old one stays under another name, and is never deleted.
 //!
 //! Invariant: the store is had alone meanwhile, and the old database is not changed.
@@ -12,7 +11,6 @@ mod copies;
 mod copy;
 mod found;
 mod journal;
-mod pages;
 mod progress;
 mod record;
 mod sessions;
@@ -53,13 +51,13 @@ pub(super) use swap::{finish, is_begun};
 
 pub(super) const WHAT: &str = "rebuild the session store";
 
+const LAST_SECOND: &str = "this computer was restarted after the last entry: if it lost power, the \
+    last second of the sessions may be missing, and what was done then is done";
+
 /// What is to be made good of what.
 pub struct Repair<'a> {
     /// Other copies: data folders, databases, journals.
     pub from: &'a [PathBuf],
-    /// This program, which looks at the pages of a database in a process of its own. `None`: they
-    /// are not looked at.
-    pub program: Option<&'a Path>,
     /// Changes nothing if an entry stays lost that was not reported as missing before.
     pub only_whole: bool,
     /// What a person is told while it takes long.
@@ -174,6 +172,8 @@ struct Rebuilding<'a> {
     damaged_files: u64,
     /// The database that is to be made good was there.
     was_there: bool,
+    /// SQL could read all rows of it.
+    has_all_rows: bool,
 }
 
 impl<'a> Rebuilding<'a> {
@@ -211,6 +211,7 @@ impl<'a> Rebuilding<'a> {
             ahead: SyncAhead::start(&names.rebuilding).ok(),
             damaged_files: 0,
             was_there: names.database.exists(),
+            has_all_rows: false,
         })
     }
 
@@ -228,7 +229,7 @@ impl<'a> Rebuilding<'a> {
         let mut torn = Vec::new();
         let names = database::names(self.data_dir);
         if self.was_there {
-            self.read_database(&names.database, repair.program, &mut torn, progress)?;
+            self.has_all_rows = self.read_database(&names.database, &mut torn, progress)?;
         }
         // Of a copy nothing is changed: SQLite would make files beside it.
         let private = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
@@ -236,7 +237,7 @@ impl<'a> Rebuilding<'a> {
             let path = private.path().join(format!("{n}.db"));
             copy_files(copy, &path).map_err(|e| io_error(format!("read {}", copy.display()), e))?;
             progress.begin(&format!("reading {}", copy.display()));
-            self.read_database(&path, repair.program, &mut Vec::new(), progress)?;
+            self.read_database(&path, &mut Vec::new(), progress)?;
         }
         progress.begin("reading the journal");
         for journal in &journals {
@@ -264,11 +265,24 @@ impl<'a> Rebuilding<'a> {
         // row may be dropped then.
         let rows = rebuilt.entries - rebuilt.from_journal;
         let is_told =
-            self.said.highest > 0 || (self.damaged_files == 0 && self.found.rows_by_sql() <= rows);
-        is_told && rebuilt.missing <= held && rebuilt.gaps.iter().all(is_known)
+            self.said.highest > 0 || (self.damaged_files == 0 && self.found.in_rows() <= rows);
+        is_told
+            && !self.may_lack_the_last()
+            && rebuilt.missing <= held
+            && rebuilt.gaps.iter().all(is_known)
     }
 
-    fn rebuilt(&self, made: Made, torn: Vec<String>) -> Rebuilt {
+    /// Returns whether entries may have been only in rows that cannot be read: a power cut takes
+    /// the last second of journal and mark.
+    fn may_lack_the_last(&self) -> bool {
+        let by = self.said.by.as_ref();
+        !self.has_all_rows && by.is_some_and(|(machine, _)| !machine.is_of_this_boot())
+    }
+
+    fn rebuilt(&self, made: Made, mut torn: Vec<String>) -> Rebuilt {
+        if self.may_lack_the_last() {
+            torn.push(LAST_SECOND.to_string());
+        }
         let in_gaps: u64 = made
             .gaps
             .iter()
@@ -287,47 +301,28 @@ impl<'a> Rebuilding<'a> {
         }
     }
 
+    /// Returns whether SQL could read all entries.
     fn read_database(
         &mut self,
         path: &Path,
-        program: Option<&Path>,
         torn: &mut Vec<String>,
         progress: &mut Progress<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         // SQLite would remove the log of an empty one.
         let is_empty = fs::metadata(path).map_or(0, |file| file.len()) == 0;
-        let mut source = match is_empty {
+        let source = match is_empty {
             true => None,
             false => Source::open(path)?,
         };
-        // Without SQL no head says which of its rows count: a journal does.
-        let mut unnamed = Rows::default();
-        let rows = match &mut source {
-            Some(source) => {
-                source.read_sessions();
-                source.read_entries(&mut self.found, self.said.highest, progress)?;
-                &mut source.rows
-            }
-            None => &mut unnamed,
-        };
-        if let Some(program) = program {
-            let log = database::log_beside(path);
-            let files = [path, &log];
-            let carved = pages::carve(program, files, &mut self.found, rows, &self.new, progress)?;
-            torn.extend(
-                carved
-                    .err()
-                    .map(|why| format!("not all of its pages were looked at: {why}")),
-            );
-        }
-        self.found.link(rows, progress)?;
         let Some(mut source) = source else {
             torn.push(
                 "what was kept of files and what was learnt of models is in the old file alone"
                     .to_string(),
             );
-            return Ok(());
+            return Ok(false);
         };
+        source.read_sessions();
+        let is_whole = source.read_entries(&mut self.found, self.said.highest, progress)?;
         let number = self.sources.len();
         for row in std::mem::take(&mut source.sessions) {
             if !self.purged.has(&row.id) {
@@ -336,7 +331,7 @@ impl<'a> Rebuilding<'a> {
             }
         }
         self.sources.push(source);
-        Ok(())
+        Ok(is_whole)
     }
 
     fn read_journal(
@@ -420,7 +415,7 @@ impl<'a> Rebuilding<'a> {
         tx.commit().doing(WHAT)?;
         let of_tables = self.sources.first().map(|source| &source.torn);
         // What follows from entries, and what the journal has too, is there.
-        let needed = |table: &&&str| !["entries", "sessions", "blobs"].contains(*table);
+        let needed = |table: &&&str| !["sessions", "blobs"].contains(*table);
         torn.extend(
             of_tables
                 .into_iter()

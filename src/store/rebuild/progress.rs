@@ -36,10 +36,6 @@ impl<'a> Progress<'a> {
     }
 }
 
-pub(super) fn mb(bytes: u64) -> String {
-    format!("{} MB", bytes / 1_000_000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,7 +50,7 @@ mod tests {
         progress.told += Duration::from_secs(3_600);
         progress.so_far(|| unreachable!());
         progress.told = Instant::now().checked_sub(PAUSE).unwrap();
-        progress.so_far(|| mb(70_000_000));
-        assert_eq!(said, ["reading", "reading: 70 MB"]);
+        progress.so_far(|| "70 lines".to_string());
+        assert_eq!(said, ["reading", "reading: 70 lines"]);
     }
 }

@@ -187,6 +187,8 @@ fn plan(
     let is_whole = has_head || chain.len() as u64 > last;
     if !is_whole {
         chain = longer(chain, before_the_gap(found, sources, known));
+    } else if !has_head {
+        chain = with_committed(found, sources, known, chain);
     }
     let length = chain.len() as u64;
     let gap = (!is_whole && length <= last).then(|| Gap {
@@ -254,9 +256,25 @@ fn with_rows_after(found: &Found, rows: &Rows, session: i64, mut chain: Vec<Tip>
     chain
 }
 
-/// A session whose row cannot be read ends where its journal does. A power cut takes the last
-/// second of that, and of the mark: rows that go on from there say that there was more. They are
-/// not believed, and what they did is done, so the session is held.
+/// The chain of a journal and the rows after it that SQL can read. A power cut takes the last second
+/// of the journal, and the row of the session cannot be read.
+fn with_committed(found: &Found, sources: &[&Rows], known: &Known, chain: Vec<Tip>) -> Vec<Tip> {
+    let own = known.header.as_ref().map_or(0, |header| header.first);
+    let Some(end) = chain.last().filter(|_| chain.len() as u64 > own) else {
+        return chain;
+    };
+    let seq = chain.len() as Seq - 1;
+    for rows in sources {
+        if let Some(session) = rows.session_of(seq, end) {
+            return with_rows_after(found, rows, session, chain);
+        }
+    }
+    chain
+}
+
+/// A session ends where its journal does if neither its row nor that of its last entry can be read.
+/// If rows continue from there, it is not known whether they are of this session or of a fork. What
+/// they did is done, so the session is held.
 fn hold_what_went_on(found: &Found, sources: &[&Rows], plans: &mut [(Plan, &Known)]) {
     let is_open = |plan: &Plan| !plan.has_head && plan.gap.is_none();
     if !plans.iter().any(|(plan, _)| is_open(plan)) {
@@ -276,7 +294,7 @@ fn hold_what_went_on(found: &Found, sources: &[&Rows], plans: &mut [(Plan, &Know
             // What another session begins with is a fork.
             let mut own = all
                 .iter()
-                .filter(|(_, next)| is_of_one(sources, &tip, next));
+                .filter(|next| is_of_one(sources, (next.0 - 1, tip), **next));
             own.next()
         }) {
             (tip, last) = (*next, Some(*seq));
@@ -308,8 +326,8 @@ fn at_ms(found: &Found, tip: Option<&Tip>) -> Option<i64> {
 
 /// Whether these two may have been appended by one session: false where rows say that they were
 /// not.
-fn is_of_one(sources: &[&Rows], one: &Tip, other: &Tip) -> bool {
-    let key = |tip| sources.iter().find_map(|rows| rows.session_of(tip));
+fn is_of_one(sources: &[&Rows], one: (Seq, Tip), other: (Seq, Tip)) -> bool {
+    let key = |(seq, tip)| sources.iter().find_map(|rows| rows.session_of(seq, &tip));
     match (key(one), key(other)) {
         (Some(one), Some(other)) => one == other,
         _ => true,

@@ -111,28 +111,24 @@ impl Source {
         }
     }
 
-    /// `highest`: of the rows that the mark knows of.
+    /// Returns whether all rows could be read. `highest`: of the rows that the mark knows of.
     pub(super) fn read_entries(
         &mut self,
         found: &mut Found,
         highest: i64,
         progress: &mut Progress<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let rows = &mut self.rows;
         let upto = Some(highest).filter(|upto| *upto > 0);
         let mut met = 0_u64;
-        let read = each_row(&self.conn, "entries", "id", upto, &mut |row| {
+        each_row(&self.conn, "entries", "id", upto, &mut |row| {
             met += 1;
             progress.so_far(|| text::count(met, "entry"));
             match entry(row) {
                 Ok(entry) => found.row(rows, &entry),
                 Err(_) => Ok(()),
             }
-        });
-        if !read? {
-            self.torn.push("entries");
-        }
-        Ok(())
+        })
     }
 }
 
@@ -180,7 +176,6 @@ fn entry<'r>(row: &'r Row<'_>) -> rusqlite::Result<FoundRow<'r>> {
         checksum: row.get_ref("checksum")?.as_bytes()?,
         body: row.get_ref("body")?,
         tip: tip.and_then(Tip::from_bytes),
-        is_carved: false,
     })
 }
 
