@@ -437,7 +437,7 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     }
 }
 
-/// A page that nothing names: see [`Store::made_anew`].
+/// A page that nothing names: an older version put a new table in the place of a damaged one.
 fn is_unused(problem: &str) -> bool {
     problem.starts_with("Page ") && problem.ends_with(": never used")
 }

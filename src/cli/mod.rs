@@ -112,9 +112,6 @@ fn say_what_came_back(store: &Store) {
     if let Some(line) = store.brought().line() {
         note(&line);
     }
-    if let Some(line) = store.made_anew() {
-        note(&line);
-    }
 }
 
 /// One JSON object on stdout, for programs: as it is.

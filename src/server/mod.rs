@@ -85,10 +85,9 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, Trouble> {
     options.listen.check(options.behind_proxy)?;
     // Made and brought up to date now; what is wrong with it is said here.
     let store = ctx.open_store()?;
-    [store.brought().line(), store.made_anew()]
-        .iter()
-        .flatten()
-        .for_each(|text| note(text));
+    if let Some(text) = store.brought().line() {
+        note(&text);
+    }
     drop(store);
     let tokens = Tokens::of(&ctx.paths.keys_dir(), options.new_tokens)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -393,7 +393,7 @@ impl AppContext {
         let told = |error| told_of(error, place.as_ref());
         let opened = open();
         let is_useless = match &opened {
-            Ok(store) => store.is_closed_by_damage() || store.brought().is_damaged,
+            Ok(store) => store.is_damaged() || store.brought().is_damaged,
             Err(error) => error.is_damage(),
         };
         if !is_useless {
@@ -434,13 +434,13 @@ impl AppContext {
 
     /// Rebuilds a database in which nothing can be recorded any more, if all of it comes back.
     fn rebuild_whole(&self) -> Option<Rebuilt> {
-        let place = self.journal_place()?;
+        let place = self.journal_place();
         let repair = Repair {
             from: &[],
             only_whole: true,
             progress: &mut |doing| tracing::info!(doing, "rebuild"),
         };
-        Store::rebuild(&self.paths.data_dir, Some(&place), repair)
+        Store::rebuild(&self.paths.data_dir, place.as_ref(), repair)
             .inspect_err(|error| tracing::warn!(%error, "the damaged database is not rebuilt"))
             .unwrap_or_default()
     }

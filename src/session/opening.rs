@@ -72,7 +72,6 @@ impl AppContext {
         })?;
         session.warnings.extend(lost);
         session.warnings.extend(session.log.store.brought().line());
-        session.warnings.extend(session.log.store.made_anew());
         let trouble = session.log.store.journal_trouble();
         session
             .warnings

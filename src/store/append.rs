@@ -133,7 +133,8 @@ impl Store {
     /// `HeadMoved`: somebody else appended since `head` was loaded. `Full`: no room; try
     /// the same batch again.
     pub fn append(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
-        self.mending(|store| store.append_once(head, batch))
+        let appended = self.append_once(head, batch);
+        appended.map_err(|error| self.told(error))
     }
 
     fn append_once(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {

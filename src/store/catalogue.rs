@@ -26,7 +26,7 @@ impl Store {
         server: &str,
         config_hash: &str,
     ) -> Result<Option<Catalogued>, StoreError> {
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(
                     "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash = ?2",
@@ -50,7 +50,7 @@ impl Store {
         server: &str,
         config_hash: &str,
     ) -> Result<Option<Catalogued>, StoreError> {
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(
                     "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash <> ?2
@@ -77,32 +77,27 @@ impl Store {
         said: &Catalogued,
     ) -> Result<(), StoreError> {
         const WHAT: &str = "keep what is known of the servers' tools";
-        self.mending(|store| {
-            let tx = store.write(WHAT)?;
-            tx.prepare_cached(
-                "INSERT INTO catalogue (server, config_hash, at_ms, body) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body",
-            )
-            .and_then(|mut s| s.execute(params![server, config_hash, said.at_ms, said.body]))
-            .doing(WHAT)?;
-            tx.prepare_cached(
-                "DELETE FROM catalogue WHERE (server, config_hash) NOT IN (
-                   SELECT server, config_hash FROM catalogue ORDER BY at_ms DESC LIMIT ?1)",
-            )
-            .and_then(|mut s| s.execute(params![MAX_KEPT]))
-            .doing(WHAT)?;
-            tx.commit().doing(WHAT)
-        })
+        let tx = self.write(WHAT)?;
+        tx.prepare_cached(
+            "INSERT INTO catalogue (server, config_hash, at_ms, body) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body",
+        )
+        .and_then(|mut s| s.execute(params![server, config_hash, said.at_ms, said.body]))
+        .doing(WHAT)?;
+        tx.prepare_cached(
+            "DELETE FROM catalogue WHERE (server, config_hash) NOT IN (
+               SELECT server, config_hash FROM catalogue ORDER BY at_ms DESC LIMIT ?1)",
+        )
+        .and_then(|mut s| s.execute(params![MAX_KEPT]))
+        .doing(WHAT)?;
+        tx.commit().doing(WHAT)
     }
 
     /// Forgets what servers of this name said, whatever their definition.
     pub fn forget_catalogued(&mut self, server: &str) -> Result<(), StoreError> {
-        self.mending(|store| {
-            store
-                .conn
-                .execute("DELETE FROM catalogue WHERE server = ?1", [server])
-                .map(drop)
-                .doing("forget what is known of the servers' tools")
-        })
+        self.conn
+            .execute("DELETE FROM catalogue WHERE server = ?1", [server])
+            .map(drop)
+            .doing("forget what is known of the servers' tools")
     }
 }

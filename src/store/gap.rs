@@ -6,11 +6,12 @@ use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::clock::now_ms;
 use super::error::Doing;
+use super::follow::Copies;
 use super::inbox::Message;
 use super::missing::Gap;
 use super::{Store, StoreError};
 use crate::core::entry::Via;
-use crate::journal::state::GapRow;
+use crate::journal::state::{GapRow, read_state};
 
 const WHAT: &str = "look for gaps in the session";
 
@@ -111,6 +112,20 @@ impl Store {
             None => Ok(()),
             Some(gap) => Err(StoreError::Gap(Box::new(gap))),
         }
+    }
+
+    /// Writes the gaps into the journals that do not have them.
+    pub(super) fn write_gaps(&self, copies: &mut Copies) -> Result<(), StoreError> {
+        for session in sessions_with_gap(&self.conn)? {
+            let gap = gap_of(&self.conn, &session)?;
+            let known = read_state(&copies.journal.of(&session)).and_then(|(state, _)| state.gap);
+            if known.map(|row| row.of(&session)) != gap
+                && let Err(error) = self.write_waiting(copies, &session)
+            {
+                copies.fails(&error);
+            }
+        }
+        Ok(())
     }
 
     fn with_summary(&self, gap: Gap) -> Gap {

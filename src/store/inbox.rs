@@ -139,17 +139,6 @@ impl Store {
         at_ms: i64,
         draft: Option<Draft>,
     ) -> Result<InboxId, StoreError> {
-        self.mending(|store| store.insert_once(session, message, blobs, at_ms, draft))
-    }
-
-    fn insert_once(
-        &mut self,
-        session: &str,
-        message: &Message,
-        blobs: &[Vec<u8>],
-        at_ms: i64,
-        draft: Option<Draft>,
-    ) -> Result<InboxId, StoreError> {
         let body = serde_json::to_string(message).doing(WHAT)?;
         let packed: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
         let tx = self.write(WHAT)?;

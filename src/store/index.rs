@@ -80,10 +80,6 @@ impl Store {
     /// Indexes at most so many entries; says how many rows are left. The more at once, the
     /// less is written: thousands, when nobody waits.
     pub fn index_pending(&mut self, max_rows: u32) -> Result<u64, StoreError> {
-        self.mending(|store| store.index_step(max_rows))
-    }
-
-    fn index_step(&mut self, max_rows: u32) -> Result<u64, StoreError> {
         // One that is only looked at finds what is in the index.
         if pending(&self.conn).doing(WHAT)? == 0 || self.is_read_only()? {
             return Ok(0);
@@ -106,14 +102,6 @@ impl Store {
 fn is_marked(conn: &Connection) -> rusqlite::Result<bool> {
     conn.prepare_cached("SELECT EXISTS (SELECT 1 FROM entry_index WHERE rowid = ?1)")?
         .query_row([MARK], |row| row.get(0))
-}
-
-/// One that is new and empty.
-pub(super) fn set_up(conn: &Connection) -> rusqlite::Result<()> {
-    conn.execute_batch(
-        "INSERT INTO entry_index (entry_index, rank) VALUES ('hashsize', 4194304), ('automerge', 8);",
-    )?;
-    begin_again(conn)
 }
 
 pub(super) fn begin_again(conn: &Connection) -> rusqlite::Result<()> {

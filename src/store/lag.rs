@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::error::{Doing, io as io_error};
-use super::follow::Copies;
 use super::head::read_head;
 use super::ids::new_run_id;
 use super::lock::SessionLock;
@@ -183,12 +182,12 @@ impl Store {
             return Ok(false);
         };
         older.upto = Some(*last);
+        let sessions = rows.into_iter().map(|(_, session)| session);
+        let new: Vec<String> = sessions
+            .filter(|id| older.seen.insert(id.clone()))
+            .collect();
         let data_dir = copies.lag.data_dir.clone();
-        for (_, session) in rows {
-            let is_new = |copies: &mut Copies| copies.lag.older.seen.insert(session.clone());
-            if !self.copies.as_mut().is_some_and(is_new) {
-                continue;
-            }
+        for session in new {
             // The process that has the session open writes its journal.
             let Some(_held) = SessionLock::hold_unsigned(&data_dir, &session) else {
                 continue;

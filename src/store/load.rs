@@ -39,11 +39,9 @@ impl Store {
         session: &str,
         mut each: impl FnMut(Record) -> Result<(), E>,
     ) -> Result<Head, E> {
-        // Where only its index is damaged, that is made anew.
-        self.or_mend(|| read_head(&self.conn, session))?;
         // One transaction: the head and its chain are of the same instant.
         let tx = self.conn.unchecked_transaction().doing(WHAT)?;
-        let mut head = read_head(&tx, session)?;
+        let mut head = self.telling(|| read_head(&tx, session))?;
         let chain = chain(&tx, &head, 0)?;
         let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
         let mut plan = None;
@@ -73,6 +71,14 @@ impl Store {
             return error;
         };
         error.with_journal(|| sessions(&copies.journal.folder, AT_MOST).len() as u64)
+    }
+
+    /// The same for the error of a reading.
+    pub(super) fn telling<T>(
+        &self,
+        read: impl FnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        read().map_err(|error| self.told(error))
     }
 
     fn has_readable_session(&self) -> bool {

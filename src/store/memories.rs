@@ -3,14 +3,12 @@
 //! Invariant: a memory is a row made in the transaction of its `Finished`, so there is
 //! exactly one for each, whenever the process dies.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, Row, Transaction, params};
+use rusqlite::{Row, Transaction, params};
 
 use super::error::Doing;
 use super::query::{any_of, escape, telling};
-use super::row::BodyReader;
 use super::{Scope, Store, StoreError};
-use crate::core::entry::{Entry, Fact, Memory, Seq};
+use crate::core::entry::{Memory, Seq};
 
 const WHAT: &str = "search the memories";
 
@@ -75,48 +73,13 @@ pub(super) fn remember(
     Ok(())
 }
 
-/// The rows of this table that entries tell of. Entries that cannot be read tell of none.
-pub(super) fn in_entries(conn: &Connection) -> rusqlite::Result<Vec<Vec<Value>>> {
-    let mut found = Vec::new();
-    let Ok(mut bodies) = BodyReader::new() else {
-        return Ok(found);
-    };
-    let mut rows = conn.prepare(
-        "SELECT s.workspace, e.session, e.seq, e.at_ms, e.body
-         FROM entries e CROSS JOIN sessions s ON s.key = e.session WHERE e.kind = 'finished'",
-    )?;
-    let mut rows = rows.query([])?;
-    while let Ok(Some(row)) = rows.next() {
-        if let Ok(Entry::Finished {
-            fact: Some(Fact::Remembered { memory }),
-            ..
-        }) = bodies.read(row.get_ref(4)?)
-        {
-            let at_ms: Value = row.get(3)?;
-            found.push(vec![
-                Value::Null,
-                row.get(0)?,
-                row.get(1)?,
-                row.get(2)?,
-                memory.kind.name().to_string().into(),
-                memory.topic.into(),
-                memory.text.into(),
-                0.into(),
-                at_ms.clone(),
-                at_ms,
-            ]);
-        }
-    }
-    Ok(found)
-}
-
 impl Store {
     /// Memories that speak of what is sought, better, newer and more often used ones first.
     pub fn memories(&self, sought: &Sought<'_>) -> Result<Vec<Remembered>, StoreError> {
-        self.or_mend(|| self.memories_once(sought))
+        self.telling(|| self.matching_any(sought))
     }
 
-    fn memories_once(&self, sought: &Sought<'_>) -> Result<Vec<Remembered>, StoreError> {
+    fn matching_any(&self, sought: &Sought<'_>) -> Result<Vec<Remembered>, StoreError> {
         let words = telling(sought.query);
         let mut found: Vec<Remembered> = Vec::new();
         for query in [escape(&words), any_of(&words)].into_iter().flatten() {

@@ -40,11 +40,9 @@ mod lag;
 mod listing;
 mod load;
 mod lock;
-mod lost_rows;
 mod machine;
 mod mark;
 mod memories;
-mod mend;
 mod migrate;
 mod missing;
 mod models;
@@ -78,8 +76,6 @@ mod usage;
 mod waiting;
 mod workspace_lock;
 mod worktree_note;
-
-use std::cell::{Cell, RefCell};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -138,12 +134,6 @@ pub struct Store {
     copies: Option<follow::Copies>,
     brought: Brought,
     in_use: moved::InUse,
-    /// What is damaged and follows from something else is made anew: not by one who only looks.
-    can_mend: bool,
-    /// What was made anew.
-    anew: RefCell<Vec<&'static str>>,
-    /// Queued messages and unsent words that were lost with it and came back from the journal.
-    put_back: Cell<u64>,
     /// The folder of large contents of files.
     packs: std::path::PathBuf,
     // Dropped behind the connection.

@@ -1,6 +1,5 @@
 //! Opening the database: files, locks, pragmas.
 
-use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::Duration;
 
@@ -54,15 +53,12 @@ impl Store {
             };
         }
         write_ahead(&conn)?;
-        let store = Store::of(Parts {
+        Ok(Store::of(Parts {
             conn,
             files,
             data_dir,
             lock: Some(lock),
-            can_mend: true,
-        });
-        store.look_for_damage()?;
-        Ok(store)
+        }))
     }
 
     /// After a first statement, with which SQLite opened the last of its files.
@@ -72,7 +68,6 @@ impl Store {
             files,
             data_dir,
             lock,
-            can_mend,
         } = parts;
         Store {
             _before_closing: files.before_closing(),
@@ -82,9 +77,6 @@ impl Store {
             copies: None,
             brought: Brought::default(),
             in_use: InUse::look(data_dir),
-            can_mend,
-            anew: RefCell::default(),
-            put_back: Cell::default(),
             packs: packs::folder(data_dir),
             _files: files.opened(),
             copy: None,
@@ -99,8 +91,6 @@ pub(super) struct Parts<'a> {
     pub files: FilesInUse,
     pub data_dir: &'a Path,
     pub lock: Option<StoreLock>,
-    /// See [`Store`].
-    pub can_mend: bool,
 }
 
 impl Store {
@@ -123,7 +113,6 @@ impl Store {
                 files,
                 data_dir,
                 lock: Some(lock),
-                can_mend: false,
             })
         };
         Ok(is_current.then(store))

@@ -68,7 +68,7 @@ impl Store {
             columns()
         );
         let before = filter.before.unwrap_or(i64::MAX);
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {

@@ -131,19 +131,6 @@ pub(super) fn unused(conn: &Connection) -> Result<u64, StoreError> {
     .map(|unused| unused.map_or(0, count))
 }
 
-/// The same, where the row that says it was lost.
-pub(super) fn keep_unused(conn: &Connection, unused: u64) -> Result<(), StoreError> {
-    if unused == 0 {
-        return Ok(());
-    }
-    conn.execute(
-        "INSERT OR IGNORE INTO meta VALUES (?1, ?2)",
-        rusqlite::params![UNUSED, int(unused)],
-    )
-    .doing(WHAT)
-    .map(drop)
-}
-
 /// Row ids that purging took away are left out in a database that is empty yet, so that the mark
 /// still counts right. Foreign keys are not looked at until [`end_behind`].
 pub(super) fn begin_behind(conn: &Connection, unused: u64) -> Result<(), StoreError> {

@@ -42,7 +42,6 @@ impl Store {
                     files,
                     data_dir,
                     lock: None,
-                    can_mend: false,
                 }));
             }
         }

@@ -32,6 +32,13 @@ use crate::journal::tip::Tip;
 
 pub use brought::Brought;
 
+const LOOK: &str = "SELECT (SELECT count(*) FROM drafts), (SELECT count(*) FROM inbox),
+  (SELECT count(*) FROM signals), (SELECT count(*) FROM sqlite_sequence), (SELECT count(*) FROM model_limits),
+  (SELECT count(*) FROM meta), (SELECT count(*) FROM indexed), (SELECT count(*) FROM catalogue),
+  (SELECT max(key) FROM sessions),
+  EXISTS (SELECT 1 FROM sessions WHERE id = ''), EXISTS (SELECT 1 FROM sessions WHERE workspace = ''),
+  EXISTS (SELECT 1 FROM blobs WHERE hash = x''), (SELECT max(id) FROM blobs)";
+
 impl Store {
     /// From now on each append is followed by the journal, and the mark is raised. When the mark
     /// says that this database is older than what was recorded, it is made good from the journal
@@ -45,14 +52,12 @@ impl Store {
         let Some(mut copies) = self.copies.take() else {
             return Ok(());
         };
-        let put_back = filled
-            .and_then(|()| self.put_back_lost(&copies))
-            .and_then(|()| self.put_back_lost_meta(&mut copies, data_dir));
+        let written = filled.and_then(|()| self.write_gaps(&mut copies));
         self.copies = Some(copies);
-        match put_back {
+        match written {
             // Whoever reads what is damaged says so.
             Err(StoreError::Damaged { .. }) => Ok(()),
-            put_back => put_back,
+            written => written,
         }
     }
 
@@ -173,9 +178,12 @@ impl Store {
         self.brought.rebuilt = Some(rebuilt.line());
     }
 
-    /// Whether nothing can be recorded in it any more, for the end of the entries is damaged.
-    pub fn is_closed_by_damage(&self) -> bool {
-        matches!(highest(&self.conn), Err(StoreError::Damaged { .. }))
+    /// Returns whether SQLite meets damage in what every session needs: the end of the entries,
+    /// all rows of the small tables, and one path through the indexes.
+    pub fn is_damaged(&self) -> bool {
+        let look = || self.conn.query_row(LOOK, [], |_| Ok(())).doing(WHAT);
+        let looked = highest(&self.conn).and_then(|_| look());
+        looked.is_err_and(|error| error.is_damage())
     }
 
     /// What came in since the store was opened.

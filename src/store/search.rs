@@ -74,7 +74,8 @@ impl Store {
         let Some(escaped) = escape(&words) else {
             return Ok(Vec::new());
         };
-        self.mending(|store| store.search_words(&words, &escaped, scope, order, limit))
+        let found = self.search_words(&words, &escaped, scope, order, limit);
+        found.map_err(|error| self.told(error))
     }
 
     fn search_words(
@@ -107,7 +108,8 @@ impl Store {
     /// these are few, those with some of them. Better and newer ones first. What tools were
     /// called with is not looked at: a question is no answer.
     pub fn recall(&mut self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
-        self.mending(|store| store.recall_once(sought))
+        let found = self.recall_once(sought);
+        found.map_err(|error| self.told(error))
     }
 
     fn recall_once(&mut self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {

@@ -111,7 +111,7 @@ impl Store {
             without_dismissed,
             children,
         } = filter;
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -129,7 +129,7 @@ impl Store {
     /// trash.
     pub fn children(&self, parent: &str) -> Result<Vec<SessionInfo>, StoreError> {
         let sql = format!("{SELECT} WHERE {OF_PARENT} ORDER BY s.key");
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| s.query_map([parent], info)?.collect())
@@ -150,7 +150,7 @@ impl Store {
             "SELECT s.id FROM sessions s WHERE {OF_PARENT} AND s.length <= ?2
              ORDER BY s.key DESC LIMIT ?3"
         );
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -186,7 +186,7 @@ impl Store {
              WHERE s.workspace = ?1 AND NOT s.unfinished AND s.trashed_ms IS NULL
              AND NOT {IS_CHILD} AND trim(d.text) <> '' AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?2"
         );
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -203,7 +203,7 @@ impl Store {
             "SELECT EXISTS (SELECT 1 FROM sessions s
              WHERE s.id = ?1 AND s.trashed_ms IS NULL AND NOT ({IS_BLANK}))"
         );
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| s.query_row([id], |row| row.get(0)))
@@ -222,7 +222,7 @@ impl Store {
             "{SELECT} WHERE s.workspace = ?1 AND s.folder = ?2 AND s.trashed_ms IS NULL AND {IS_BLANK}
              ORDER BY s.head DESC LIMIT ?3"
         );
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -252,7 +252,7 @@ impl Store {
 
     /// Whether there is a session with this id, be it in the trash.
     pub fn knows(&self, id: &str) -> Result<bool, StoreError> {
-        self.or_mend(|| {
+        self.telling(|| {
             self.conn
                 .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)")
                 .and_then(|mut s| s.query_row([id], |row| row.get(0)))
@@ -262,7 +262,7 @@ impl Store {
 
     /// How many sessions there are of this workspace, those in the trash and those of sub-agents too.
     pub fn count_in(&self, workspace: &str) -> Result<u64, StoreError> {
-        let count = self.or_mend(|| {
+        let count = self.telling(|| {
             self.conn
                 .prepare_cached("SELECT count(*) FROM sessions WHERE workspace = ?1")
                 .and_then(|mut s| s.query_row([workspace], |row| row.get::<_, i64>(0)))
@@ -280,7 +280,7 @@ impl Store {
         let sql = format!("{SELECT} WHERE s.id >= ?1 AND s.id < ?2 ORDER BY s.id DESC LIMIT ?3");
         // Ids are hex digits and hyphens: all of them sort before `~`.
         let end = format!("{prefix}~");
-        let mut found: Vec<SessionInfo> = self.or_mend(|| {
+        let mut found: Vec<SessionInfo> = self.telling(|| {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {

@@ -7,13 +7,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::contents::{self, NewContent, hex};
 use super::error::Doing;
 use super::head::Head;
-use super::row::{BodyReader, count, int};
+use super::row::{count, int};
 use super::{Store, StoreError};
 use crate::core::entry::Entry;
 use crate::core::tree::{CompactTree, Delta, Tree, TreeSize, uses};
@@ -436,28 +435,6 @@ pub(super) fn insert(tx: &Transaction<'_>, at_ms: i64, tree: &NewTree) -> rusqli
         tree.body
     ])?;
     Ok(())
-}
-
-/// The rows of `tree_uses` that entries tell of. Entries that cannot be read tell of none.
-pub(super) fn in_entries(conn: &Connection) -> rusqlite::Result<Vec<Vec<Value>>> {
-    let mut found = Vec::new();
-    let Ok(mut bodies) = BodyReader::new() else {
-        return Ok(found);
-    };
-    let mut rows = conn.prepare("SELECT session, body FROM entries")?;
-    let mut rows = rows.query([])?;
-    let mut tree = conn.prepare("SELECT id FROM trees WHERE name = ?1")?;
-    while let Ok(Some(row)) = rows.next() {
-        let Ok(entry) = bodies.read(row.get_ref(1)?) else {
-            continue;
-        };
-        for name in uses(&entry).filter_map(parsed) {
-            if let Ok(id) = tree.query_row([name], |row| row.get::<_, i64>(0)) {
-                found.push(vec![row.get(0)?, id.into()]);
-            }
-        }
-    }
-    Ok(found)
 }
 
 /// That the session names the trees of an entry, of those that are kept.

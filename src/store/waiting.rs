@@ -64,8 +64,6 @@ impl Store {
         copies: &mut Copies,
         session: &str,
     ) -> Result<(), StoreError> {
-        // Else the journal would not have it any more either.
-        self.put_back_lost(copies)?;
         let held = copies.journal.hold_state(session)?;
         let Some(state) = state(&self.conn, session)? else {
             return Ok(());
@@ -297,6 +295,8 @@ pub(super) fn put_back(
     };
     let (key, length) = session;
     put_waiting_back(tx, (&state, &blobs), key, became, said)?;
+    never_again(tx, "inbox", state.used)?;
+    never_again(tx, "signals", state.signals_used)?;
     // What was appended behind it took the session out of the trash.
     let trashed_ms = state.trashed_ms.filter(|_| state.length == length);
     tx.execute(
@@ -309,14 +309,14 @@ pub(super) fn put_back(
     .map(drop)
 }
 
-/// Its queued messages, signals and unsent words, those that are not there. How many they were.
-pub(super) fn put_waiting_back(
+/// Its queued messages, signals and unsent words, those that are not there.
+fn put_waiting_back(
     tx: &Transaction<'_>,
     (state, blobs): (&State, &[Vec<u8>]),
     key: i64,
     became: &Became,
     said: &[Said],
-) -> Result<u64, StoreError> {
+) -> Result<(), StoreError> {
     for bytes in blobs {
         insert_blob(tx, &Packed::new(bytes)).doing(WHAT)?;
     }
@@ -324,42 +324,38 @@ pub(super) fn put_waiting_back(
     let is_entry = |ids: &BTreeSet<i64>, found: &BTreeMap<Seq, i64>, id: i64| {
         ids.contains(&id) || found.values().any(|known| *known == id)
     };
-    let mut back = 0;
     for waiting in &state.inbox {
         let message = waiting.message.get();
         if is_entry(&became.taken, &recognised.taken, waiting.id) {
             continue;
         }
-        back += tx
-            .execute(
-                "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
-                params![waiting.id, key, waiting.at_ms, message],
-            )
-            .doing(WHAT)?;
+        tx.execute(
+            "INSERT OR IGNORE INTO inbox (id, session, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
+            params![waiting.id, key, waiting.at_ms, message],
+        )
+        .doing(WHAT)?;
     }
     for waiting in &state.signals {
         let body = waiting.signal.get();
         if is_entry(&became.obeyed, &recognised.obeyed, waiting.id) {
             continue;
         }
-        back += tx
-            .execute(
-                "INSERT OR IGNORE INTO signals (id, session, at_ms, origin, body)
+        tx.execute(
+            "INSERT OR IGNORE INTO signals (id, session, at_ms, origin, body)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![waiting.id, key, waiting.at_ms, waiting.origin, body],
-            )
-            .doing(WHAT)?;
+            params![waiting.id, key, waiting.at_ms, waiting.origin, body],
+        )
+        .doing(WHAT)?;
     }
     if let Some(input) = &state.input {
-        back += tx
-            .execute(
-                "INSERT OR IGNORE INTO drafts (session, kind, piece, text)
+        tx.execute(
+            "INSERT OR IGNORE INTO drafts (session, kind, piece, text)
                  VALUES (?1, 'input', 0, ?2)",
-                params![key, input],
-            )
-            .doing(WHAT)?;
+            params![key, input],
+        )
+        .doing(WHAT)?;
     }
-    Ok(back as u64)
+    Ok(())
 }
 
 /// Whether the entry is what this message became.

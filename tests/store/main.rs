@@ -23,7 +23,6 @@ mod locks;
 mod machines;
 mod matrix;
 mod memories;
-mod mended;
 mod purging;
 mod read_only;
 mod rebuilding;
@@ -34,6 +33,7 @@ mod signals;
 #[cfg(target_os = "linux")]
 #[path = "../support/skip.rs"]
 mod skip;
+mod small_tables;
 mod story;
 mod tips;
 mod trees;

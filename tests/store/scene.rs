@@ -51,6 +51,19 @@ impl Scene {
         Store::rebuild(&self.data(), Some(&self.place()), repair)
     }
 
+    /// Opens a damaged store as a start does it.
+    pub fn open_repaired(&self) -> Store {
+        let mut store = Store::open(&self.data()).unwrap();
+        match store.keep_copies(&self.data(), &self.place()) {
+            Ok(()) => assert!(store.is_damaged()),
+            Err(error) => assert!(error.is_damage(), "{error}"),
+        }
+        drop(store);
+        let rebuilt = self.rebuild(true, &[]).unwrap().unwrap();
+        assert_eq!(rebuilt.lost(), 0);
+        self.open()
+    }
+
     pub fn standing(&self) -> Standing {
         Standing {
             lines: 0,

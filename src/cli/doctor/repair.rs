@@ -1,4 +1,4 @@
-//! `rewake doctor --repair` and `--scrub`: a damaged database is made anew, and everything that is
+//! `rewake doctor --repair` and `--scrub`: a damaged database is rebuilt, and everything that is
 //! kept is read.
 
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! The tables that are not entries: copied as far as they can be read. What follows from entries
-//! is made anew by who records those.
+//! is recreated when those are recorded.
 
 use std::collections::HashMap;
 
@@ -105,8 +105,9 @@ pub(super) fn blobs(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
     Ok(())
 }
 
-/// What is learnt of models, and what the store knows of itself.
-pub(super) fn small(tx: &Transaction<'_>, source: &mut Source) -> Result<(), StoreError> {
+/// Copies what is learnt of models, and what the store knows of itself. Returns whether all of the
+/// latter could be read.
+pub(super) fn small(tx: &Transaction<'_>, source: &mut Source) -> Result<bool, StoreError> {
     let limits = |row: &Row<'_>| -> rusqlite::Result<(String, Option<i64>, Option<f64>)> {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     };
@@ -120,7 +121,7 @@ pub(super) fn small(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
     }
     let value =
         |row: &Row<'_>| -> rusqlite::Result<(String, Value)> { Ok((row.get(0)?, row.get(1)?)) };
-    let (rows, _) = plain(&source.conn, "SELECT name, value FROM meta", value);
+    let (rows, is_whole) = plain(&source.conn, "SELECT name, value FROM meta", value);
     for (name, value) in rows {
         // The new rows have all their tips, and other ids.
         if !name.starts_with("tips_") && name != JOURNALS_UPTO {
@@ -131,7 +132,7 @@ pub(super) fn small(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
             .doing(WHAT)?;
         }
     }
-    Ok(())
+    Ok(is_whole)
 }
 
 /// A table without row ids, until something cannot be read. False: not all of it.
@@ -153,7 +154,7 @@ pub(super) fn plain<T>(
     (all, walked.is_ok())
 }
 
-/// How often a memory was found: of those that were made anew from their entries.
+/// How often a memory was found: of those that were recreated from their entries.
 pub(super) fn memories(
     tx: &Transaction<'_>,
     source: &Source,

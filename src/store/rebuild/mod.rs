@@ -38,6 +38,7 @@ use super::purge::{self, Purged};
 use super::{JournalPlace, Store, StoreError, now_ms};
 use crate::core::text::count;
 use crate::journal::salvage::Piece;
+use crate::journal::state::read_state;
 use ahead::SyncAhead;
 use copies::{copy_files, copy_in};
 use found::{Found, Rows};
@@ -261,15 +262,23 @@ impl<'a> Rebuilding<'a> {
             known.flatten().is_some_and(|of| of.first <= gap.first)
         };
         let held = self.said.held.map_or(0, |(missing, _)| missing);
-        // Without a mark, only an undamaged journal shows how many entries there were. No readable
-        // row may be dropped then.
+        // Without a mark, only an undamaged journal shows how many entries there were, and without a
+        // journal only a database that SQL can read to the end. No readable row may be dropped then.
         let rows = rebuilt.entries - rebuilt.from_journal;
-        let is_told =
-            self.said.highest > 0 || (self.damaged_files == 0 && self.found.in_rows() <= rows);
+        let shows_all = match self.place {
+            Some(_) => self.damaged_files == 0,
+            None => self.has_all_rows && self.has_all_sessions(),
+        };
+        let is_told = self.said.highest > 0 || shows_all && self.found.in_rows() <= rows;
         is_told
             && !self.may_lack_the_last()
             && rebuilt.missing <= held
             && rebuilt.gaps.iter().all(is_known)
+    }
+
+    fn has_all_sessions(&self) -> bool {
+        let first = self.sources.first();
+        first.is_some_and(|source| !source.torn.contains(&"sessions"))
     }
 
     /// Returns whether entries may have been only in rows that cannot be read: a power cut takes
@@ -378,12 +387,13 @@ impl<'a> Rebuilding<'a> {
             .new
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .doing(WHAT)?;
-        // The damaged one first: what it says of the store holds.
+        let mut has_meta = false;
+        // The damaged one first: what it says of the store applies.
         for (number, source) in self.sources.iter_mut().enumerate() {
             copy::blobs(&tx, source)?;
             copy::files(&tx, source)?;
             if number == 0 {
-                copy::small(&tx, source)?;
+                has_meta = copy::small(&tx, source)?;
             }
         }
         name_store(&tx, &self.said, &self.sessions)?;
@@ -409,13 +419,25 @@ impl<'a> Rebuilding<'a> {
             copy::memories(&tx, source, &keys)?;
         }
         waiting(&tx, &made, &waits, torn)?;
+        // Gaps of an earlier rebuild.
+        let journal = waits.journal.filter(|_| !has_meta);
+        for (id, journal) in made.keys.keys().filter_map(|id| Some((id, journal?))) {
+            let gap = read_state(&journal.join(id)).and_then(|(state, _)| state.gap);
+            if let Some(gap) = gap {
+                keep_gap(&tx, &gap.of(id))?;
+            }
+        }
         for gap in &made.gaps {
             keep_gap(&tx, gap)?;
         }
         tx.commit().doing(WHAT)?;
         let of_tables = self.sources.first().map(|source| &source.torn);
         // What follows from entries, and what the journal has too, is there.
-        let needed = |table: &&&str| !["sessions", "blobs"].contains(*table);
+        let needed = |table: &&&str| match **table {
+            "sessions" => false,
+            "blobs" => self.place.is_none(),
+            _ => true,
+        };
         torn.extend(
             of_tables
                 .into_iter()

@@ -11,6 +11,7 @@ use super::sessions::Known;
 use super::sql::{Source, each_row};
 use super::{WHAT, copy, keys};
 use crate::store::StoreError;
+use crate::store::clock::now_ms;
 use crate::store::error::Doing;
 use crate::store::waiting::{never_again, put_back};
 
@@ -32,7 +33,7 @@ pub(super) fn waiting(
         Some(source) => {
             let inbox = queued(tx, source, waits, made)?;
             let drafts = words(tx, source, waits, made)?;
-            signals(tx, source, waits, made)? && inbox && drafts
+            signals(tx, source, waits, made)? && inbox && drafts && numbers(source).is_ok()
         }
         None => false,
     };
@@ -50,10 +51,11 @@ pub(super) fn waiting(
     made.became.never_again(tx)?;
     for table in ["inbox", "signals"] {
         let used = waits.source.and_then(|source| {
-            let sql = "SELECT seq FROM sqlite_sequence WHERE name = ?1";
-            source.conn.query_row(sql, [table], |row| row.get(0)).ok()
+            // Usually no number is as high as the time.
+            let numbers = numbers(source).unwrap_or_else(|_| vec![(table.to_string(), now_ms())]);
+            numbers.into_iter().find(|(name, _)| name == table)
         });
-        never_again(tx, table, used.unwrap_or(0))?;
+        never_again(tx, table, used.map_or(0, |(_, used)| used))?;
     }
     tx.execute(
         "UPDATE sessions SET unfinished = 1
@@ -62,6 +64,16 @@ pub(super) fn waiting(
     )
     .doing(WHAT)
     .map(drop)
+}
+
+/// Returns the highest number that each table gave to a row.
+fn numbers(source: &Source) -> rusqlite::Result<Vec<(String, i64)>> {
+    let mut numbers = source
+        .conn
+        .prepare("SELECT name, seq FROM sqlite_sequence")?;
+    numbers
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
 }
 
 /// False: not all rows could be read.

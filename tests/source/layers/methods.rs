@@ -11,7 +11,7 @@ const LIMIT: usize = 70;
 
 /// The types that have more methods than [`LIMIT`] today.
 const STORED: [(&str, usize); 3] = [
-    ("store::Store", 195),
+    ("store::Store", 186),
     ("ui::app::App", 95),
     ("ui::effects::Effects", 73),
 ];
