@@ -33,11 +33,16 @@ use crate::journal::tip::Tip;
 pub use brought::Brought;
 
 const LOOK: &str = "SELECT (SELECT count(*) FROM drafts), (SELECT count(*) FROM inbox),
-  (SELECT count(*) FROM signals), (SELECT count(*) FROM sqlite_sequence), (SELECT count(*) FROM model_limits),
-  (SELECT count(*) FROM meta), (SELECT count(*) FROM indexed), (SELECT count(*) FROM catalogue),
-  (SELECT max(key) FROM sessions),
+  (SELECT count(*) FROM signals), (SELECT count(*) FROM sqlite_sequence),
+  (SELECT count(*) FROM model_limits), (SELECT count(*) FROM meta),
+  (SELECT count(*) FROM indexed), (SELECT count(*) FROM catalogue),
+  (SELECT count(*) FROM places), (SELECT max(key) FROM sessions), (SELECT max(id) FROM blobs),
+  (SELECT max(id) FROM trees), (SELECT max(id) FROM contents), (SELECT max(id) FROM packs),
+  (SELECT max(tree) FROM tree_uses), (SELECT max(id) FROM memories),
   EXISTS (SELECT 1 FROM sessions WHERE id = ''), EXISTS (SELECT 1 FROM sessions WHERE workspace = ''),
-  EXISTS (SELECT 1 FROM blobs WHERE hash = x''), (SELECT max(id) FROM blobs)";
+  EXISTS (SELECT 1 FROM blobs WHERE hash = x''), EXISTS (SELECT 1 FROM trees WHERE name = x''),
+  EXISTS (SELECT 1 FROM contents WHERE hash = x''), EXISTS (SELECT 1 FROM places WHERE root = x''),
+  EXISTS (SELECT 1 FROM conversation_context WHERE conversation_id = '')";
 
 impl Store {
     /// From now on each append is followed by the journal, and the mark is raised. When the mark

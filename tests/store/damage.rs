@@ -513,9 +513,22 @@ fn damage_in_what_every_session_needs_is_noticed() {
         "meta",
         "indexed",
         "catalogue",
+        "places",
         "sessions",
         "blobs",
+        "trees",
+        "contents",
+        "packs",
+        "tree_uses",
+        "memories",
+        "conversation_context",
         "entries",
+        "sessions_by_workspace",
+        "sqlite_autoindex_sessions_1",
+        "sqlite_autoindex_blobs_1",
+        "sqlite_autoindex_trees_1",
+        "sqlite_autoindex_contents_1",
+        "sqlite_autoindex_places_1",
     ];
     assert!(!Store::open(dir.path()).unwrap().is_damaged());
     let pages = roots(&raw(dir.path()), &tables);
