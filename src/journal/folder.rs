@@ -72,6 +72,10 @@ pub fn made_at_ms(id: &str) -> Option<i64> {
 /// It cannot be made, or its mode cannot be set.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     if !path.is_dir() {
+        if path.symlink_metadata().is_ok() {
+            let why = "it is not a folder: move it away";
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, why));
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             File::open(parent)?.sync_all()?;

@@ -121,6 +121,15 @@ impl Line {
     }
 }
 
+/// Returns whether this line is the header of a form that a newer version writes.
+pub fn is_newer(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Form {
+        rewake: u32,
+    }
+    serde_json::from_slice::<Form>(line).is_ok_and(|form| form.rewake > FORM)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

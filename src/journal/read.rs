@@ -9,11 +9,11 @@
 //! given as the other side of a gap.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::folder::{CLOSED, FRAMES, TAIL, session_of};
-use super::line::{EntryLine, Header, Line};
+use super::line::{EntryLine, Header, Line, is_newer};
 use super::tip::Tip;
 use crate::core::entry::Seq;
 
@@ -137,9 +137,16 @@ impl Walk {
 
     fn file(&mut self, path: &Path, each: &mut dyn FnMut(Met) -> io::Result<()>) -> io::Result<()> {
         let file = File::open(path)?;
-        match path.to_string_lossy().ends_with(FRAMES) {
+        let read = match path.to_string_lossy().ends_with(FRAMES) {
             true => self.walk(BufReader::new(zstd::Decoder::new(file)?), each),
             false => self.walk(BufReader::new(file), each),
+        };
+        match read {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                let error = format!("{}: {error}", path.display());
+                Err(io::Error::new(ErrorKind::Unsupported, error))
+            }
+            read => read,
         }
     }
 
@@ -181,6 +188,7 @@ impl Walk {
                     Follows::Known => blobs.clear(),
                     Follows::No => return Ok(()),
                 },
+                None if is_newer(&line) => return Err(newer()),
                 None => return Ok(()),
             }
             self.good_bytes += line.len() as u64 + 1;
@@ -229,6 +237,11 @@ impl Walk {
         (end.next, end.tip) = (line.seq + 1, tip);
         Follows::Next
     }
+}
+
+fn newer() -> io::Error {
+    let why = "a newer version of rewake wrote it: update rewake";
+    io::Error::new(ErrorKind::Unsupported, why)
 }
 
 enum Follows {

@@ -7,10 +7,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::JournalError;
 use super::folder::{CLOSED, JournalPlace, TAIL, private_folder};
@@ -23,6 +23,9 @@ use crate::core::entry::Seq;
 
 /// A tail of this size is closed.
 const TAIL_BYTES: u64 = 64 << 10;
+
+/// A header with two paths is shorter.
+const MAX_HEADER_BYTES: u64 = 64 << 10;
 
 pub struct Journal {
     pub folder: PathBuf,
@@ -251,6 +254,10 @@ impl Tail {
     fn open(folder: &Path, end: End, bytes: u64) -> io::Result<Tail> {
         let path = folder.join(TAIL);
         let End { header, next, tip } = end;
+        if bytes == 0 && has_line(&path)? {
+            // Of another session, or damaged: it may be in no other copy.
+            fs::rename(&path, folder.join(format!("{TAIL}.old-{}", unix_ms())))?;
+        }
         let file = open_to_append(&path)?;
         // What a kill or a full disk left half written.
         file.set_len(bytes)?;
@@ -305,5 +312,22 @@ impl Tail {
 fn open_to_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
-    options.open(path)
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{TAIL}: {e}"));
+    options.open(path).map_err(named)
+}
+
+/// Returns whether a whole line is in the file. A kill leaves a part of the first one.
+fn has_line(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+        file => file?,
+    };
+    let mut begin = Vec::new();
+    file.take(MAX_HEADER_BYTES).read_to_end(&mut begin)?;
+    Ok(begin.contains(&b'\n'))
+}
+
+fn unix_ms() -> u128 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis())
 }

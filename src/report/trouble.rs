@@ -123,6 +123,7 @@ fn code_of(error: &StoreError) -> u8 {
         | StoreError::Damaged { .. }
         | StoreError::Unreadable { .. }
         | StoreError::Network { .. }
+        | StoreError::InTheWay { .. }
         | StoreError::Io { .. }
         | StoreError::Sqlite { .. }
         | StoreError::Encode { .. } => exit::FAILED,

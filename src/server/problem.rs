@@ -100,6 +100,7 @@ impl From<StoreError> for Problem {
             | StoreError::DiskError { .. }
             | StoreError::Unreadable { .. }
             | StoreError::Network { .. }
+            | StoreError::InTheWay { .. }
             | StoreError::Moved { .. }
             | StoreError::Newer { .. }
             | StoreError::Migration { .. }

@@ -78,11 +78,17 @@ pub(super) fn open_or_make(data_dir: &Path) -> Result<Connection, StoreError> {
     make(&data_dir.join(DATABASE))
 }
 
+const OF_SQLITE: [&str; 4] = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY, ROLLBACK_JOURNAL];
+
+/// Returns the paths that SQLite uses in this folder, and that of a new database.
+pub(super) fn all_files(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
+    files(data_dir, &OF_SQLITE).chain([data_dir.join(NEW)])
+}
+
 /// Returns whether this folder has no database, and no file that SQLite would use with one.
 pub(super) fn is_free(data_dir: &Path) -> bool {
-    let names = [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY, ROLLBACK_JOURNAL];
     // A link to nothing is not free.
-    files(data_dir, &names).all(|path| {
+    files(data_dir, &OF_SQLITE).all(|path| {
         fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
     })
 }

@@ -50,6 +50,9 @@ pub enum StoreError {
     /// The disk or its file system fails on reading, or on what is neither.
     #[error("cannot {what}: {why}")]
     Unreadable { what: String, why: String },
+    /// A file of the store cannot be opened, because something else has its name.
+    #[error("cannot open the session store: {} is {what}", path.display())]
+    InTheWay { path: PathBuf, what: &'static str },
     /// The data folder is on a file system that several machines share.
     #[error(
         "cannot open the session store: {} is on a file system that several machines share ({kind}), \
@@ -189,6 +192,10 @@ impl StoreError {
             StoreError::DiskError { .. } => DISK_ERROR.to_string(),
             StoreError::Unreadable { .. } => UNREADABLE.to_string(),
             StoreError::Network { .. } => NETWORK.to_string(),
+            StoreError::InTheWay { path, .. } => {
+                let path = path.display();
+                format!("move it away: mv {path} {path}.old")
+            }
             StoreError::Full { .. } => {
                 "free some space on the disk; what was recorded is safe".to_string()
             }

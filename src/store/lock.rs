@@ -361,8 +361,12 @@ pub(super) struct AloneLock {
 }
 
 impl StoreLock {
+    pub(super) fn path(data_dir: &Path) -> PathBuf {
+        data_dir.join(STORE_LOCK)
+    }
+
     pub(super) fn shared(data_dir: &Path) -> Result<StoreLock, StoreError> {
-        let file = private_file(&data_dir.join(STORE_LOCK))?;
+        let file = private_file(&StoreLock::path(data_dir))?;
         share(file, data_dir)
     }
 

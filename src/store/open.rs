@@ -33,7 +33,12 @@ impl Store {
     /// when a newer version wrote it, and with `Locked` when it must be migrated and
     /// other processes have it open.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
-        Store::made_current(data_dir).map_err(StoreError::while_opening)
+        Store::made_current(data_dir).map_err(|error| match error {
+            StoreError::Sqlite { .. } | StoreError::Io { .. } => {
+                in_the_way(data_dir).unwrap_or(error)
+            }
+            error => error.while_opening(),
+        })
     }
 
     fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
@@ -117,6 +122,22 @@ impl Store {
         };
         Ok(is_current.then(store))
     }
+}
+
+/// Returns the error for the first file of the store whose name something else has.
+fn in_the_way(data_dir: &Path) -> Option<StoreError> {
+    let files = database::all_files(data_dir).chain([StoreLock::path(data_dir)]);
+    files.into_iter().find_map(|path| {
+        let is_link = path.symlink_metadata().ok()?.is_symlink();
+        let what = match path.metadata() {
+            Ok(found) if found.is_file() => return None,
+            Ok(found) if found.is_dir() => "a folder",
+            Ok(_) => "no regular file",
+            Err(_) if is_link => "a link that leads nowhere",
+            Err(_) => return None,
+        };
+        Some(StoreError::InTheWay { path, what })
+    })
 }
 
 /// Makes the database if there is none. Syncs it once, when it is complete, instead of at each

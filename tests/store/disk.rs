@@ -3,11 +3,13 @@
 #![cfg(target_os = "linux")]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use rewake::store::{Store, StoreError};
 
+use crate::scene::Scene;
 use crate::skip::skip;
 use crate::story::*;
 
@@ -73,4 +75,58 @@ fn noise(bytes: usize) -> String {
         char::from(b'!' + (state >> 24) as u8 % 90)
     });
     letters.take(bytes).collect()
+}
+
+/// A folder, or a link to nothing, where the store has a file: the error names it and what helps.
+#[test]
+fn what_has_the_name_of_a_file_of_the_store_is_named() {
+    for (name, has_database) in [
+        ("rewake.db-wal", true),
+        ("store.lock", true),
+        ("rewake.db", false),
+        ("rewake.db.new", false),
+    ] {
+        for is_link in [false, true] {
+            if is_link && !has_database {
+                continue;
+            }
+            let dir = tempfile::tempdir().unwrap();
+            drop(Store::open(dir.path()).unwrap());
+            if !has_database {
+                fs::remove_file(database(dir.path())).unwrap();
+            }
+            let path = dir.path().join(name);
+            let _ = fs::remove_file(&path);
+            let what = match is_link {
+                false => {
+                    fs::create_dir(&path).unwrap();
+                    "a folder"
+                }
+                true => {
+                    symlink("nothing/there", &path).unwrap();
+                    "a link that leads nowhere"
+                }
+            };
+            let error = Store::open(dir.path()).err().unwrap();
+            let text = error.to_string();
+            let wanted = format!("{} is {what}", path.display());
+            assert!(text.contains(&wanted), "{text}");
+            let hint = error.hint().unwrap();
+            assert!(hint.contains(&format!("mv {}", path.display())), "{hint}");
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_is_no_folder_is_named() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    drop(store);
+    fs::remove_dir_all(scene.place().folder).unwrap();
+    fs::write(scene.place().folder, "in the way").unwrap();
+    let mut store = scene.open();
+    append(&mut store, &mut head, vec![said("one")]);
+    let trouble = store.journal_trouble().unwrap();
+    assert!(trouble.contains("journal: it is not a folder"), "{trouble}");
 }

@@ -793,3 +793,51 @@ fn a_changed_line_of_a_journal_is_not_believed() {
     assert_eq!(said_texts(&log(&store, &id)), words);
     assert_eq!(store.brought().missing, 4);
 }
+
+/// It may be in no other copy.
+#[test]
+fn a_tail_that_cannot_be_read_is_not_overwritten() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    append(&mut store, &mut head, vec![said("one")]);
+    drop(store);
+    let folder = scene.place().folder.join(head.session());
+    let tail = folder.join("tail.jsonl");
+    let text = fs::read_to_string(&tail).unwrap();
+    let foreign = text.replacen(head.session(), &rewake::store::new_id(), 1);
+    fs::write(&tail, &foreign).unwrap();
+    let mut store = scene.open();
+    store.take_up(head.session()).unwrap();
+    drop(store);
+    let names = scene.files(head.session());
+    let old = names
+        .iter()
+        .find(|name| name.starts_with("tail.jsonl.old-"));
+    assert_eq!(
+        fs::read_to_string(folder.join(old.unwrap())).unwrap(),
+        foreign
+    );
+    assert_eq!(fs::read_to_string(&tail).unwrap(), text);
+}
+
+#[test]
+fn a_journal_of_a_newer_version_is_named_and_left_alone() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let mut head = session(&mut store, HERE);
+    append(&mut store, &mut head, vec![said("one")]);
+    drop(store);
+    let tail = scene.place().folder.join(head.session()).join("tail.jsonl");
+    let text = fs::read_to_string(&tail).unwrap();
+    let newer = text.replacen("\"rewake\":1", "\"rewake\":2", 1);
+    fs::write(&tail, &newer).unwrap();
+    let mut store = scene.open();
+    store.take_up(head.session()).unwrap();
+    append(&mut store, &mut head, vec![said("two")]);
+    let trouble = store.journal_trouble().unwrap();
+    assert!(trouble.contains("update rewake"), "{trouble}");
+    assert!(trouble.contains("tail.jsonl"), "{trouble}");
+    drop(store);
+    assert_eq!(fs::read_to_string(&tail).unwrap(), newer);
+}
