@@ -432,7 +432,7 @@ impl AppContext {
         }
     }
 
-    /// Rebuilds a database in which nothing can be recorded any more, if all of it comes back.
+    /// Rebuilds a damaged database, if all entries come back.
     fn rebuild_whole(&self) -> Option<Rebuilt> {
         let place = self.journal_place();
         let repair = Repair {

@@ -238,7 +238,11 @@ impl Store {
         }
     }
 
-    fn catch_up_with(&self, copies: &mut Copies, session: &str) -> Result<bool, StoreError> {
+    pub(super) fn catch_up_with(
+        &self,
+        copies: &mut Copies,
+        session: &str,
+    ) -> Result<bool, StoreError> {
         let (from, tip) = match copies.journal.end_of_open(session) {
             Some(end) => end,
             None => copies

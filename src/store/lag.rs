@@ -30,8 +30,9 @@ const WHAT: &str = "compare the journal with the database";
 /// Before the ID of a session, in `meta`. The value is an ID of the note, new for each one.
 const APPENDED: &str = "appended:";
 
-/// In `meta`: every session with entries up to this row has a journal.
-pub(super) const JOURNALS_UPTO: &str = "journals_upto";
+/// Before the name of a journal folder, in `meta`: the row up to which sessions were searched for
+/// journals that are missing there.
+pub(super) const JOURNALS_UPTO: &str = "journals_upto:";
 
 /// Rows that are looked at in one step.
 const ROWS_IN_A_STEP: i64 = 500;
@@ -161,45 +162,68 @@ impl Store {
         filled.map(|()| true)
     }
 
-    /// Writes the journals of sessions that lack one, or lines of it: those in the next rows.
-    /// Returns whether there is more to do.
+    /// Writes a part of the journal of one session that lacks one, or lines of it. Returns whether
+    /// there is more to do.
     pub(super) fn journal_older(&mut self) -> Result<bool, StoreError> {
         let Some(copies) = self.copies.as_mut() else {
             return Ok(false);
         };
+        let (data_dir, name) = (
+            copies.lag.data_dir.clone(),
+            upto_name(&copies.journal.folder),
+        );
         let older = &mut copies.lag.older;
         if older.is_complete {
             return Ok(false);
         }
-        let noted = journals_upto(&self.conn)?;
+        let noted = journals_upto(&self.conn, &name)?;
         let rows = sessions_after(&self.conn, older.upto.unwrap_or(noted))?;
         let Some((last, _)) = rows.last() else {
             older.is_complete = true;
             let upto = older.upto.unwrap_or(noted);
             if !older.has_failed && upto - noted >= ROWS_WORTH_NOTING {
-                note_journals_upto(&self.conn, upto)?;
+                note_journals_upto(&self.conn, &name, upto)?;
             }
             return Ok(false);
         };
-        older.upto = Some(*last);
-        let sessions = rows.into_iter().map(|(_, session)| session);
-        let new: Vec<String> = sessions
-            .filter(|id| older.seen.insert(id.clone()))
-            .collect();
-        let data_dir = copies.lag.data_dir.clone();
-        for session in new {
-            // The process that has the session open writes its journal.
-            let Some(_held) = SessionLock::hold_unsigned(&data_dir, &session) else {
-                continue;
-            };
-            if let Err(error) = self.fill(&session) {
-                tracing::warn!(%session, %error, "the session gets no journal");
-                if let Some(copies) = &mut self.copies {
-                    copies.lag.older.has_failed = true;
-                }
-            }
+        let last = *last;
+        let next = rows.into_iter().find(|(_, id)| !older.seen.contains(id));
+        let Some((_, session)) = next else {
+            older.upto = Some(last);
+            return Ok(true);
+        };
+        let written = self.journal_part(&data_dir, &session);
+        let Some(copies) = self.copies.as_mut() else {
+            return Ok(false);
+        };
+        if let Err(error) = &written {
+            tracing::warn!(%session, %error, "the session gets no journal");
+            // What is damaged stays so.
+            copies.lag.older.has_failed |= !error.is_damage();
+        }
+        if !matches!(written, Ok(true)) {
+            copies.lag.older.seen.insert(session);
         }
         Ok(true)
+    }
+
+    /// Writes the next lines that the journal lacks. Returns whether it lacks more.
+    fn journal_part(&mut self, data_dir: &Path, session: &str) -> Result<bool, StoreError> {
+        // The process that has the session open writes its journal.
+        let Some(_held) = SessionLock::hold_unsigned(data_dir, session) else {
+            return Ok(false);
+        };
+        let Some(mut copies) = self.copies.take() else {
+            return Ok(false);
+        };
+        let written = match compared(&self.conn, &copies.journal.of(session), session) {
+            Ok(Compared::Behind) => self.catch_up_with(&mut copies, session),
+            Ok(Compared::Same | Compared::Other) => Ok(false),
+            Err(error) => Err(error),
+        };
+        self.copies = Some(copies);
+        self.leave(session);
+        written
     }
 
     /// Locks a session that no process has open, restores the entries that only its journal has,
@@ -248,17 +272,22 @@ fn compared(conn: &Connection, folder: &Path, session: &str) -> Result<Compared,
     })
 }
 
-/// Returns the row up to which every entry has its line in a journal.
-fn journals_upto(conn: &Connection) -> Result<i64, StoreError> {
+/// Returns the name of the row of `meta` for this journal folder: another one begins empty.
+fn upto_name(folder: &Path) -> String {
+    let hash = blake3::hash(folder.as_os_str().as_encoded_bytes()).to_hex();
+    format!("{JOURNALS_UPTO}{}", &hash[..16])
+}
+
+fn journals_upto(conn: &Connection, name: &str) -> Result<i64, StoreError> {
     conn.prepare_cached("SELECT value FROM meta WHERE name = ?1")
-        .and_then(|mut s| s.query_row([JOURNALS_UPTO], |row| row.get(0)).optional())
+        .and_then(|mut s| s.query_row([name], |row| row.get(0)).optional())
         .doing(WHAT)
         .map(|upto| upto.unwrap_or(0))
 }
 
-fn note_journals_upto(conn: &Connection, upto: i64) -> Result<(), StoreError> {
+fn note_journals_upto(conn: &Connection, name: &str, upto: i64) -> Result<(), StoreError> {
     conn.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")
-        .and_then(|mut s| s.execute(params![JOURNALS_UPTO, upto]))
+        .and_then(|mut s| s.execute(params![name, upto]))
         .doing(WHAT)
         .map(drop)
 }

@@ -39,6 +39,7 @@ const LOOK: &str = "SELECT (SELECT count(*) FROM drafts), (SELECT count(*) FROM 
   (SELECT count(*) FROM places), (SELECT max(key) FROM sessions), (SELECT max(id) FROM blobs),
   (SELECT max(id) FROM trees), (SELECT max(id) FROM contents), (SELECT max(id) FROM packs),
   (SELECT max(tree) FROM tree_uses), (SELECT max(id) FROM memories),
+  (SELECT max(id) FROM sessions), (SELECT max(hash) FROM blobs),
   EXISTS (SELECT 1 FROM sessions WHERE id = ''), EXISTS (SELECT 1 FROM sessions WHERE workspace = ''),
   EXISTS (SELECT 1 FROM blobs WHERE hash = x''), EXISTS (SELECT 1 FROM trees WHERE name = x''),
   EXISTS (SELECT 1 FROM contents WHERE hash = x''), EXISTS (SELECT 1 FROM places WHERE root = x''),

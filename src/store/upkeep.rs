@@ -38,14 +38,15 @@ impl Store {
             // A reader may keep it from being copied: that is not tried again and again.
             return Ok(left < WORTH_COPYING);
         }
-        if self.indexing || self.index_waiting()? >= WORTH_INDEXING {
+        if self.catch_up()? || self.add_tips()? || self.journal_older()? {
+            return Ok(true);
+        }
+        // Last: a damaged index keeps nothing else from being done.
+        let is_worth_it = self.indexing || self.index_waiting()? >= WORTH_INDEXING;
+        if is_worth_it {
             self.indexing = self.index_pending(ROWS_IN_A_STEP)? > 0;
-            return Ok(true);
         }
-        if self.catch_up()? {
-            return Ok(true);
-        }
-        Ok(self.add_tips()? || self.journal_older()?)
+        Ok(is_worth_it)
     }
 
     /// Asks for a checkpoint of this kind: pages of the log that are not in the database.

@@ -362,6 +362,41 @@ fn a_session_that_went_on_behind_its_journal_is_held() {
     assert_eq!((gap.first, gap.last), (length, length + 3));
 }
 
+/// A power cut took all that the journal and the mark knew of a new session.
+#[test]
+fn a_start_drops_no_session_that_only_rows_have() {
+    let scene = Scene::new();
+    let mut store = scene.open();
+    let first = talk(&mut store, 3).session().to_string();
+    drop(store);
+    let marks = scene.dir.path().join("state/marks");
+    let mark = fs::read_dir(marks).unwrap().next().unwrap().unwrap().path();
+    let older = fs::read(&mark).unwrap();
+    let mut store = scene.open();
+    let mut head = talk(&mut store, 1);
+    append(&mut store, &mut head, vec![said("only here")]);
+    let second = head.session().to_string();
+    drop(store);
+    let mut database = scene.database();
+    fs::remove_dir_all(scene.place().folder.join(&second)).unwrap();
+    fs::write(&mark, older).unwrap();
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'sessions'";
+    let page: u32 = raw(&scene.data())
+        .query_row(sql, [], |row| row.get(0))
+        .unwrap();
+    let page = page as usize;
+    database[(page - 1) * 4096..page * 4096].fill(0);
+    scene.replace_database(Some(&database));
+    assert_eq!(scene.rebuild(true, &[]).unwrap(), None);
+    let rebuilt = scene.rebuild(false, &[]).unwrap().unwrap();
+    assert!(
+        rebuilt.line().contains("nothing names"),
+        "{}",
+        rebuilt.line()
+    );
+    assert_eq!(log(&scene.open(), &first).len(), 4);
+}
+
 /// Nothing says whether there was more: a start changes nothing, and the repair says so.
 #[test]
 fn after_a_restart_a_database_that_cannot_be_read_is_rebuilt_only_by_a_person() {

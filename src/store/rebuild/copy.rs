@@ -105,7 +105,7 @@ pub(super) fn blobs(tx: &Transaction<'_>, source: &mut Source) -> Result<(), Sto
     Ok(())
 }
 
-/// Copies what is learnt of models, and what the store knows of itself. Returns whether all of the
+/// Copies what is learnt of models and servers, and what the store knows of itself. Returns whether all of the
 /// latter could be read.
 pub(super) fn small(tx: &Transaction<'_>, source: &mut Source) -> Result<bool, StoreError> {
     let limits = |row: &Row<'_>| -> rusqlite::Result<(String, Option<i64>, Option<f64>)> {
@@ -119,12 +119,23 @@ pub(super) fn small(tx: &Transaction<'_>, source: &mut Source) -> Result<bool, S
         )
         .doing(WHAT)?;
     }
+    let tools = |row: &Row<'_>| -> rusqlite::Result<(String, String, i64, String)> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+    };
+    let sql = "SELECT server, config_hash, at_ms, body FROM catalogue";
+    for row in plain(&source.conn, sql, tools).0 {
+        tx.execute(
+            "INSERT OR IGNORE INTO catalogue (server, config_hash, at_ms, body) VALUES (?1, ?2, ?3, ?4)",
+            params![row.0, row.1, row.2, row.3],
+        )
+        .doing(WHAT)?;
+    }
     let value =
         |row: &Row<'_>| -> rusqlite::Result<(String, Value)> { Ok((row.get(0)?, row.get(1)?)) };
     let (rows, is_whole) = plain(&source.conn, "SELECT name, value FROM meta", value);
     for (name, value) in rows {
         // The new rows have all their tips, and other ids.
-        if !name.starts_with("tips_") && name != JOURNALS_UPTO {
+        if !name.starts_with("tips_") && !name.starts_with(JOURNALS_UPTO) {
             tx.execute(
                 "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
                 params![name, value],

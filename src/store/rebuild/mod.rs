@@ -232,6 +232,9 @@ impl<'a> Rebuilding<'a> {
         if self.was_there {
             self.has_all_rows = self.read_database(&names.database, &mut torn, progress)?;
         }
+        if repair.only_whole && self.may_lack_the_last() {
+            return Ok(None);
+        }
         // Of a copy nothing is changed: SQLite would make files beside it.
         let private = tempfile::tempdir_in(self.data_dir).map_err(|e| io_error(WHAT, e))?;
         for (n, copy) in copies.iter().enumerate() {
@@ -269,9 +272,8 @@ impl<'a> Rebuilding<'a> {
             Some(_) => self.damaged_files == 0,
             None => self.has_all_rows && self.has_all_sessions(),
         };
-        let is_told = self.said.highest > 0 || shows_all && self.found.in_rows() <= rows;
-        is_told
-            && !self.may_lack_the_last()
+        (self.said.highest > 0 || shows_all)
+            && self.found.in_rows() <= rows
             && rebuilt.missing <= held
             && rebuilt.gaps.iter().all(is_known)
     }
@@ -291,6 +293,16 @@ impl<'a> Rebuilding<'a> {
     fn rebuilt(&self, made: Made, mut torn: Vec<String>) -> Rebuilt {
         if self.may_lack_the_last() {
             torn.push(LAST_SECOND.to_string());
+        }
+        let of_none = self
+            .found
+            .in_rows()
+            .saturating_sub(made.entries - made.from_journal);
+        if of_none > 0 && made.gaps.is_empty() {
+            let what = count(of_none, "entry");
+            torn.push(format!(
+                "{what} of sessions that nothing names: only the old file has them"
+            ));
         }
         let in_gaps: u64 = made
             .gaps
@@ -421,8 +433,10 @@ impl<'a> Rebuilding<'a> {
         waiting(&tx, &made, &waits, torn)?;
         // Gaps of an earlier rebuild.
         let journal = waits.journal.filter(|_| !has_meta);
-        for (id, journal) in made.keys.keys().filter_map(|id| Some((id, journal?))) {
-            let gap = read_state(&journal.join(id)).and_then(|(state, _)| state.gap);
+        for (id, (_, length)) in &made.keys {
+            let state = journal.and_then(|journal| read_state(&journal.join(id)));
+            // Its journal may have closed it since.
+            let gap = state.and_then(|(state, _)| state.gap.filter(|gap| gap.first >= *length));
             if let Some(gap) = gap {
                 keep_gap(&tx, &gap.of(id))?;
             }

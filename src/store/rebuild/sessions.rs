@@ -2,7 +2,7 @@
 //! gap.
 //!
 //! What is believed: an entry under the head of a session that SQL can read, or under the tip of
-//! a line of its journal. The longest chain that continues the head is taken, whatever has it:
+//! a line of its journal, and rows that continue from there. The longest chain that continues the head is taken, whatever has it:
 //! rows, the journal, or a journal that was set aside. Where another chain parts from it, that
 //! becomes a session of its own.
 

@@ -50,12 +50,15 @@ pub(super) fn waiting(
     }
     made.became.never_again(tx)?;
     for table in ["inbox", "signals"] {
-        let used = waits.source.and_then(|source| {
+        let used = match waits.source.map(numbers) {
+            Some(Ok(numbers)) => numbers
+                .into_iter()
+                .find(|(name, _)| name == table)
+                .map_or(0, |(_, used)| used),
             // Usually no number is as high as the time.
-            let numbers = numbers(source).unwrap_or_else(|_| vec![(table.to_string(), now_ms())]);
-            numbers.into_iter().find(|(name, _)| name == table)
-        });
-        never_again(tx, table, used.map_or(0, |(_, used)| used))?;
+            Some(Err(_)) | None => now_ms(),
+        };
+        never_again(tx, table, used)?;
     }
     tx.execute(
         "UPDATE sessions SET unfinished = 1
