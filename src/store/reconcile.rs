@@ -106,7 +106,7 @@ impl Store {
         // A file of a journal that was put back may have what a session lacks.
         let has_gaps = !sessions_with_gap(&self.conn)?.is_empty();
         if said.held.is_none() && (is_back || has_gaps || !is_whole && !is_new) {
-            let stores = self.stores(&copies, &said.store)?;
+            let stores = stores(&self.conn, &copies, &said.store)?;
             let Found {
                 mut brought,
                 is_all,
@@ -158,25 +158,6 @@ impl Store {
         }
         self.copies = Some(copies);
         Ok(())
-    }
-
-    /// What the journal says of the stores that mark and database are of.
-    fn stores(&self, copies: &Copies, of_mark: &str) -> Result<Stores, StoreError> {
-        let mut stores = Stores::default();
-        for session in sessions(&copies.journal.folder, usize::MAX) {
-            let header = begin(&copies.journal.of(&session)).ok().flatten();
-            let Some(header) = header else { continue };
-            stores.has_database |= header.store == copies.store;
-            if header.store == of_mark {
-                stores.has_mark = true;
-                match read_head(&self.conn, &session) {
-                    Ok(_) => stores.is_here = true,
-                    Err(StoreError::NotFound { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(stores)
     }
 
     /// This database was rebuilt right now: it is said with what came in.
@@ -372,7 +353,26 @@ fn has_newest(conn: &Connection, said: &Said) -> Result<bool, StoreError> {
     .doing(WHAT)
 }
 
-/// See [`Store::stores`].
+/// What the journal says of the stores that mark and database are of.
+fn stores(conn: &Connection, copies: &Copies, of_mark: &str) -> Result<Stores, StoreError> {
+    let mut stores = Stores::default();
+    for session in sessions(&copies.journal.folder, usize::MAX) {
+        let header = begin(&copies.journal.of(&session)).ok().flatten();
+        let Some(header) = header else { continue };
+        stores.has_database |= header.store == copies.store;
+        if header.store == of_mark {
+            stores.has_mark = true;
+            match read_head(conn, &session) {
+                Ok(_) => stores.is_here = true,
+                Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(stores)
+}
+
+/// See [`stores`].
 #[derive(Default)]
 struct Stores {
     /// A session is of the store of the mark.
