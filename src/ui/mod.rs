@@ -163,7 +163,7 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
     };
     let signals = Signals::catch();
     let _watching = start::watch_config(&ctx, sender);
-    if let Err(e) = effects.listen() {
+    if let Err(e) = effects.keyboard.listen() {
         drop(screen);
         return failed(&format!("cannot read the keyboard: {e}"), None);
     }
@@ -382,7 +382,7 @@ impl Loop<'_> {
         };
         for intent in self.app.leave() {
             if let Intent::Engine(command) = intent {
-                self.effects.engine(command);
+                self.effects.engines.send(command);
             }
         }
         let end = Instant::now() + LEAVING;
@@ -390,7 +390,7 @@ impl Loop<'_> {
         let heard_by = Instant::now() + BACKGROUND;
         let mut draw_at = Instant::now() + MOVING;
         let mut is_said = false;
-        self.effects.leave(reason);
+        self.effects.engines.leave(reason);
         loop {
             let now = Instant::now();
             let may_hear = self.app.look.awaits_background(self.app.now_ms) && now < heard_by;

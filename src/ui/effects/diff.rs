@@ -59,11 +59,11 @@ impl Effects {
     /// The person's editor at this line of a file.
     pub(super) fn edit_at(&mut self, path: &str, line: usize, screen: &mut Screen) {
         let file = self.ctx.here.root.join(path);
-        self.pause_input();
         let env = &self.ctx.env;
         let command = editor_command(|name| env.var(name).map(str::to_string));
-        let edited = screen.lend(|| keep_modes(|| open_at(&command, &file, line)));
-        self.resume_input();
+        let edited = self
+            .keyboard
+            .lend(screen, || keep_modes(|| open_at(&command, &file, line)));
         match edited {
             Ok(Ok(())) => {}
             Ok(Err(why)) => self.notify(Tone::Bad, why),

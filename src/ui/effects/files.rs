@@ -23,7 +23,7 @@ impl Effects {
             Phase::Working { .. } => Via::Queue,
             _ => Via::Prompt,
         };
-        if let Some(outbox) = &mut self.outbox {
+        if let Some(outbox) = &mut self.engines.outbox {
             let servers = self.ctx.defined_servers();
             let named = match &words.command {
                 Some(typed) => servers.named(&typed.name),
@@ -60,7 +60,7 @@ impl Effects {
             // A screen that is gone shows nothing.
             let _ = sender.send(Wake::Msg(Msg::Offered(name.clone(), offers)));
         };
-        self.engine(Command::AskServer(ServerRequest {
+        self.engines.send(Command::AskServer(ServerRequest {
             server,
             wanted: Wanted::List,
             reply: Arc::new(reply),
@@ -76,13 +76,12 @@ impl Effects {
     }
 
     pub(super) fn editor(&mut self, text: &str, app: &App, screen: &mut Screen) {
-        self.pause_input();
         // Below a session, so that a later start finds it.
         let is_open = !matches!(app.session.phase, Phase::Starting | Phase::Opening);
         let session = app.session.id.as_deref().filter(|_| is_open);
         let folder = session.map(|id| self.ctx.editor_files().folder(id));
         let env = &self.ctx.env;
-        let edited = screen.lend(|| {
+        let edited = self.keyboard.lend(screen, || {
             let command = editor_command(|name| env.var(name).map(str::to_string));
             keep_modes(|| edit(text, &command, folder.as_deref()))
         });
@@ -91,7 +90,6 @@ impl Effects {
             Ok(Err(why)) => Err(why.to_string()),
             Err(e) => Err(format!("the terminal did not come back: {e}")),
         };
-        self.resume_input();
         self.send(Msg::Edited(edited));
     }
 

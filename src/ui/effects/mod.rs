@@ -5,10 +5,12 @@ mod changes;
 mod clipboard;
 mod diff;
 mod editor;
+mod engines;
 mod files;
 mod fork;
 mod images;
 mod kept_words;
+mod keyboard;
 mod last_here;
 mod notify;
 mod on_terminal;
@@ -21,18 +23,14 @@ mod settings;
 mod show;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
-use std::time::Instant;
 
 use super::app::{App, Intent, LOOKING_FOR_SESSION, Msg, Phase};
 use super::history;
-use super::input::Reader;
-use super::live::{Live, LiveEvent, Open};
-use super::plain::Lines;
+use super::live::{LiveEvent, Open};
 use super::terminal::Screen;
 use super::transcript::Tone;
-use super::watch::{LeavingWatch, Watch};
 use super::{OnLiveEvent, Wake, style};
 use crate::command::Runs;
 use crate::core::entry::SaveReason;
@@ -40,7 +38,8 @@ use crate::engine::Command;
 use crate::net::browser;
 use crate::session::{AppContext, RunningNotifiers, Which};
 use changes::Acting;
-use outbox::Outbox;
+use engines::Engines;
+use keyboard::Keyboard;
 use settings::{Ask, Settings};
 
 /// OSC 11 of xterm.
@@ -53,17 +52,9 @@ const MAX_COPY_BYTES: usize = 100_000;
 pub(crate) struct Effects {
     pub ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
-    live: Option<Live>,
-    /// The way to its engine.
-    outbox: Option<Outbox>,
-    /// Engines that were told to leave, and that no other engine waits for.
-    leaving: Vec<Live>,
-    watch: Option<Watch>,
-    leaving_watches: Vec<LeavingWatch>,
+    pub engines: Engines,
+    pub keyboard: Keyboard,
     history: Option<history::Worker>,
-    /// Lines are read, not keys.
-    is_lines: bool,
-    reader: Option<Listening>,
     runs: Option<Runs>,
     acting: Arc<Acting>,
     settings: Settings,
@@ -97,15 +88,10 @@ impl Effects {
         let settings = Settings::start(Arc::clone(&ctx), Arc::clone(&acting), to_screen.clone());
         Effects {
             ctx,
+            engines: Engines::default(),
+            keyboard: Keyboard::new(to_screen.clone(), is_lines),
             to_screen,
-            live: None,
-            outbox: None,
-            leaving: Vec::new(),
-            watch: None,
-            leaving_watches: Vec::new(),
             history: None,
-            is_lines,
-            reader: None,
             runs,
             acting,
             settings,
@@ -118,52 +104,6 @@ impl Effects {
         }
     }
 
-    /// Listens to the keyboard.
-    pub(crate) fn listen(&mut self) -> std::io::Result<()> {
-        let wanted = Arc::new(AtomicBool::new(true));
-        let sender = self.to_screen.clone();
-        if self.is_lines {
-            return self.listen_to_lines(wanted);
-        }
-        let gone = Gone {
-            to_screen: self.to_screen.clone(),
-            wanted: Arc::clone(&wanted),
-        };
-        let reader = Reader::start(move |heard| {
-            let _ = &gone;
-            match super::message(heard) {
-                Some(msg) => sender.send(Wake::Msg(msg)).is_ok(),
-                None => true,
-            }
-        })?;
-        self.reader = Some(Listening {
-            wanted,
-            _reader: Source::Keys(reader),
-        });
-        Ok(())
-    }
-
-    fn listen_to_lines(&mut self, wanted: Arc<AtomicBool>) -> std::io::Result<()> {
-        let sender = self.to_screen.clone();
-        let lines = Lines::start(move |line| {
-            let wake = match line {
-                Some(line) => Wake::Msg(Msg::Line(line, Instant::now())),
-                None => Wake::NoMoreLines,
-            };
-            sender.send(wake).is_ok()
-        })?;
-        self.reader = Some(Listening {
-            wanted,
-            _reader: Source::Lines(lines),
-        });
-        Ok(())
-    }
-
-    /// Another program has the keyboard until [`Effects::resume_input`].
-    fn pause_input(&mut self) {
-        self.reader = None;
-    }
-
     pub(crate) fn send(&self, msg: Msg) {
         let _ = self.to_screen.send(Wake::Msg(msg));
     }
@@ -174,7 +114,7 @@ impl Effects {
 
     pub(crate) fn perform(&mut self, intent: Intent, app: &mut App, screen: &mut Screen) -> After {
         match intent {
-            Intent::Engine(command) => self.engine(command),
+            Intent::Engine(command) => self.engines.send(command),
             Intent::Open { which, take_over } => self.open(which, take_over, app),
             Intent::ForkInto { id, at, folder } => self.fork_into(id, at, folder, app),
             Intent::Watch(id) => self.look_on(id, app),
@@ -275,16 +215,10 @@ impl Effects {
         After::GoOn
     }
 
-    pub(crate) fn engine(&mut self, command: Command) {
-        if let Some(outbox) = &mut self.outbox {
-            outbox.send(command);
-        }
-    }
-
     /// Takes up another session. For one that is not there none is left: it is looked for first.
     fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
         let names_one = matches!(which, Which::Named { .. } | Which::ForkAt { .. });
-        if !names_one || self.live.is_none() {
+        if !names_one || !self.engines.is_live() {
             return self.switch(which, take_over, app);
         }
         app.hint = Some(LOOKING_FOR_SESSION.into());
@@ -318,8 +252,8 @@ impl Effects {
             let id = app.session.id.as_deref();
             app.input.take_along(id)
         };
-        self.engine(Command::KeepInput(words));
-        self.leave(SaveReason::Exit);
+        self.engines.send(Command::KeepInput(words));
+        self.engines.leave(SaveReason::Exit);
         app.session.engine += 1;
         app.session.phase = Phase::Opening;
         let on_event = self.on_engine_event(app.session.engine);
@@ -328,20 +262,17 @@ impl Effects {
             take_over,
             named: app.named,
         };
-        let before = std::mem::take(&mut self.leaving);
-        let live = Live::start(Arc::clone(&self.ctx), open, before, on_event);
-        self.outbox = Some(Outbox::new(live.sender(), self.to_screen.clone()));
-        self.live = Some(live);
+        let (ctx, to_screen) = (Arc::clone(&self.ctx), self.to_screen.clone());
+        self.engines.start(ctx, open, on_event, to_screen);
     }
 
     fn look_on(&mut self, id: String, app: &mut App) {
-        self.leave(SaveReason::Exit);
+        self.engines.leave(SaveReason::Exit);
         app.session.engine += 1;
         app.session.phase = Phase::Watching;
         let on_event = self.on_engine_event(app.session.engine);
-        let watch = Watch::start(Arc::clone(&self.ctx), id, on_event);
-        self.outbox = Some(Outbox::new(watch.sender(), self.to_screen.clone()));
-        self.watch = Some(watch);
+        let (ctx, to_screen) = (Arc::clone(&self.ctx), self.to_screen.clone());
+        self.engines.watch(ctx, id, on_event, to_screen);
     }
 
     fn on_engine_event(&self, engine: u64) -> OnLiveEvent {
@@ -364,25 +295,9 @@ impl Effects {
         })
     }
 
-    /// Tells the engine to leave; [`Effects::has_left`] says when it did.
-    pub(crate) fn leave(&mut self, reason: SaveReason) {
-        if let Some(watch) = self.watch.take() {
-            self.outbox = None;
-            self.leaving_watches.retain(|watch| !watch.has_left());
-            self.leaving_watches.push(watch.leave());
-        }
-        self.leaving.retain(|live| !live.has_left());
-        if let (Some(live), Some(mut outbox)) = (self.live.take(), self.outbox.take()) {
-            outbox.leave(&live, reason);
-            self.leaving.push(live);
-        }
-    }
-
     /// What was said and done is in the log, and what was changed is in the config.
     pub(crate) fn has_left(&self) -> bool {
-        self.leaving.iter().all(Live::has_left)
-            && self.leaving_watches.iter().all(LeavingWatch::has_left)
-            && self.settings.is_idle()
+        self.engines.have_left() && self.settings.is_idle()
     }
 
     /// A file of the config may have changed.
@@ -409,7 +324,7 @@ impl Effects {
     /// For the engine of this number, when it is still the one that is listened to.
     pub(crate) fn for_engine(&mut self, engine: u64, command: Command, app: &App) {
         if engine == app.session.engine {
-            self.engine(command);
+            self.engines.send(command);
         }
     }
 
@@ -471,54 +386,12 @@ impl Effects {
 
     /// To the shell that started us, until it brings us back.
     fn suspend(&mut self, screen: &mut Screen) {
-        self.pause_input();
-        let slept = screen.lend(|| {
+        let slept = self.keyboard.lend(screen, || {
             // The whole process sleeps; what runs under keepers goes on.
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)
         });
         if let Err(e) = slept {
             tracing::warn!(error = %e, "the terminal did not come back");
-        }
-        self.resume_input();
-    }
-
-    /// The keyboard is ours again.
-    fn resume_input(&mut self) {
-        if let Err(e) = self.listen() {
-            tracing::error!(error = %e, "the keyboard cannot be read");
-            let _ = self.to_screen.send(Wake::Gone);
-        }
-    }
-}
-
-/// The reader's thread, as long as it is wanted.
-struct Listening {
-    wanted: Arc<AtomicBool>,
-    _reader: Source,
-}
-
-/// Kept for its end.
-enum Source {
-    Keys(#[expect(dead_code, reason = "dropped at the end")] Reader),
-    Lines(#[expect(dead_code, reason = "dropped at the end")] Lines),
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.wanted.store(false, Ordering::SeqCst);
-    }
-}
-
-/// Tells when the reader's thread ends by itself: the terminal is gone.
-struct Gone {
-    to_screen: Sender<Wake>,
-    wanted: Arc<AtomicBool>,
-}
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        if self.wanted.load(Ordering::SeqCst) {
-            let _ = self.to_screen.send(Wake::Gone);
         }
     }
 }

@@ -22,10 +22,9 @@ impl Effects {
         let shell = self.ctx.config().shell.program(&self.ctx.env);
         let folder = self.ctx.here.folder.clone();
         let unseen = unseen_by_commands(self.ctx.config(), &self.ctx.env);
-        self.pause_input();
-        let ended =
-            screen.lend(|| keep_modes(|| on_terminal::run(&shell, &folder, &unseen, command)));
-        self.resume_input();
+        let ended = self.keyboard.lend(screen, || {
+            keep_modes(|| on_terminal::run(&shell, &folder, &unseen, command))
+        });
         app.prompts.quiet.forget();
         let ended = match ended {
             Ok(Ok((exit_code, how))) => OnTerminal { exit_code, how },
@@ -38,6 +37,6 @@ impl Effects {
                 how: format!("the terminal did not come back: {e}"),
             },
         };
-        self.engine(Command::UserCommandOver { entry, ended });
+        self.engines.send(Command::UserCommandOver { entry, ended });
     }
 }

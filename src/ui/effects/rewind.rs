@@ -30,7 +30,7 @@ impl Effects {
             allowed,
             ..self.ctx.rewind(&app.session.now.folder, back)
         };
-        self.engine(Command::Rewind(Box::new(RewindOrder {
+        self.engines.send(Command::Rewind(Box::new(RewindOrder {
             number,
             rewind,
             then,
