@@ -108,22 +108,11 @@ impl App {
         self.begin(begin)
     }
 
-    /// What was to be said in a session that is not opened: the person says where it goes now.
-    pub(super) fn take_words_back(&mut self) {
-        for words in std::mem::take(&mut self.first_words) {
-            self.input.put_back(words, self.now_ms);
-        }
-        for command in std::mem::take(&mut self.first_commands) {
-            self.input
-                .put_back(Words::plain(format!("!{command}")), self.now_ms);
-        }
-    }
-
     /// What the screen begins with: offers, or a session.
     pub fn begin(&mut self, begin: Begin) -> Vec<Intent> {
         match begin {
             Begin::Offers { offers, prompt } => {
-                self.take_words_back();
+                self.input.take_words_back(self.now_ms);
                 if let Some(prompt) = prompt {
                     self.input.put_back(Words::plain(prompt), self.now_ms);
                 }
@@ -133,15 +122,12 @@ impl App {
             }
             Begin::Open { which, prompt } => {
                 // What was said while this was looked up follows the prompt.
-                self.first_words.splice(..0, prompt.map(Words::given));
+                self.input.first_words.splice(..0, prompt.map(Words::given));
                 self.named = true;
-                vec![Intent::Open {
-                    which,
-                    take_over: false,
-                }]
+                vec![Intent::open(which)]
             }
             Begin::FirstRun { first, prompt } => {
-                self.take_words_back();
+                self.input.take_words_back(self.now_ms);
                 if let Some(prompt) = prompt {
                     self.input.put_back(Words::plain(prompt), self.now_ms);
                 }
@@ -150,7 +136,7 @@ impl App {
             }
             Begin::History { fork, prompt } => {
                 self.picks_copy = fork;
-                self.take_words_back();
+                self.input.take_words_back(self.now_ms);
                 if let Some(prompt) = prompt {
                     self.input.put_back(Words::plain(prompt), self.now_ms);
                 }

@@ -105,9 +105,9 @@ impl App {
     fn open_new(&mut self, words: String) -> Vec<Intent> {
         let words = Some(words).filter(|w| !w.trim().is_empty());
         if self.session.phase == Phase::Opening {
-            self.take_words_back();
+            self.input.take_words_back(self.now_ms);
         }
-        self.first_words.extend(words.map(Words::plain));
+        self.input.first_words.extend(words.map(Words::plain));
         open(Which::New)
     }
 

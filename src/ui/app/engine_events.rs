@@ -168,8 +168,8 @@ impl App {
         }
         let named = std::mem::take(&mut self.named);
         self.hint.take_if(|hint| hint.as_str() == SAID_WHEN_OPEN);
-        let words = std::mem::take(&mut self.first_words);
-        let commands = std::mem::take(&mut self.first_commands);
+        let words = std::mem::take(&mut self.input.first_words);
+        let commands = std::mem::take(&mut self.input.first_commands);
         let run: Vec<Intent> = commands
             .iter()
             .map(|typed| self.user_commands.run(typed, self.now_ms))
@@ -222,7 +222,7 @@ impl App {
         self.conversation
             .transcript
             .add_notice(Tone::Bad, format!("{}{hint}", why.message));
-        self.take_words_back();
+        self.input.take_words_back(self.now_ms);
         // To be watched, copied or taken over.
         let held = why.held.map(|(id, _)| Intent::OfferHeld(id));
         held.into_iter().collect()

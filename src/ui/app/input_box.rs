@@ -7,10 +7,13 @@ use std::time::Instant;
 use crossterm::event::KeyEvent;
 
 use super::kept_words::KeptWords;
-use super::{Intent, LaunchInfo, OpenSession, Queue, Words, WordsPlace, queue};
+use super::{
+    Intent, LaunchInfo, OpenSession, Phase, Queue, SAID_WHEN_OPEN, Words, WordsPlace, queue,
+};
 use crate::core::custom::server_mentions;
 use crate::engine::Command;
 use crate::mcp::offers::Offers;
+use crate::session::Which;
 use crate::store::InboxId;
 use crate::ui::commands::{Custom, CustomList};
 use crate::ui::composer::{Composer, Did, Surround};
@@ -28,6 +31,12 @@ pub struct InputBox {
     /// What stands in the box waits until what asks is answered.
     pub aside: bool,
     pub queue: Queue,
+    /// To be said as soon as a session is open, in their order.
+    pub(super) first_words: Vec<Words>,
+    /// To be run as soon as a session is open, as they were typed after the `!`.
+    pub(super) first_commands: Vec<String>,
+    /// A message of several lines, where nothing is drawn. An empty line sends it.
+    unfinished: String,
     /// The text of the box when a queued message was opened for editing.
     edited_from: String,
     /// The files that may be mentioned.
@@ -50,6 +59,9 @@ impl InputBox {
             typed_ms: None,
             aside: false,
             queue: Queue::default(),
+            first_words: Vec::new(),
+            first_commands: Vec::new(),
+            unfinished: String::new(),
             edited_from: String::new(),
             files: None,
             commands: None,
@@ -94,8 +106,30 @@ impl InputBox {
 
     /// Takes a line that was typed where nothing is drawn, with the lines before it that ended
     /// with a backslash.
-    pub(super) fn submit_line(&mut self, text: &str) -> Did {
-        self.with(false, |composer, around| composer.submit_line(text, around))
+    pub(super) fn submit_line(&mut self, line: &str) -> Did {
+        let text = format!("{}{line}", std::mem::take(&mut self.unfinished));
+        let did = self.with(false, |composer, around| {
+            composer.submit_line(&text, around)
+        });
+        if matches!(did, Did::Refused(_)) {
+            // The line stands above; nobody corrects it there.
+            self.composer.set_text("");
+        }
+        if !self.composer.is_empty() {
+            self.unfinished = self.take_text();
+        }
+        did
+    }
+
+    /// Takes what stands in the box out of it, where nothing is typed into a box: it waits for an
+    /// empty line. Returns it.
+    pub fn take_unsent(&mut self) -> Option<String> {
+        if self.composer.is_empty() {
+            return None;
+        }
+        self.unfinished = self.take_text();
+        self.aside = false;
+        Some(self.unfinished.clone())
     }
 
     /// Whether words are typed that nothing else waits for.
@@ -118,6 +152,17 @@ impl InputBox {
         self.typed_ms = Some(now_ms);
     }
 
+    /// Puts what waits for a session back into the box: that session is not opened, and the person
+    /// says where it goes now.
+    pub(super) fn take_words_back(&mut self, now_ms: i64) {
+        for words in std::mem::take(&mut self.first_words) {
+            self.put_back(words, now_ms);
+        }
+        for command in std::mem::take(&mut self.first_commands) {
+            self.put_back(Words::plain(format!("!{command}")), now_ms);
+        }
+    }
+
     /// Replaces what is typed.
     pub(super) fn set_text(&mut self, text: &str, now_ms: i64) {
         self.composer.set_text(text);
@@ -125,7 +170,7 @@ impl InputBox {
     }
 
     /// Takes what is typed out of the box.
-    pub(super) fn take_text(&mut self) -> String {
+    fn take_text(&mut self) -> String {
         let text = self.composer.text();
         self.composer.set_text("");
         text
@@ -143,7 +188,7 @@ impl InputBox {
         self.typed_ms = None;
         let text = self.composer.draft().unwrap_or_default();
         vec![match &session.id {
-            Some(id) if session.phase == super::Phase::Ended => Intent::KeepAside(id.clone(), text),
+            Some(id) if session.phase == Phase::Ended => Intent::KeepAside(id.clone(), text),
             _ => Intent::Engine(Command::KeepInput(text)),
         }]
     }
@@ -287,8 +332,26 @@ impl InputBox {
         is_editing
     }
 
-    /// Sends words, or replaces the queued message that was edited.
-    pub(super) fn say(&mut self, words: Words) -> Vec<Intent> {
+    /// Sends words, or replaces the queued message that was edited. Without a session they wait for
+    /// one. Returns a hint too.
+    pub(super) fn say(&mut self, words: Words, phase: Phase) -> (Vec<Intent>, Option<String>) {
+        self.typed_ms = None;
+        match phase {
+            // The process that works here finds them in the inbox.
+            Phase::Watching => (vec![Intent::Say(words)], None),
+            Phase::Nothing | Phase::Ended => {
+                self.first_words.push(words);
+                (vec![Intent::open(Which::New)], None)
+            }
+            Phase::Starting | Phase::Opening => {
+                self.first_words.push(words);
+                (Vec::new(), Some(SAID_WHEN_OPEN.into()))
+            }
+            Phase::Working { .. } | Phase::Resting(_) => (self.say_in_session(words), None),
+        }
+    }
+
+    fn say_in_session(&mut self, words: Words) -> Vec<Intent> {
         let Some(id) = self.queue.editing.take() else {
             return vec![Intent::Say(words)];
         };

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use super::prompts::Front;
-use super::{App, Intent, Overlay, Phase, SAID_WHEN_OPEN, Words};
+use super::{App, Intent, Overlay, Phase, Words};
 use crate::engine::Command;
 use crate::session::CommandLine;
 use crate::session::Which;
@@ -379,14 +379,11 @@ impl App {
                 Vec::new()
             }
             Phase::Nothing | Phase::Ended => {
-                self.first_commands.push(typed);
-                vec![Intent::Open {
-                    which: Which::New,
-                    take_over: false,
-                }]
+                self.input.first_commands.push(typed);
+                vec![Intent::open(Which::New)]
             }
             Phase::Starting | Phase::Opening => {
-                self.first_commands.push(typed);
+                self.input.first_commands.push(typed);
                 self.hint = Some("run when the session is open".into());
                 Vec::new()
             }
@@ -432,26 +429,17 @@ impl App {
 
     pub(super) fn say(&mut self, words: Words) -> Vec<Intent> {
         self.conversation.transcript.scroll_end();
-        self.input.typed_ms = None;
-        match self.session.phase {
-            // The process that works here finds them in the inbox.
-            Phase::Watching => return vec![Intent::Say(words)],
-            Phase::Nothing | Phase::Ended => {
-                self.first_words.push(words);
-                let which = Which::New;
-                return vec![Intent::Open {
-                    which,
-                    take_over: false,
-                }];
-            }
-            Phase::Starting | Phase::Opening => {
-                self.first_words.push(words);
-                self.hint = Some(SAID_WHEN_OPEN.into());
-                return Vec::new();
-            }
-            Phase::Working { .. } | Phase::Resting(_) => {}
-        }
-        self.input.say(words)
+        let said = self.input.say(words, self.session.phase);
+        self.with_hint(said)
+    }
+
+    /// Shows the hint that goes with intents, when there is one.
+    pub(super) fn with_hint(
+        &mut self,
+        (intents, hint): (Vec<Intent>, Option<String>),
+    ) -> Vec<Intent> {
+        self.hint = hint.or(self.hint.take());
+        intents
     }
 
     fn act(&mut self, action: Action) -> Vec<Intent> {
@@ -526,10 +514,7 @@ impl App {
             Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
             Phase::Watching if self.input.composer.is_empty() => {
                 self.hint = Some("you left that session; the other process continues it".into());
-                vec![Intent::Open {
-                    which: Which::New,
-                    take_over: false,
-                }]
+                vec![Intent::open(Which::New)]
             }
             Phase::Watching => {
                 self.hint = Some(WORDS_STAY_HERE.into());

@@ -23,8 +23,6 @@ pub(super) struct HeldLines {
     pub(super) lines: Vec<(String, Instant)>,
     /// Messages that came while unfinished sessions were offered: for the session that is chosen.
     offered: Vec<(String, Instant)>,
-    /// A message of several lines. An empty line sends it.
-    unfinished: String,
 }
 
 impl HeldLines {
@@ -154,32 +152,12 @@ impl App {
     /// Words and commands, as from the box.
     pub(super) fn words_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
         self.prompts.quiet.typed(at);
-        let text = format!("{}{line}", std::mem::take(&mut self.held.unfinished));
-        let did = self.input.submit_line(&text);
-        if matches!(did, Did::Refused(_)) {
-            // The line stands above; nobody corrects it there.
-            self.input.composer.set_text("");
-        }
-        if !self.input.composer.is_empty() {
-            // It ended with a backslash: it goes on in the next line.
-            self.held.unfinished = self.input.take_text();
-        }
-        match did {
+        match self.input.submit_line(line) {
             Did::Submit(Submission::Command(command, argument)) => {
                 self.plain_command(command, &argument)
             }
             did => self.did(did),
         }
-    }
-
-    /// What stands in the box waits for an empty line: nothing is typed there.
-    pub fn take_from_box(&mut self) -> Option<String> {
-        if self.input.composer.is_empty() {
-            return None;
-        }
-        self.held.unfinished = self.input.take_text();
-        self.input.aside = false;
-        Some(self.held.unfinished.clone())
     }
 
     fn plain_command(&mut self, command: SlashCommand, argument: &str) -> Vec<Intent> {

@@ -258,3 +258,13 @@ pub enum Intent {
     AskBackground,
     Quit,
 }
+
+impl Intent {
+    /// Opens a session that no other process has to leave for it.
+    pub(super) fn open(which: Which) -> Intent {
+        Intent::Open {
+            which,
+            take_over: false,
+        }
+    }
+}

@@ -143,10 +143,6 @@ pub struct App {
     pub named: bool,
     /// The program was started to work in a copy of the session that is picked first.
     picks_copy: bool,
-    /// To be said as soon as the session is open, in their order.
-    first_words: Vec<Words>,
-    /// To be run as soon as the session is open, as they were typed behind the `!`.
-    first_commands: Vec<String>,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
     held: HeldLines,
@@ -187,8 +183,6 @@ impl App {
             is_leaving: false,
             named: false,
             picks_copy: false,
-            first_words: Vec::new(),
-            first_commands: Vec::new(),
             after_trust: None,
             held: HeldLines::default(),
             warned: Vec::new(),

@@ -255,7 +255,7 @@ impl Printer {
             let seconds = (until_ms - app.now_ms).max(0) / 1000;
             self.says("Note", &format!("{why}; asked again in {seconds} s"));
         }
-        if let Some(words) = app.take_from_box() {
+        if let Some(words) = app.input.take_unsent() {
             let words = one_line(&words, 200);
             self.says(
                 "Note",
