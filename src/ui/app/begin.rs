@@ -135,12 +135,12 @@ impl App {
                 Vec::new()
             }
             Begin::History { fork, prompt } => {
-                self.picks_copy = fork;
+                self.prompts.picks_copy = fork;
                 self.input.take_words_back(self.now_ms);
                 if let Some(prompt) = prompt {
                     self.input.put_back(Words::plain(prompt), self.now_ms);
                 }
-                self.open_history("")
+                self.prompts.open_history("")
             }
             Begin::Trust { project, then } => {
                 self.raise(Overlay::Trust(project));

@@ -2,8 +2,6 @@
 
 use ratatui::text::{Line, Span};
 
-use std::sync::Arc;
-
 use super::open_session::choose_mode;
 use super::rewind::what_picker;
 use super::{App, Intent, Overlay, Phase, Words, Yes};
@@ -13,10 +11,8 @@ use crate::core::rule::RuleScope;
 use crate::core::text::one_line;
 use crate::engine::{Back, Command};
 use crate::session::{CommandLine, ForkFolder, Which};
-use crate::ui::commands::{COMMANDS, Custom, SlashCommand};
-use crate::ui::history::Pane;
-use crate::ui::keys;
-use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Section, Viewer};
+use crate::ui::commands::SlashCommand;
+use crate::ui::overlay::{For, Picker, PickerItem, RulePlace, Viewer};
 use crate::ui::rewind::RewindWhat;
 use crate::ui::text::clean_line;
 use crate::ui::theme::Theme;
@@ -27,20 +23,30 @@ impl App {
     pub(super) fn command(&mut self, command: SlashCommand, argument: &str) -> Vec<Intent> {
         let words = argument.to_string();
         match command {
-            SlashCommand::Help => self.show_help(),
+            SlashCommand::Help => self.prompts.show_help(self.input.custom_commands()),
             SlashCommand::New => return self.open_new(words),
             SlashCommand::Resume if words.is_empty() => return vec![Intent::Sessions],
             SlashCommand::Resume => {
-                return open(Which::Named {
+                return vec![Intent::open(Which::Named {
                     id: words,
                     fork: false,
-                });
+                })];
             }
             SlashCommand::Fork => return self.fork(&words),
-            SlashCommand::Rewind => self.pick_rewind(),
-            SlashCommand::Undo => return self.undo(),
-            SlashCommand::Redo => return self.look_at_rewind(RewindWhat::Redo, Back::Undo),
-            SlashCommand::History => return self.open_history(&words),
+            SlashCommand::Rewind => self.hint = self.prompts.pick_rewind(&self.conversation),
+            SlashCommand::Undo => {
+                let asked = self.prompts.undo(&self.session, &self.conversation);
+                return self.or_hint(asked);
+            }
+            SlashCommand::Redo => {
+                let (session, conversation) = (&self.session, &self.conversation);
+                let (what, back) = (RewindWhat::Redo, Back::Undo);
+                let asked = self
+                    .prompts
+                    .look_at_rewind(what, back, session, conversation);
+                return self.or_hint(asked);
+            }
+            SlashCommand::History => return self.prompts.open_history(&words),
             SlashCommand::Compact => {
                 self.hint = Some("the older part will be summarised when no call is open".into());
                 return vec![Intent::Engine(Command::Compact)];
@@ -95,7 +101,7 @@ impl App {
     }
 
     /// Returns what is to be done, or says why nothing is.
-    fn or_hint(&mut self, done: Result<Vec<Intent>, String>) -> Vec<Intent> {
+    pub(super) fn or_hint(&mut self, done: Result<Vec<Intent>, String>) -> Vec<Intent> {
         done.unwrap_or_else(|why| {
             self.hint = Some(why);
             Vec::new()
@@ -108,7 +114,7 @@ impl App {
             self.input.take_words_back(self.now_ms);
         }
         self.input.first_words.extend(words.map(Words::plain));
-        open(Which::New)
+        vec![Intent::open(Which::New)]
     }
 
     fn fork(&mut self, at: &str) -> Vec<Intent> {
@@ -121,26 +127,13 @@ impl App {
                 self.hint = Some("the fork gets its files …".into());
                 vec![Intent::ForkInto { id, at, folder }]
             }
-            Ok((None, None)) => open(Which::Named { id, fork: true }),
-            Ok((Some(seq), None)) => open(Which::ForkAt { id, seq }),
+            Ok((None, None)) => vec![Intent::open(Which::Named { id, fork: true })],
+            Ok((Some(seq), None)) => vec![Intent::open(Which::ForkAt { id, seq })],
             Err(why) => {
                 self.hint = Some(why);
                 Vec::new()
             }
         }
-    }
-
-    pub(super) fn open_history(&mut self, words: &str) -> Vec<Intent> {
-        let (mut pane, ask) = Pane::new(&self.launch.workspace);
-        let ask = match words.is_empty() {
-            true => ask,
-            false => match pane.paste(words) {
-                crate::ui::history::Did::Request(narrowed) => narrowed,
-                _ => ask,
-            },
-        };
-        self.prompts.overlay = Overlay::History(Box::new(pane));
-        vec![Intent::History(ask)]
     }
 
     /// What is owed, or nothing of it any more.
@@ -216,10 +209,10 @@ impl App {
             For::RewindWhat => self.rewind_what(&value),
             For::Model => self.or_hint(choose_model(&value)),
             For::Theme => vec![Intent::Theme(value)],
-            For::Resume => open(Which::Named {
+            For::Resume => vec![Intent::open(Which::Named {
                 id: value,
                 fork: false,
-            }),
+            })],
             For::Rule => self.ask_to_remove(&value),
             For::RemoveRule => remove_rule(&value),
             For::Run => {
@@ -254,53 +247,12 @@ impl App {
         Vec::new()
     }
 
-    /// From the one key table and the one table of commands. What asks at the start stays behind it.
-    pub(super) fn show_help(&mut self) {
-        let behind = match self.prompts.overlay {
-            Overlay::Card(_) | Overlay::FirstRun(_) => {
-                let behind = std::mem::replace(&mut self.prompts.overlay, Overlay::None);
-                Some(Box::new(behind))
-            }
-            _ => None,
-        };
-        let sheet = help_sheet(self.input.commands.as_deref().unwrap_or_default());
-        let row = |keys: &str, what: &str| Line::raw(format!("  {keys:<26} {what}"));
-        let mut lines = Vec::new();
-        for section in sheet
-            .iter()
-            .filter(|section| !section.title.contains(COMMANDS_TITLE))
-        {
-            lines.push(Line::raw(section.title.clone()));
-            lines.extend(section.rows.iter().map(|(keys, what)| row(keys, what)));
-        }
-        // As lines, where no list says what each does.
-        lines.push(Line::raw("Commands"));
-        lines.extend(
-            COMMANDS
-                .iter()
-                .map(|c| row(&format!("/{} {}", c.name, c.argument), c.help)),
-        );
-        let custom = self.input.commands.iter().flatten();
-        lines.extend(custom.map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)));
-        self.prompts.view("keys and commands", lines);
-        if let Overlay::Viewer(viewer) = &mut self.prompts.overlay {
-            viewer.sheet = sheet;
-        }
-        self.prompts.behind = behind;
-    }
-
     /// The session that is open, when there is one to speak of.
     pub fn is_blank(&self) -> bool {
         matches!(self.session.phase, Phase::Starting | Phase::Nothing)
             || self.conversation.transcript.blocks.is_empty()
     }
 }
-
-/// Said of keys that type something else there.
-const NOTHING_TYPED: &str = " (nothing typed)";
-
-/// What the titles of the parts with commands have in common.
-const COMMANDS_TITLE: &str = "commands";
 
 /// Words that name no model, effort or temperature: a list is narrowed by them.
 fn narrows_models(words: &str) -> bool {
@@ -339,13 +291,6 @@ fn fork_wanted(argument: &str) -> Result<(Option<Seq>, Option<ForkFolder>), Stri
         }
     };
     Ok((at, folder))
-}
-
-fn open(which: Which) -> Vec<Intent> {
-    vec![Intent::Open {
-        which,
-        take_over: false,
-    }]
 }
 
 /// What takes a rule back; nothing for a value that is none.
@@ -422,50 +367,4 @@ fn choose_model(words: &str) -> Result<Vec<Intent>, String> {
         Some(_) => vec![Intent::UseModel(choice)],
         None => vec![Intent::Engine(Command::Choose(choice))],
     })
-}
-
-/// Returns the keys and commands, in sections.
-fn help_sheet(custom: &[Arc<Custom>]) -> Vec<Section> {
-    let mut sheet: Vec<Section> = Vec::new();
-    let mut put = |title: &str, keys: &str, what: &str| {
-        if sheet.last().is_none_or(|section| section.title != title) {
-            sheet.push(Section {
-                title: title.to_string(),
-                rows: Vec::new(),
-            });
-        }
-        if let Some(section) = sheet.last_mut() {
-            section.rows.push((keys.to_string(), what.to_string()));
-        }
-    };
-    // One row for keys that do the same; those that also type count while nothing is typed.
-    let mut keys: Vec<keys::HelpLine> = Vec::new();
-    for line in keys::help() {
-        let text = line.text.strip_suffix(NOTHING_TYPED).unwrap_or(line.text);
-        match keys.last_mut() {
-            Some(before) if before.text == text => {
-                before.keys = format!("{}, {}", before.keys, line.keys);
-            }
-            _ => keys.push(keys::HelpLine { text, ..line }),
-        }
-    }
-    for (place, line) in keys.iter().enumerate() {
-        put(line.group.title(), &line.keys, line.text);
-        if place == 0 {
-            put(line.group.title(), "y n 1 2", "answer; Enter confirms");
-        }
-    }
-    put("In the box", "@", "a file or a folder; also @~/ @../ @/");
-    put("In the box", "!", "a shell command; !! with the terminal");
-    put("In the box", "/", "a command, from a list");
-    for (keys, what) in crate::ui::history::help() {
-        put("History (F2)", keys, what);
-    }
-    let own: Vec<String> = COMMANDS.iter().map(|c| format!("/{}", c.name)).collect();
-    put("All commands", "", &own.join(" "));
-    let custom: Vec<String> = custom.iter().map(|c| format!("/{}", c.name)).collect();
-    if !custom.is_empty() {
-        put("Custom commands", "", &custom.join(" "));
-    }
-    sheet
 }

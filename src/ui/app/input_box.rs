@@ -368,6 +368,11 @@ impl InputBox {
         queue::edit(id, None)
     }
 
+    /// Returns the custom commands that are known.
+    pub(super) fn custom_commands(&self) -> &[Arc<Custom>] {
+        self.commands.as_deref().unwrap_or_default()
+    }
+
     /// Takes the list of custom commands. Returns warnings that were not said yet.
     pub(super) fn commands_listed(&mut self, found: CustomList) -> Option<String> {
         self.commands = Some(found.commands);

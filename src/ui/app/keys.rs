@@ -173,7 +173,7 @@ impl App {
             && (key.code == KeyCode::F(1)
                 || (key.code == KeyCode::Char('?') && self.input.composer.is_empty()))
         {
-            self.show_help();
+            self.prompts.show_help(self.input.custom_commands());
             return Vec::new();
         }
         let did = match key.code {
@@ -215,25 +215,11 @@ impl App {
         match self.prompts.questions.form_key(key) {
             Filled::Pass => self.question_key(key, at),
             Filled::Typed => self.words_key(key, at),
-            filled => self.form_filled(filled, at),
+            filled => {
+                let (session, now_ms) = (&self.session, self.now_ms);
+                self.prompts.form_filled(filled, at, session, now_ms)
+            }
         }
-    }
-
-    pub(super) fn form_filled(&mut self, filled: Filled, at: Instant) -> Vec<Intent> {
-        if filled == Filled::Later {
-            self.prompts.quiet.typed(at);
-        }
-        let questions = &mut self.prompts.questions;
-        questions.filled(filled, &self.session, self.now_ms)
-    }
-
-    /// Brings back the form that was put aside. False: there is none.
-    pub(super) fn form_back(&mut self, at: Instant) -> bool {
-        let is_back = self.prompts.questions.form_back();
-        if is_back {
-            self.prompts.quiet.typed(at);
-        }
-        is_back
     }
 
     /// A key for the box, whatever is asked.
@@ -247,7 +233,11 @@ impl App {
     fn box_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let was_typed = !self.input.composer.is_empty();
         let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
-        if is_enter && !was_typed && self.input.queue.editing.is_none() && self.form_back(at) {
+        if is_enter
+            && !was_typed
+            && self.input.queue.editing.is_none()
+            && self.prompts.form_back(at)
+        {
             return Vec::new();
         }
         let did = self.key_into_box(key, at);
@@ -276,7 +266,7 @@ impl App {
         match &mut self.prompts.overlay {
             Overlay::History(pane) => {
                 let did = pane.paste(text);
-                return self.history_did(did);
+                return self.prompts.history_did(did, &self.session);
             }
             Overlay::Picker(picker) => {
                 picker
@@ -447,7 +437,7 @@ impl App {
             Action::Interrupt => return self.interrupt(),
             Action::CycleMode => return self.session.cycle_mode(),
             Action::EditQueued => return self.did(Did::OlderQueued),
-            Action::Rewind => self.pick_rewind(),
+            Action::Rewind => self.hint = self.prompts.pick_rewind(&self.conversation),
             Action::CopyAnswer => {
                 return match self.conversation.transcript.last_answer() {
                     Some(text) => vec![Intent::Copy(text.to_string())],
@@ -467,8 +457,8 @@ impl App {
             Action::ScrollTop => return self.conversation.scroll_home(),
             Action::ScrollBottom => self.conversation.transcript.scroll_end(),
             Action::Redraw => return vec![Intent::Redraw],
-            Action::Help => self.show_help(),
-            Action::History => return self.open_history(""),
+            Action::Help => self.prompts.show_help(self.input.custom_commands()),
+            Action::History => return self.prompts.open_history(""),
             Action::Ps => return vec![Intent::Ps],
             Action::WaitForFiles => {
                 let (intents, hint) = self.session.wait_for_files();
@@ -575,7 +565,7 @@ impl App {
         match &mut self.prompts.overlay {
             Overlay::History(pane) => {
                 let did = pane.wheel(up);
-                return self.history_did(did);
+                return self.prompts.history_did(did, &self.session);
             }
             Overlay::Viewer(viewer) => viewer.scroll(up, WHEEL_LINES),
             Overlay::Review(review) => review.scroll(up, WHEEL_LINES),

@@ -5,16 +5,13 @@
 use std::time::Instant;
 
 use super::{App, Intent, Overlay, Phase};
-use crate::core::rule::RuleScope;
 use crate::core::text::one_line;
 use crate::ui::commands::SlashCommand;
 use crate::ui::composer::{Did, Submission};
-use crate::ui::overlay::{Answer, Card, Chosen, Picked, Row, Typed};
+use crate::ui::overlay::{Chosen, Picked, Typed};
 
 /// Lines that are held until a session is open.
 const MAX_HELD: usize = 1_000;
-
-const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
 /// Lines that wait where nothing is drawn.
 #[derive(Debug, Default)]
@@ -71,7 +68,12 @@ impl App {
                 key => Typed::Keep(key.to_string()),
             }),
             Overlay::Card(_) => self.card_line(line, at),
-            Overlay::FirstRun(_) => self.first_run_line(line.trim()),
+            Overlay::FirstRun(first) => {
+                let chosen = first
+                    .line(line.trim())
+                    .map(|setup| self.prompts.set_up(setup));
+                self.or_hint(chosen)
+            }
             Overlay::Trust(_) | Overlay::Confirm { .. } => match line.trim() {
                 "y" | "yes" => self.answered(true),
                 "n" | "no" => self.answered(false),
@@ -100,18 +102,23 @@ impl App {
                 Vec::new()
             }
             Overlay::None if is_accepted && self.prompts.questions.asked.is_some() => {
-                self.answer_line(line, at)
+                let (session, now_ms) = (&self.session, self.now_ms);
+                let answered = self.prompts.questions.answer_line(line, session, now_ms);
+                answered.unwrap_or_else(|| self.words_line(line, at))
             }
             Overlay::None if is_accepted && self.prompts.questions.form_in_front().is_some() => {
                 match self.prompts.questions.form_line(line) {
-                    Some(filled) => self.form_filled(filled, at),
+                    Some(filled) => {
+                        let (session, now_ms) = (&self.session, self.now_ms);
+                        self.prompts.form_filled(filled, at, session, now_ms)
+                    }
                     None => self.words_line(line, at),
                 }
             }
             Overlay::None
                 if line.trim().is_empty() && self.prompts.questions.form_aside().is_some() =>
             {
-                self.form_back(at);
+                self.prompts.form_back(at);
                 Vec::new()
             }
             _ => self.words_line(line, at),
@@ -127,7 +134,9 @@ impl App {
     /// A pipe has said all, and nobody will answer: its messages are for a new session.
     pub fn lines_ended(&mut self) -> Vec<Intent> {
         match self.prompts.overlay {
-            Overlay::Card(_) if !self.held.offered.is_empty() => self.card_chosen(Chosen::New),
+            Overlay::Card(_) if !self.held.offered.is_empty() => {
+                self.prompts.card_chosen(Chosen::New)
+            }
             _ => Vec::new(),
         }
     }
@@ -177,112 +186,24 @@ impl App {
         }
     }
 
-    fn answer_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
-        let (word, rest) = match line.trim().split_once(char::is_whitespace) {
-            Some((word, rest)) => (word, rest.trim()),
-            None => (line.trim(), ""),
-        };
-        let rule = self
-            .prompts
-            .questions
-            .asked
-            .as_ref()
-            .and_then(|asked| asked.rule.clone());
-        let answer = match (word, rest, rule) {
-            ("y" | "yes", "", _) => Answer::Once,
-            ("n" | "no", "", _) => Answer::Deny(NO_REASON.to_string()),
-            ("n" | "no", reason, _) => Answer::Deny(reason.to_string()),
-            ("s", "", Some(rule)) => Answer::Rule(RuleScope::Session, rule),
-            ("a", "", Some(rule)) => Answer::Rule(RuleScope::Project, rule),
-            ("e", "", Some(rule)) => Answer::Rule(RuleScope::Everywhere, rule),
-            ("a" | "s" | "e", "", None) => {
-                self.hint = Some("no rule fits this call: answer y or n".into());
-                return Vec::new();
-            }
-            ("", ..) => {
-                self.hint = Some("answer y or n, then Enter".into());
-                return Vec::new();
-            }
-            // Words wait until the turn is over; the question stays.
-            _ => return self.words_line(line, at),
-        };
-        let questions = &mut self.prompts.questions;
-        questions.answer(answer, &self.session, self.now_ms)
-    }
-
     /// An answer to the offer of unfinished sessions, a command, or a message: that waits until
     /// it is known which session it is for.
     fn card_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
-        let Some((letter, number)) = Card::answer(line.trim()) else {
-            if line.starts_with(['/', '!']) {
-                return self.words_line(line, at);
-            }
-            self.prompts.quiet.typed(at);
-            self.held.offer(line, at);
-            let words = one_line(line, 200);
-            self.hint = Some(format!("kept until you have answered: {words}"));
+        let Overlay::Card(card) = &self.prompts.overlay else {
             return Vec::new();
         };
-        let Overlay::Card(card) = &mut self.prompts.overlay else {
-            return Vec::new();
-        };
-        let offer = match number {
-            "" => card.offers.first(),
-            number => number
-                .parse::<usize>()
-                .ok()
-                .and_then(|n| card.offers.get(n.checked_sub(1)?)),
-        };
-        let Some(offer) = offer else {
-            self.hint = Some(format!("there is no session {number} in the list"));
-            return Vec::new();
-        };
-        let (id, is_held) = (offer.info.id.clone(), offer.held_by.is_some());
-        let chosen = match letter {
-            "" | "w" if is_held => Chosen::Watch(id),
-            "" => Chosen::Resume(id),
-            "t" if is_held => Chosen::TakeOver(id),
-            "f" => Chosen::Fork(id),
-            "x" if !is_held => Chosen::Dismiss(id),
-            "n" => Chosen::New,
-            "q" => Chosen::Quit,
-            _ => {
-                self.hint = Some(
-                    "answer with a number, f1 to fork, x1 to dismiss, n for a new session, or q"
-                        .into(),
-                );
-                return Vec::new();
-            }
-        };
-        self.card_chosen(chosen)
-    }
-
-    fn first_run_line(&mut self, line: &str) -> Vec<Intent> {
-        let Overlay::FirstRun(first) = &self.prompts.overlay else {
-            return Vec::new();
-        };
-        if matches!(line, "q" | "quit") {
-            return vec![Intent::Quit];
-        }
-        let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
-        let rows = first.rows();
-        match place.and_then(|place| rows.get(place)) {
-            Some(Row::Model(model)) => {
-                let model = model.to_string();
-                self.prompts.overlay = Overlay::None;
-                vec![Intent::ChooseModel(model)]
-            }
-            Some(Row::Key(provider, model)) => {
-                let (name, model) = (provider.name.clone(), model.to_string());
-                self.prompts.open_key_entry(&name, model);
+        match card.line(line.trim()) {
+            Some(Ok(chosen)) => self.prompts.card_chosen(chosen),
+            Some(Err(why)) => {
+                self.hint = Some(why);
                 Vec::new()
             }
-            Some(Row::Demo) => vec![Intent::Demo],
+            None if line.starts_with(['/', '!']) => self.words_line(line, at),
             None => {
-                self.hint = Some(format!(
-                    "answer with a number from 1 to {}, or q to quit",
-                    rows.len()
-                ));
+                self.prompts.quiet.typed(at);
+                self.held.offer(line, at);
+                let words = one_line(line, 200);
+                self.hint = Some(format!("kept until you have answered: {words}"));
                 Vec::new()
             }
         }

@@ -9,11 +9,11 @@
 //! be done outside is an [`Intent`], and what came of it is a [`Msg`].
 
 mod begin;
-mod card;
 mod commands;
 mod conversation;
 mod custom;
 mod engine_events;
+mod help;
 mod input_box;
 mod kept_words;
 mod keys;
@@ -128,8 +128,6 @@ pub struct App {
     pub input: InputBox,
     pub last_here: LastHere,
     pub user_commands: UserCommands,
-    /// How many rewinds were looked at: the number of the last one.
-    rewinds: u64,
     /// A line that goes with the next key.
     pub hint: Option<String>,
     /// When a person is called.
@@ -141,8 +139,6 @@ pub struct App {
     is_leaving: bool,
     /// The session that is being opened was named when the program was started.
     pub named: bool,
-    /// The program was started to work in a copy of the session that is picked first.
-    picks_copy: bool,
     /// What begins when the question of trust is answered.
     after_trust: Option<Box<Begin>>,
     held: HeldLines,
@@ -170,19 +166,17 @@ impl App {
             now_ms,
             session: OpenSession::none(figures, &launch.folder),
             conversation: Conversation::new(),
-            prompts: Prompts::new(),
+            prompts: Prompts::new(&launch.workspace),
             input: InputBox::new(&launch),
             launch,
             last_here: LastHere::default(),
             user_commands: UserCommands::default(),
-            rewinds: 0,
             hint: None,
             notify: NotifyConfig::default(),
             has_focus: true,
             quit_asked_ms: None,
             is_leaving: false,
             named: false,
-            picks_copy: false,
             after_trust: None,
             held: HeldLines::default(),
             warned: Vec::new(),
@@ -322,7 +316,10 @@ impl App {
                 self.conversation.prepend(&records, search);
                 return self.search_on();
             }
-            Msg::Dismissed(id, outcome) => return self.dismissed(&id, outcome),
+            Msg::Dismissed(id, outcome) => {
+                let done = self.prompts.dismissed(&id, outcome);
+                return self.with_hint(done);
+            }
             Msg::History(found) => {
                 if let Overlay::History(pane) = &mut self.prompts.overlay
                     && let Some(ask) = pane.receive(found)

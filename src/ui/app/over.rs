@@ -5,7 +5,7 @@ use std::time::Instant;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::keys::UNREAD;
-use super::{App, Intent, Overlay, Phase, Yes};
+use super::{App, Intent, OpenSession, Overlay, Phase, Prompts, Yes};
 use crate::core::next::Why;
 use crate::engine::Command;
 use crate::model::provider::Secret;
@@ -19,28 +19,18 @@ impl App {
             Overlay::None => Vec::new(),
             Overlay::Card(card) => match card.key(key) {
                 Chosen::Help => {
-                    self.show_help();
+                    self.prompts.show_help(self.input.custom_commands());
                     Vec::new()
                 }
-                chosen => self.card_chosen(chosen),
+                chosen => self.prompts.card_chosen(chosen),
             },
             Overlay::FirstRun(first) => match first.key(key) {
-                Setup::Nothing => Vec::new(),
-                Setup::Model(model) => {
-                    self.prompts.overlay = Overlay::None;
-                    vec![Intent::ChooseModel(model)]
-                }
-                Setup::Key(provider, model) => {
-                    self.prompts.open_key_entry(&provider, model);
-                    Vec::new()
-                }
-                Setup::Demo => vec![Intent::Demo],
                 Setup::Typed => self.key_under(key, at),
                 Setup::Help => {
-                    self.show_help();
+                    self.prompts.show_help(self.input.custom_commands());
                     Vec::new()
                 }
-                Setup::Quit => vec![Intent::Quit],
+                setup => self.prompts.set_up(setup),
             },
             Overlay::Key(entry) => {
                 let typed = entry.key(key);
@@ -53,7 +43,7 @@ impl App {
             },
             Overlay::History(pane) => {
                 let did = pane.key(key);
-                self.history_did(did)
+                self.prompts.history_did(did, &self.session)
             }
             Overlay::Picker(picker) => match picker.key(key) {
                 Picked::Nothing => Vec::new(),
@@ -90,7 +80,8 @@ impl App {
             },
             Overlay::Rewind(pane) => {
                 let did = pane.key(key);
-                self.rewind_did(did)
+                let done = self.prompts.rewind_did(did);
+                self.with_hint(done)
             }
             Overlay::Search(search) => {
                 let mut layout = self.look.layout(self.now_ms);
@@ -126,35 +117,6 @@ impl App {
         }
     }
 
-    pub(super) fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
-        let which = match chosen {
-            Chosen::Nothing | Chosen::Help => return Vec::new(),
-            Chosen::Quit => return vec![Intent::Quit],
-            Chosen::History => return self.open_history(""),
-            Chosen::Watch(id) => {
-                self.prompts.overlay = Overlay::None;
-                return vec![Intent::Watch(id)];
-            }
-            Chosen::Dismiss(id) => return vec![Intent::Dismiss(id)],
-            Chosen::New => Which::New,
-            Chosen::Resume(id) => Which::Named { id, fork: false },
-            Chosen::Fork(id) => Which::Named { id, fork: true },
-            Chosen::TakeOver(id) => {
-                self.prompts.overlay = Overlay::None;
-                let which = Which::Named { id, fork: false };
-                return vec![Intent::Open {
-                    which,
-                    take_over: true,
-                }];
-            }
-        };
-        self.prompts.overlay = Overlay::None;
-        vec![Intent::Open {
-            which,
-            take_over: false,
-        }]
-    }
-
     /// Takes the answer to a question of yes or no. A yes counts only when the end of what is asked
     /// was on the screen.
     pub(super) fn answered(&mut self, is_yes: bool) -> Vec<Intent> {
@@ -182,14 +144,31 @@ impl App {
             _ => Vec::new(),
         }
     }
+}
 
-    pub(super) fn history_did(&mut self, did: history::Did) -> Vec<Intent> {
+impl Prompts {
+    /// Opens the history. Words narrow it.
+    pub(super) fn open_history(&mut self, words: &str) -> Vec<Intent> {
+        let (mut pane, ask) = history::Pane::new(&self.workspace);
+        let ask = match words.is_empty() {
+            true => ask,
+            false => match pane.paste(words) {
+                history::Did::Request(narrowed) => narrowed,
+                _ => ask,
+            },
+        };
+        self.overlay = Overlay::History(Box::new(pane));
+        vec![Intent::History(ask)]
+    }
+
+    pub(super) fn history_did(&mut self, did: history::Did, session: &OpenSession) -> Vec<Intent> {
+        let is_open = |id: &str| session.id.as_deref() == Some(id);
         let which = match did {
             history::Did::Nothing => return Vec::new(),
             history::Did::Request(ask) => return vec![Intent::History(ask)],
             history::Did::Close => {
-                self.prompts.overlay = Overlay::None;
-                return match self.session.phase {
+                self.overlay = Overlay::None;
+                return match session.phase {
                     // Nothing was chosen yet: the offers come back, or a new session.
                     Phase::Nothing => vec![Intent::Offers],
                     _ => Vec::new(),
@@ -201,23 +180,21 @@ impl App {
                     file: Some(file),
                 }];
             }
-            history::Did::Rename { id, title } => {
-                return match self.session.id.as_deref() == Some(id.as_str()) {
-                    true => {
-                        if let Overlay::History(pane) = &mut self.prompts.overlay {
-                            let outcome = Ok(title.clone());
-                            pane.receive(history::HistoryResponse::Renamed { id, outcome });
-                        }
-                        vec![Intent::Engine(Command::Name(title))]
-                    }
-                    false => vec![Intent::History(history::HistoryRequest::Rename {
-                        id,
-                        title,
-                    })],
-                };
+            history::Did::Rename { id, title } if is_open(&id) => {
+                if let Overlay::History(pane) = &mut self.overlay {
+                    let outcome = Ok(title.clone());
+                    pane.receive(history::HistoryResponse::Renamed { id, outcome });
+                }
+                return vec![Intent::Engine(Command::Name(title))];
             }
-            history::Did::Resume(id) if self.session.id.as_deref() == Some(id.as_str()) => {
-                self.prompts.overlay = Overlay::None;
+            history::Did::Rename { id, title } => {
+                return vec![Intent::History(history::HistoryRequest::Rename {
+                    id,
+                    title,
+                })];
+            }
+            history::Did::Resume(id) if is_open(&id) => {
+                self.overlay = Overlay::None;
                 return Vec::new();
             }
             history::Did::Resume(id) => Which::Named {
@@ -227,11 +204,66 @@ impl App {
             history::Did::ForkAt { id, seq } => Which::ForkAt { id, seq },
         };
         self.picks_copy = false;
-        self.prompts.overlay = Overlay::None;
-        vec![Intent::Open {
-            which,
-            take_over: false,
-        }]
+        self.overlay = Overlay::None;
+        vec![Intent::open(which)]
+    }
+
+    /// Does what was chosen on the card of unfinished sessions.
+    pub(super) fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
+        let intent = match chosen {
+            Chosen::Nothing | Chosen::Help => return Vec::new(),
+            Chosen::Quit => return vec![Intent::Quit],
+            Chosen::History => return self.open_history(""),
+            Chosen::Dismiss(id) => return vec![Intent::Dismiss(id)],
+            Chosen::Watch(id) => Intent::Watch(id),
+            Chosen::New => Intent::open(Which::New),
+            Chosen::Resume(id) => Intent::open(Which::Named { id, fork: false }),
+            Chosen::Fork(id) => Intent::open(Which::Named { id, fork: true }),
+            Chosen::TakeOver(id) => Intent::Open {
+                which: Which::Named { id, fork: false },
+                take_over: true,
+            },
+        };
+        self.overlay = Overlay::None;
+        vec![intent]
+    }
+
+    /// An offer is gone from the card; after the last one a new session begins. Returns a hint too.
+    pub(super) fn dismissed(
+        &mut self,
+        id: &str,
+        outcome: Result<(), String>,
+    ) -> (Vec<Intent>, Option<String>) {
+        let Some(card) = self.card() else {
+            return (Vec::new(), None);
+        };
+        match outcome {
+            Ok(()) if card.dismissed(id) => (Vec::new(), None),
+            Ok(()) => {
+                self.overlay = Overlay::None;
+                self.behind = None;
+                let hint = "dismissed: rewake --all offers it again".into();
+                (vec![Intent::open(Which::New)], Some(hint))
+            }
+            Err(why) => (Vec::new(), Some(format!("cannot dismiss: {why}"))),
+        }
+    }
+
+    /// Does what was chosen on the first screen.
+    pub(super) fn set_up(&mut self, setup: Setup) -> Vec<Intent> {
+        match setup {
+            Setup::Model(model) => {
+                self.overlay = Overlay::None;
+                vec![Intent::ChooseModel(model)]
+            }
+            Setup::Key(provider, model) => {
+                self.open_key_entry(&provider, model);
+                Vec::new()
+            }
+            Setup::Demo => vec![Intent::Demo],
+            Setup::Quit => vec![Intent::Quit],
+            Setup::Nothing | Setup::Typed | Setup::Help => Vec::new(),
+        }
     }
 }
 

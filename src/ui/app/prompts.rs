@@ -8,9 +8,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use ratatui::text::Line;
 
-use super::{Asking, Letter, Letters, Overlay, Questions, Quiet};
+use super::{Asking, Intent, Letter, Letters, OpenSession, Overlay, Questions, Quiet};
 use crate::config::UiConfig;
-use crate::ui::overlay::{Card, KeyEntry, Page, Viewer};
+use crate::ui::overlay::{Card, Filled, KeyEntry, Page, Viewer};
 use crate::ui::theme::Theme;
 
 /// Of the output of a run that is looked at.
@@ -51,10 +51,16 @@ pub struct Prompts {
     pub quiet: Quiet,
     /// Letters that selected an answer, and may be the beginning of a sentence.
     pub(super) letters: Letters,
+    /// The root whose sessions the history shows first.
+    pub(super) workspace: String,
+    /// The program was started to work in a copy of the session that is picked first.
+    pub(super) picks_copy: bool,
+    /// The number of the last rewind that was looked at.
+    pub(super) rewinds: u64,
 }
 
 impl Prompts {
-    pub(super) fn new() -> Prompts {
+    pub(super) fn new(workspace: &str) -> Prompts {
         Prompts {
             overlay: Overlay::None,
             behind: None,
@@ -63,6 +69,9 @@ impl Prompts {
             questions: Questions::default(),
             quiet: Quiet::new(Duration::from_millis(UiConfig::default().quiet_ms)),
             letters: Letters::default(),
+            workspace: workspace.to_string(),
+            picks_copy: false,
+            rewinds: 0,
         }
     }
 
@@ -275,6 +284,29 @@ impl Prompts {
         }
         let is_number = word.parse::<u32>().is_ok();
         is_number || matches!(word, "" | "y" | "yes" | "n" | "no" | "a" | "s" | "e")
+    }
+
+    /// Does what a key or a line of the form means.
+    pub(super) fn form_filled(
+        &mut self,
+        filled: Filled,
+        at: Instant,
+        session: &OpenSession,
+        now_ms: i64,
+    ) -> Vec<Intent> {
+        if filled == Filled::Later {
+            self.quiet.typed(at);
+        }
+        self.questions.filled(filled, session, now_ms)
+    }
+
+    /// Brings back the form that was put aside. False: there is none.
+    pub(super) fn form_back(&mut self, at: Instant) -> bool {
+        let is_back = self.questions.form_back();
+        if is_back {
+            self.quiet.typed(at);
+        }
+        is_back
     }
 
     /// Opens the entry of a key from the first screen, which comes back when no key is given.

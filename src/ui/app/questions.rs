@@ -276,6 +276,22 @@ impl Questions {
         intents
     }
 
+    /// Takes a line. `None`: it is no answer, but words for the box. The question stays.
+    pub(super) fn answer_line(
+        &mut self,
+        line: &str,
+        session: &OpenSession,
+        now_ms: i64,
+    ) -> Option<Vec<Intent>> {
+        match self.asked.as_ref()?.line(line.trim())? {
+            Ok(answer) => Some(self.answer(answer, session, now_ms)),
+            Err(why) => {
+                self.changes.hint = Some(why.into());
+                Some(Vec::new())
+            }
+        }
+    }
+
     /// Takes a record: it may settle the question, or the form, of its call. `decides`: the call is
     /// decided or over. `ends`: its form is answered, or it is over.
     pub(super) fn recorded(

@@ -1,6 +1,6 @@
 //! Going back: which message, what of it, the look at the files, and what came of it.
 
-use super::{App, Intent, Overlay, Phase};
+use super::{App, Conversation, Intent, OpenSession, Overlay, Phase, Prompts};
 use crate::core::entry::Seq;
 use crate::core::marks::title_line;
 use crate::engine::{Back, Rewinding};
@@ -21,10 +21,13 @@ const WHAT: [(&str, &str); 4] = [
     ("both", "the copy, and the files"),
 ];
 
-impl App {
-    /// The user's messages, to go back to before one of them.
-    pub(super) fn pick_rewind(&mut self) {
-        let prompts = self.conversation.transcript.prompts();
+/// The hint where there is nothing to rewind to.
+const NO_MESSAGE: &str = "there is no message yet";
+
+impl Prompts {
+    /// Shows the user's messages, to rewind to before one of them. Returns a hint when there is none.
+    pub(super) fn pick_rewind(&mut self, conversation: &Conversation) -> Option<String> {
+        let prompts = conversation.transcript.prompts();
         let items: Vec<PickerItem> = prompts
             .into_iter()
             .rev()
@@ -35,68 +38,102 @@ impl App {
             })
             .collect();
         if items.is_empty() {
-            self.hint = Some("there is no message yet".into());
-            return;
+            return Some(NO_MESSAGE.into());
         }
         let mut picker = Picker::new(For::Rewind, "rewind to before", items);
         picker.note = Some("next you choose: the conversation, the files, or both".into());
-        self.prompts.overlay = Overlay::Picker(picker);
+        self.overlay = Overlay::Picker(picker);
+        None
     }
 
-    pub(super) fn rewind_what(&mut self, chosen: &str) -> Vec<Intent> {
-        let (what, seq) = chosen.split_once(' ').unwrap_or((chosen, ""));
-        let Ok(seq) = seq.parse() else {
-            return Vec::new();
-        };
-        match what {
-            "conversation" => self.rewind_copy(seq, None).into_iter().collect(),
-            "files" => self.look_at_rewind(RewindWhat::Files, Back::Before(seq)),
-            "both" => self.look_at_rewind(RewindWhat::Both, Back::Before(seq)),
-            _ => Vec::new(),
-        }
+    /// Shows what it would change to undo the last message with all that was done for it.
+    ///
+    /// # Errors
+    /// Why that cannot be shown, as a hint.
+    pub(super) fn undo(
+        &mut self,
+        session: &OpenSession,
+        conversation: &Conversation,
+    ) -> Result<Vec<Intent>, String> {
+        let prompts = conversation.transcript.prompts();
+        let (seq, _) = prompts.last().ok_or(NO_MESSAGE)?;
+        self.look_at_rewind(RewindWhat::Both, Back::Before(*seq), session, conversation)
     }
 
-    /// The last message with all that was done for it, after a look.
-    pub(super) fn undo(&mut self) -> Vec<Intent> {
-        let last = self
-            .conversation
-            .transcript
-            .prompts()
-            .last()
-            .map(|(seq, _)| *seq);
-        match last {
-            Some(seq) => self.look_at_rewind(RewindWhat::Both, Back::Before(seq)),
-            None => {
-                self.hint = Some("there is no message yet".into());
-                Vec::new()
-            }
-        }
-    }
-
-    pub(super) fn look_at_rewind(&mut self, what: RewindWhat, back: Back) -> Vec<Intent> {
-        match self.session.phase {
+    /// Shows what a rewind would change.
+    ///
+    /// # Errors
+    /// As for [`Prompts::undo`].
+    pub(super) fn look_at_rewind(
+        &mut self,
+        what: RewindWhat,
+        back: Back,
+        session: &OpenSession,
+        conversation: &Conversation,
+    ) -> Result<Vec<Intent>, String> {
+        match session.phase {
             Phase::Resting(_) => {}
-            // Behind its last answer it still looks at the files: it comes to this next.
-            Phase::Working { .. } if !self.session.now.owes => {}
+            // After its last answer it still looks at the files: it comes to this next.
+            Phase::Working { .. } if !session.now.owes => {}
             Phase::Working { .. } => {
-                self.hint = Some("working: Esc stops it, then rewind the files".into());
-                return Vec::new();
+                return Err("working: Esc stops it, then rewind the files".into());
             }
             _ => {
-                self.hint =
-                    Some("files can be restored only in a session that is open here".into());
-                return Vec::new();
+                return Err("files can be restored only in a session that is open here".into());
             }
         }
         let words = match back {
-            Back::Before(seq) => self.conversation.words_at(seq).unwrap_or_default(),
+            Back::Before(seq) => conversation.words_at(seq).unwrap_or_default(),
             _ => String::new(),
         };
         let words = title_line(&words, 300);
         self.rewinds += 1;
         let (pane, request) = RewindPane::new(self.rewinds, what, back, words);
-        self.prompts.overlay = Overlay::Rewind(Box::new(pane));
-        vec![Intent::PlanRewind(request)]
+        self.overlay = Overlay::Rewind(Box::new(pane));
+        Ok(vec![Intent::PlanRewind(request)])
+    }
+
+    /// Does what a key in the list of a rewind means. Returns a hint too.
+    pub(super) fn rewind_did(&mut self, did: RewindDid) -> (Vec<Intent>, Option<String>) {
+        let intent = match did {
+            RewindDid::Nothing => return (Vec::new(), None),
+            RewindDid::Closed => {
+                self.overlay = Overlay::None;
+                return (Vec::new(), Some("no file was changed".into()));
+            }
+            RewindDid::Plan(request) => Intent::PlanRewind(request),
+            RewindDid::Diff {
+                rewinding,
+                path,
+                choice,
+            } => Intent::RewindDiff {
+                rewinding,
+                path,
+                choice,
+            },
+        };
+        (vec![intent], None)
+    }
+}
+
+impl App {
+    pub(super) fn rewind_what(&mut self, chosen: &str) -> Vec<Intent> {
+        let (what, seq) = chosen.split_once(' ').unwrap_or((chosen, ""));
+        let Ok(seq) = seq.parse() else {
+            return Vec::new();
+        };
+        let what = match what {
+            "conversation" => return self.rewind_copy(seq, None).into_iter().collect(),
+            "files" => RewindWhat::Files,
+            "both" => RewindWhat::Both,
+            _ => return Vec::new(),
+        };
+        let (session, conversation) = (&self.session, &self.conversation);
+        let back = Back::Before(seq);
+        let asked = self
+            .prompts
+            .look_at_rewind(what, back, session, conversation);
+        self.or_hint(asked)
     }
 
     /// Makes a copy that ends before the message, with its words in the box.
@@ -111,27 +148,6 @@ impl App {
             files,
             draft: self.input.composer.draft(),
         })
-    }
-
-    pub(super) fn rewind_did(&mut self, did: RewindDid) -> Vec<Intent> {
-        match did {
-            RewindDid::Nothing => Vec::new(),
-            RewindDid::Closed => {
-                self.prompts.overlay = Overlay::None;
-                self.hint = Some("no file was changed".into());
-                Vec::new()
-            }
-            RewindDid::Plan(request) => vec![Intent::PlanRewind(request)],
-            RewindDid::Diff {
-                rewinding,
-                path,
-                choice,
-            } => vec![Intent::RewindDiff {
-                rewinding,
-                path,
-                choice,
-            }],
-        }
     }
 
     /// What the engine says to the plan with this number.

@@ -316,6 +316,27 @@ impl Approval {
         top.is_some()
     }
 
+    /// Takes a line, where nothing is drawn: its answer, or why there is none. `None`: it is text.
+    pub fn line(&self, line: &str) -> Option<Result<Answer, &'static str>> {
+        let (word, rest) = match line.split_once(char::is_whitespace) {
+            Some((word, rest)) => (word, rest.trim()),
+            None => (line, ""),
+        };
+        Some(Ok(match (word, rest, self.rule.clone()) {
+            ("y" | "yes", "", _) => Answer::Once,
+            ("n" | "no", "", _) => Answer::Deny(NO_REASON.to_string()),
+            ("n" | "no", reason, _) => Answer::Deny(reason.to_string()),
+            ("s", "", Some(rule)) => Answer::Rule(RuleScope::Session, rule),
+            ("a", "", Some(rule)) => Answer::Rule(RuleScope::Project, rule),
+            ("e", "", Some(rule)) => Answer::Rule(RuleScope::Everywhere, rule),
+            ("a" | "s" | "e", "", None) => {
+                return Some(Err("no rule fits this call: answer y or n"));
+            }
+            ("", ..) => return Some(Err("answer y or n, then Enter")),
+            _ => return None,
+        }))
+    }
+
     /// Takes a key that is no letter. A yes counts only when the end of what is asked was on the
     /// screen.
     pub fn key(&mut self, key: &KeyEvent) -> Answer {

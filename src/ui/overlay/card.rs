@@ -147,6 +147,37 @@ impl Card {
         })
     }
 
+    /// Takes a line, where nothing is drawn: what it chooses, or why nothing. `None`: it is a message.
+    pub fn line(&self, line: &str) -> Option<Result<Chosen, String>> {
+        let (letter, number) = Card::answer(line)?;
+        let offer = match number {
+            "" => self.offers.first(),
+            number => number
+                .parse::<usize>()
+                .ok()
+                .and_then(|n| self.offers.get(n.checked_sub(1)?)),
+        };
+        let Some(offer) = offer else {
+            return Some(Err(format!("there is no session {number} in the list")));
+        };
+        let (id, is_held) = (offer.info.id.clone(), offer.held_by.is_some());
+        Some(Ok(match letter {
+            "" | "w" if is_held => Chosen::Watch(id),
+            "" => Chosen::Resume(id),
+            "t" if is_held => Chosen::TakeOver(id),
+            "f" => Chosen::Fork(id),
+            "x" if !is_held => Chosen::Dismiss(id),
+            "n" => Chosen::New,
+            "q" => Chosen::Quit,
+            _ => {
+                return Some(Err(
+                    "answer with a number, f1 to fork, x1 to dismiss, n for a new session, or q"
+                        .into(),
+                ));
+            }
+        }))
+    }
+
     /// Takes a key that is no letter: it moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Chosen {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);

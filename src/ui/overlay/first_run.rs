@@ -112,6 +112,25 @@ impl FirstRun {
         Setup::Nothing
     }
 
+    /// Takes a line, where nothing is drawn: the number of a row, or `q`.
+    ///
+    /// # Errors
+    /// Which answers there are, when it is none of them.
+    pub fn line(&self, line: &str) -> Result<Setup, String> {
+        if matches!(line, "q" | "quit") {
+            return Ok(Setup::Quit);
+        }
+        let rows = self.rows();
+        let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
+        match place.and_then(|place| rows.get(place)) {
+            Some(row) => Ok(chosen(Some(row))),
+            None => Err(format!(
+                "answer with a number from 1 to {}, or q to quit",
+                rows.len()
+            )),
+        }
+    }
+
     /// A key was pasted without choosing first: for whom. Many say it in their beginning; else it
     /// is the provider that is selected.
     pub fn key_for(&self, pasted: &str) -> Option<(String, String)> {

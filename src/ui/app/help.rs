@@ -1,0 +1,102 @@
+//! The help: the keys and commands, from the one key table and the one table of commands.
+
+use std::sync::Arc;
+
+use ratatui::text::Line;
+
+use super::{Overlay, Prompts};
+use crate::ui::commands::{COMMANDS, Custom};
+use crate::ui::keys;
+use crate::ui::overlay::Section;
+
+/// Said of keys that type something else there.
+const NOTHING_TYPED: &str = " (nothing typed)";
+
+/// What the titles of the parts with commands have in common.
+const COMMANDS_TITLE: &str = "commands";
+
+impl Prompts {
+    /// Shows the keys and commands. What asks at the start comes back after it.
+    pub(super) fn show_help(&mut self, custom: &[Arc<Custom>]) {
+        let behind = match self.overlay {
+            Overlay::Card(_) | Overlay::FirstRun(_) => {
+                let behind = std::mem::replace(&mut self.overlay, Overlay::None);
+                Some(Box::new(behind))
+            }
+            _ => None,
+        };
+        let sheet = help_sheet(custom);
+        let row = |keys: &str, what: &str| Line::raw(format!("  {keys:<26} {what}"));
+        let mut lines = Vec::new();
+        for section in sheet
+            .iter()
+            .filter(|section| !section.title.contains(COMMANDS_TITLE))
+        {
+            lines.push(Line::raw(section.title.clone()));
+            lines.extend(section.rows.iter().map(|(keys, what)| row(keys, what)));
+        }
+        // As lines, where no list says what each does.
+        lines.push(Line::raw("Commands"));
+        lines.extend(
+            COMMANDS
+                .iter()
+                .map(|c| row(&format!("/{} {}", c.name, c.argument), c.help)),
+        );
+        lines.extend(
+            custom
+                .iter()
+                .map(|c| row(&format!("/{} {}", c.name, c.argument), &c.help)),
+        );
+        self.view("keys and commands", lines);
+        if let Overlay::Viewer(viewer) = &mut self.overlay {
+            viewer.sheet = sheet;
+        }
+        self.behind = behind;
+    }
+}
+
+/// Returns the keys and commands, in sections.
+fn help_sheet(custom: &[Arc<Custom>]) -> Vec<Section> {
+    let mut sheet: Vec<Section> = Vec::new();
+    let mut put = |title: &str, keys: &str, what: &str| {
+        if sheet.last().is_none_or(|section| section.title != title) {
+            sheet.push(Section {
+                title: title.to_string(),
+                rows: Vec::new(),
+            });
+        }
+        if let Some(section) = sheet.last_mut() {
+            section.rows.push((keys.to_string(), what.to_string()));
+        }
+    };
+    // One row for keys that do the same; those that also type count while nothing is typed.
+    let mut keys: Vec<keys::HelpLine> = Vec::new();
+    for line in keys::help() {
+        let text = line.text.strip_suffix(NOTHING_TYPED).unwrap_or(line.text);
+        match keys.last_mut() {
+            Some(before) if before.text == text => {
+                before.keys = format!("{}, {}", before.keys, line.keys);
+            }
+            _ => keys.push(keys::HelpLine { text, ..line }),
+        }
+    }
+    for (place, line) in keys.iter().enumerate() {
+        put(line.group.title(), &line.keys, line.text);
+        if place == 0 {
+            put(line.group.title(), "y n 1 2", "answer; Enter confirms");
+        }
+    }
+    put("In the box", "@", "a file or a folder; also @~/ @../ @/");
+    put("In the box", "!", "a shell command; !! with the terminal");
+    put("In the box", "/", "a command, from a list");
+    for (keys, what) in crate::ui::history::help() {
+        put("History (F2)", keys, what);
+    }
+    let own: Vec<String> = COMMANDS.iter().map(|c| format!("/{}", c.name)).collect();
+    put("All commands", "", &own.join(" "));
+    let custom: Vec<String> = custom.iter().map(|c| format!("/{}", c.name)).collect();
+    if !custom.is_empty() {
+        put("Custom commands", "", &custom.join(" "));
+    }
+    sheet
+}
