@@ -56,7 +56,7 @@ pub(super) fn app(ctx: &AppContext) -> App {
     app.look.stand_on(style::ground(ctx));
     app.look.is_ascii = style::is_ascii(ctx);
     app.look.zone = jiff::tz::TimeZone::system();
-    app.notify = ctx.config().notify.clone();
+    app.attention.config = ctx.config().notify.clone();
     app.prompts.quiet = Quiet::new(Duration::from_millis(ctx.config().ui.quiet_ms));
     let warnings = ctx.loaded.warnings.iter();
     app.warned.extend(warnings.map(ToString::to_string));

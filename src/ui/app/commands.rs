@@ -1,10 +1,11 @@
 //! What the slash commands do.
 
 use ratatui::text::{Line, Span};
+use serde_json::Value;
 
 use super::open_session::choose_mode;
 use super::rewind::what_picker;
-use super::{App, Intent, Overlay, Phase, Words, Yes};
+use super::{App, Intent, Overlay, Phase, Prompts, Words, Yes};
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode, Plan, PlanStep, Seq, StepState};
 use crate::core::rule::RuleScope;
@@ -32,7 +33,10 @@ impl App {
                     fork: false,
                 })];
             }
-            SlashCommand::Fork => return self.fork(&words),
+            SlashCommand::Fork => match fork_command(&words, self.session.id.clone()) {
+                Ok(done) => return self.with_hint(done),
+                Err(why) => self.hint = Some(why),
+            },
             SlashCommand::Rewind => self.hint = self.prompts.pick_rewind(&self.conversation),
             SlashCommand::Undo => {
                 let asked = self.prompts.undo(&self.session, &self.conversation);
@@ -61,12 +65,21 @@ impl App {
             }
             SlashCommand::Model if narrows_models(&words) => return vec![Intent::Models(words)],
             SlashCommand::Model => return self.or_hint(choose_model(&words)),
-            SlashCommand::Schema => return self.schema(&words),
+            SlashCommand::Schema => {
+                let (schema, theme) = (self.session.now.schema.as_ref(), &self.look.theme);
+                let done = self.prompts.schema(&words, schema, theme);
+                return self.or_hint(done);
+            }
             SlashCommand::Key => {
                 return self.or_hint(key_command(&words, &self.session.now.model));
             }
             SlashCommand::Permissions if words.is_empty() => return vec![Intent::Permissions],
-            SlashCommand::Permissions => return self.name_mode(&words),
+            SlashCommand::Permissions => match mode_named(&words) {
+                // Typed by hand, and still asked.
+                Ok(Mode::BypassPermissions) => self.raise(bypass_question()),
+                Ok(mode) => return choose_mode(mode),
+                Err(why) => self.hint = Some(why),
+            },
             SlashCommand::Memory => return vec![Intent::Memory(words)],
             SlashCommand::Skills => return vec![Intent::Skills],
             SlashCommand::Mcp => return vec![Intent::Mcp],
@@ -117,85 +130,6 @@ impl App {
         vec![Intent::open(Which::New)]
     }
 
-    fn fork(&mut self, at: &str) -> Vec<Intent> {
-        let Some(id) = self.session.id.clone() else {
-            self.hint = Some("there is nothing to fork yet".into());
-            return Vec::new();
-        };
-        match fork_wanted(at) {
-            Ok((at, Some(folder))) => {
-                self.hint = Some("the fork gets its files …".into());
-                vec![Intent::ForkInto { id, at, folder }]
-            }
-            Ok((None, None)) => vec![Intent::open(Which::Named { id, fork: true })],
-            Ok((Some(seq), None)) => vec![Intent::open(Which::ForkAt { id, seq })],
-            Err(why) => {
-                self.hint = Some(why);
-                Vec::new()
-            }
-        }
-    }
-
-    /// What is owed, or nothing of it any more.
-    fn schema(&mut self, words: &str) -> Vec<Intent> {
-        let Some(schema) = &self.session.now.schema else {
-            self.hint = Some("no JSON Schema applies".to_string());
-            return Vec::new();
-        };
-        match words.trim() {
-            "" => {
-                let lines = format!("{schema:#}");
-                let lines = lines
-                    .lines()
-                    .map(|line| Line::from(clean_line(line).into_owned()));
-                let how = Line::styled("/schema drop removes it", self.look.theme.dim);
-                let lines = lines.chain([Line::default(), how]).collect();
-                self.prompts
-                    .view("the next answer must match this JSON Schema", lines);
-                Vec::new()
-            }
-            "drop" => {
-                let choice = Choice {
-                    without_schema: true,
-                    ..Choice::default()
-                };
-                vec![Intent::Engine(Command::Choose(choice))]
-            }
-            other => {
-                self.hint = Some(format!(
-                    "{other:?} is not understood: /schema, or /schema drop"
-                ));
-                Vec::new()
-            }
-        }
-    }
-
-    fn name_mode(&mut self, name: &str) -> Vec<Intent> {
-        match Mode::ALL
-            .into_iter()
-            .find(|m| m.name().eq_ignore_ascii_case(name.trim()))
-        {
-            // Typed by hand, and still asked.
-            Some(mode @ Mode::BypassPermissions) => {
-                let yes = Yes::Do(choose_mode(mode));
-                let question = "This mode skips all approvals and runs commands WITHOUT the sandbox. Deny rules still apply.";
-                self.raise(Overlay::Confirm {
-                    question: question.to_string(),
-                    about: Vec::new(),
-                    answers: ("use this mode", "keep the mode"),
-                    yes,
-                });
-                Vec::new()
-            }
-            Some(mode) => choose_mode(mode),
-            None => {
-                let names = Mode::ALL.map(Mode::name);
-                self.hint = Some(format!("the modes are {}", names.join(", ")));
-                Vec::new()
-            }
-        }
-    }
-
     pub(super) fn picked(&mut self, what: For, value: String) -> Vec<Intent> {
         match what {
             For::Rewind => {
@@ -213,7 +147,14 @@ impl App {
                 id: value,
                 fork: false,
             })],
-            For::Rule => self.ask_to_remove(&value),
+            For::Rule => {
+                match removal_picker(&value) {
+                    Some(Ok(picker)) => self.prompts.overlay = Overlay::Picker(picker),
+                    Some(Err(why)) => self.notify(Tone::Warn, why),
+                    None => {}
+                }
+                Vec::new()
+            }
             For::RemoveRule => remove_rule(&value),
             For::Run => {
                 let mut viewer = Viewer::new("output", Vec::new());
@@ -224,34 +165,99 @@ impl App {
         }
     }
 
-    /// Taking a rule back is confirmed; one that stands elsewhere is only shown.
-    fn ask_to_remove(&mut self, value: &str) -> Vec<Intent> {
-        let Some((place, list, rule)) = RulePlace::parse(value) else {
-            return Vec::new();
-        };
-        if let RulePlace::Elsewhere(origin) = &place {
-            let text = format!("{rule} cannot be removed here: it comes from {origin}");
-            self.notify(Tone::Warn, text);
-            return Vec::new();
-        }
-        let item = |value: &str, label: &str| PickerItem {
-            value: value.to_string(),
-            label: label.to_string(),
-            detail: String::new(),
-        };
-        let items = vec![item("", "no, keep it"), item(value, "yes, remove it")];
-        let title = format!("remove {list} {rule}?");
-        let mut picker = Picker::new(For::RemoveRule, &title, items);
-        picker.note = Some(place.words());
-        self.prompts.overlay = Overlay::Picker(picker);
-        Vec::new()
-    }
-
     /// The session that is open, when there is one to speak of.
     pub fn is_blank(&self) -> bool {
         matches!(self.session.phase, Phase::Starting | Phase::Nothing)
             || self.conversation.transcript.blocks.is_empty()
     }
+}
+
+impl Prompts {
+    /// Shows the JSON Schema that applies, or drops it.
+    fn schema(
+        &mut self,
+        words: &str,
+        schema: Option<&Value>,
+        theme: &Theme,
+    ) -> Result<Vec<Intent>, String> {
+        let schema = schema.ok_or("no JSON Schema applies")?;
+        match words.trim() {
+            "" => {
+                let lines = format!("{schema:#}");
+                let lines = lines
+                    .lines()
+                    .map(|line| Line::from(clean_line(line).into_owned()));
+                let how = Line::styled("/schema drop removes it", theme.dim);
+                let lines = lines.chain([Line::default(), how]).collect();
+                self.view("the next answer must match this JSON Schema", lines);
+                Ok(Vec::new())
+            }
+            "drop" => {
+                let choice = Choice {
+                    without_schema: true,
+                    ..Choice::default()
+                };
+                Ok(vec![Intent::Engine(Command::Choose(choice))])
+            }
+            other => Err(format!(
+                "{other:?} is not understood: /schema, or /schema drop"
+            )),
+        }
+    }
+}
+
+fn mode_named(name: &str) -> Result<Mode, String> {
+    let is_it = |mode: &Mode| mode.name().eq_ignore_ascii_case(name.trim());
+    let names = || Mode::ALL.map(Mode::name).join(", ");
+    let found = Mode::ALL.into_iter().find(is_it);
+    found.ok_or_else(|| format!("the modes are {}", names()))
+}
+
+fn bypass_question() -> Overlay {
+    let question = "This mode skips all approvals and runs commands WITHOUT the sandbox. Deny rules still apply.";
+    Overlay::Confirm {
+        question: question.to_string(),
+        about: Vec::new(),
+        answers: ("use this mode", "keep the mode"),
+        yes: Yes::Do(choose_mode(Mode::BypassPermissions)),
+    }
+}
+
+/// Asks whether a rule is removed, or says why it cannot be. `None`: the value names no rule.
+fn removal_picker(value: &str) -> Option<Result<Picker, String>> {
+    let (place, list, rule) = RulePlace::parse(value)?;
+    if let RulePlace::Elsewhere(origin) = &place {
+        return Some(Err(format!(
+            "{rule} cannot be removed here: it comes from {origin}"
+        )));
+    }
+    let item = |value: &str, label: &str| PickerItem {
+        value: value.to_string(),
+        label: label.to_string(),
+        detail: String::new(),
+    };
+    let items = vec![item("", "no, keep it"), item(value, "yes, remove it")];
+    let title = format!("remove {list} {rule}?");
+    let mut picker = Picker::new(For::RemoveRule, &title, items);
+    picker.note = Some(place.words());
+    Some(Ok(picker))
+}
+
+/// Forks a session. Returns a hint too.
+fn fork_command(
+    at: &str,
+    session: Option<String>,
+) -> Result<(Vec<Intent>, Option<String>), String> {
+    let id = session.ok_or("there is nothing to fork yet")?;
+    let (intent, hint) = match fork_wanted(at)? {
+        (at, Some(folder)) => (
+            Intent::ForkInto { id, at, folder },
+            Some("the fork gets its files …".into()),
+        ),
+        (None, None) => (Intent::open(Which::Named { id, fork: true }), None),
+        (Some(seq), None) => (Intent::open(Which::ForkAt { id, seq }), None),
+    };
+    Ok((vec![intent], hint))
 }
 
 /// Words that name no model, effort or temperature: a list is narrowed by them.

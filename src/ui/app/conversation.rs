@@ -98,6 +98,11 @@ impl Conversation {
         found.map(|(_, words)| words.to_string())
     }
 
+    /// Whether nothing was said yet, and there is nothing to show but what is told at the start.
+    pub fn shows_start(&self) -> bool {
+        self.transcript.has_only_notices() && self.transcript.stream.is_empty()
+    }
+
     /// Shows another session.
     pub(super) fn open(&mut self, transcript: Transcript) {
         self.transcript = transcript;

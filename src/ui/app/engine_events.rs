@@ -28,7 +28,9 @@ impl App {
             LiveEvent::Engine(event, now) => return self.reported(event, now),
             LiveEvent::Resting(why) => {
                 let call = self.session.call_at_rest(why);
-                let call = call.and_then(|(on, what)| self.call(on, what));
+                let call = call.and_then(|(on, what)| {
+                    self.attention.call(on, what, &self.session, self.now_ms)
+                });
                 self.session.phase = Phase::Resting(why);
                 self.prompts.questions.rest(self.now_ms);
                 if let Some(hint) = rest_hint(why) {
@@ -179,37 +181,14 @@ impl App {
         }
         match words.is_empty() && run.is_empty() {
             false => intents.extend(run.into_iter().chain(words.into_iter().map(Intent::Say))),
-            true => intents.extend(self.confirm_bypass(opening.found.as_ref(), named)),
+            true => {
+                let found = opening.found.as_ref().filter(|_| !named);
+                if let Some(question) = found.and_then(bypass_question) {
+                    self.raise(question);
+                }
+            }
         }
         intents
-    }
-
-    /// A session in which nothing asks goes on only when that is confirmed, or when it was named
-    /// at the start of the program.
-    fn confirm_bypass(&mut self, found: Option<&ResumeReport>, named: bool) -> Vec<Intent> {
-        let Some(found) = found.filter(|found| found.mode == Mode::BypassPermissions) else {
-            return Vec::new();
-        };
-        if named {
-            return Vec::new();
-        }
-        self.raise(Overlay::Confirm {
-            question: "This session runs without asking: it skips all approvals and runs commands \
-                       WITHOUT the sandbox. Deny rules still apply."
-                .to_string(),
-            about: Vec::new(),
-            answers: (
-                "continue",
-                "not yet: it waits, and Shift+Tab changes the mode",
-            ),
-            // A copy waits for words, or for Enter.
-            yes: if found.forked {
-                Yes::Nothing
-            } else {
-                Yes::GoOn
-            },
-        });
-        Vec::new()
     }
 
     fn not_opened(&mut self, why: NotOpened) -> Vec<Intent> {
@@ -249,4 +228,26 @@ impl App {
         intents.extend(self.user_commands.recorded(record, of_user));
         intents
     }
+}
+
+/// Asks whether a session that was not named at the start of the program goes on, when nothing asks
+/// in it.
+fn bypass_question(found: &ResumeReport) -> Option<Overlay> {
+    let is_bypass = found.mode == Mode::BypassPermissions;
+    is_bypass.then(|| Overlay::Confirm {
+        question: "This session runs without asking: it skips all approvals and runs commands \
+                   WITHOUT the sandbox. Deny rules still apply."
+            .to_string(),
+        about: Vec::new(),
+        answers: (
+            "continue",
+            "not yet: it waits, and Shift+Tab changes the mode",
+        ),
+        // A copy waits for words, or for Enter.
+        yes: if found.forked {
+            Yes::Nothing
+        } else {
+            Yes::GoOn
+        },
+    })
 }

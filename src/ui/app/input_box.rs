@@ -20,6 +20,10 @@ use crate::ui::composer::{Composer, Did, Surround};
 use crate::ui::files::Files;
 use crate::ui::offered::Offered;
 
+/// The beginning of the line that names the server whose list is awaited. A list that comes after
+/// the message was sent leaves the line about the message.
+pub(super) const LISTING: &str = "listing what the MCP server offers:";
+
 /// The keys of a queued message in the box.
 const KEYS: &str = "Enter saves it, or deletes it if empty · Esc leaves it";
 
@@ -382,6 +386,20 @@ impl InputBox {
         let new = self.commands_warned.iter().filter(|w| !known.contains(w));
         let new: Vec<&str> = new.map(String::as_str).collect();
         (!new.is_empty()).then(|| new.join("\n"))
+    }
+
+    /// Asks the server that began to be typed for what it has, where a session is open. Returns a
+    /// hint too.
+    pub(super) fn ask_server(&mut self, phase: Phase) -> (Vec<Intent>, Option<String>) {
+        let Some(server) = self.composer.wants_server() else {
+            return (Vec::new(), None);
+        };
+        if !matches!(phase, Phase::Working { .. } | Phase::Resting(_)) {
+            self.composer.server_not_asked();
+            return (Vec::new(), None);
+        }
+        let hint = format!("{LISTING} {server} …");
+        (vec![Intent::AskServer(server)], Some(hint))
     }
 
     /// Takes what a server has. Returns why that is not known.

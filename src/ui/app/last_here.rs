@@ -14,17 +14,11 @@ pub struct LastHere {
 }
 
 impl App {
-    /// Whether nothing was said yet, and there is nothing to show but what is told at the start.
-    pub fn shows_start(&self) -> bool {
-        self.conversation.transcript.has_only_notices()
-            && self.conversation.transcript.stream.is_empty()
-    }
-
     /// Whether the list stands on the screen and the box is empty.
     pub(super) fn may_choose_last(&self) -> bool {
         self.prompts.is_clear()
             && matches!(self.session.phase, Phase::Resting(_))
-            && self.shows_start()
+            && self.conversation.shows_start()
             && self.input.queue.messages.is_empty()
             && self.input.composer.is_empty()
             && !self.input.composer.is_searching()

@@ -3,11 +3,13 @@
 //! [`App`] routes messages between parts that own their state, and keeps what is said to the person:
 //! [`OpenSession`] what the engine reports, [`Conversation`] the transcript and its scrolling,
 //! [`Prompts`] overlays and the open question ([`Questions`]), [`InputBox`] the composer, its draft
-//! and the [`Queue`], [`Look`] colours and size, [`UserCommands`] the shell commands of the user.
+//! and the [`Queue`], [`Look`] colours and size, [`UserCommands`] the shell commands of the user,
+//! [`Attention`] when they are called.
 //!
 //! Invariant: nothing here waits, reads a file or a clock, or talks to the engine; what is to
 //! be done outside is an [`Intent`], and what came of it is a [`Msg`].
 
+mod attention;
 mod begin;
 mod commands;
 mod conversation;
@@ -36,12 +38,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::history;
-use super::notify::Call;
 use super::overlay::{Card, FirstRun, KeyEntry, Picker, Review, Viewer};
 use super::rewind::RewindPane;
 use super::theme::Palette;
 use super::transcript::{Search, Tone};
-use crate::config::{NotifyConfig, NotifyOn, Project};
+use crate::config::{NotifyOn, Project};
 use crate::model::Figures;
 
 /// What lies over the conversation.
@@ -130,13 +131,10 @@ pub struct App {
     pub user_commands: UserCommands,
     /// A line that goes with the next key.
     pub hint: Option<String>,
-    /// When a person is called.
-    pub notify: NotifyConfig,
-    /// The terminal has the focus, or does not say.
-    has_focus: bool,
+    pub attention: Attention,
     quit_asked_ms: Option<i64>,
     /// The program is being left: only the keys that do so mean anything.
-    is_leaving: bool,
+    pub is_leaving: bool,
     /// The session that is being opened was named when the program was started.
     pub named: bool,
     /// What begins when the question of trust is answered.
@@ -172,8 +170,7 @@ impl App {
             last_here: LastHere::default(),
             user_commands: UserCommands::default(),
             hint: None,
-            notify: NotifyConfig::default(),
-            has_focus: true,
+            attention: Attention::new(),
             quit_asked_ms: None,
             is_leaving: false,
             named: false,
@@ -194,9 +191,8 @@ impl App {
         if self.input.composer.wants_commands() {
             intents.push(Intent::Commands);
         }
-        if let Some(server) = self.input.composer.wants_server() {
-            intents.extend(self.ask_server(server));
-        }
+        let asked = self.input.ask_server(self.session.phase);
+        intents.extend(self.with_hint(asked));
         intents
     }
 
@@ -213,8 +209,12 @@ impl App {
         if changes.hint.is_some() {
             self.hint = changes.hint;
         }
-        let call = changes.calls.then(|| self.call(NotifyOn::Approval, "asks"));
-        call.flatten()
+        let (session, now_ms) = (&self.session, self.now_ms);
+        let call = || {
+            self.attention
+                .call(NotifyOn::Approval, "asks", session, now_ms)
+        };
+        changes.calls.then(call).flatten()
     }
 
     /// Puts letters that selected an answer into the box: the question is gone.
@@ -263,7 +263,7 @@ impl App {
             Msg::Key(key, at) => return self.key(&key, at),
             Msg::Paste(text, at) => return self.paste(&text, at),
             Msg::Focus(has) => {
-                self.has_focus = has;
+                self.attention.has_focus = has;
                 // Many terminals turn light or dark with the time of day.
                 if has && self.look.follows_background() {
                     return vec![Intent::AskBackground];
@@ -392,7 +392,11 @@ impl App {
                 }
             }
             Msg::WordsNotSaid(words, why) => self.words_not_said(words, why),
-            Msg::Offered(server, offers) => self.server_listed(&server, offers),
+            Msg::Offered(server, offers) => {
+                self.hint.take_if(|hint| hint.starts_with(LISTING));
+                let why = self.input.server_listed(&server, offers);
+                self.hint = why.or(self.hint.take());
+            }
             Msg::NotSaid(typed, why) => self.not_said(&typed, why),
             Msg::UserTails(tails) => self.user_commands.set_tails(tails),
             Msg::Prompts(prompts) => self.input.composer.set_earlier_prompts(prompts),
@@ -472,24 +476,9 @@ impl App {
         self.session.goes_on() || (is_resting && !self.input.queue.messages.is_empty())
     }
 
-    /// Returns how old what would be lost is, milliseconds. `None`: everything is on the disk.
-    pub fn unsaved_ms(&self) -> Option<i64> {
-        let typed_ms = self.input.typed_ms;
-        self.session.unsaved_ms(typed_ms, self.now_ms)
-    }
-
     /// Returns the title of the terminal.
     pub fn title(&self) -> String {
         self.session.title(self.prompts.questions.is_open())
-    }
-
-    /// Calls the person when they look elsewhere and it is worth it.
-    fn call(&self, on: NotifyOn, what: &str) -> Option<Intent> {
-        let title = self.session.now.title.as_deref().unwrap_or("new session");
-        let call = Call::new(on, &format!("{what}: {title}"));
-        let worked = self.session.worked(self.now_ms);
-        let is_due = !self.has_focus && call.is_due(&self.notify, worked);
-        is_due.then_some(Intent::Call(call))
     }
 
     /// The program is being left, and the conversation is what is seen of it.
@@ -498,11 +487,6 @@ impl App {
         self.prompts.overlay = Overlay::None;
         self.prompts.behind = None;
         self.input.keep(&self.session)
-    }
-
-    /// Whether the program is being left.
-    pub fn is_leaving(&self) -> bool {
-        self.is_leaving
     }
 
     /// Searches some more of the conversation.
@@ -520,10 +504,12 @@ impl App {
 /// Unsent words are in the store this long after the last key.
 const KEEP_INPUT_MS: i64 = 300;
 
+pub use attention::Attention;
 pub use begin::{Begin, Words};
 pub use conversation::Conversation;
 pub(crate) use custom::ASKING;
 pub use input_box::InputBox;
+use input_box::LISTING;
 pub use kept_words::WordsPlace;
 pub use last_here::LastHere;
 pub use letters::{Letter, Letters};

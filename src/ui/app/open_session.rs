@@ -152,7 +152,7 @@ impl OpenSession {
 
     /// Returns how old what would be lost is, milliseconds. `None`: everything is on the disk.
     /// `typed_ms`: since when unsent words are not recorded.
-    pub(super) fn unsaved_ms(&self, typed_ms: Option<i64>, now_ms: i64) -> Option<i64> {
+    pub fn unsaved_ms(&self, typed_ms: Option<i64>, now_ms: i64) -> Option<i64> {
         let at = self.kept.at_ms?;
         let typed = typed_ms.filter(|at| now_ms - at > SLOW_KEEP_MS);
         let is_pending = self.kept.is_pending || typed.is_some();

@@ -25,7 +25,7 @@ use crate::ui::transcript::Tone;
 impl Effects {
     /// These settings hold from now on.
     pub(crate) fn use_settings(&mut self, ctx: Arc<AppContext>, app: &mut App) {
-        app.notify = ctx.config().notify.clone();
+        app.attention.config = ctx.config().notify.clone();
         self.ctx = ctx;
         self.rules_are_due = true;
         self.settle_settings(app);

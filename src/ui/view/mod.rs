@@ -249,7 +249,7 @@ fn composer_styles(app: &App) -> super::composer::ComposerStyles {
 }
 
 fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
-    if app.shows_start() {
+    if app.conversation.shows_start() {
         return welcome::draw(frame, area, app);
     }
     let height = usize::from(area.height);
@@ -364,7 +364,7 @@ fn files_work(app: &App) -> String {
 
 fn activity(app: &App, columns: usize) -> Line<'static> {
     let theme = &app.look.theme;
-    if app.is_leaving() {
+    if app.is_leaving {
         let text = "quitting: saving the last changes · Ctrl+C quits without waiting";
         return Line::styled(clip(text, columns), theme.warn);
     }

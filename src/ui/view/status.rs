@@ -150,7 +150,8 @@ fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
 fn saved(app: &App) -> Span<'static> {
     let theme = &app.look.theme;
     let style: Style = theme.dim;
-    match (&app.session.kept.trouble, app.unsaved_ms()) {
+    let unsaved_ms = app.session.unsaved_ms(app.input.typed_ms, app.now_ms);
+    match (&app.session.kept.trouble, unsaved_ms) {
         (Some(trouble), _) => {
             let why = clip(&clean_line(trouble), REASON_COLUMNS);
             let room = usize::from(app.look.size.0).saturating_sub(REASON_COLUMNS);
