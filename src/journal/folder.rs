@@ -72,11 +72,15 @@ pub fn made_at_ms(id: &str) -> Option<i64> {
 /// It cannot be made, or its mode cannot be set.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     if !path.is_dir() {
-        if path.symlink_metadata().is_ok() {
-            let why = "it is not a folder: move it away";
-            return Err(io::Error::new(io::ErrorKind::NotADirectory, why));
-        }
-        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        // Another process may make it at the same time.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| match path.symlink_metadata() {
+            Ok(found) if !found.is_dir() => {
+                let why = "it is not a folder: move it away";
+                io::Error::new(io::ErrorKind::NotADirectory, why)
+            }
+            _ => error,
+        })?;
         if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             File::open(parent)?.sync_all()?;
         }
@@ -95,4 +99,40 @@ pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
         fs::set_permissions(path, Permissions::from_mode(now & mode))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn two_may_make_a_folder_at_the_same_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let together = Barrier::new(2);
+        let make = || {
+            for n in 0..2_000 {
+                together.wait();
+                private_folder(&dir.path().join(n.to_string())).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(make);
+            scope.spawn(make);
+        });
+    }
+
+    #[test]
+    fn what_is_no_folder_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        for path in [file, link] {
+            let error = private_folder(&path).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{error}");
+        }
+    }
 }

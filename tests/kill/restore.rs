@@ -23,8 +23,15 @@ const SAVED: &str = "saved by hand\n";
 const REMOVED: usize = FILES - 1;
 const REPLACED: &str = "replaced by hand\n";
 
-const SCRIPTED: &str =
-    "model = \"s/play\"\n[providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
+const SCRIPTED: &str = "\
+model = \"s/play\"
+[providers.s]
+protocol = \"script\"
+script = \"script.toml\"
+[files]
+# A snapshot is taken, however long it takes on a busy machine.
+wait_ms = 600000
+";
 
 pub fn old(n: usize) -> String {
     format!("old {n}\n{}", "x".repeat(n % 700))

@@ -9,8 +9,11 @@ use std::process::{Child, Command, Stdio};
 
 pub const SECRET: &str = "GOT-IT-7261";
 
-/// What a process that outlives its command is called with.
-const SURVIVOR: &str = "30.7261";
+/// What a process that outlives its command is called with: its seconds, with the PID of this test
+/// run behind them, so that two runs on a machine do not find each other's.
+pub fn survivor() -> String {
+    format!("30.7261{}", std::process::id())
+}
 
 /// One look that finds no survivor proves nothing: they may be between two forks.
 const LOOKS: u32 = 5;
@@ -387,10 +390,11 @@ fn look_at(path: &Path, without: &[PathBuf], times: bool, found: &mut BTreeMap<S
 fn survivors() -> Vec<i32> {
     let all = std::fs::read_dir("/proc").unwrap();
     let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let survivor = survivor();
     pids.filter(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0)
-            .any(|word| word == SURVIVOR.as_bytes())
+            .any(|word| word == survivor.as_bytes())
     })
     .collect()
 }

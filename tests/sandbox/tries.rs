@@ -6,6 +6,8 @@
 
 use rewake::core::access::Access;
 
+use crate::scene::survivor;
+
 pub struct Try {
     pub name: &'static str,
     /// The highest level at which it must not get through.
@@ -49,13 +51,14 @@ def stream(family, address, kind=socket.SOCK_STREAM):
 impl Try {
     /// As a script for `sh`, in a process of its own.
     pub fn script(&self) -> String {
-        match self.program {
+        let script = match self.program {
             Program::Shell(text) => format!("sh -c {} 2>&1", quoted(text)),
             Program::Python(text) => {
                 let text = format!("{PRELUDE}{text}");
                 format!("/usr/bin/python3 -c {} 2>&1", quoted(&text))
             }
-        }
+        };
+        script.replace("30.7261", &survivor())
     }
 }
 

@@ -209,19 +209,21 @@ fn a_late_list_does_not_end_what_a_message_waits_for() {
 }
 
 #[test]
-fn no_server_is_asked_where_no_session_is_open() {
+fn a_server_is_asked_as_soon_as_a_session_is_open() {
     let mut stage = Stage::new(80, 24);
     stage.send(Msg::Commands(CustomList {
         servers: vec!["every".into()],
         ..CustomList::default()
     }));
     stage.keys("/every:");
-    assert!(
-        !stage
-            .wanted
-            .iter()
-            .any(|i| matches!(i, Intent::AskServer(_)))
-    );
+    let is_asked = |stage: &Stage| {
+        let mut wanted = stage.wanted.iter();
+        wanted.any(|i| matches!(i, Intent::AskServer(_)))
+    };
+    assert!(!is_asked(&stage));
+    stage.open();
+    stage.rest();
+    assert!(is_asked(&stage));
 }
 
 #[test]

@@ -391,13 +391,13 @@ impl InputBox {
     /// Asks the server that began to be typed for what it has, where a session is open. Returns a
     /// hint too.
     pub(super) fn ask_server(&mut self, phase: Phase) -> (Vec<Intent>, Option<String>) {
+        // Asked as soon as a session is open.
+        if !matches!(phase, Phase::Working { .. } | Phase::Resting(_)) {
+            return (Vec::new(), None);
+        }
         let Some(server) = self.composer.wants_server() else {
             return (Vec::new(), None);
         };
-        if !matches!(phase, Phase::Working { .. } | Phase::Resting(_)) {
-            self.composer.server_not_asked();
-            return (Vec::new(), None);
-        }
         let hint = format!("{LISTING} {server} …");
         (vec![Intent::AskServer(server)], Some(hint))
     }

@@ -194,11 +194,6 @@ impl Composer {
         std::mem::take(is_due).then(|| server.clone())
     }
 
-    /// It could not be asked now: the next key asks again.
-    pub fn server_not_asked(&mut self) {
-        self.server = None;
-    }
-
     /// The custom commands were listed again.
     pub fn commands_listed(&mut self, around: &Surround<'_>) {
         let before = self.buffer.before();
