@@ -1,7 +1,8 @@
-//! args -> config -> run -> exit code.
+//! Entry point: arguments -> config -> run -> exit code.
 //!
-//! The keeper comes before all: a process that is to outlive the agent must not first become
-//! one. So does the stage of the sandbox, which has to have one thread and nothing open.
+//! The keeper modes come first: a process that has to outlive the agent must not initialise an
+//! agent first. The sandbox stage also comes first, because it needs a single thread and no open
+//! files.
 
 use std::process::ExitCode;
 

@@ -202,7 +202,7 @@ fn written(journal: bool) -> Row {
             fresh.tidy();
         }
     }
-    while fresh.store.index_pending(1_000).expect("index") > 0 {}
+    while fresh.store.index().index_pending(1_000).expect("index") > 0 {}
     // Closing copies the rest of the log into the database.
     drop(fresh);
     let Some((before, after)) = before.zip(given_to_disk()) else {

@@ -215,7 +215,11 @@ impl Kept {
     }
 
     fn stored(&self) -> u64 {
-        self.fresh.store.files_bytes().expect("what is stored")
+        self.fresh
+            .store
+            .snapshots()
+            .files_bytes()
+            .expect("what is stored")
     }
 
     fn first(&mut self, root: &Path) -> Row {

@@ -134,7 +134,12 @@ fn followers() -> Vec<Row> {
         line.contains("words that are")
     });
     let mut store = Store::open(&home.rewake_home()).expect("open the store");
-    let newest = store.newest(None).expect("a look").expect("a session").id;
+    let newest = store
+        .history()
+        .newest(None)
+        .expect("a look")
+        .expect("a session")
+        .id;
     let mut noise = Noise::new(4);
     let mut ids: Vec<String> = (1..FOLLOWERS)
         .map(|n| session(&home, &mut store, &mut noise, n))

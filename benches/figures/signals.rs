@@ -56,16 +56,28 @@ fn times(tool: &'static str, arguments: serde_json::Value, args: &[&str], until:
 
 fn signals(home: &Home) -> Times {
     let mut store = Store::open(&home.rewake_home()).expect("the store");
-    let newest = store.newest(None).expect("a look").expect("a session");
+    let newest = store
+        .history()
+        .newest(None)
+        .expect("a look")
+        .expect("a session");
     let mut times = Times::default();
     for n in 0..SAMPLES {
         // At any instant between two looks.
         std::thread::sleep(Duration::from_millis(u64::from(n * 37 % 200)));
         let title = format!("name {n}");
         let name = |_| Signal::Name { title };
-        store.signal(&newest.id, "bench", 1, name).expect("sent");
+        store
+            .inbox_mut()
+            .signal(&newest.id, "bench", 1, name)
+            .expect("sent");
         let since = Instant::now();
-        while !store.signals(&newest.id).expect("the signals").is_empty() {
+        while !store
+            .inbox()
+            .signals(&newest.id)
+            .expect("the signals")
+            .is_empty()
+        {
             assert!(since.elapsed() < LIMIT, "nobody obeys");
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -1,4 +1,4 @@
-//! `rewake allow`: a call that needs approval may run, once.
+//! `rewake allow`: allows a call that needs approval, once.
 
 use clap::Args;
 

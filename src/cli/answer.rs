@@ -1,4 +1,4 @@
-//! `rewake answer`: the answer to what a server asks in the middle of a call.
+//! `rewake answer`: answers the question of a server during a call.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ use crate::core::form::{self, Field, FormAnswer, ServerQuestion, Wanted};
 use crate::report::{Trouble, exit, note};
 use crate::session::{AppContext, Meant};
 
-/// More is no form.
+/// Maximum size of a form on stdin.
 const STDIN_MAX_BYTES: u64 = 1024 * 1024;
 
 /// Answer a question of an MCP server
@@ -55,7 +55,7 @@ pub(super) fn run(ctx: &AppContext, args: &AnswerArgs) -> Result<u8, Trouble> {
 }
 
 impl AnswerArgs {
-    /// What was done, in a word.
+    /// Returns the action as a word for the user.
     fn done(&self) -> &'static str {
         match (self.decline, self.cancel) {
             (true, _) => "declined",
@@ -71,7 +71,7 @@ impl AnswerArgs {
         }
     }
 
-    /// That there is one.
+    /// Checks that there is an answer.
     fn check(&self) -> Result<(), Trouble> {
         let says = self.accept || self.decline || self.cancel || self.json;
         match says || !self.value.is_empty() {
@@ -82,10 +82,10 @@ impl AnswerArgs {
         }
     }
 
-    /// The answer to a question.
+    /// Reads the answer to a question.
     ///
     /// # Errors
-    /// What of it the question does not take.
+    /// Returns a text that names the value that the question does not accept.
     fn read(&self, question: &ServerQuestion) -> Result<FormAnswer, String> {
         match (self.decline, self.cancel) {
             (true, _) => Ok(FormAnswer::Decline),
@@ -109,7 +109,7 @@ fn stdin() -> Result<Map<String, Value>, String> {
     }
 }
 
-/// What was typed, as the fields take it.
+/// Converts the typed values to the types of the fields.
 fn typed(question: &ServerQuestion, typed: &[String]) -> Result<Map<String, Value>, String> {
     let fields = match &question.wanted {
         Wanted::Form { fields } => &fields[..],

@@ -11,7 +11,7 @@ use crate::report::{Trouble, exit, is_written, note, raw};
 use crate::session::{AppContext, Question, ago, now_ms, sandbox, short_id};
 use crate::ui::call_in_words;
 
-/// How often it is looked for new questions.
+/// Interval for checking for new questions.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// List open questions of all sessions and how to answer them
@@ -25,14 +25,14 @@ pub(crate) struct ApprovalsArgs {
     pub json: bool,
 }
 
-/// Prints the questions, the oldest first.
+/// Prints the questions, oldest first.
 pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, Trouble> {
     let ApprovalsArgs { watch, json } = *args;
     let store = super::open_store(ctx)?;
     let mut known: Vec<(String, u64)> = Vec::new();
     let mut version = None;
     loop {
-        let now = store.data_version()?;
+        let now = store.inbox().data_version()?;
         if version.replace(now) != Some(now) {
             let (questions, unread) = ctx.steering().questions(&store)?;
             for error in unread.iter().filter(|_| known.is_empty()) {
@@ -42,7 +42,7 @@ pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, Trouble>
             let new = questions.iter().filter(|q| !known.contains(&place(q)));
             let sandbox = sandbox::given(ctx);
             print(new, &sandbox, json && !watch, json);
-            // What was not written fails at the end of the program.
+            // The error is reported at the end of the program.
             if !is_written() {
                 return Ok(exit::DONE);
             }
@@ -79,7 +79,7 @@ fn print<'a>(
     }
 }
 
-/// All of it: what was not seen cannot be allowed.
+/// Returns the complete text of a question: a person must see everything before allowing it.
 fn in_words(question: &Question, sandbox: &Sandbox) -> String {
     let Question {
         session,
@@ -128,7 +128,7 @@ fn in_words(question: &Question, sandbox: &Sandbox) -> String {
     visible(&lines.join("\n")).into_owned()
 }
 
-/// What a server asks: its words, and each field with what it takes.
+/// Returns the question of a server as lines: its text, and each field with the values it accepts.
 fn form_in_words(question: &ServerQuestion) -> Vec<String> {
     let mut lines = vec![format!("  the server {} asks:", question.server)];
     let said = question.message.lines();

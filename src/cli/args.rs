@@ -1,9 +1,8 @@
-//! The command line as typed: [`Cli`] is what clap reads and `--help` shows.
+//! The command line as typed: [`Cli`] is the type that clap parses and `--help` documents.
 //!
-//! Flags that stand for a key of the config become [`Setting`]s, so that the config alone knows
-//! what overrides what.
+//! Flags for keys of the config become [`Setting`]s, so only the config defines the precedence.
 //!
-//! Absent on purpose: looking at the terminal, at stdin or at the environment.
+//! Absent on purpose: checks of the terminal, stdin and the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -131,15 +130,15 @@ pub(super) enum Command {
     Man,
 }
 
-/// The subcommand that the first argument is most like: it was taken for a prompt, and what stands
-/// behind it for nothing that is known.
+/// Returns the subcommand that the first argument resembles. That argument was parsed as a prompt,
+/// so the arguments after it were unknown.
 pub(super) fn meant(argv: impl IntoIterator<Item = OsString>) -> Option<String> {
     let first = argv.into_iter().nth(1)?;
     nearest_subcommand(first.to_str()?).filter(|meant| first != meant.as_str())
 }
 
 impl Cli {
-    /// Reads the arguments of a process, its name first.
+    /// Parses the arguments of a process, starting with its name.
     pub(crate) fn read(argv: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
         let argv = prompts_bound(argv);
         let is_marked = argv.iter().any(|arg| arg == "--");
@@ -155,12 +154,12 @@ impl Cli {
         })
     }
 
-    /// Returns the names of earlier versions that were typed, with the new ones.
+    /// Returns the old names that were typed, with the new ones.
     pub(crate) fn renamed(&self) -> &[(&'static str, &'static str)] {
         &self.renamed
     }
 
-    /// The folder to work in, as typed.
+    /// Returns the folder to work in, as typed.
     pub(crate) fn cd(&self) -> Option<&PathBuf> {
         self.common.cd.as_ref()
     }
@@ -197,8 +196,8 @@ impl Cli {
     }
 }
 
-/// What is said of a prompt that is one word, and nearly the name of a subcommand: the call of the
-/// model that it would cost is hardly meant.
+/// Returns an error for a one-word prompt that resembles a subcommand. It was probably not meant
+/// for the model, and an answer costs money.
 fn mistyped(word: &str) -> Option<String> {
     let meant = match word.to_lowercase().as_str() {
         flag @ ("help" | "version") => format!("--{flag}"),
@@ -213,7 +212,7 @@ fn mistyped(word: &str) -> Option<String> {
 fn nearest_subcommand(word: &str) -> Option<String> {
     let command = tree::command();
     let names = command.get_subcommands().map(clap::Command::get_name);
-    // Of a short name too many words are near: only its own letters are taken for it.
+    // Many words are similar to a short name, so it must have exactly the same letters.
     let is_near = |name: &&str| name.len() > 3 || has_letters_of(word, name);
     nearest(word, names.filter(is_near)).map(str::to_string)
 }
@@ -227,8 +226,8 @@ fn has_letters_of(word: &str, name: &str) -> bool {
     sorted(word) == sorted(name)
 }
 
-/// `-p "- a list"`: what follows `-p` and can be no flag, since no flag has such a second
-/// character, is bound to it. Scripts pass any text there.
+/// Binds the argument after `-p` to it if it cannot be a flag, since no flag has such a second
+/// character: `-p "- a list"`. Scripts pass arbitrary text there.
 fn prompts_bound(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut bound: Vec<OsString> = Vec::new();
     let mut options = true;
@@ -244,7 +243,7 @@ fn prompts_bound(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             bound.push(arg);
         }
     }
-    // `-p -c go`: without a session to steer it is what is said.
+    // `-p -c go`: without a session to control, the word is the prompt.
     let prints = |arg: &OsString| arg == "-p" || arg == "--print";
     if options
         && bound.iter().any(prints)
@@ -255,7 +254,7 @@ fn prompts_bound(argv: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     bound
 }
 
-/// Subcommands that are words of a prompt, too, where no session is named behind them.
+/// Subcommands that are parsed as words of a prompt if no session follows them.
 const STEERING: [&str; 9] = [
     "send", "stop", "pause", "unblock", "go", "set", "allow", "deny", "answer",
 ];

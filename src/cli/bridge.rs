@@ -1,7 +1,9 @@
-//! A server over HTTP, as its keeper starts it: this program, with lines on stdin and stdout.
+//! The bridge to a server over HTTP, as its keeper starts it: this program, with lines on stdin
+//! and stdout.
 //!
-//! Its definition, with the keys in it, comes in the environment, which other programs of the user
-//! can look at. So the program begins again without it, and reads it from a pipe.
+//! Its definition, including keys, comes in the environment, which other programs of the user can
+//! read. So the program restarts itself without the variable, and reads the definition from a
+//! pipe.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,10 +15,10 @@ use crate::command::own_exe;
 use crate::mcp::bridge;
 use crate::mcp::launch::{BRIDGE_ENV, BRIDGE_WORD, BridgeConfig};
 
-/// More does not fit into a pipe that nobody reads yet.
+/// Maximum size of the definition: more does not fit into a pipe before it is read.
 const DEFINITION_MAX_BYTES: usize = 48 * 1024;
 
-/// What follows the word, when this process was started as a bridge.
+/// Returns the arguments after the bridge word, if this process was started as a bridge.
 pub(super) fn asked() -> Option<Vec<String>> {
     let mut args = std::env::args().skip(1);
     (args.next()? == BRIDGE_WORD).then(|| args.collect())
@@ -37,7 +39,7 @@ pub(super) fn run(args: &[String]) -> u8 {
     }
 }
 
-/// Only comes back when it failed.
+/// Restarts the program. Returns only if that failed.
 fn begin_again(name: &str) -> String {
     let Ok(definition) = std::env::var(BRIDGE_ENV) else {
         return format!("a bridge is started by its keeper, with {BRIDGE_ENV}");
@@ -48,7 +50,7 @@ fn begin_again(name: &str) -> String {
         );
     }
     let piped = || -> std::io::Result<_> {
-        // Not closed when the program begins again.
+        // The pipe stays open across the restart.
         let (read, write) = rustix::pipe::pipe()?;
         File::from(write).write_all(definition.as_bytes())?;
         Ok((read, own_exe()?))

@@ -1,7 +1,7 @@
-//! A sub-agent: this program, as its keeper starts it. It works in its session until that comes to
-//! rest, and waits where a person is asked.
+//! A subagent: this program, started by a keeper. It works in its session until that is at rest.
+//! If a person is asked, it waits for the answer.
 //!
-//! Nothing that a person or a model types gets here: see [`crate::command::Runs::is_child`].
+//! No prompt and no model can start this mode: see [`crate::command::Runs::is_child`].
 
 use super::logging;
 use super::place::Place;
@@ -13,7 +13,7 @@ use crate::session::handed_down;
 use crate::session::sandbox::ask_kernel_beside;
 use crate::workspace::here;
 
-/// The session and the run, when this process was started as a sub-agent.
+/// Returns the session and the run, if this process was started as a subagent.
 pub(super) fn asked() -> Option<(String, String)> {
     let mut args = std::env::args().skip(1);
     if args.next()? != CHILD_WORD {

@@ -1,8 +1,7 @@
-//! `rewake compact ID`: summarises all but the newest exchange of a session now.
+//! `rewake compact ID`: summarises all but the newest turn of a session now.
 //!
-//! Nothing else of the session is touched: what is owed stays owed, and it is not taken up,
-//! so that nothing is said of how it would go on.
-//! Ctrl-C is not caught: until the summary is there, nothing is written.
+//! The rest of the session is unchanged: pending work stays pending, so no message about
+//! continuing is printed. Ctrl-C is not caught: until the summary is complete, nothing is written.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,7 +23,7 @@ pub(crate) struct CompactArgs {
     id: String,
 }
 
-/// What was summarised, and the tokens of the request behind it.
+/// The result of a compaction, and the tokens of the request after it.
 #[derive(Default)]
 struct Compaction {
     compacted: Option<(u64, u64, SummaryBy)>,

@@ -1,4 +1,5 @@
-//! `rewake completion SHELL`: a script for the shell, made from the definition of the command line.
+//! `rewake completion SHELL`: prints a completion script, generated from the command line's
+//! definition.
 
 use clap::{Args, Command};
 use clap_complete::Shell;

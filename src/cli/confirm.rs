@@ -1,10 +1,10 @@
-//! A question that is answered with yes or no, at a terminal.
+//! Yes-or-no questions at a terminal.
 
 use std::io::{BufRead, IsTerminal};
 
 use crate::report::note;
 
-/// Somebody sees a question and can answer it.
+/// Returns whether a person can see a question and answer it.
 pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -1,8 +1,8 @@
-//! `rewake demo`: the real agent, killed in the middle of a command, and its coming back.
+//! `rewake demo`: the real agent is killed in the middle of a command, and resumes.
 //!
-//! Only the model is played (`assets/demo/script.toml`). Engine, tools, keeper, store and
-//! processes are the real ones, in a temporary folder. What is printed at the end is read
-//! from the log and from the files, and the demo fails when any of it does not hold.
+//! Only the model is scripted (`assets/demo/script.toml`). Engine, tools, keeper, store and
+//! processes are the real ones, in a temporary folder. The results at the end are read from the
+//! log and the files. The demo fails if one of them is wrong.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ protocol = \"script\"
 script = \"script.toml\"
 ";
 
-/// What a person does then: nothing of it is known here, not even whether there is a key.
+/// Next steps for a new user. The text assumes no configuration, not even a key.
 const NEXT: &str = "\
 On your own work, in the folder of a project:
   rewake                      the screen; without a key it asks for one, or for a local model
@@ -45,12 +45,12 @@ On your own work, in the folder of a project:
 const TASK: &str = "The test fails: sh test.sh. Find out why and fix it.";
 const SLOW: &str = "sh test.sh";
 
-/// Nothing in the demo takes so long.
+/// Time limit for each step of the demo.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// Events that wait to be read; the worker waits to print more.
+/// Maximum number of unread events. Above it, the worker waits.
 const WAITING_EVENTS: usize = 256;
-/// Lines of stderr that wait to be read; more are dropped.
+/// Maximum number of unread lines of stderr. Above it, lines are dropped.
 const WAITING_NOTES: usize = 64;
 
 pub(super) fn run() -> Result<u8, Trouble> {
@@ -78,7 +78,7 @@ fn failed(why: &str) -> Trouble {
     Trouble::new(exit::FAILED, why)
 }
 
-/// The temporary folder: the project, and a home of its own for rewake.
+/// The temporary folder: a project, and a separate home for rewake.
 struct Scene {
     _dir: tempfile::TempDir,
     exe: PathBuf,
@@ -111,7 +111,7 @@ impl Scene {
     }
 }
 
-/// A rewake of its own, whose JSON lines are read as they come.
+/// A separate rewake process whose JSON lines are read as they arrive.
 struct Worker {
     child: Child,
     events: Receiver<Value>,
@@ -141,7 +141,7 @@ impl Worker {
             });
         }
         if let Some(stderr) = child.stderr.take() {
-            // The worker must not wait to print a note, so what has no room is dropped.
+            // The worker must never block on a note, so surplus notes are dropped.
             let is_heard =
                 move |l| !matches!(to_notes.try_send(l), Err(TrySendError::Disconnected(_)));
             read_lines(stderr, is_heard);
@@ -154,7 +154,7 @@ impl Worker {
         })
     }
 
-    /// The next event; `None` when the worker closed its output.
+    /// Returns the next event, or `None` if the worker closed its output.
     fn next(&self) -> Result<Option<Value>, Trouble> {
         let left = self.until.saturating_duration_since(Instant::now());
         match self.events.recv_timeout(left) {
@@ -218,7 +218,7 @@ fn first_life(scene: &Scene) -> Result<(), Trouble> {
     )))
 }
 
-/// Two looks at the command, a second apart.
+/// Checks the command twice, a second apart.
 fn while_nobody_is_there(scene: &Scene) -> Result<(), Trouble> {
     for _ in 0..2 {
         let runs = scene.runs();
@@ -263,7 +263,7 @@ fn second_life(scene: &Scene) -> Result<(), Trouble> {
     }
 }
 
-/// The calls of the last answer, as the stream tells of them.
+/// The calls of the last answer, from the events of the stream.
 #[derive(Default)]
 struct Calls {
     last: Vec<(String, String)>,
@@ -329,6 +329,7 @@ impl Calls {
 fn check(scene: &Scene) -> Result<bool, Trouble> {
     let store = Store::open(&scene.home)?;
     let info = store
+        .history()
         .newest(None)?
         .ok_or_else(|| failed("no session was recorded"))?;
     let (_, records) = store.load(&info.id)?;
@@ -393,7 +394,7 @@ fn finished(record: &Record) -> Option<CallId> {
     }
 }
 
-/// Output and exit code of a command, from the log.
+/// Returns output and exit code of a command, from the log.
 fn result_of<'a>(records: &'a [Record], command: &str) -> Option<(&'a str, Option<i32>)> {
     let mut state = State::new(tools::describe);
     for record in records {

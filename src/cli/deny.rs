@@ -1,4 +1,4 @@
-//! `rewake deny`: a call that needs approval does not run.
+//! `rewake deny`: denies a call that needs approval.
 
 use clap::Args;
 
@@ -18,7 +18,7 @@ pub(crate) struct DenyArgs {
 }
 
 impl DenyArgs {
-    /// Reads `deny ID`, `deny ID 12.0`, `deny ID "why"` and `deny ID 12.0 "why"`.
+    /// Parses `deny ID`, `deny ID 12.0`, `deny ID "why"` and `deny ID 12.0 "why"`.
     pub(super) fn answer(&self) -> Result<(Option<CallId>, Verdict), String> {
         let call = self.rest.first().and_then(|word| word.parse().ok());
         match &self.rest[usize::from(call.is_some())..] {

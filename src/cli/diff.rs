@@ -1,5 +1,5 @@
-//! `rewake diff ID`: what changed in the workspace's files between two places of a session, by
-//! calls, by shell commands and by hand, tracked by git or not; and who made each change.
+//! `rewake diff ID`: shows the changes of the workspace's files between two entries of a session,
+//! tracked by git or not, and the author of each: a call, a shell command or a person.
 
 use clap::Args;
 
@@ -24,7 +24,7 @@ pub(crate) struct DiffArgs {
     pub stat: bool,
 }
 
-/// Between which entries. `None`: from the first of the session, to the last.
+/// A range of entries. `None`: the first or the last one of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Range {
     pub from: Option<Seq>,
@@ -34,7 +34,7 @@ pub(crate) struct Range {
 impl std::str::FromStr for Range {
     type Err = String;
 
-    /// `12` or `12..40`.
+    /// Parses `12` or `12..40`.
     fn from_str(text: &str) -> Result<Range, String> {
         let entry = |text: &str| match text {
             "" => Ok(None),
@@ -54,11 +54,11 @@ impl std::str::FromStr for Range {
 pub(super) fn run(ctx: &AppContext, args: &DiffArgs) -> Result<u8, Trouble> {
     let (range, stat) = (args.range.unwrap_or_default(), args.stat);
     let store = super::open_store_to_look(ctx)?;
-    let info = store.find(&args.id)?;
+    let info = store.history().find(&args.id)?;
     let (_, records) = store.load(&info.id)?;
     let from_place = place(&records, range.from, true)?;
     let to_place = place(&records, range.to, false)?;
-    // The first entry may be the later one; the same people changed the files between the two.
+    // The first entry may be the later one. The authors between the two are the same.
     let is_forward = from_place.0 <= to_place.0;
     let (first, last) = match is_forward {
         true => (from_place, to_place),
@@ -108,8 +108,8 @@ fn not_read(error: NotRewound) -> Trouble {
     Trouble::new(exit::FAILED, error.to_string())
 }
 
-/// The tree at an entry, and the place of the entry that names it; without an entry the first or the
-/// last that the session names.
+/// Returns the tree at an entry, and the place of the entry that names it. Without an entry,
+/// returns the first or the last tree of the session.
 fn place(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<(usize, &str), Trouble> {
     let mut all = records.iter().enumerate();
     fn its((place, record): (usize, &Record)) -> Option<(usize, &str)> {
@@ -129,7 +129,7 @@ fn place(records: &[Record], at: Option<Seq>, is_from: bool) -> Result<(usize, &
     })
 }
 
-/// `place`: where they are not known, and why.
+/// Returns the error for a place where the files are unknown.
 pub(super) fn unknown_files(place: &str) -> Trouble {
     Trouble::new(exit::USAGE, format!("the files are not known {place}")).with_hint(
         "rewake show ID lists the entries: at others the files may be known; rewake doctor says what is kept",
@@ -137,7 +137,7 @@ pub(super) fn unknown_files(place: &str) -> Trouble {
 }
 
 pub(super) fn tree(store: &Store, name: &str) -> Result<Tree, Trouble> {
-    match store.tree(name)? {
+    match store.snapshots().tree(name)? {
         Some(known) => Ok(known.tree),
         None => Err(Trouble::new(
             exit::USAGE,

@@ -1,4 +1,4 @@
-//! `rewake dismiss ID`: an unfinished session is not offered any more.
+//! `rewake dismiss ID`: stops offering an unfinished session.
 
 use clap::Args;
 
@@ -14,7 +14,7 @@ pub(crate) struct DismissArgs {
 
 pub(super) fn run(ctx: &AppContext, args: &DismissArgs) -> Result<u8, Trouble> {
     let mut store = ctx.open_store()?;
-    let info = store.find(&args.id)?;
+    let info = store.history().find(&args.id)?;
     let id = short_id(&info.id);
     let said = match dismiss(&mut store, &ctx.paths.data_dir, &info.id)? {
         Dismissal::Done => {

@@ -1,6 +1,6 @@
-//! `rewake doctor`: what was looked at, and what is wrong.
+//! `rewake doctor`: checks the installation and reports problems.
 //!
-//! Without being asked to repair, it changes nothing, and one broken thing does not keep it from looking at the next.
+//! Without a repair option it changes nothing. A failed check does not stop the others.
 
 mod journal;
 mod repair;
@@ -26,7 +26,7 @@ use crate::store::{
 };
 use crate::workspace::Here;
 
-/// Sessions whose lock is looked at.
+/// Maximum number of sessions whose lock is checked.
 const MAX_SESSIONS: u32 = 1_000;
 
 /// Check config, keys, store, git, shell and sandbox
@@ -50,7 +50,7 @@ pub(crate) struct DoctorArgs {
     pub scrub: bool,
 }
 
-/// What was found, said line by line.
+/// The findings, which are printed line by line.
 pub(super) struct Report {
     pub(super) wrong: u32,
 }
@@ -161,7 +161,8 @@ fn folders(report: &mut Report, paths: &Paths, here: &Here) {
     }
 }
 
-/// In a workspace that holds them, the model may read the user's rules, and all sessions.
+/// Warns if the workspace contains rewake's folders: then the model may read the user's rules and
+/// all sessions.
 fn inside(report: &Report, all: &[(&str, &PathBuf)], here: &Here) {
     let is_inside = |dir: &Path| {
         let real = dir.canonicalize();
@@ -251,7 +252,7 @@ fn keys(report: &mut Report, env: &Env, loaded: &Loaded) {
                 let what = script.unwrap_or(provider.base_url);
                 report.note("key", format!("{name} needs no key ({what})"));
             }
-            // It is there, and is not used.
+            // A key exists but cannot be used.
             Err(error) if provider.has_key(env) => {
                 report.wrong("key", error.to_string(), error.hint());
             }
@@ -293,7 +294,7 @@ fn shell(report: &mut Report, env: &Env, loaded: &Loaded) {
     }
 }
 
-/// What the system keeps commands from doing, and what it cannot.
+/// Reports the limits that the sandbox can enforce on commands, and those that it cannot.
 fn sandbox(report: &mut Report, env: &Env, loaded: &Loaded) {
     let wanted = loaded.config.sandbox.enabled;
     if wanted == SandboxUse::Never {
@@ -343,7 +344,7 @@ fn standing(kernel: &Kernel) -> String {
     )
 }
 
-/// What is kept of the workspace's files, and what keeps it from being more.
+/// Reports the snapshots of the workspace's files, and the obstacles to complete ones.
 fn files(report: &mut Report, env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) {
     for row in session::files_rows(env, paths, here, files) {
         match row.grade {
@@ -392,7 +393,7 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
                 "store",
                 "the database is of an older version; the next run updates it",
             );
-            // A copy of it can be looked at now.
+            // A readable copy of the database can be checked.
             match Store::open_read_only(&paths.data_dir) {
                 Ok(store) => store,
                 Err(error) => {
@@ -406,7 +407,7 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
             return;
         }
     };
-    match store.quick_check() {
+    match store.check().quick_check() {
         Ok(problems) if problems.iter().all(|problem| is_unused(problem)) => {
             let size = size_text(database::bytes(&paths.data_dir));
             report.ok("store", format!("database of {size}, checked: no damage"));
@@ -437,12 +438,13 @@ fn store(report: &mut Report, loaded: Option<&Loaded>, paths: &Paths) {
     }
 }
 
-/// A page that nothing names: an older version put a new table in the place of a damaged one.
+/// Returns whether a problem is an unused page. An older version left it when it replaced a
+/// damaged table.
 fn is_unused(problem: &str) -> bool {
     problem.starts_with("Page ") && problem.ends_with(": never used")
 }
 
-/// With what the journal has besides.
+/// Reports a damaged database, and the additional data in the journal.
 fn damaged(
     report: &mut Report,
     what: &str,
@@ -455,7 +457,7 @@ fn damaged(
     report.wrong(what, error.to_string(), error.hint().as_deref());
 }
 
-/// The sessions that have a journal and were not purged.
+/// Returns the sessions with a journal that were not purged.
 fn journals(loaded: Option<&Loaded>, paths: &Paths) -> Vec<String> {
     let place = loaded.and_then(|loaded| journal_place(&loaded.config.store, paths));
     let mut ids = place.map_or_else(Vec::new, |place| place.sessions(usize::MAX));
@@ -465,7 +467,8 @@ fn journals(loaded: Option<&Loaded>, paths: &Paths) -> Vec<String> {
 
 fn report_lost(report: &mut Report, lost: &Lost, loaded: Option<&Loaded>, paths: &Paths) {
     let hint = Lost::hint(&paths.data_dir, &paths.state_dir);
-    // A run folder of a session that is not lost may hold a result that it has yet to take.
+    // The run folder of an existing session may contain a result that the session has not recorded
+    // yet.
     let meant = "if you did this on purpose, move the folders runs, locks and log away while no rewake runs \
                  and no session is unfinished";
     report.wrong("store", lost.line(), Some(&format!("{hint}; {meant}")));
@@ -475,13 +478,16 @@ fn report_lost(report: &mut Report, lost: &Lost, loaded: Option<&Loaded>, paths:
     }
 }
 
-/// To be looked at: no command is started by it.
+/// Returns all run folders, for reading. Starts no command.
 fn all_runs(paths: &Paths) -> Runs {
     Runs::new(paths.data_dir.join("runs"), "")
 }
 
 fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: &Paths) {
-    let sessions = match store.sessions(SessionFilter::default(), MAX_SESSIONS) {
+    let sessions = match store
+        .history()
+        .sessions(SessionFilter::default(), MAX_SESSIONS)
+    {
         Ok(sessions) => sessions,
         Err(error) => {
             damaged(report, "store", error, loaded, paths);
@@ -500,7 +506,7 @@ fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: 
         }
     }
     let unfinished = sessions.iter().filter(|s| s.unfinished).count();
-    match store.without_tip() {
+    match store.check().without_tip() {
         Ok(0) => {}
         Ok(n) => report.note(
             "store",
@@ -523,7 +529,7 @@ fn sessions(report: &mut Report, store: &Store, loaded: Option<&Loaded>, paths: 
     }
 }
 
-/// Those that rewake made and that nobody would find otherwise.
+/// Reports the worktrees that rewake created. Users would not find them otherwise.
 fn worktrees(report: &mut Report, store: &Store, paths: &Paths) {
     let rows = match worktree_rows(&paths.data_dir, store) {
         Ok(rows) => rows,

@@ -1,4 +1,4 @@
-//! `rewake export ID`: a session as Markdown or JSON, on stdout or into a file.
+//! `rewake export ID`: exports a session as Markdown or JSON, to stdout or a file.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, Trouble> {
         false => Format::Markdown,
     };
     let store = super::open_store_to_look(ctx)?;
-    let id = store.find(&args.id)?.id;
+    let id = store.history().find(&args.id)?.id;
     match &args.output {
         Some(file) => {
             let replace = match args.force {

@@ -1,4 +1,4 @@
-//! `rewake fork ID`: a copy that goes its own way, with the same files or with files of its own.
+//! `rewake fork ID`: an independent copy of a session, with the same files or with separate ones.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(crate) struct ForkArgs {
 
 pub(super) fn run(ctx: &AppContext, wanted: &ForkArgs) -> Result<u8, Trouble> {
     let mut store = super::open_store(ctx)?;
-    let info = store.find(&wanted.id)?;
+    let info = store.history().find(&wanted.id)?;
     let parting = wanted.at.map_or(Parting::End, Parting::Behind);
     let folder = match (&wanted.files, &wanted.worktree) {
         (Some(folder), _) => Some(ForkFolder::Folder(folder.clone())),

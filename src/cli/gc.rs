@@ -1,4 +1,4 @@
-//! `rewake gc`: what is kept of files is tidied up, and what all of the data takes is shown.
+//! `rewake gc`: removes old file snapshots, and shows the disk usage.
 
 use clap::Args;
 
@@ -99,8 +99,8 @@ fn of_servers(left: u64) -> String {
 }
 
 fn sizes(ctx: &AppContext, store: &crate::store::Store) -> Result<(), Trouble> {
-    let (sessions, in_trash) = store.in_trash()?;
-    let of_files = store.files_bytes()?;
+    let (sessions, in_trash) = store.history().in_trash()?;
+    let of_files = store.snapshots().files_bytes()?;
     line(&format!(
         "database   {}",
         size_text(database::bytes(&ctx.paths.data_dir))

@@ -1,4 +1,4 @@
-//! `rewake history [QUERY]`: sessions, or where something was said or printed.
+//! `rewake history [QUERY]`: lists sessions, or searches messages and output.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -14,9 +14,9 @@ use crate::session::{AppContext, GLANCE_ENTRIES, Glance, glance, short_id};
 use crate::store::{Order, Place, Scope, SessionFilter, SessionInfo, unique_short_id};
 
 const MAX_SESSIONS: u32 = 100;
-/// Of one session, so many sub-agents are listed below it.
+/// Maximum number of subagents that are listed below one session.
 const MAX_CHILDREN: usize = 20;
-/// So many sessions are looked at for sub-agents.
+/// Maximum number of sessions that are searched for subagents.
 const MAX_LOOKED_AT: u32 = 1_000;
 const MAX_HITS: u32 = 50;
 const FORK_CHARS: usize = 60;
@@ -52,7 +52,7 @@ pub(super) fn run(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
     }
 }
 
-/// What `GET /agent/history` of the server gives.
+/// Prints the same JSON as `GET /agent/history` of the server.
 fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
     let mut store = super::open_store(ctx)?;
     let folder = args.folder.map(|folder| ctx.env.cwd().join(folder));
@@ -69,12 +69,14 @@ fn json(ctx: &AppContext, args: HistoryArgs) -> Result<u8, Trouble> {
 fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     let store = super::open_store_to_look(ctx)?;
     let here = ctx.workspace();
-    let top = store.sessions(SessionFilter::default(), MAX_SESSIONS)?;
+    let top = store
+        .history()
+        .sessions(SessionFilter::default(), MAX_SESSIONS)?;
     let with_children = SessionFilter {
         children: true,
         ..SessionFilter::default()
     };
-    let children = store.sessions(with_children, MAX_LOOKED_AT)?;
+    let children = store.history().sessions(with_children, MAX_LOOKED_AT)?;
     let sessions = with_children_below(top, children);
     let ids: Vec<&str> = sessions.iter().filter_map(Row::id).collect();
     for row in &sessions {
@@ -118,7 +120,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
 
 enum Row {
     Session(Box<SessionInfo>),
-    /// So many more sub-agents of the session above.
+    /// Number of further subagents of the session above.
     More(u64),
 }
 
@@ -131,7 +133,7 @@ impl Row {
     }
 }
 
-/// Each session, and behind it the newest of its sub-agents.
+/// Returns each session, followed by the newest of its subagents.
 fn with_children_below(top: Vec<SessionInfo>, children: Vec<SessionInfo>) -> Vec<Row> {
     let mut of_parent: HashMap<String, Vec<SessionInfo>> = HashMap::new();
     for child in children {
@@ -157,7 +159,7 @@ fn with_children_below(top: Vec<SessionInfo>, children: Vec<SessionInfo>) -> Vec
     rows
 }
 
-/// The title, of a fork with what was said in it last.
+/// Returns the title. For a fork, adds its last message.
 fn label(info: &SessionInfo, seen: &Glance) -> String {
     let title = info.title.as_deref().unwrap_or("untitled");
     let title = title_line(title, TITLE_CHARS);
@@ -172,8 +174,10 @@ fn label(info: &SessionInfo, seen: &Glance) -> String {
 
 fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     let store = super::open_store_to_look(ctx)?;
-    let mut store = store.into_searchable(&ctx.paths.data_dir)?;
-    let hits = store.search(query, Scope::All, Order::Newest, MAX_HITS)?;
+    let store = store.into_searchable(&ctx.paths.data_dir)?;
+    let hits = store
+        .index()
+        .search(query, Scope::All, Order::Newest, MAX_HITS)?;
     for hit in &hits {
         line(&format!(
             "{}  {}  {:>5} {:<9} {:<18} {}",
@@ -205,7 +209,7 @@ fn search(ctx: &AppContext, query: &str) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-/// `line 3 of 40, 2×`; nothing of an entry of one line.
+/// Returns the position of a hit, such as `line 3 of 40, 2×`. Empty for an entry with one line.
 fn place(place: &Place) -> String {
     let times = match place.times {
         1 => String::new(),

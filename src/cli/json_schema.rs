@@ -1,4 +1,4 @@
-//! `--json-schema`: a file or JSON, read and looked at before anything else is done.
+//! `--json-schema`: a file or JSON, read and checked before anything else happens.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::config::read_text;
 use crate::model::schema::{MAX_BYTES, check_schema};
 use crate::report::{Trouble, exit};
 
-/// The schema that is meant.
+/// Returns the schema from a file or from JSON.
 pub(super) fn read(given: &str) -> Result<Value, Trouble> {
     let is_json = given.trim_start().starts_with('{');
     let (text, from) = match is_json {

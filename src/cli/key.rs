@@ -1,5 +1,5 @@
-//! `rewake key`: a key that is typed once. It is asked for on the terminal, where it is not shown,
-//! or read from a pipe; never an argument, which every user of the machine can see.
+//! `rewake key`: stores an API key. The key is typed on the terminal without being shown, or read
+//! from a pipe. It is never an argument, because every user of the machine can see those.
 
 use std::io::{IsTerminal, Write};
 
@@ -12,7 +12,7 @@ use crate::config::{self, Key};
 use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 
-/// Longer is no key.
+/// Maximum size of a key.
 const MAX_BYTES: usize = 16 * 1024;
 
 const ESC: u8 = 0x1b;
@@ -54,7 +54,7 @@ pub(super) fn run(ctx: &AppContext, args: &KeyArgs) -> Result<u8, Trouble> {
         "the key for {provider} is stored in {}",
         file.display()
     ));
-    // What is used may be another one.
+    // Another key may take precedence.
     if let Ok(Some(Key { origin, .. })) = config.provider(provider).and_then(|p| p.key(&ctx.env))
         && origin != config::Origin::Kept(file)
     {
@@ -63,13 +63,13 @@ pub(super) fn run(ctx: &AppContext, args: &KeyArgs) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-/// Typed on the terminal, a dot for each character. `None`: the user thought better of it.
+/// Reads the key from the terminal, with a dot for each character. `None`: the user cancelled.
 fn asked(provider: &str) -> Result<Option<String>, Trouble> {
-    // Before it is asked for: what is typed at once must not be shown either.
+    // Raw mode comes before the prompt, so that early input is not shown either.
     enable_raw_mode().map_err(unread)?;
     eprint_flushed(&format!("key for {provider} (Esc or Ctrl+C: none): "));
     let typed = typed();
-    // The rest of a paste is not for the shell, which would show it.
+    // The rest of a paste must not reach the shell, which would show it.
     more_comes();
     let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
     disable_raw_mode().map_err(unread)?;
@@ -88,7 +88,7 @@ fn typed() -> Result<Option<String>, Trouble> {
         let Some(byte) = read_byte().map_err(unread)? else {
             return Ok(None);
         };
-        // An Esc that a person pressed comes alone; that of a paste does not.
+        // A typed Esc arrives alone, that of a paste does not.
         let is_alone = byte == ESC && !more_comes();
         match typed.push(byte, is_alone) {
             Next::More => {}
@@ -106,17 +106,17 @@ fn typed() -> Result<Option<String>, Trouble> {
     }
 }
 
-/// What a terminal that marks pastes puts around one, behind its Esc.
+/// Sequences after Esc with which a terminal marks the beginning and the end of a paste.
 const PASTE_MARKS: [&[u8]; 2] = [b"[200~", b"[201~"];
 
-/// No key of a keyboard sends a longer sequence.
+/// Maximum length of a sequence. Real keys send shorter ones.
 const MAX_SEQUENCE: usize = 16;
 
-/// What was typed so far.
+/// The input typed so far.
 #[derive(Default)]
 struct Typed {
     bytes: Vec<u8>,
-    /// The sequence that an Esc began.
+    /// The sequence that began with Esc.
     sequence: Option<Vec<u8>>,
 }
 
@@ -124,9 +124,9 @@ struct Typed {
 enum Next {
     More,
     Done,
-    /// The user thought better of it.
+    /// The user cancelled.
     None,
-    /// What no key has.
+    /// The input contains something that no API key contains.
     Odd,
 }
 
@@ -169,7 +169,7 @@ fn odd() -> Trouble {
         .with_hint("copy the key alone, and paste it; or: rewake key PROVIDER < FILE")
 }
 
-/// Whether the terminal sends more at once.
+/// Returns whether more input is available at once.
 fn more_comes() -> bool {
     let stdin = rustix::stdio::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
@@ -180,7 +180,7 @@ fn more_comes() -> bool {
     poll(&mut fds, Some(&patience)).is_ok_and(|ready| ready > 0)
 }
 
-/// The first line of a pipe or a file.
+/// Reads the first line of a pipe or a file.
 fn read_line() -> std::io::Result<String> {
     let mut bytes = Vec::new();
     while let Some(byte) = read_byte()? {
@@ -192,12 +192,12 @@ fn read_line() -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A file into which a terminal's paste was written has its marks.
+/// Removes the paste marks from a file into which a paste was written.
 fn without_paste_marks(text: &str) -> String {
     text.replace("\u{1b}[200~", "").replace("\u{1b}[201~", "")
 }
 
-/// One at a time: what follows is for somebody else.
+/// Reads a single byte, because the following input is for another reader.
 fn read_byte() -> std::io::Result<Option<u8>> {
     let mut byte = [0];
     loop {
@@ -212,7 +212,7 @@ fn read_byte() -> std::io::Result<Option<u8>> {
 
 fn eprint_flushed(text: &str) {
     let mut err = std::io::stderr();
-    // Whoever closed stderr wants none of it.
+    // If stderr is closed, the text is lost, which is fine.
     let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
 }
 
@@ -220,7 +220,7 @@ fn eprint_flushed(text: &str) {
 mod tests {
     use super::*;
 
-    /// What is left of these bytes, which come at once.
+    /// Returns the result of these bytes when they arrive at once.
     fn typed(bytes: &str) -> (Next, String) {
         let mut typed = Typed::default();
         let mut next = Next::More;

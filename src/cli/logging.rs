@@ -1,7 +1,7 @@
 //! The log file: ids and sizes, never contents.
 //!
-//! Each start writes to the file of its day. Without a place to log to, rewake works all the
-//! same, and says nothing of it.
+//! Each start writes to the file of its day. If the log cannot be written, rewake works without it
+//! and prints nothing about it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -13,14 +13,14 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogLevel, Paths};
 
-/// Days of logs that are kept.
+/// Number of days that logs are kept.
 const KEPT_DAYS: usize = 14;
 
-/// Logs go to the file until the guard is dropped.
+/// Starts logging to the file, until the guard is dropped.
 pub(super) fn start(paths: &Paths, level: LogLevel) -> Option<WorkerGuard> {
     let today = jiff::Zoned::now().date();
     let file = open(&paths.state_dir.join("log"), &today.to_string()).ok()?;
-    // The default is to lose lines in silence when the writer is behind.
+    // By default lines are lost without notice when the writer is slow.
     let (writer, guard) = NonBlockingBuilder::default().lossy(false).finish(file);
     let filter = EnvFilter::try_new(format!("warn,rewake={}", level.name())).ok()?;
     let subscriber = tracing_subscriber::fmt()
@@ -34,7 +34,7 @@ pub(super) fn start(paths: &Paths, level: LogLevel) -> Option<WorkerGuard> {
     Some(guard)
 }
 
-/// The file of a day, for its owner alone; those of long ago are removed.
+/// Opens the file of a day, readable by its owner only, and removes old files.
 fn open(folder: &Path, day: &str) -> io::Result<File> {
     DirBuilder::new()
         .recursive(true)
@@ -59,7 +59,7 @@ fn remove_old(folder: &Path) {
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(is_log)
         .collect();
-    // The names sort as their days do.
+    // The names sort by date.
     logs.sort();
     for old in logs.iter().rev().skip(KEPT_DAYS) {
         let _ = fs::remove_file(folder.join(old));

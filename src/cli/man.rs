@@ -1,4 +1,4 @@
-//! `rewake man`: the manual page, made from the definition of the command line.
+//! `rewake man`: prints the manual page, generated from the command line's definition.
 
 use clap::Command;
 use clap_mangen::Man;

@@ -1,7 +1,7 @@
 //! The command line: arguments -> config -> subcommand -> exit code.
 //!
-//! One file for each subcommand, with its arguments and its `run`. What they print and their exit
-//! codes go through [`crate::report`]; the rooms below that return values and errors.
+//! Each subcommand has a file with its arguments and its `run`. Output and exit codes go through
+//! [`crate::report`]. Lower rooms only return values and errors.
 
 mod allow;
 mod answer;
@@ -58,7 +58,7 @@ use crate::store::{Store, StoreError};
 use args::{Cli, Command, tree};
 use place::Place;
 
-/// Runs what the arguments ask for, and gives the exit code.
+/// Runs the program with the process's arguments, and returns the exit code.
 pub fn main() -> u8 {
     lost_output(
         run_as_asked(),
@@ -83,7 +83,7 @@ fn run_as_asked() -> u8 {
     for (old, new) in cli.renamed() {
         note(&format!("hint: {old} is now {new}"));
     }
-    // Kept to the end: what went wrong is logged too.
+    // The guard lives until the end, so that errors are logged too.
     let mut log = None;
     match dispatch(cli, &mut log) {
         Ok(code) => code,
@@ -91,14 +91,14 @@ fn run_as_asked() -> u8 {
     }
 }
 
-/// The store of this start. What was put back into it is said, whichever command did it.
+/// Opens the store. Prints a note if entries were restored into it.
 fn open_store(ctx: &AppContext) -> Result<Store, StoreError> {
     let store = ctx.open_store()?;
     say_what_came_back(&store);
     Ok(store)
 }
 
-/// The same for what only reads: also where nothing can be written.
+/// Same as [`open_store`] for commands that only read. It also works on a read-only disk.
 fn open_store_to_look(ctx: &AppContext) -> Result<Store, StoreError> {
     let (store, why) = ctx.open_store_to_look()?;
     if let Some(why) = why {
@@ -114,7 +114,7 @@ fn say_what_came_back(store: &Store) {
     }
 }
 
-/// One JSON object on stdout, for programs: as it is.
+/// Prints one JSON object on stdout, unchanged.
 fn print_json(value: &impl serde::Serialize) -> Result<u8, Trouble> {
     let text = serde_json::to_string(value)
         .map_err(|e| Trouble::new(exit::FAILED, format!("cannot write the answer: {e}")))?;
@@ -122,7 +122,7 @@ fn print_json(value: &impl serde::Serialize) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-/// Help and versions go to stdout with 0, wrong usage to stderr with 2.
+/// Prints help and versions on stdout with exit code 0, wrong usage on stderr with 2.
 fn usage(error: &clap::Error) -> u8 {
     let code = error.exit_code();
     match error.use_stderr() {
@@ -153,11 +153,11 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
         return run::run(&place()?.work(log)?, &cli.run);
     };
     match command {
-        // These need nothing of the machine.
+        // These need no files of the machine.
         Command::Completion(args) => completion::run(&args, tree::command()),
         Command::Man => man::run(tree::command()),
         Command::Demo => demo::run(),
-        // These need no store, or look at it before anything is made.
+        // These need no store, or check it before anything is created.
         Command::Doctor(args) => doctor::run(&place()?, &args),
         Command::Trust(args) => trust::run(&place()?.of_person()?, &args),
         Command::Key(args) => key::run(&place()?.of_person()?.config()?, &args),
@@ -170,7 +170,7 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>) -> Result<u8, Trouble> {
         Command::Diff(args) => diff::run(&place()?.look(log)?, &args),
         Command::Export(args) => export::run(&place()?.look(log)?, &args),
         Command::Stats(args) => stats::run(&place()?.look(log)?, &args),
-        // These write to it.
+        // These write to the store.
         Command::Fork(args) => fork::run(&place()?.work(log)?, &args),
         Command::Rewind(args) => rewind::run(&place()?.work(log)?, &args),
         Command::Restore(args) => restore::run(&place()?.work(log)?, &args),

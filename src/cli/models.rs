@@ -1,5 +1,4 @@
-//! `rewake models [FILTER]`: the models of which something is known, from the price list and the
-//! config.
+//! `rewake models [FILTER]`: lists the known models, from the built-in prices and the config.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -43,7 +42,7 @@ struct Known {
 }
 
 impl Known {
-    /// A whole provider, or a part of the name.
+    /// Returns whether the filter is the model's provider or part of its name.
     fn fits(&self, filter: &str) -> bool {
         let filter = filter.trim_end_matches('/').to_lowercase();
         let name = format!("{}/{}", self.provider, self.model).to_lowercase();
@@ -68,7 +67,8 @@ fn known(config: &Config) -> Vec<Known> {
         .collect()
 }
 
-/// A provider without a model in the list may have any; a name that is none has a nearest one.
+/// Explains an empty list. A known provider without listed models accepts any model, for an
+/// unknown name the most similar one is suggested.
 fn nothing_of(config: &Config, filter: &str) -> Result<(), Trouble> {
     let provider = filter.split('/').next().unwrap_or(filter);
     match config.provider_names().contains(provider) {
@@ -134,7 +134,7 @@ fn print(found: &[&Known]) {
     ));
 }
 
-/// At least two digits behind the point, and all that count.
+/// Formats a price with at least two digits after the point, and more if they matter.
 fn dollars(price: f64) -> String {
     let short = format!("{price:.2}");
     match short.parse() == Ok(price) {

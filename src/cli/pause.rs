@@ -1,4 +1,4 @@
-//! `rewake pause ID`: a session pauses.
+//! `rewake pause ID`: pauses a session.
 
 use clap::Args;
 

@@ -1,5 +1,5 @@
-//! `rewake permissions`: the rules that hold here, each with where it comes from. Those of one
-//! session are in its log; the screen's `/permissions` shows them too.
+//! `rewake permissions`: lists the active rules of this folder with their origins. The rules of
+//! one session are in its log; the screen's `/permissions` shows them too.
 
 use clap::Args;
 use serde_json::{Value, json};

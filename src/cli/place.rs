@@ -1,4 +1,4 @@
-//! Where a subcommand works, and its config and log as far as it needs them.
+//! The surroundings of a subcommand: its folder, and its config and log if it needs them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `rewake ps`: the commands and servers of all sessions, also those whose agent is gone.
+//! `rewake ps`: lists the commands and servers of all sessions, also of agents that ended.
 
 use clap::{Args, Subcommand};
 
@@ -64,7 +64,7 @@ fn list(ctx: &AppContext) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-/// `None` for what is over.
+/// Returns the state, or `None` for a command that ended.
 fn state(info: &RunInfo) -> Option<String> {
     match &info.state {
         RunState::Running { group, .. } => {
@@ -85,7 +85,7 @@ fn state(info: &RunInfo) -> Option<String> {
     }
 }
 
-/// Processes that could not be ended with their command.
+/// Returns the processes of a command that could not be ended.
 fn left_behind(ended: &Ended) -> Option<String> {
     let living = ended.sandbox.as_ref()?.living();
     let pids: Vec<String> = living.iter().map(|one| one.pid.to_string()).collect();
@@ -96,7 +96,7 @@ fn left_behind(ended: &Ended) -> Option<String> {
     }
 }
 
-/// `None` for one that is over.
+/// Returns the state, or `None` for a server that ended.
 fn server_state(info: &ServerInfo) -> Option<String> {
     let name = one_line(&info.spec.name, 40);
     match (info.is_kept, info.group) {
@@ -107,11 +107,12 @@ fn server_state(info: &ServerInfo) -> Option<String> {
     }
 }
 
-/// Stops the one command or server whose id begins with `run`.
+/// Stops the command or server whose ID begins with `run`.
 fn stop(ctx: &AppContext, run: &str) -> Result<u8, Trouble> {
     let run = run.trim();
     if run.is_empty() {
-        // Every id begins with nothing, so an unset variable in a script would stop a command.
+        // An empty text is a prefix of every ID, so an unset variable in a script would stop a
+        // command.
         return Err(
             Trouble::new(exit::USAGE, "no command is named: the id is empty")
                 .with_hint("rewake ps lists the ids"),

@@ -1,4 +1,4 @@
-//! `rewake purge ID`: a session is removed for good.
+//! `rewake purge ID`: deletes a session permanently.
 
 use clap::Args;
 
@@ -19,14 +19,14 @@ pub(crate) struct PurgeArgs {
 
 pub(super) fn run(ctx: &AppContext, args: &PurgeArgs) -> Result<u8, Trouble> {
     let store = super::open_store(ctx)?;
-    let info = store.find(&args.id)?;
+    let info = store.history().find(&args.id)?;
     let short = short_id(&info.id).to_string();
     let title = info.title.as_deref().unwrap_or("without a title");
     let with_tasks = |tasks: u64| match tasks {
         0 => String::new(),
         n => format!(", with {}", count(n, "task")),
     };
-    let tasks = store.children(&info.id)?.len() as u64;
+    let tasks = store.history().children(&info.id)?.len() as u64;
     if !args.yes {
         line(&format!(
             "to remove  {short} \"{title}\", {}{}",

@@ -1,4 +1,4 @@
-//! `rewake restore`: single files as they were at an entry of a session.
+//! `rewake restore`: restores single files as they were at an entry of a session.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub(crate) struct At {
 impl FromStr for At {
     type Err = String;
 
-    /// `0199c2:40`.
+    /// Parses `0199c2:40`.
     fn from_str(text: &str) -> Result<At, String> {
         let parts = text.rsplit_once(':').filter(|(id, _)| !id.is_empty());
         let parts = parts.and_then(|(id, entry)| Some((id, entry.parse().ok()?)));
@@ -76,7 +76,7 @@ pub(super) fn run(ctx: &AppContext, args: &RestoreArgs) -> Result<u8, Trouble> {
     })
 }
 
-/// One file as it was, and nothing else.
+/// Writes the former content of one file, and changes nothing else.
 fn print_one(
     ctx: &AppContext,
     named: &BTreeSet<PathBytes>,
@@ -84,7 +84,7 @@ fn print_one(
     output: &Path,
 ) -> Result<u8, Trouble> {
     let store = ctx.open_store()?;
-    let info = store.find(&at.id)?;
+    let info = store.history().find(&at.id)?;
     let (_, records) = store.load(&info.id)?;
     let Some(name) = tree_at(&records, at.entry) else {
         let why = why_unknown(&records, at.entry);
@@ -93,7 +93,7 @@ fn print_one(
     let tree = tree(&store, name)?;
     let found = named.iter().find_map(|path| tree.0.get(path));
     let content = match found {
-        Some(Item::File { hash, .. }) => store.content(hash)?,
+        Some(Item::File { hash, .. }) => store.snapshots().content(hash)?,
         Some(Item::Link { target }) => Some(target.clone()),
         Some(Item::Marker { .. }) | None => None,
     };

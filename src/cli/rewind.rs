@@ -1,8 +1,8 @@
-//! `rewake rewind`: back to an entry of a session.
+//! `rewake rewind`: returns to an entry of a session.
 //!
-//! What would change is shown first, and is not done without a yes. Protected paths and paths outside
-//! of the workspace are asked for one by one, of a person at a terminal; `--yes` is no answer to
-//! that.
+//! The command first shows the changes, and applies them only after a yes. Protected paths and
+//! paths outside of the workspace need an answer each, from a person at a terminal. `--yes` does
+//! not answer that.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +26,7 @@ use crate::session::{AppContext, NEVER_SET_BACK, Session, Which, drive, journal_
 use crate::store::Store;
 use crate::world::machine::Machine;
 
-/// Of paths that stay, so many are named.
+/// Maximum number of unchanged paths that are named.
 const MAX_NAMED: usize = 50;
 
 /// Rewind files, conversation or both to an entry of a session
@@ -70,7 +70,7 @@ pub(crate) struct RewindArgs {
 }
 
 impl RewindArgs {
-    /// Returns what is missing.
+    /// Returns an error about missing arguments.
     pub(super) fn check(&self) -> Result<(), String> {
         match self.redo || self.files || self.conversation || self.both {
             true => Ok(()),
@@ -79,7 +79,7 @@ impl RewindArgs {
     }
 }
 
-/// How it is asked, and said.
+/// The options of questions and output.
 #[derive(Clone, Copy)]
 pub(super) struct Manner {
     pub preview: bool,
@@ -112,7 +112,8 @@ pub(super) fn run(ctx: &AppContext, wanted: &RewindArgs) -> Result<u8, Trouble> 
     }
 }
 
-/// A path as a tree may have it: below the workspace's root, and whole.
+/// Returns the forms in which a tree may contain a path: relative to the workspace's root, and
+/// absolute.
 pub(super) fn spelled(ctx: &AppContext, given: &Path) -> [PathBytes; 2] {
     let cwd = ctx.env.cwd().canonicalize();
     let cwd = cwd.unwrap_or_else(|_| ctx.env.cwd().to_path_buf());
@@ -125,11 +126,11 @@ pub(super) fn spelled(ctx: &AppContext, given: &Path) -> [PathBytes; 2] {
     [below, &whole].map(|path| path.as_os_str().as_bytes().to_vec())
 }
 
-/// What is chosen for single paths.
+/// Choices for single paths.
 #[derive(Default)]
 pub(super) struct Chosen {
     paths: BTreeMap<PathBytes, PathChoice>,
-    /// As they were given, with how a tree may have them.
+    /// Paths as given, each with the forms that a tree may contain.
     given: Vec<(PathBuf, [PathBytes; 2])>,
 }
 
@@ -138,7 +139,7 @@ impl Chosen {
         let take = wanted.take.iter().map(|path| (path, PathChoice::Take));
         let keep = wanted.keep.iter().map(|path| (path, PathChoice::Keep));
         let mut chosen = Chosen::default();
-        // Of a path that is named for both, the more careful one holds.
+        // If a path is in both lists, the safer choice applies.
         for (path, choice) in take.chain(keep) {
             let spelled = spelled(ctx, path);
             chosen
@@ -149,7 +150,7 @@ impl Chosen {
         chosen
     }
 
-    /// Who mistypes a path must not believe that it is kept.
+    /// Checks that each path matches, so that a mistyped path is not silently ignored.
     fn check(&self, rewinding: &Rewinding) -> Result<(), Trouble> {
         let Rewinding { then, now, .. } = rewinding;
         let delta = diff(now, then);
@@ -170,10 +171,10 @@ impl Chosen {
     }
 }
 
-/// A copy that parts there.
+/// Forks the session at this entry.
 fn conversation(ctx: &AppContext, id: &str, to: Seq, manner: Manner) -> Result<u8, Trouble> {
     let mut store = super::open_store(ctx)?;
-    let info = store.find(id)?;
+    let info = store.history().find(id)?;
     if manner.preview {
         line(&format!(
             "a copy of session {} up to entry {to}; the files stay as they are",
@@ -198,7 +199,7 @@ fn copied(copy: &str, manner: Manner) {
     ));
 }
 
-/// Works with the engine of a session, which goes on with nothing by itself.
+/// Runs `work` with the engine of a session. The engine starts no work by itself.
 fn with_engine<T>(
     ctx: &AppContext,
     id: &str,
@@ -278,17 +279,17 @@ fn both(
     Ok(code)
 }
 
-/// What stays by the plan, and how many more.
+/// Paths that stay unchanged according to the plan, and the number of further ones.
 type Planned = (Vec<Kept>, u64);
 
-/// What a person made of the preview.
+/// The user's decision about the preview.
 enum Agreed {
     Yes(Box<Rewinding>),
-    /// It ends here, with this exit code.
+    /// The command ends with this exit code.
     Over(u8),
 }
 
-/// Shows what would change, and asks.
+/// Shows the changes and asks for approval.
 async fn agreed(
     ctx: &AppContext,
     engine: &mut Engine<Machine>,
@@ -336,7 +337,7 @@ async fn agreed(
     Ok(Agreed::Yes(Box::new(rewinding)))
 }
 
-/// What would change, a line for each path; and what stays.
+/// Prints the changes, one line per path, and the paths that stay unchanged.
 fn shown(
     ctx: &AppContext,
     store: &Store,
@@ -395,7 +396,7 @@ fn shown_as_json(rewinding: &Rewinding, warnings: &[String]) -> Result<(), Troub
     Ok(())
 }
 
-/// What stays as it is: on stderr.
+/// Reports unchanged paths on stderr.
 fn say_kept(kept: &[Kept], all: u64) {
     let of_note = kept.iter().filter(|kept| kept.why != KeptWhy::Yours);
     for Kept { path, why } in of_note.take(MAX_NAMED) {
@@ -416,7 +417,8 @@ fn say_kept(kept: &[Kept], all: u64) {
     }
 }
 
-/// What was done; gives the exit code. `planned` is what stays when nothing had to be done.
+/// Reports the result, and returns the exit code. `planned` contains the unchanged paths if there
+/// was nothing to do.
 fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner: Manner) -> u8 {
     let nothing = Entry::Restored {
         new_folder: false,
@@ -472,7 +474,7 @@ fn said(restored: Option<&Entry>, planned: &Planned, copy: Option<&str>, manner:
     code_of(kept.iter().map(|kept| &kept.why))
 }
 
-/// What somebody else alone changed was not to be set back.
+/// Returns the exit code. Files that only others changed were expected to stay unchanged.
 fn code_of<'a>(mut kept: impl Iterator<Item = &'a KeptWhy>) -> u8 {
     match kept.any(|why| !why.is_expected()) {
         true => exit::FAILED,

@@ -1,4 +1,4 @@
-//! The agent: `rewake` in a terminal, `rewake -p` without one.
+//! The agent: `rewake` with a screen, `rewake -p` without one.
 
 use std::io::{IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
@@ -17,7 +17,7 @@ use crate::store::{SessionLock, StoreError};
 use crate::ui;
 use crate::ui::commands;
 
-/// What is piped in is read up to this size.
+/// Maximum size of piped input.
 pub(super) const STDIN_MAX_BYTES: u64 = 10 * 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -136,7 +136,7 @@ pub(crate) enum OutputFormat {
 }
 
 impl RunArgs {
-    /// Returns what contradicts itself, although clap takes it.
+    /// Returns an error about contradicting arguments that clap accepts.
     pub(super) fn check(&self) -> Result<(), String> {
         if let (Some(one), Some(Some(other))) = (&self.prompt, &self.print) {
             return Err(format!(
@@ -153,14 +153,14 @@ impl RunArgs {
         }
     }
 
-    /// Returns the first argument that only a run has a use for.
+    /// Returns the first argument that only applies to a run.
     pub(super) fn first_given(&self) -> Option<String> {
         let prompt = self.prompt.as_ref();
         let prompt = prompt.map(|text| format!("the prompt {text:?}"));
         prompt.or_else(|| self.first_flag().map(|flag| format!("'{flag}'")))
     }
 
-    /// Returns the first flag that only a run has a use for.
+    /// Returns the first flag that only applies to a run.
     pub(super) fn first_flag(&self) -> Option<&'static str> {
         let given = [
             (self.print.is_some(), "--print"),
@@ -180,7 +180,7 @@ impl RunArgs {
         first.map(|(_, flag)| flag)
     }
 
-    /// Returns the settings that flags stand for.
+    /// Returns the settings of the flags.
     pub(super) fn settings(&self) -> Vec<Result<Setting, ConfigError>> {
         let effort = self.effort.map(Effort::name);
         let mode = self.permission_mode.map(Mode::name);
@@ -210,7 +210,8 @@ impl RunArgs {
         self.print.is_some().then_some(format)
     }
 
-    /// Returns the session that is named. One that is to be picked is not known yet.
+    /// Returns the session that the arguments name. One that will be chosen on the screen is still
+    /// unknown.
     pub(super) fn which(&self) -> Which {
         let fork = self.fork_session;
         match &self.resume {
@@ -223,7 +224,7 @@ impl RunArgs {
         }
     }
 
-    /// Returns whether a person picks the session on the screen.
+    /// Returns whether the user chooses the session on the screen.
     pub(super) fn picks(&self) -> bool {
         self.resume == Some(None)
     }
@@ -298,7 +299,7 @@ fn headless(ctx: &AppContext, args: &RunArgs, format: OutputFormat) -> Result<u8
     Ok(headless::run(ctx, session, task))
 }
 
-/// The screen takes the terminal, so both ends of it must be one.
+/// Runs the screen, which requires a terminal on stdin and stdout.
 fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
     let plain = args.plain || is_dumb(ctx);
     if !args.plain && (!std::io::stdin().is_terminal() || !std::io::stdout().is_terminal()) {
@@ -327,7 +328,8 @@ fn on_screen(ctx: &AppContext, args: &RunArgs) -> Result<u8, Trouble> {
     }
 }
 
-/// What a prompt names of servers (MCP), if it does. What is piped in names nothing.
+/// Returns the prompts and resources of MCP servers that a prompt names. Piped input is not
+/// searched.
 fn named(ctx: &AppContext, prompt: Option<&str>, piped: &Option<String>) -> Option<Named> {
     let prompt = prompt?;
     let typed = Some(prompt)
@@ -349,7 +351,7 @@ fn named(ctx: &AppContext, prompt: Option<&str>, piped: &Option<String>) -> Opti
     })
 }
 
-/// What a prompt says: itself, or the text of the custom command that it names.
+/// Returns the prompt, or the text of the custom command that it names.
 fn said(
     ctx: &AppContext,
     prompt: Option<String>,
@@ -392,12 +394,13 @@ fn said(
     }
 }
 
-/// The terminal says that it can print and nothing else.
+/// Returns whether the terminal supports nothing but plain output.
 fn is_dumb(ctx: &AppContext) -> bool {
     ctx.env.var("TERM") == Some("dumb")
 }
 
-/// A session that another process has is never replaced by an older one.
+/// Returns the error for a session that another process uses. An older session is never opened
+/// instead.
 fn in_use(error: crate::session::SessionError) -> Trouble {
     let held = matches!(
         &error,
@@ -411,7 +414,7 @@ fn in_use(error: crate::session::SessionError) -> Trouble {
     }
 }
 
-/// A start in a folder with unfinished work says so.
+/// Prints a note if this folder has unfinished sessions.
 fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
     let store = super::open_store(ctx)?;
     for info in ctx.session_list().unfinished(&store, false)?.iter().take(3) {
@@ -428,7 +431,7 @@ fn note_unfinished(ctx: &AppContext) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// stdin is read only when it is a pipe or a file.
+/// Returns whether stdin is a pipe or a file. Otherwise it is not read.
 fn has_stdin() -> bool {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {

@@ -1,5 +1,5 @@
-//! `rewake sandbox`: one command in the sandbox that commands of the model get. Its exit code
-//! and its three standard descriptors are the command's own.
+//! `rewake sandbox`: runs one command in the sandbox for commands of the model. Exit code and
+//! standard streams are those of the command.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -27,13 +27,13 @@ use crate::sandbox::{
 use crate::session::AppContext;
 use crate::workspace::handle::Folder;
 
-/// So many processes that could not be ended are named.
+/// Maximum number of named processes that could not be ended.
 const MAX_SURVIVORS: usize = 20;
 
-/// So long a command may clean up after a signal that ends this process.
+/// Time for a command to clean up after a signal that ends this process.
 const CLEANS_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a shell says that a command was ended by a signal.
+/// Exit codes of a shell above this number mean that a signal ended the command.
 const BY_SIGNAL: i32 = 128;
 
 /// Run a command in the sandbox
@@ -65,7 +65,7 @@ pub(super) fn run(ctx: &AppContext, wanted: &SandboxArgs) -> Result<u8, Trouble>
     for gap in &profile.gaps {
         tell(&format!("note: {gap}"));
     }
-    // The command may exchange the folders around it where it can write to them.
+    // A command with write access there could replace the folders in its path.
     let tmp_parent = Folder::open(profile.tmp.parent().unwrap_or(&profile.tmp));
     let watched = Watched::look(&profile);
     let modes = Modes::look(&profile.modes);
@@ -123,12 +123,12 @@ pub(super) fn run(ctx: &AppContext, wanted: &SandboxArgs) -> Result<u8, Trouble>
     Ok(exit_code(status))
 }
 
-/// Signals that would end this process. Sent to its group, as by a terminal, they reach the command
-/// too, which may handle them: if this process ended first, the kernel would end the command.
+/// Signals that would end this process. From a terminal they go to the whole group, so the command
+/// may handle them. If this process ended first, the kernel would end the command.
 struct Signals {
-    /// SIGTERM or SIGHUP, once it came.
+    /// SIGTERM or SIGHUP, once received.
     ends: Arc<AtomicUsize>,
-    /// Readable when one of those came, or a child ended.
+    /// Readable after one of those, or after the end of a child.
     wake: UnixStream,
 }
 
@@ -138,12 +138,12 @@ impl Signals {
         let ends = Arc::new(AtomicUsize::new(0));
         for signal in [signal::SIGTERM, signal::SIGHUP] {
             let number = usize::try_from(signal).unwrap_or_default();
-            // The number is there before the stream is readable: actions run in this order.
+            // The number is stored before the stream becomes readable: actions run in this order.
             signal_hook::flag::register_usize(signal, Arc::clone(&ends), number)?;
             signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
         }
         signal_hook::low_level::pipe::register(signal::SIGCHLD, waker)?;
-        // What these are to a program is up to the command.
+        // The command decides how to handle these.
         let unread = Arc::new(AtomicUsize::new(0));
         for signal in [signal::SIGINT, signal::SIGQUIT] {
             signal_hook::flag::register_usize(signal, Arc::clone(&unread), 1)?;
@@ -151,8 +151,8 @@ impl Signals {
         Ok(Signals { ends, wake })
     }
 
-    /// Waits for the end of the command. After SIGTERM or SIGHUP this process ends by that signal
-    /// if the command does not end in time.
+    /// Waits for the end of the command. After SIGTERM or SIGHUP, if the command does not end in
+    /// time, this process ends with that signal.
     fn wait_for(mut self, child: &mut Child) -> io::Result<ExitStatus> {
         let mut until = None;
         loop {
@@ -168,7 +168,7 @@ impl Signals {
                 let signal = i32::try_from(signal).unwrap_or(signal::SIGTERM);
                 signal_hook::low_level::emulate_default_handler(signal)?;
             }
-            // A timeout is looked at above.
+            // The loop above checks the timeout.
             self.wake.set_read_timeout(left)?;
             let _ = self.wake.read(&mut [0; 64]);
         }
@@ -228,7 +228,7 @@ fn profile(ctx: &AppContext, wanted: &SandboxArgs, exe: &Path) -> Result<Profile
     Ok(profile)
 }
 
-/// As a shell finds it: a name without a slash in `PATH`.
+/// Finds the program like a shell: a name without a slash is searched in `PATH`.
 fn found(ctx: &AppContext, program: &Path) -> Result<PathBuf, ConfigError> {
     if program.components().count() > 1 || program.is_absolute() {
         return Ok(ctx.here.folder.join(program));

@@ -1,4 +1,4 @@
-//! `rewake send`: a message to a session, also to a running one.
+//! `rewake send`: sends a message to a session, also to a running one.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, Trouble> {
     }
 }
 
-/// Continues a session that no process has. If another process was quicker, that one does.
+/// Continues a session that no process uses. If another process was faster, does nothing.
 fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
     let which = Which::Named {
         id: info.id.clone(),
@@ -85,7 +85,7 @@ fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, Trouble> {
     Ok(headless::run(ctx, session, task))
 }
 
-/// The words of the arguments, with `-` for what stdin has.
+/// Returns the text of the arguments. `-` is replaced by stdin.
 fn text(words: &[String]) -> Result<String, Trouble> {
     let mut parts = Vec::new();
     for word in words {
@@ -99,7 +99,7 @@ fn text(words: &[String]) -> Result<String, Trouble> {
 
 fn stdin() -> Result<String, Trouble> {
     let mut bytes = Vec::new();
-    // One more than may be sent: that it is too long is said there.
+    // Reads one byte more than allowed, so that the later check can detect excess input.
     std::io::stdin()
         .lock()
         .take(STDIN_MAX_BYTES + 1)

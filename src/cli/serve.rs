@@ -1,4 +1,4 @@
-//! `rewake serve`: what is served, where, and to whom.
+//! `rewake serve`: the options of the server.
 
 use clap::Args;
 

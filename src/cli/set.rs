@@ -1,4 +1,4 @@
-//! `rewake set`: model, mode, effort, temperature and limits of a session.
+//! `rewake set`: sets model, mode, effort, temperature and limits of a session.
 
 use clap::Args;
 

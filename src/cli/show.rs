@@ -1,4 +1,4 @@
-//! `rewake show ID`: a session, entry by entry.
+//! `rewake show ID`: prints a session, entry by entry.
 
 use clap::Args;
 
@@ -16,9 +16,9 @@ use crate::session::{AppContext, SessionError};
 use crate::store::StoreError;
 use crate::tools;
 
-/// Of a result, this much is shown.
+/// Maximum length of a shown result.
 const RESULT_BYTES: usize = 2_000;
-/// Of the arguments of a call.
+/// Maximum length of the shown arguments of a call.
 const CALL_CHARS: usize = 300;
 
 /// Print a session
@@ -36,7 +36,7 @@ pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, Trouble> {
     if args.json {
         return super::print_json(&ctx.session_object(&store, &args.id)?);
     }
-    let info = store.find(&args.id)?;
+    let info = store.history().find(&args.id)?;
     let mut records = Vec::new();
     let read = store.load_each(&info.id, |record| {
         records.push(record);
@@ -44,7 +44,7 @@ pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, Trouble> {
     });
     let damage = match read {
         Ok(_) => None,
-        // What comes before a damaged entry is shown, then the error.
+        // Entries before a damaged one are shown, then the error.
         Err(error @ StoreError::Corrupt { .. }) if !records.is_empty() => Some(error),
         Err(error) => return Err(error.into()),
     };
@@ -124,7 +124,7 @@ fn head(ctx: &AppContext, id: &str, records: &[Record], state: &State) {
     }
 }
 
-/// What a request had before and behind each entry that changes the context.
+/// Computes the size of a request before and after each entry that changes the context.
 struct Figured<'a> {
     known: &'a Known,
     windows: Windows,
@@ -148,14 +148,14 @@ impl Figured<'_> {
         )
     }
 
-    /// `None` for an entry that changes nothing of it.
+    /// Returns the sizes at an entry, or `None` if it does not change the context.
     fn of(&mut self, record: &Record) -> Option<String> {
         let changes = matches!(
             record.entry,
             Entry::Compacted { .. } | Entry::Continued { .. } | Entry::Freed { .. }
         );
         let before = changes.then(|| self.parts());
-        // The whole log was folded before: it can be folded.
+        // The complete log was folded before, so this cannot fail.
         self.state.fold(record).ok()?;
         let (before, after) = (before?, self.parts());
         let spent: u64 = record.entry.spent().map(|(_, usage)| usage.all()).sum();
@@ -170,7 +170,7 @@ impl Figured<'_> {
     }
 }
 
-/// A description as text, with what became of the context at it.
+/// Returns a description as text, with the sizes of the context at that entry.
 fn text(it: &Description<'_>, figures: Option<&str>) -> String {
     let figures = figures.map(|f| format!(" ({f})")).unwrap_or_default();
     let parts: Vec<String> = it.body.iter().filter_map(part).collect();

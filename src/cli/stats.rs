@@ -1,6 +1,6 @@
-//! `rewake stats`: what models were asked for, by day, project and model.
+//! `rewake stats`: usage and cost of models, by day, project and model.
 //!
-//! A price that is not known is said, never counted as nothing.
+//! An unknown price is reported as unknown, never counted as zero.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::session::AppContext;
 use crate::store::Asked;
 use crate::workspace::here;
 
-/// Lines of each table. `--json` has all.
+/// Maximum number of lines of each table. `--json` prints all.
 const MAX_LINES: usize = 31;
 
 /// Show sessions, tokens and cost by day, project and model
@@ -51,9 +51,11 @@ pub(super) fn run(ctx: &AppContext, args: &StatsArgs) -> Result<u8, Trouble> {
     let since_ms = since
         .as_ref()
         .map_or(i64::MIN, |at| at.timestamp().as_millisecond());
-    let unreadable =
-        super::open_store_to_look(ctx)?
-            .each_asked(since_ms, workspace.as_deref(), |asked| stats.add(&asked))?;
+    let unreadable = super::open_store_to_look(ctx)?.history().each_asked(
+        since_ms,
+        workspace.as_deref(),
+        |asked| stats.add(&asked),
+    )?;
     match args.json {
         true => line(
             &stats
@@ -69,7 +71,7 @@ pub(super) fn run(ctx: &AppContext, args: &StatsArgs) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-/// A day, or a span back from now.
+/// Parses a day, or a duration before now.
 fn since_of(text: &str, now: &Zoned) -> Result<Zoned, Trouble> {
     let wrong = || {
         Trouble::new(
@@ -94,23 +96,24 @@ fn since_of(text: &str, now: &Zoned) -> Result<Zoned, Trouble> {
     back.map_err(|_| wrong())
 }
 
-/// The root that sessions of this folder are recorded with. One that is gone is taken as typed.
+/// Returns the root that sessions of this folder are recorded with. A deleted folder is used as
+/// typed.
 fn workspace(ctx: &AppContext, path: &Path) -> String {
     let path = ctx.here.folder.join(path);
     let root = here(&path).map_or(path, |here| here.root);
     root.to_string_lossy().into_owned()
 }
 
-/// What was asked of some models, and what that cost.
+/// Usage and cost of some models.
 #[derive(Default)]
 struct Sum {
     sessions: BTreeSet<i64>,
     answers: u64,
     usage: Usage,
-    /// US dollars, of what has a price.
+    /// Cost in US dollars of the answers that have a price.
     cost: f64,
     priced: u64,
-    /// Answers whose price is not known, and their tokens.
+    /// Answers whose price is unknown, and their tokens.
     unpriced: u64,
     unpriced_tokens: u64,
 }
@@ -132,7 +135,7 @@ impl Sum {
         }
     }
 
-    /// US dollars. `None`: nothing of it has a price.
+    /// Returns the cost in US dollars. `None`: no price is known.
     fn known_cost(&self) -> Option<f64> {
         (self.priced > 0 || self.answers == 0).then_some(self.cost)
     }
@@ -146,7 +149,8 @@ impl Sum {
         }
     }
 
-    /// In short `+` stands for what has no known price; a note says how much that is.
+    /// Returns the cell for the cost. In the short form, `+` means that some prices are unknown. A
+    /// note gives the number.
     fn cost_cell(&self) -> Cell {
         let short = match (self.known_cost(), self.unpriced) {
             (Some(cost), 0) => format!("${cost:.2}"),
@@ -177,7 +181,7 @@ impl Sum {
 struct Stats {
     figures: Figures,
     zone: TimeZone,
-    /// Each is looked up once.
+    /// Cache of prices.
     prices: HashMap<String, ModelInfo>,
     all: Sum,
     days: BTreeMap<Date, Sum>,
@@ -279,14 +283,14 @@ fn list(sums: &BTreeMap<String, Sum>, key: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The largest first.
+/// Sorts by tokens, largest first.
 fn by_tokens(sums: &BTreeMap<String, Sum>) -> Vec<(String, &Sum)> {
     let mut rows: Vec<(String, &Sum)> = sums.iter().map(|(n, s)| (n.clone(), s)).collect();
     rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.usage.all()));
     rows
 }
 
-/// One layout for all, so that the figures stand under each other.
+/// Prints all tables with one layout, so that their columns are aligned.
 fn print_tables(tables: &[(&str, Vec<(String, &Sum)>)], terminal: Option<usize>) {
     let of_table =
         |sums: &[(String, &Sum)]| -> Vec<Row> { sums.iter().take(MAX_LINES).map(row).collect() };
@@ -341,7 +345,7 @@ fn row((name, sum): &(String, &Sum)) -> Row {
     (name.clone(), cells)
 }
 
-/// `12k`, `1.2M`.
+/// Formats a number of tokens: `12k`, `1.2M`.
 fn tokens(count: u64) -> String {
     match count {
         ..1_000 => count.to_string(),

@@ -1,12 +1,12 @@
-//! What the subcommands share that steer a session from another process, whether somebody works in
-//! it or not.
+//! Common parts of the subcommands that control a session from another process, whether or not a
+//! process works on it.
 
 use crate::core::entry::{CallId, Verdict};
 use crate::report::{Trouble, exit, note};
 use crate::session::{AppContext, Order, Sending, SteerError, short_id};
 use crate::store::{SessionInfo, Store};
 
-/// Who signals of these subcommands come from, as entries say it.
+/// Origin of these signals, as entries record it.
 pub(super) const ORIGIN: &str = "cli";
 
 impl From<SteerError> for Trouble {
@@ -20,7 +20,7 @@ impl From<SteerError> for Trouble {
     }
 }
 
-/// Opens the store, unless this process may not steer.
+/// Opens the store, unless this process may not control sessions.
 pub(super) fn open_store(ctx: &AppContext) -> Result<Store, Trouble> {
     ctx.steering().may_steer()?;
     Ok(super::open_store(ctx)?)
@@ -54,7 +54,7 @@ pub(super) fn answer(
     Ok(said(&info, receipt.sending))
 }
 
-/// Reports what was sent.
+/// Reports the result of an order.
 pub(super) fn said(info: &SessionInfo, sending: Sending) -> u8 {
     let id = short_id(&info.id);
     note(&match sending {

@@ -1,4 +1,4 @@
-//! `rewake stop ID`: the current turn of a session ends.
+//! `rewake stop ID`: stops the current turn of a session.
 
 use clap::Args;
 

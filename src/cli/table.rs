@@ -1,31 +1,31 @@
-//! A table of figures as a terminal shows it: as wide as it is, with a row on one line.
+//! A table of figures for a terminal, adapted to its width, with one line per row.
 //!
-//! Where the terminal is too narrow, first the cells get their short form, then columns that matter
-//! less are left out, then the names lose their beginnings. Without a terminal nothing is left out.
+//! On a narrow terminal, the cells first get their short form. Then less important columns are
+//! left out, and then the names lose their beginnings. Without a terminal the table is complete.
 
 use std::io::IsTerminal;
 
 use unicode_width::UnicodeWidthStr;
 
-/// Between two columns.
+/// Space between two columns.
 const GAP: usize = 2;
 
-/// A name that is cut keeps so many columns.
+/// Minimum width of a cut name.
 const LEAST_NAME: usize = 8;
 
-/// A longer name is cut before a column is left out.
+/// Width to which names are cut before a column is left out.
 const ENOUGH_OF_NAME: usize = 20;
 
 /// A column of figures.
 pub(super) struct Column {
     pub head: &'static str,
-    /// At least so wide.
+    /// Minimum width.
     pub width: usize,
-    /// 0 stays; of the others the largest is left out first.
+    /// Priority for leaving the column out: the largest first, 0 never.
     pub left_out: u8,
 }
 
-/// What a cell says: all of it, and in short.
+/// A cell with a long and a short text.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     pub long: String,
@@ -33,7 +33,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// One that has no short form.
+    /// Creates a cell without a short form.
     pub(super) fn of(text: impl ToString) -> Cell {
         let long = text.to_string();
         let short = long.clone();
@@ -48,10 +48,10 @@ impl Cell {
     }
 }
 
-/// A name and a cell for each column.
+/// A name, and a cell for each column.
 pub(super) type Row = (String, Vec<Cell>);
 
-/// Which columns are shown, and how wide they are.
+/// The visible columns and their widths.
 pub(super) struct Layout<'a> {
     columns: &'a [Column],
     /// Width of each column. `None`: it is left out.
@@ -61,7 +61,8 @@ pub(super) struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// For all of these rows within `terminal` columns. `None`: as wide as they are.
+    /// Computes a layout for all these rows. `terminal`: maximum number of columns. `None`:
+    /// unlimited.
     pub(super) fn new(columns: &'a [Column], rows: &[&Row], terminal: Option<usize>) -> Layout<'a> {
         let longest = rows.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
         let mut layout = Layout {
@@ -83,7 +84,7 @@ impl<'a> Layout<'a> {
         layout
     }
 
-    /// The columns that are left for the name.
+    /// Returns the number of columns left for the name.
     fn room(&self, terminal: usize) -> usize {
         let cells: usize = self.widths.iter().flatten().map(|width| width + GAP).sum();
         terminal.saturating_sub(cells)
@@ -129,14 +130,14 @@ fn widths(columns: &[Column], rows: &[&Row], is_short: bool) -> Vec<Option<usize
     let width = |(at, column): (usize, &Column)| {
         let cells = rows.iter().filter_map(|(_, cells)| cells.get(at));
         let widest = cells.map(|cell| cell.text(is_short).width()).max();
-        // The least width is for tables under each other where there is room.
+        // The minimum width aligns tables below each other if the terminal is wide enough.
         let least = if is_short { 0 } else { column.width };
         Some(widest.unwrap_or(0).max(column.head.width()).max(least))
     };
     columns.iter().enumerate().map(width).collect()
 }
 
-/// The end of a path tells more than its beginning. Filled up with blanks.
+/// Returns the end of a path, which is more useful than its beginning, padded with spaces.
 fn end_of(name: &str, columns: usize) -> String {
     let mut shown = name.to_string();
     if name.width() > columns {
@@ -152,7 +153,7 @@ fn end_of(name: &str, columns: usize) -> String {
     shown + &" ".repeat(blanks)
 }
 
-/// How wide the terminal is that stdout is. `None`: it is none.
+/// Returns the width of the terminal on stdout, or `None` without one.
 pub(super) fn terminal_columns() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -161,7 +162,7 @@ pub(super) fn terminal_columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// A text for people, broken between words where the terminal ends.
+/// Wraps a text between words at the width of the terminal.
 pub(super) fn broken(text: &str, columns: Option<usize>) -> String {
     let Some(columns) = columns else {
         return text.to_string();

@@ -1,6 +1,6 @@
-//! Times as the subcommands print them.
+//! Times in the output of subcommands.
 
-/// A UTC time in the user's own zone: `2026-11-21 14:05`.
+/// Formats a UTC time in the user's time zone: `2026-11-21 14:05`.
 pub(super) fn local_time(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map(|t| {

@@ -1,4 +1,4 @@
-//! `rewake trust`: what the config of a folder may say, its servers and its custom commands.
+//! `rewake trust`: trusts the config, the servers and the custom commands of a folder.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::session::{commands_to_trust, trust_commands};
 use crate::ui::commands::is_own;
 use crate::workspace::{Here, here};
 
-/// As many commands are listed.
+/// Maximum number of listed commands.
 const MAX_LISTED: usize = 50;
 
 /// Trust the config, commands and MCP servers of this folder
@@ -80,7 +80,8 @@ fn trust(paths: &Paths, here: &Here, yes: bool) -> Result<u8, Trouble> {
     Ok(exit::DONE)
 }
 
-/// All that is about to be trusted. A server is a program that will run: it is seen before that.
+/// Shows everything that is about to be trusted. A server is a program that will run, so the user
+/// must see it first.
 fn show(root: &str, content: &trust::Content, commands: &BTreeMap<String, String>) {
     let lines = content.lines(usize::MAX);
     match lines.is_empty() && commands.is_empty() {

@@ -1,4 +1,4 @@
-//! `rewake unblock ID`: a paused or failed session continues.
+//! `rewake unblock ID`: lets a paused or failed session continue.
 
 use clap::Args;
 

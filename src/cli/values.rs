@@ -1,4 +1,4 @@
-//! Values that flags take by their names.
+//! Flag values that are chosen by name.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 

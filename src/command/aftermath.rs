@@ -1,27 +1,27 @@
-//! The report of a sandbox when a command is over, as the status of a run stores it.
+//! The report of a sandbox at the end of a command, as the status of a run stores it.
 
 use serde::{Deserialize, Serialize};
 
-/// What the sandbox has to say when a command is over.
+/// The report of the sandbox on a command that ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Aftermath {
-    /// Processes of the command that could not be ended in time. In records of older versions,
-    /// those that it left running.
+    /// Number of processes of the command that could not be ended in time. In records of older
+    /// versions, the number of those that it left running.
     pub survivors: u32,
-    /// The first of them.
+    /// The first of these processes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub survivor_pids: Vec<Survivor>,
-    /// Processes of the command that were ended with it.
+    /// Number of processes of the command that were ended with it.
     pub ended: u32,
-    /// Protected files that it changed: the changes are undone as far as they could be.
+    /// Protected files that the command changed. The changes are undone as far as possible.
     pub changed: Vec<String>,
-    /// More were changed than are named.
+    /// Number of changed files that are not named.
     pub more_changed: u32,
-    /// Protected files that were made or changed while a command in the background ran, by it or
-    /// by somebody else. They are as they were found: what a person did meanwhile stays.
+    /// Protected files that were created or changed during a background command, by it or by
+    /// somebody else. They are not restored, so that changes of the user stay.
     pub found_changed: Vec<String>,
-    /// The limit that it was ended for.
+    /// The limit for which the command was ended.
     pub limit: Option<String>,
 }
 
@@ -29,6 +29,7 @@ pub struct Aftermath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survivor {
     pub pid: u32,
-    /// When it was started, in the kernel's own unit: tells it from a later process with its pid.
+    /// Start time in the kernel's unit, which distinguishes the process from a later one with its
+    /// pid.
     pub started: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! The end of a sub-agent that somebody wants stopped. Its keeper alone could only end its process,
-//! and the commands that it runs would go on.
+//! Stopping of a subagent. Its keeper alone could end only the subagent's process, and the commands
+//! that the subagent runs would continue.
 
 use std::io;
 use std::thread::sleep;
@@ -9,16 +9,17 @@ use super::run::{Runs, Stopped};
 use crate::core::signal::Signal;
 use crate::store::{Store, StoreError, now_ms};
 
-/// How long one that was told to stop may take to end its commands.
+/// Time limit for a subagent to end its commands after the signal to stop.
 const STOPS_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Who tells it.
+/// Origin of the signal.
 const ORIGIN: &str = "task";
 
 impl Runs {
-    /// It is told, so that it ends what it runs and its log says that it was stopped. Blocks until
-    /// its keeper wrote down its end; one that does not obey in time is ended by its keeper.
+    /// Sends the subagent the signal to stop, so that it ends its commands and records the stop in
+    /// its log. Blocks until its keeper has recorded the end. The keeper ends a subagent that does
+    /// not stop in time.
     pub(super) fn stop_child(&self, run: &str, session: &str) -> io::Result<Stopped> {
         if let Err(error) = self.tell_to_stop(session) {
             tracing::warn!(session, %error, "a task was not told to stop");
@@ -36,12 +37,14 @@ impl Runs {
     }
 
     fn tell_to_stop(&self, session: &str) -> Result<(), StoreError> {
-        // Run folders lie in the data folder.
+        // Run folders are in the data folder.
         let Some(data_dir) = self.root().parent() else {
             return Ok(());
         };
         let mut store = Store::open(data_dir)?;
-        store.signal(session, ORIGIN, now_ms(), |seen| Signal::Stop { seen })?;
+        store
+            .inbox_mut()
+            .signal(session, ORIGIN, now_ms(), |seen| Signal::Stop { seen })?;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! The keeper's part of a sandbox, while the command runs in it: the processes it started, the
-//! limits that the kernel does not keep, and protected files that are compared at the end.
+//! The keeper's part of a sandbox while the command runs: it watches the processes, the limits that
+//! the kernel does not enforce, and the protected files that are compared at the end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use super::process;
 use crate::core::text::size_text;
 use crate::sandbox::{Change, Family, Left, ModeChange, Modes, Profile, Watched, bytes_below};
 
-/// How often processes are counted, and how often the temporary folder is measured.
+/// Interval at which processes are counted.
 const COUNT_EVERY: Duration = Duration::from_millis(200);
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
-/// So many processes that could not be ended are named.
+/// Maximum number of named processes that could not be ended.
 const MAX_SURVIVORS: usize = 20;
 
-/// Of changes of protected files, so many are told, each with so much of its name.
+/// Maximum number of reported changes of protected files.
 const MAX_CHANGES: usize = 6;
 const NAME_MAX_CHARS: usize = 200;
 
 impl Aftermath {
-    /// Processes of the command that run now, of those that are named.
+    /// Returns the named processes of the command that are still alive.
     pub fn living(&self) -> Vec<Survivor> {
         let named = self.survivor_pids.iter().copied();
         named
@@ -43,7 +43,7 @@ pub(super) struct Confined {
 }
 
 impl Confined {
-    /// Before the command starts: what is there now is what comes back.
+    /// Records the protected files before the command starts, as the state to restore.
     pub(super) fn new(profile: &Profile, background: bool) -> Confined {
         let now = Instant::now();
         Confined {
@@ -64,7 +64,7 @@ impl Confined {
         self.left = left;
     }
 
-    /// True: a limit is passed, and the command is to be ended.
+    /// Returns whether the command passed a limit and must be ended.
     pub(super) fn is_over_a_limit(&mut self, now: Instant) -> bool {
         if self.after.limit.is_some() {
             return false;
@@ -79,7 +79,7 @@ impl Confined {
         }
         if self.measure_at <= now {
             let bytes = bytes_below(&self.profile.tmp, limits.tmp_bytes);
-            // What takes long to measure is measured less often.
+            // A folder that takes long to measure is measured less often.
             self.measure_at = now + MEASURE_EVERY.max(now.elapsed() * 20);
             if bytes > limits.tmp_bytes {
                 let most = size_text(limits.tmp_bytes);
@@ -93,8 +93,8 @@ impl Confined {
         self.count_at.min(self.measure_at)
     }
 
-    /// The first process is over. What it left running ends with it: it could do later, unseen,
-    /// what is undone here.
+    /// Ends the processes that the first one left running: later they could repeat, unseen, the
+    /// changes that are undone here.
     pub(super) fn is_over(&mut self) {
         let Some(family) = &self.family else { return };
         let found = family.end();
@@ -110,7 +110,7 @@ impl Confined {
         self.after.survivor_pids = named.collect();
     }
 
-    /// When nothing more of it can happen that would be undone.
+    /// Undoes the changes of protected files. Called when no process can make further ones.
     pub(super) fn finish(mut self) -> Aftermath {
         let modes = self.modes.restore();
         let mut changed: Vec<String> = modes.iter().map(describe_mode).collect();

@@ -1,7 +1,7 @@
 //! A run folder on disk: its files, the claim and the lock.
 //!
 //! Invariant: `status` is never created by anyone but [`RunFolder::create`], so a keeper that
-//! comes when the folder is being removed finds nothing to lock and leaves.
+//! arrives while the folder is being removed finds no file to lock and exits.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -22,10 +22,10 @@ const CLAIM: &str = "claim";
 const OUTPUT: &str = "output";
 pub(super) const TAIL: &str = "tail";
 
-/// A command may double in size when it is written as JSON, and more where it is not text.
+/// Maximum size of `spec`: as JSON a command may double in size, and grow more if it is not text.
 const SPEC_MAX_BYTES: u64 = 8 * COMMAND_MAX_BYTES as u64;
 
-/// What the file `spec` holds.
+/// The content of the file `spec`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Prepared {
     pub spec: Spec,
@@ -43,7 +43,8 @@ impl RunFolder {
         RunFolder { path: path.into() }
     }
 
-    /// Only names that we give: the root holds nothing that can be reached by another.
+    /// Returns the run folder of this name. Accepts only names that rewake makes, so no name leads
+    /// out of the root.
     pub(super) fn named(root: &Path, run: &str) -> io::Result<RunFolder> {
         match Uuid::try_parse(run) {
             Ok(id) if id.to_string() == run => Ok(RunFolder::at(root.join(run))),
@@ -58,9 +59,9 @@ impl RunFolder {
         &self.path
     }
 
-    /// Makes the folder with all that a keeper needs, and syncs nothing: a kill takes none of it,
-    /// and what a power cut takes is not missed. Whoever could read it would be in another boot,
-    /// where nothing is run, whatever the folder says.
+    /// Creates the folder with all files that a keeper needs, without a sync. A kill removes none
+    /// of them. After a power cut they are not needed: an agent of another boot runs nothing from
+    /// the folder, whatever it contains.
     pub(super) fn create(&self, prepared: &Prepared) -> io::Result<()> {
         self.create_with(prepared, |folder| {
             if prepared.spec.needs_script() {
@@ -71,8 +72,8 @@ impl RunFolder {
         })
     }
 
-    /// The folder with what every keeper needs: its spec, the room for its status, and a file for
-    /// what is printed. `more` makes the files that only this kind has.
+    /// Creates the folder with the files that every keeper needs: the spec, the reserved status,
+    /// and the output. `more` creates the files that only this kind of run has.
     pub(super) fn create_with<T: Serialize>(
         &self,
         spec: &T,
@@ -126,7 +127,7 @@ impl RunFolder {
         self.create_file(TAIL)
     }
 
-    /// The names of its files, and its own, are durable when this returns.
+    /// Makes the names of the files and of the folder durable.
     pub(super) fn sync(&self) -> io::Result<()> {
         File::open(&self.path)?.sync_all()?;
         File::open(self.path.parent().unwrap_or(Path::new("/")))?.sync_all()
@@ -139,7 +140,8 @@ impl RunFolder {
             .open(self.path.join(STATUS))
     }
 
-    /// True for the one who decides whether the command is run.
+    /// Creates the claim. Returns true for the process that created it, which decides whether the
+    /// command runs.
     pub(super) fn claim(&self) -> io::Result<bool> {
         match self.create_file(CLAIM) {
             Ok(_) => Ok(true),
@@ -152,13 +154,13 @@ impl RunFolder {
         self.path.join(CLAIM).try_exists()
     }
 
-    /// Removes the folder unless somebody holds its lock; true when it is gone. The lock is
-    /// held meanwhile, and `status` goes first: no keeper can begin in a half removed folder.
+    /// Removes the folder unless its lock is held, and returns whether it is gone. Holds the lock
+    /// meanwhile and removes `status` first, so that no keeper can start in a half removed folder.
     pub(super) fn remove(&self) -> io::Result<bool> {
         self.remove_with(&[])
     }
 
-    /// The same of a folder that has these files too.
+    /// Does the same for a folder that has these files too.
     pub(super) fn remove_with(&self, more: &[String]) -> io::Result<bool> {
         let status = match self.open_status() {
             Ok(status) => Some(status),
@@ -170,7 +172,7 @@ impl RunFolder {
         {
             return Ok(false);
         }
-        // `spec` last: what is cut short here is still seen, and removed the next time.
+        // `spec` last: a removal that is interrupted is still found, and completed the next time.
         let more = more.iter().map(String::as_str);
         let names = [STATUS, OUTPUT, TAIL, SCRIPT, CLAIM].into_iter();
         for name in names.chain(more).chain([SPEC]) {
@@ -189,13 +191,13 @@ impl RunFolder {
     }
 }
 
-/// Takes the keeper's lock; false when another holds it. It is held until the file is closed,
-/// which the system does however the process dies.
+/// Takes the keeper's lock and returns whether that worked. The system releases it when the file is
+/// closed, however the process dies.
 pub(super) fn take(status: &File) -> io::Result<bool> {
     held_elsewhere(status.try_lock()).map(|held| !held)
 }
 
-/// Whether a keeper is alive. Only to be asked when there is a claim.
+/// Returns whether a keeper is alive. Call it only when there is a claim.
 pub(super) fn is_kept(status: &File) -> io::Result<bool> {
     let held = held_elsewhere(status.try_lock_shared())?;
     if !held {

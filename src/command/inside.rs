@@ -1,26 +1,27 @@
-//! Whether this process is a command that an agent runs, or was started by one.
+//! Detection of whether this process is a command that an agent runs, or was started by one.
 //!
-//! In the sandbox the filter of system calls says so, which nobody can take off. Without a sandbox
-//! this is a fence, not a wall: such a command may take the variable away and leave its ancestors
-//! behind.
+//! In a sandbox the seccomp filter marks the process, and nobody can remove it. Without a sandbox
+//! this is a precaution and no barrier: a command may remove the variable and detach from its
+//! ancestors.
 
-/// More ancestors than this nobody has.
+/// Maximum number of ancestors that are visited, more than a process has.
 #[cfg(target_os = "linux")]
 const MAX_ANCESTORS: usize = 1_000;
 
-/// `run` is the value of [`keeper::RUN_ENV`](super::keeper::RUN_ENV).
+/// Returns whether a keeper is an ancestor of this process. `run` is the value of
+/// [`keeper::RUN_ENV`](super::keeper::RUN_ENV).
 pub fn is_below_keeper(run: Option<&str>) -> bool {
     run.is_some() || crate::sandbox::is_inside() || has_keeper_above()
 }
 
-/// A keeper is among the ancestors, or leads the session of processes that this one is in. In a
-/// process namespace the first process is a copy of the keeper.
+/// Returns whether a keeper is among the ancestors, or leads the process session of this process.
+/// In a process namespace the first process is a copy of the keeper.
 #[cfg(target_os = "linux")]
 fn has_keeper_above() -> bool {
     if super::process::session_leader().is_some_and(is_keeper) {
         return true;
     }
-    // The list of processes may be that of another namespace, in which this one has another number.
+    // `/proc` may list the processes of another namespace, where this one has another pid.
     let mut above = super::process::own_parent();
     for _ in 0..MAX_ANCESTORS {
         let Some(pid) = above.filter(|pid| *pid > 0) else {

@@ -1,24 +1,26 @@
-//! The keeper: a process that starts one command, stays with it to its end and writes down
-//! how it ended. It is this binary under a hidden word, dispatched before anything else.
+//! The keeper: a process that starts one command, waits for its end and records how it ended. It is
+//! this binary, started with a hidden first argument that is handled before anything else.
 //!
-//! It must live when the agent dies, so it shares nothing with it: a session of its own, no
-//! inherited descriptor but the three standard ones, no signal of a terminal. Output and errors are
-//! `/dev/null`; input is a pipe that is open as long as somebody waits for the result.
+//! It must outlive the agent, so it shares nothing with it. It has a separate process session, no
+//! inherited descriptors but the three standard ones, and gets no signals of a terminal. Its stdout
+//! and stderr are `/dev/null`; its stdin is a pipe that is open as long as somebody waits for the
+//! result.
 //!
-//! Who waits records the result, and syncs that. So what the keeper writes is synced only when
-//! nobody waits: the agent is gone, or the command is one of the background. When the agent dies a
-//! moment later and the power goes too, the record of the end may be on the disk without the
-//! output: it holds a sum of that.
-//! SIGTERM asks it to end the command: TERM, two seconds, KILL, to the whole group. The time
-//! limit ends the command in the same way. Other signals that can be caught do nothing; they
+//! The process that waits records the result and syncs it. So the keeper syncs its files only when
+//! nobody waits: the agent is dead, or the command runs in the background. If the agent dies a
+//! moment later and the power fails too, the record of the end may be on the disk without the
+//! output. The record has a hash of the output, which reveals that.
+//!
+//! SIGTERM asks the keeper to end the command: TERM, two seconds, KILL, to the whole group. The
+//! time limit ends the command in the same way. Other signals that can be caught do nothing; they
 //! are caught and not ignored, because the command would inherit that.
 //!
-//! A command ends when its shell exits. In a sandbox, what it left running ends with it. Without
-//! one that goes on, but the pipe for its output is read for another 200 ms only: who prints
-//! there later gets a broken pipe. Only a stop or the time limit end the whole group.
+//! A command ends when its shell exits. In a sandbox, the processes that it left running end with
+//! it. Without a sandbox they continue, but their output is read for only 200 ms more; a later
+//! write fails with a broken pipe. Only a stop or the time limit ends the whole group.
 //!
 //! Invariant: memory does not grow with the output. No threads, no async runtime, and nothing
-//! on the way to the claim that is not needed for it: this is on the path of every command.
+//! before the claim that is not needed for it: every command waits for this.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, PipeReader, Read};
@@ -39,39 +41,39 @@ use super::status::{self, Begun, End, How};
 use crate::sandbox::{self, Left, Profile, Report, adopt_orphans, close_inherited};
 use crate::store::now_ms;
 
-/// The hidden first argument. The second is the run folder.
+/// The hidden first argument of a keeper. The second is the run folder.
 pub const WORD: &str = "__keep";
 
-/// The hidden first argument of a sub-agent. The second is its session, the third its run.
+/// The hidden first argument of a subagent. The second is its session, the third its run.
 pub const CHILD_WORD: &str = "__child";
 
-/// What the command line of the parent said, for a sub-agent.
+/// Variable with the command line settings of the parent, for a subagent.
 pub const SETTINGS_ENV: &str = "REWAKE_CHILD_SETTINGS";
 
-/// Set for each command of a keeper: the name of its run.
+/// Variable with the name of the run, set for each command of a keeper.
 pub const RUN_ENV: &str = "REWAKE_RUN";
 
-/// How long the output of a command is read on when its shell has exited.
+/// Time for which output is still read after the shell exited.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// Once this long it wakes without a reason, so that a deadline far away fits any clock.
+/// Longest sleep, so that a distant deadline fits the range of any clock.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// Why a command was not run that somebody stopped.
+/// The reason for not running a command that was stopped early.
 pub(super) const STOPPED_EARLY: &str = "it was stopped before it began";
 
 const READ_BYTES: usize = 64 * 1024;
 
 const NOTE_MAX_CHARS: usize = 500;
 
-/// Keeps a command if this process was started for that. `None`: it is an ordinary start.
+/// Runs as a keeper if this process was started as one. Returns `None` for an ordinary start.
 pub fn keep_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != OsStr::new(WORD) {
         return None;
     }
     let kept = args.next().is_some_and(|folder| {
-        // Nobody reads what a keeper could say; the agent judges by the run folder.
+        // Nobody reads a keeper's messages; the agent reads only the run folder.
         keep(&RunFolder::at(folder)).is_ok()
     });
     Some(if kept {
@@ -112,7 +114,8 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
         match start(folder, &spec) {
             Ok((child, pipe, left)) => {
                 begun.group = Some(child.id());
-                // For display, and for a stop should this process be killed: not worth failing.
+                // For display, and for a stop after this process was killed: a failure here is
+                // ignored.
                 let _ = status::write_begun(&status, &begun);
                 if let Some(confined) = &mut confined {
                     confined.began(child.id(), left);
@@ -124,7 +127,7 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     };
     let took = since.elapsed();
     capture.finish();
-    // Without a sum of its output, the record of the end must not outlive it.
+    // Without a hash of its output, the record of the end must not outlive the output.
     let has_sum = capture.error.is_none();
     let is_durable = spec.background || !is_waited_for() || !has_sum;
     if is_durable {
@@ -138,7 +141,8 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing is ever written to the pipe. What is no such pipe (`/dev/null`) is readable at once.
+/// Returns whether somebody waits for the result. Nothing is ever written to the pipe, so it is not
+/// readable while it is open. Any other input (`/dev/null`) is readable at once.
 fn is_waited_for() -> bool {
     let input = rustix::stdio::stdin();
     let mut fds = [PollFd::new(&input, PollFlags::IN)];
@@ -161,8 +165,8 @@ fn end(how: How, took: Duration, capture: &mut Capture, confined: Option<Confine
     }
 }
 
-/// Starts the command as a process group of its own. Its output and errors share one pipe, of
-/// which only the command holds the writing end. The error is told to the model.
+/// Starts the command in a new process group. Its output and errors share one pipe, and only the
+/// command has the writing end. The error is for the model.
 fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader, Option<Left>), String> {
     let metadata = std::fs::metadata(&spec.folder);
     if !metadata.is_ok_and(|m| m.is_dir()) {
@@ -199,7 +203,7 @@ fn start(folder: &RunFolder, spec: &Spec) -> Result<(Child, PipeReader, Option<L
         .stdout(writer.try_clone().map_err(failed)?)
         .stderr(writer)
         .spawn();
-    // Ours of the writing ends go with it.
+    // This closes our copies of the writing ends.
     drop(command);
     if let Some(why) = report.and_then(Report::failure) {
         let _ = spawned.and_then(|mut child| child.wait());
@@ -213,7 +217,8 @@ fn name(folder: &RunFolder) -> &OsStr {
     folder.path().file_name().unwrap_or_default()
 }
 
-/// A sub-agent: this program. It is no command of a model, so it has no variable that says so.
+/// Returns the command line of a subagent, which is this program. The variable that marks commands
+/// of a model is removed.
 fn child(folder: &RunFolder, spec: &Spec) -> io::Result<Command> {
     let mut command = Command::new(process::own_exe()?);
     command
@@ -229,19 +234,19 @@ fn is_gone(group: u32) -> bool {
     process::pid(group).is_none_or(|group| test_kill_process_group(group).is_err())
 }
 
-/// The command while it runs, and what is owed to it.
+/// The running command, with its deadlines.
 struct Watch<'a> {
     child: Child,
-    /// In a sandbox.
+    /// The keeper's part of the sandbox, if the command has one.
     confined: Option<&'a mut Confined>,
-    /// None at its end.
+    /// The output; `None` after its end.
     pipe: Option<PipeReader>,
-    /// None: never.
+    /// Time at which the limit is reached; `None` for no limit.
     limit_at: Option<Instant>,
     exit: Option<ExitStatus>,
-    /// Set when we end it.
+    /// Set when the keeper ends the command.
     ending: Option<Ending>,
-    /// Since when nothing more can come but from what it left behind.
+    /// When the shell's exit was noticed. Since then only processes that it left running can print.
     over_since: Option<Instant>,
 }
 
@@ -289,7 +294,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Takes note of what has happened and does what is due.
+    /// Checks the state of the command and does what is due.
     fn look(&mut self, now: Instant, stop_asked: bool) -> io::Result<()> {
         if self.exit.is_none() {
             self.exit = self.child.try_wait()?;
@@ -357,19 +362,19 @@ impl<'a> Watch<'a> {
                 let look = self.confined.as_ref().map(|confined| confined.next_look());
                 self.limit_at.into_iter().chain(look).min()
             }
-            // Nothing wakes us when the last of a group goes.
+            // No event reports the end of a group's last process.
             Some(_) if self.exit.is_some() => Some(Instant::now() + TICK),
             Some(ending) if !ending.killed => Some(ending.kill_at),
             Some(_) => None,
         }
     }
 
-    /// Sleeps until there is output, a signal, or the time has come. True: read now.
+    /// Sleeps until there is output, a signal, or the deadline. Returns whether output can be read.
     fn wait(&self, signals: &Signals, until: Instant) -> io::Result<bool> {
         let wanted = PollFlags::IN;
         let mut fds = vec![PollFd::new(&signals.wake, wanted)];
         fds.extend(self.pipe.iter().map(|pipe| PollFd::new(pipe, wanted)));
-        // A little late rather than a little early: early would be a busy loop.
+        // Rounded up: waking a little too early would be a busy loop.
         let left = until.saturating_duration_since(Instant::now()) + Duration::from_micros(50);
         let left = Timespec::try_from(left.min(IDLE)).map_err(io::Error::other)?;
         match poll(&mut fds, Some(&left)) {
@@ -384,7 +389,7 @@ impl<'a> Watch<'a> {
         match pipe.read(buffer) {
             Ok(n) if n > 0 => capture.take(&buffer[..n]),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            // The end, or a pipe that cannot be read: nothing more comes either way.
+            // The end, or a pipe that cannot be read: no more output follows.
             Ok(_) | Err(_) => self.pipe = None,
         }
     }

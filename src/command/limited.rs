@@ -1,9 +1,8 @@
-//! A program of the user's own that is started beside the work, and must not outlive it: the one
-//! that calls them (`notify.command`).
+//! Runs a helper program of the user, such as `notify.command`, that must not outlive the agent.
 //!
-//! Between the two stands this program under a hidden word. It starts the program in a group of
-//! its own and ends that group when the time is over, or soon after the agent is gone, however
-//! that died: the agent holds the other end of its stdin.
+//! This program runs between the two, with a hidden first argument. It starts the helper in a
+//! separate process group and ends that group at the time limit, or soon after the death of the
+//! agent, of any kind: the agent has the other end of its stdin.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -17,14 +16,15 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
 use super::process::own_exe;
 
-/// The hidden first argument. Then the milliseconds, the program and its arguments.
+/// The hidden first argument. It is followed by the milliseconds, the program and its arguments.
 pub const WORD: &str = "__limited";
 
-/// Who is left by the agent gets so long.
+/// Time that a helper gets after the agent died.
 const ALONE: Duration = Duration::from_millis(300);
 const TICK: Duration = Duration::from_millis(20);
 
-/// What starts this program so. Its variables and its folder are for the caller to say.
+/// Returns the command line that runs a program under the limit. The caller sets its variables and
+/// its folder.
 ///
 /// # Errors
 /// When the file of this program is not found.
@@ -43,7 +43,7 @@ pub fn command(limit: Duration, program: &str, arguments: &[String]) -> io::Resu
     Ok(command)
 }
 
-/// Becomes such a program if this process was started for that. `None`: an ordinary start.
+/// Runs a helper if this process was started for that. Returns `None` for an ordinary start.
 pub fn become_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != OsStr::new(WORD) {
@@ -67,7 +67,7 @@ pub fn become_if_asked() -> Option<ExitCode> {
     })
 }
 
-/// Tells when nobody has the other end any more.
+/// Returns a flag that is set when nobody has the other end of stdin any more.
 fn watch_stdin() -> Arc<AtomicBool> {
     let is_alone = Arc::new(AtomicBool::new(false));
     let tell = Arc::clone(&is_alone);
@@ -89,8 +89,8 @@ fn attend(mut child: Child, mut end: Instant, is_alone: &AtomicBool) -> ExitCode
         if ended.is_none() {
             ended = child.try_wait().ok().flatten();
         }
-        // What it left running is given its time too. The number of a group that has somebody in
-        // it is not given to another.
+        // Processes that it left running get the same time. The number of a group that still has
+        // members is not given to another.
         if ended.is_some() && test_kill_process_group(group).is_err() {
             break;
         }
@@ -99,7 +99,7 @@ fn attend(mut child: Child, mut end: Instant, is_alone: &AtomicBool) -> ExitCode
             end = end.min(Instant::now() + ALONE);
         }
         if Instant::now() >= end {
-            // A group that is gone is what was wanted.
+            // It is fine if the group is already gone.
             let _ = kill_process_group(group, Signal::KILL);
             break;
         }

@@ -1,7 +1,7 @@
-//! Looking into a run folder without changing it, and what is made of it.
+//! Inspection of a run folder without changing it.
 //!
-//! Invariant: the questions are asked in the order that [`super`] gives; another order gives
-//! wrong answers.
+//! Invariant: the checks are made in the order that [`super`] gives; another order gives wrong
+//! answers.
 
 use std::fs::File;
 use std::io;
@@ -18,53 +18,53 @@ use super::status::{self, Begun, End, How, Slot};
 use crate::core::access::Access;
 use crate::store::now_ms;
 
-/// A keeper needs microseconds from its claim to its first record.
+/// Time for a keeper to write its first record after the claim; it needs microseconds.
 const BEGIN_WITHIN: Duration = Duration::from_millis(200);
 
-/// How long the kernel may take to end the processes of a namespace.
+/// Time for the kernel to end the processes of a namespace.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Gaps of a profile that begin so are told with the command's result: a rule wanted more of the
-/// sandbox than it keeps. The others are the kernel's, which `rewake doctor` speaks of.
+/// Prefix of those gaps of a profile that the command's result mentions: a rule asked for more than
+/// the sandbox can enforce. The other gaps are the kernel's, which `rewake doctor` reports.
 pub const NOT_HELD: &str = "not held: ";
 
-/// A command that is over. For one that is lost, times and sizes are what can be known.
+/// A command that ended. For a lost one, times and sizes are estimates from its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     pub how: How,
-    /// From the command's start to its end, milliseconds.
+    /// Milliseconds from the command's start to its end.
     pub took_ms: u64,
-    /// The time limit of one that was ended at it, milliseconds.
+    /// The time limit in milliseconds, if the command was ended at it.
     pub limit_ms: Option<u64>,
-    /// UTC, since 1970.
+    /// Milliseconds since 1970, UTC.
     pub ended_at_ms: i64,
-    /// Printed by the command.
+    /// Number of bytes that the command printed.
     pub bytes_total: u64,
-    /// In the file `output`: the head of what was printed.
+    /// Number of bytes in the file `output`, the head of the output.
     pub bytes_kept: u64,
-    /// The file with the head of what was printed.
+    /// The file with the head of the output.
     pub output: PathBuf,
-    /// Why less was kept than the cap allows.
+    /// Why less is stored than the cap allows.
     pub write_error: Option<String>,
-    /// The machine went down before the output was on the disk: what is there is not what was
-    /// printed.
+    /// Whether the machine went down before the output was on the disk, so that the files differ
+    /// from the output.
     pub is_output_lost: bool,
-    /// What the sandbox says, where there was one.
+    /// The report of the sandbox, if there was one.
     pub sandbox: Option<Aftermath>,
-    /// How far it could reach in the sandbox.
+    /// The access of the command in the sandbox.
     pub access: Option<Access>,
-    /// What rules wanted of the sandbox and it did not keep, in words for a person.
+    /// Restrictions that rules asked for and the sandbox could not enforce, in words for a person.
     pub not_held: Vec<String>,
 }
 
-/// What is seen in a run folder without touching it. `E` is the record of its end.
+/// The state of a run folder as it is found. `E` is the record of its end.
 pub(super) enum Seen<E = End> {
     Unclaimed,
     Kept(Slot<Begun>),
     Ended(E),
-    /// Claimed, nobody is there, no final word.
+    /// Claimed, without a keeper and without the record of an end.
     Abandoned(Slot<Begun>),
-    /// There is no run folder, or only a part of it.
+    /// The run folder does not exist, or only a part of it does.
     Missing,
 }
 
@@ -82,7 +82,7 @@ fn look_at<E: DeserializeOwned>(folder: &RunFolder, status: &File) -> io::Result
     if let Slot::Written(end) = status::read_end(status)? {
         return Ok(Seen::Ended(end));
     }
-    // First the claim, then the lock: see `super`.
+    // The claim before the lock: see `super`.
     if !folder.is_claimed()? {
         return Ok(Seen::Unclaimed);
     }
@@ -95,8 +95,8 @@ fn look_at<E: DeserializeOwned>(folder: &RunFolder, status: &File) -> io::Result
     })
 }
 
-/// As [`look`], but gives a keeper the moment it needs from its claim to its first record, or
-/// to see that it came too late and leave.
+/// Does the same as [`look`], but first waits for a keeper that is between its claim and its first
+/// record, or that is about to exit because it came too late.
 pub(super) fn look_begun<E: DeserializeOwned>(folder: &RunFolder) -> io::Result<Seen<E>> {
     let pause = Duration::from_millis(1);
     let mut waited = Duration::ZERO;
@@ -111,8 +111,8 @@ pub(super) fn look_begun<E: DeserializeOwned>(folder: &RunFolder) -> io::Result<
     }
 }
 
-/// What a power cut left is compared with what was printed; in the boot that it was written in,
-/// nothing can be lacking.
+/// Returns the end of a command from its record. After another boot, the files are compared with
+/// the hash of the output; within the same boot, nothing can be missing.
 pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
     let is_output_lost = !this_boot
         && end.output_sum.as_ref().is_some_and(|printed| {
@@ -123,7 +123,7 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
         true => on_disk(folder),
     };
     let was_limited = end.how == How::TimedOut;
-    // The spec is read only for what needs it.
+    // The spec is read only if something in it is needed.
     let is_needed = was_limited || end.sandbox.is_some();
     let spec = is_needed.then(|| folder.prepared().ok()).flatten();
     let spec = spec.map(|prepared| prepared.spec);
@@ -149,7 +149,8 @@ pub(super) fn ended(folder: &RunFolder, end: End, this_boot: bool) -> Ended {
     }
 }
 
-/// `begun` only when it was in this boot: else nothing of it can be alive.
+/// Returns the end of a lost command. The start record is given only if it is from this boot: after
+/// another boot none of its processes can be alive.
 pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
     let (kept, total) = on_disk(folder);
     let group = begun.and_then(|begun| left_behind(folder, begun));
@@ -171,8 +172,8 @@ pub(super) fn lost(folder: &RunFolder, begun: Option<&Begun>) -> Ended {
     }
 }
 
-/// A group of the command that outlives its keeper. In a process namespace there is none: the kernel
-/// ends it with the keeper, which takes a moment.
+/// Returns a group of the command that outlived its keeper. In a process namespace there is none:
+/// the kernel ends it with the keeper, which takes a moment.
 fn left_behind(folder: &RunFolder, begun: &Begun) -> Option<u32> {
     let find = || process::left_behind(begun).first().copied();
     let until = Instant::now() + ENDS_WITHIN;
@@ -187,7 +188,7 @@ fn left_behind(folder: &RunFolder, begun: &Begun) -> Option<u32> {
     group
 }
 
-/// What the files have: bytes of the head, and of head and tail.
+/// Returns the bytes in the file of the head, and in both files.
 fn on_disk(folder: &RunFolder) -> (u64, u64) {
     let kept = output::length(&folder.output()).unwrap_or(0);
     let tail = output::length(&folder.tail()).unwrap_or(0);
@@ -207,7 +208,7 @@ pub(super) fn not_run(why: String) -> End {
     }
 }
 
-/// The last sign of life of a command that is lost.
+/// Returns when a lost command last wrote output.
 fn last_written_ms(output: &Path) -> i64 {
     std::fs::metadata(output)
         .and_then(|metadata| metadata.modified())

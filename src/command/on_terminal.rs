@@ -1,9 +1,9 @@
-//! A shell command that has the terminal. It has no keeper: it is a child of this program, in
-//! the same process group, so that the terminal's own keys stop and continue both.
+//! Shell commands with access to the terminal. Such a command has no keeper: it is a child of this
+//! program, in the same process group, so that the terminal's own keys stop and continue both.
 //!
-//! It ends with the agent, however that dies: between the two stands this program under a hidden
-//! word, which asks the kernel for a hang-up at the death of its parent and then becomes the
-//! shell. Where the kernel has no such thing, only the end of the terminal ends it.
+//! The command ends with the agent, however that dies. This program runs between the two with a
+//! hidden first argument: it asks the kernel for a hang-up at the death of its parent and then
+//! becomes the shell. On a kernel without that, only the end of the terminal ends the command.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,13 +13,13 @@ use std::process::{Command, ExitCode};
 
 use super::process::own_exe;
 
-/// The hidden first argument. Then the shell, and the command.
+/// The hidden first argument. It is followed by the shell and the command.
 pub const WORD: &str = "__on_terminal";
 
-/// Runs the command to its end: its exit code, and in words how it ended.
+/// Runs the command to its end. Returns its exit code, and in words how it ended.
 ///
 /// # Errors
-/// When it could not be started.
+/// The command could not be started.
 pub fn run(
     shell: &Path,
     folder: &Path,
@@ -40,7 +40,8 @@ pub fn run(
     Ok((status.code(), how))
 }
 
-/// Becomes such a command if this process was started for that. `None`: an ordinary start.
+/// Becomes such a command if this process was started for that. Returns `None` for an ordinary
+/// start.
 pub fn become_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != OsStr::new(WORD) {
@@ -62,7 +63,7 @@ pub fn become_if_asked() -> Option<ExitCode> {
 #[cfg(target_os = "linux")]
 fn hang_up_with_parent() {
     use rustix::process::{Signal, set_parent_process_death_signal};
-    // Without it the end of the terminal ends the command all the same.
+    // If this fails, the end of the terminal still ends the command.
     let _ = set_parent_process_death_signal(Some(Signal::HUP));
 }
 

@@ -1,11 +1,10 @@
-//! What a command prints: kept by the keeper within bounds, read back by the agent.
+//! The output of a command: stored by the keeper up to a limit, and read by the agent.
 //!
-//! The head goes to `output` as it comes, up to the cap. Beyond it only the last
-//! [`TAIL_BYTES`] are kept, in memory, and written to `tail` now and then and at the end, so
-//! that neither the end of a long build nor the last words of a server are lost.
+//! The head is written to `output` as it arrives, up to the cap. Beyond it only the last
+//! [`TAIL_BYTES`] are kept in memory. They are written to `tail` from time to time and at the end,
+//! so that neither the end of a long build nor the last words of a server are lost.
 //!
-//! A write that fails (a full disk) ends the head early and is remembered; the command is
-//! never held up by it.
+//! A failed write (a full disk) ends the head early and is recorded. It never blocks the command.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use super::folder::RunFolder;
 
-/// How much of the end is kept when the output is longer than the cap.
+/// Number of bytes of the end that are stored when the output is longer than the cap.
 pub(super) const TAIL_BYTES: usize = 64 * 1024;
 
-/// How old the tail on disk may be while the command runs.
+/// Maximum age of the tail on disk while the command runs.
 const TAIL_EVERY: Duration = Duration::from_millis(500);
 
-/// The keeper's side.
+/// The keeper's side: writes the output.
 pub(super) struct Capture {
     folder: RunFolder,
     head: File,
@@ -32,9 +31,9 @@ pub(super) struct Capture {
     pub error: Option<String>,
     tail: VecDeque<u8>,
     tail_file: Option<File>,
-    /// When the tail on disk has to follow the one in memory.
+    /// When the tail in memory must be written to disk.
     tail_due: Option<Instant>,
-    /// Of what is in the head.
+    /// Hash of the head.
     head_sum: blake3::Hasher,
 }
 
@@ -69,9 +68,9 @@ impl Capture {
             .get_or_insert_with(|| Instant::now() + TAIL_EVERY);
     }
 
-    /// Adds to the head what still belongs there: how many bytes.
+    /// Adds to the head those bytes that still belong there, and returns their number.
     fn keep(&mut self, bytes: &[u8]) -> usize {
-        // Once the head has ended it stays ended: bytes behind a gap would be a lie.
+        // The head never continues after a gap, which would make it wrong.
         if self.error.is_some() || self.kept < self.total - bytes.len() as u64 {
             return 0;
         }
@@ -99,7 +98,7 @@ impl Capture {
         self.tail_due
     }
 
-    /// Brings the tail on disk up to date.
+    /// Writes the tail to disk if it changed.
     pub(super) fn write_tail(&mut self) {
         if self.tail_due.take().is_some()
             && let Err(e) = self.try_write_tail()
@@ -116,12 +115,12 @@ impl Capture {
         file.write_all_at(self.tail.make_contiguous(), 0)
     }
 
-    /// All of it is in its files when this returns; on the disk, with [`Capture::sync`].
+    /// Writes the rest of the output to its files. [`Capture::sync`] makes them durable.
     pub(super) fn finish(&mut self) {
         self.write_tail();
     }
 
-    /// Durable when it returns, as far as the disk allows, but for the names of the files.
+    /// Makes the contents of the files durable, as far as the disk allows, but not their names.
     pub(super) fn sync(&mut self) {
         if let Err(e) = self.try_sync() {
             self.fail(e);
@@ -138,8 +137,8 @@ impl Capture {
         }
     }
 
-    /// What [`sum`] gives of the files when they are whole. `None` when they could not be written:
-    /// then nobody knows what is in them.
+    /// Returns the hash that [`sum`] gives for intact files. `None` when they could not be written,
+    /// since then their content is unknown.
     pub(super) fn sum(&mut self) -> Option<String> {
         if self.error.is_some() {
             return None;
@@ -157,7 +156,7 @@ impl Capture {
     }
 }
 
-/// blake3 of the first `kept` bytes of the head and of the tail, in hex.
+/// Returns the blake3 hash of the first `kept` bytes of the head and of the tail, in hex.
 pub(super) fn sum(folder: &RunFolder, kept: u64) -> io::Result<String> {
     let mut sum = blake3::Hasher::new();
     for (path, bytes) in [(folder.output(), kept), (folder.tail(), TAIL_BYTES as u64)] {
@@ -170,17 +169,17 @@ pub(super) fn sum(folder: &RunFolder, kept: u64) -> io::Result<String> {
     Ok(sum.finalize().to_hex().to_string())
 }
 
-/// Output as it is shown: its head and, when not all of it is there, its end.
+/// Output for display: its head and, when parts are left out, its end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Printed {
     pub head: Vec<u8>,
-    /// Bytes between `head` and `tail`.
+    /// Number of bytes between `head` and `tail`.
     pub left_out: u64,
-    /// Empty when `head` is all there is.
+    /// The end; empty when `head` is the whole output.
     pub tail: Vec<u8>,
 }
 
-/// What is on disk of an output: `kept` bytes from its start in `head`, and the last bytes
+/// The part of an output that is on disk: `kept` bytes from its start in `head`, and the last bytes
 /// of all `total` in `tail`.
 pub(super) struct Stored<'a> {
     pub head: &'a Path,
@@ -190,7 +189,7 @@ pub(super) struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    /// At most `max_bytes`: all, or the head and the end in equal parts.
+    /// Reads at most `max_bytes`: all of it, or the head and the end in equal parts.
     pub(super) fn read(&self, max_bytes: u64) -> io::Result<Printed> {
         let tail_bytes = length(self.tail)?.min(self.total.saturating_sub(self.kept));
         let whole = self.kept + tail_bytes == self.total;
@@ -204,7 +203,7 @@ impl Stored<'_> {
         }
         let head = read_at(self.head, 0, self.kept.min(max_bytes / 2))?;
         let from_tail = tail_bytes.min(max_bytes / 2);
-        // Where head and tail meet on disk, the end may reach back into the head.
+        // When head and tail are adjacent, the end may include a part of the head.
         let from_head = if whole {
             (max_bytes / 2 - from_tail).min(self.kept - head.len() as u64)
         } else {
@@ -220,7 +219,7 @@ impl Stored<'_> {
     }
 }
 
-/// The last bytes on disk of an output that may still grow.
+/// Returns the last bytes on disk of an output that may still grow.
 pub(super) fn last(folder: &RunFolder, max_bytes: u64) -> io::Result<Vec<u8>> {
     let tail = folder.tail();
     let path = if length(&tail)? > 0 {
@@ -232,7 +231,7 @@ pub(super) fn last(folder: &RunFolder, max_bytes: u64) -> io::Result<Vec<u8>> {
     read_at(&path, end.saturating_sub(max_bytes), max_bytes)
 }
 
-/// 0 when there is no such file.
+/// Returns the length of a file, or 0 when it does not exist.
 pub(super) fn length(path: &Path) -> io::Result<u64> {
     match std::fs::metadata(path) {
         Ok(metadata) => Ok(metadata.len()),

@@ -1,9 +1,9 @@
-//! What the system says of processes: this boot, this binary, and who is left of a command
-//! whose keeper was killed.
+//! Facts from the system about processes: this boot, this binary, and the processes that remain of
+//! a command whose keeper was killed.
 //!
-//! Linux answers exactly, from `/proc`: everything the keeper started is in the keeper's
-//! session, also when it made process groups of its own. Elsewhere only the command's first
-//! process group is known.
+//! Linux answers exactly, from `/proc`: everything that the keeper started is in the keeper's
+//! process session, even in other process groups. On other systems only the command's first process
+//! group is known.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::status::Begun;
 
-/// Between asking a command to end and killing it.
+/// Time between asking a command to end and killing it.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether a group is gone.
+/// Interval at which a group is checked for being gone.
 pub(super) const TICK: Duration = Duration::from_millis(10);
 
-/// Names this boot of the machine. Empty when the system does not say: then no command counts
-/// as started in this boot, and nothing is run again.
+/// Returns the ID of this boot of the machine. Empty when the system has none: then no command
+/// counts as started in this boot, and nothing is run again.
 pub fn boot_id() -> String {
     static BOOT: OnceLock<String> = OnceLock::new();
     BOOT.get_or_init(|| read_boot_id().unwrap_or_default().trim().to_string())
@@ -43,7 +43,8 @@ fn read_boot_id() -> Option<String> {
     String::from_utf8(output.stdout).ok()
 }
 
-/// When the machine was started: UTC, milliseconds since 1970. Only Linux says it in a file.
+/// Returns when the machine was started, in milliseconds since 1970, UTC. `None` on systems other
+/// than Linux.
 pub fn booted_ms() -> Option<i64> {
     let stat = std::fs::read_to_string("/proc/stat").ok()?;
     let seconds: i64 = stat
@@ -53,7 +54,7 @@ pub fn booted_ms() -> Option<i64> {
     seconds.checked_mul(1000)
 }
 
-/// This program, also when its file was replaced by an update meanwhile.
+/// Returns the path of this program, even if an update replaced its file meanwhile.
 pub fn own_exe() -> io::Result<PathBuf> {
     let same = PathBuf::from("/proc/self/exe");
     if same.exists() {
@@ -62,9 +63,9 @@ pub fn own_exe() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-/// Sees to it that the ends of our children are told to us: whoever started us may ignore
-/// SIGCHLD, and we would inherit that. A handler that does nothing is in its place, and unlike
-/// ignoring it is not handed on.
+/// Makes the kernel report the ends of our children. The process that started us may ignore
+/// SIGCHLD, and we would inherit that. An empty handler replaces it, and unlike ignoring the signal
+/// it is not inherited.
 pub fn hear_of_children() -> io::Result<()> {
     let unread = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGCHLD, unread).map(drop)
@@ -74,15 +75,15 @@ pub(super) fn pid(raw: u32) -> Option<Pid> {
     i32::try_from(raw).ok().and_then(Pid::from_raw)
 }
 
-/// A group that is gone is no error: that is what was wanted.
+/// Sends a signal to a group. It is fine if the group is already gone.
 pub(super) fn signal_group(group: u32, signal: Signal) {
     if let Some(group) = pid(group) {
         let _ = kill_process_group(group, signal);
     }
 }
 
-/// Ends what a killed keeper left behind: asks, and kills what does not obey. Blocks up to
-/// [`GRACE`]. True when there was anything.
+/// Ends the processes that a killed keeper left: asks them, and then kills those that remain.
+/// Blocks up to [`GRACE`]. Returns whether there were any.
 pub(super) fn end_left_behind(begun: &Begun) -> bool {
     let first = left_behind(begun);
     for group in &first {
@@ -98,7 +99,7 @@ pub(super) fn end_left_behind(begun: &Begun) -> bool {
     !first.is_empty()
 }
 
-/// When a process was started, in the kernel's own unit.
+/// Returns when a process was started, in the kernel's unit.
 #[cfg(target_os = "linux")]
 pub(super) fn started(pid: u32) -> Option<u64> {
     Stat::of(pid).map(|stat| stat.start)
@@ -109,13 +110,13 @@ pub(super) fn started(_pid: u32) -> Option<u64> {
     None
 }
 
-/// The process that started this one, or took it over from there.
+/// Returns the process that started this one, or that adopted it.
 #[cfg(target_os = "linux")]
 pub(super) fn parent(pid: u32) -> Option<u32> {
     Stat::of(pid).map(|stat| stat.parent)
 }
 
-/// The same of this process. The number is one of the list of processes that is read.
+/// Returns the parent of this process, by its pid in `/proc`.
 #[cfg(target_os = "linux")]
 pub(super) fn own_parent() -> Option<u32> {
     own_stat().map(|stat| stat.parent)
@@ -126,19 +127,19 @@ fn own_stat() -> Option<Stat> {
     Stat::parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// Who leads the session of processes that this one is in. In a container that is often a process
-/// outside of it, which has no number here; getsid(2) gives 0 then.
+/// Returns the leader of the process session of this process. In a container that is often a
+/// process outside of it, which has no pid here; getsid(2) returns 0 then.
 #[cfg(target_os = "linux")]
 pub(super) fn session_leader() -> Option<u32> {
     let own = own_stat()?;
     (own.session != 0).then_some(own.session)
 }
 
-/// The groups that are alive of what a dead keeper started.
+/// Returns the living process groups of a command whose keeper is dead.
 #[cfg(target_os = "linux")]
 pub(super) fn left_behind(begun: &Begun) -> Vec<u32> {
-    // The kernel gives a pid away again only when no process, group or session bears it. So
-    // another process with the keeper's pid means that the keeper's session is empty.
+    // The kernel reuses a pid only when no process, group or session has it. So another process
+    // with the keeper's pid means that the keeper's session is empty.
     if let Some(stat) = Stat::of(begun.keeper)
         && Some(stat.start) != begun.keeper_start
     {
@@ -183,7 +184,7 @@ impl Stat {
         Stat::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The name of the program, in brackets, may itself hold brackets and spaces.
+    /// The name of the program, in parentheses, may itself contain parentheses and spaces.
     fn parse(line: &str) -> Option<Stat> {
         let (_, rest) = line.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();

@@ -1,6 +1,6 @@
-//! The agent's side: prepares, starts, settles, waits for, stops, shows and removes runs.
+//! The agent's side of runs: it prepares, starts, settles, awaits, stops, shows and removes them.
 //!
-//! Invariant: nothing here is remembered between calls that is not in the run folder; dropping
+//! Invariant: nothing is remembered between calls that is not in the run folder; dropping
 //! everything and asking again gives the same answers. Dropping a [`Running`] or the future of
 //! [`Runs::wait`] ends nothing.
 
@@ -24,7 +24,7 @@ use super::spec::Spec;
 use super::status::{self, Begun, End, Slot};
 use crate::store::{new_run_id, now_ms};
 
-/// What makes programs wait for a person, or paint, is turned off.
+/// Variables that keep programs from waiting for a person and from drawing on the terminal.
 pub const QUIET: [(&str, &str); 4] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -32,48 +32,49 @@ pub const QUIET: [(&str, &str); 4] = [
     ("TERM", "dumb"),
 ];
 
-/// How often a re-attached command is looked at: soon at first, then at this pace.
+/// Longest interval at which a re-attached command is checked; the first checks come sooner.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether a keeper that was just started has begun.
+/// Interval at which a keeper that was just started is checked for having started its command.
 const BEGUN_TICK: Duration = Duration::from_millis(1);
 
-/// Why a command was not run that nobody stopped.
+/// The reason for not running a command that nobody stopped.
 const NO_KEEPER: &str = "its keeper was gone before it began";
 
-/// How long to wait for a keeper that has said its last word to be gone.
+/// Time for a keeper to exit after it recorded the end.
 const DIE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Making a run folder takes milliseconds; what has no whole spec after this never will.
+/// Time for creating a run folder, which takes milliseconds. A folder that has no whole spec after
+/// this never will.
 const MAKE_WITHIN: Duration = Duration::from_secs(3600);
 
-/// All runs: one folder for each, below `root`.
+/// All runs, each with a folder below `root`.
 #[derive(Debug, Clone)]
 pub struct Runs {
     root: PathBuf,
     exe: PathBuf,
 }
 
-/// A command whose keeper is alive, or was when we looked.
+/// A command whose keeper was alive when it was last checked.
 #[derive(Debug)]
 pub struct Running {
     run: String,
-    /// The keeper, when it is our own child.
+    /// The keeper, if it is a child of this process.
     child: Option<tokio::process::Child>,
-    /// The keeper's input: open as long as somebody waits here for the result, which is then
-    /// recorded. Without it the keeper syncs what it writes.
+    /// The keeper's input, open as long as somebody waits here for the result and will record it.
+    /// Without it the keeper syncs its records.
     _waits: Option<PipeWriter>,
 }
 
 impl Running {
-    /// The name of its run folder.
+    /// Returns the name of the run folder.
     pub fn run(&self) -> &str {
         &self.run
     }
 
-    /// Waits until the keeper is gone, when it is our child. How it went does not matter, and
-    /// that nothing can be known of it (whoever started us ignores SIGCHLD) neither: the run
-    /// folder says what became of the command.
+    /// Waits until the keeper exits, if it is our child. Its exit status does not matter, nor that
+    /// it may be unknown (when the process that started us ignores SIGCHLD): the run folder says
+    /// how the command ended.
     async fn reap(&mut self) {
         if let Some(child) = &mut self.child {
             let _ = child.wait().await;
@@ -81,7 +82,7 @@ impl Running {
         }
     }
 
-    /// Whether a keeper of ours is gone, so that it cannot begin any more.
+    /// Returns whether our keeper is gone, so that it cannot start the command any more.
     fn is_gone(&mut self) -> bool {
         self.child
             .as_mut()
@@ -89,22 +90,22 @@ impl Running {
     }
 }
 
-/// What became of a run.
+/// The final or current state of a run.
 #[derive(Debug)]
 pub enum SettledRun {
-    /// Never started, and never will be.
+    /// The command was never started, and never will be.
     NotBegun,
     Running(Running),
-    /// Over, or lost.
+    /// Ended, or lost.
     Ended(Ended),
 }
 
-/// What a stop found.
+/// The result of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
-    /// Something was alive and has been asked to end.
+    /// Something was alive and was asked to end.
     Asked,
-    /// It was not begun, and never will be: [`super::How::NotRun`].
+    /// The command was not started, and never will be: [`super::How::NotRun`].
     NotBegun,
     /// There was nothing to stop.
     Over,
@@ -115,31 +116,32 @@ pub enum Stopped {
 pub struct RunInfo {
     /// The name of the run folder.
     pub run: String,
-    /// What was asked for.
+    /// The command and its settings.
     pub spec: Spec,
-    /// When it was begun or, before that, prepared. UTC, since 1970.
+    /// When it was started or, before that, prepared. Milliseconds since 1970, UTC.
     pub since_ms: i64,
     pub state: RunState,
 }
 
-/// How far a run is, as its folder says.
+/// The state of a run, according to its folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunState {
-    /// It was not begun yet, or never will be.
+    /// The command was not started yet, or never will be.
     NotBegun,
-    /// A keeper is there, and the command runs.
+    /// The keeper is alive, and the command runs.
     Running {
         /// The keeper's pid. `None` when it cannot be read from the run folder.
         keeper: Option<u32>,
         /// The command's process group.
         group: Option<u32>,
     },
-    /// Also lost: then `how` names the group that is still alive.
+    /// The command ended or is lost. If it is lost, `how` names the group that is still alive.
     Ended(Box<Ended>),
 }
 
 impl Runs {
-    /// `exe` is this program (see [`process::own_exe`]): it is started again as the keeper.
+    /// Returns the runs below `root`. `exe` is this program (see [`process::own_exe`]), which is
+    /// started again as the keeper.
     pub fn new(root: impl Into<PathBuf>, exe: impl Into<PathBuf>) -> Runs {
         Runs {
             root: root.into(),
@@ -147,8 +149,8 @@ impl Runs {
         }
     }
 
-    /// Makes the run folder and gives its name. Nothing is started. A kill takes none of it; a
-    /// power cut may, and nothing is run in another boot.
+    /// Creates a run folder and returns its name. Starts nothing. The folder survives a kill; a
+    /// power cut may remove it, but nothing is run in another boot.
     pub fn prepare(&self, spec: &Spec) -> io::Result<String> {
         spec.check()?;
         let run = new_run_id();
@@ -159,20 +161,20 @@ impl Runs {
             at_ms: now_ms(),
         };
         folder.create(&prepared).map_err(|e| {
-            // What is left of it has no claim, no keeper, and nobody knows its name.
+            // The rest of the folder has no claim and no keeper, and nobody knows its name.
             let _ = folder.remove();
             with_context("cannot make the run folder", folder.path(), e)
         })?;
         Ok(run)
     }
 
-    /// Starts the keeper, which starts the command. To be called once for a run, in a tokio
-    /// runtime. An error means that the keeper was not started.
+    /// Starts the keeper, which starts the command. Call it once for a run, in a tokio runtime. An
+    /// error means that the keeper was not started.
     pub fn start(&self, run: &str) -> io::Result<Running> {
         self.start_with(run, &[])
     }
 
-    /// The same, with variables that are written down nowhere.
+    /// Does the same, with variables that are stored nowhere.
     pub fn start_with(&self, run: &str, env: &[(&str, &str)]) -> io::Result<Running> {
         let folder = self.folder(run)?;
         let spec = folder
@@ -205,12 +207,12 @@ impl Runs {
         })
     }
 
-    /// Waits until a command that was just started is begun, or never will be: then it is
-    /// claimed here. May be dropped; [`Runs::settle`] says then what became of it.
+    /// Waits until a command that was just started runs, or never will. In the latter case it is
+    /// claimed here. The future may be dropped; [`Runs::settle`] then returns the state.
     pub async fn begun(&self, running: &mut Running) -> io::Result<SettledRun> {
         let boot = process::boot_id();
         loop {
-            // First the keeper, then the folder: what it wrote before it went is seen.
+            // The keeper before the folder, so that its last record is seen.
             let gone = running.is_gone();
             match self.look(&running.run, &boot)? {
                 Some(found) => return Ok(found),
@@ -220,9 +222,9 @@ impl Runs {
         }
     }
 
-    /// Waits for the end of a command. May be dropped and called again.
+    /// Waits for the end of a command. The future may be dropped, and the method called again.
     ///
-    /// A command that was never begun (its keeper was killed, or it was stopped, early) is
+    /// A command that was never started (its keeper was killed, or it was stopped, early) is
     /// claimed here, so that it never will be, and is [`super::How::NotRun`].
     pub async fn wait(&self, running: &mut Running) -> io::Result<Ended> {
         running.reap().await;
@@ -240,8 +242,8 @@ impl Runs {
         }
     }
 
-    /// What became of a run of which the log says that it was to be started, in the boot
-    /// `boot`. The order of the questions is the heart of the matter: see [`super`].
+    /// Returns the state of a run that the log was about to start, in the boot `boot`. The order of
+    /// the checks is essential: see [`super`].
     pub fn settle(&self, run: &str, boot: &str) -> io::Result<SettledRun> {
         let folder = self.folder(run)?;
         loop {
@@ -251,16 +253,16 @@ impl Runs {
             if folder.claim()? {
                 return Ok(SettledRun::NotBegun);
             }
-            // A keeper was quicker.
+            // A keeper claimed it first.
         }
     }
 
-    /// How a command ended that is known to have been begun. `None` while it runs.
+    /// Returns how a command ended that is known to have been started. `None` while it runs.
     ///
-    /// Nothing is claimed: one who only looks must not keep a keeper from its work.
+    /// Claims nothing: an inspection must not keep a keeper from its work.
     pub fn ended(&self, run: &str) -> io::Result<Option<Ended>> {
         let folder = self.folder(run)?;
-        // Where the spec cannot be read the machine went down: see `RunFolder::create`.
+        // An unreadable spec means that the machine went down: see `RunFolder::create`.
         let boot = folder.prepared().map(|p| p.boot).unwrap_or_default();
         Ok(match self.look(run, &boot)? {
             Some(SettledRun::Ended(ended)) => Some(ended),
@@ -271,7 +273,8 @@ impl Runs {
         })
     }
 
-    /// [`Runs::settle`] without deciding anything: `None` when the run is not claimed.
+    /// Does the same as [`Runs::settle`] without a claim: returns `None` when the run is not
+    /// claimed.
     fn look(&self, run: &str, boot: &str) -> io::Result<Option<SettledRun>> {
         let folder = self.folder(run)?;
         let this_boot = !boot.is_empty() && boot == process::boot_id();
@@ -293,9 +296,9 @@ impl Runs {
         }))
     }
 
-    /// Asks for the end of a command. [`Runs::wait`] says when it is over. What a killed keeper
-    /// left behind is ended here, which blocks up to two seconds. The end of a sub-agent is waited
-    /// for, up to five seconds.
+    /// Asks a command to end; [`Runs::wait`] waits for that. Processes that a killed keeper left
+    /// are ended here, which blocks up to two seconds. The end of a subagent is awaited here, up to
+    /// five seconds.
     pub fn stop(&self, run: &str) -> io::Result<Stopped> {
         let folder = self.folder(run)?;
         let child = folder.prepared().ok().and_then(|p| p.spec.child);
@@ -331,7 +334,7 @@ impl Runs {
         }
     }
 
-    /// At most `max_bytes` of what the command printed: the head, and the end.
+    /// Reads at most `max_bytes` of the output: the head, and the end.
     pub fn output(&self, ended: &Ended, max_bytes: u64) -> io::Result<Printed> {
         let tail = ended.output.with_file_name(folder::TAIL);
         Stored {
@@ -344,23 +347,23 @@ impl Runs {
         .map_err(|e| with_context("cannot read the output", &ended.output, e))
     }
 
-    /// The last bytes printed so far. Beyond the cap they may be half a second old.
+    /// Returns the last bytes printed so far. Beyond the cap they may be half a second old.
     pub fn tail(&self, run: &str, max_bytes: u64) -> io::Result<Vec<u8>> {
         output::last(&self.folder(run)?, max_bytes)
     }
 
-    /// Where the output is collected.
+    /// Returns the file with the head of the output.
     pub fn output_file(&self, run: &str) -> io::Result<PathBuf> {
         Ok(self.folder(run)?.output())
     }
 
-    /// All files that hold what the command printed.
+    /// Returns all files with output of the command.
     pub fn output_files(&self, run: &str) -> io::Result<[PathBuf; 2]> {
         let folder = self.folder(run)?;
         Ok([folder.output(), folder.tail()])
     }
 
-    /// All runs, oldest first. What cannot be read is not a run.
+    /// Returns all runs, oldest first. A folder that cannot be read is left out.
     pub fn list(&self) -> Vec<RunInfo> {
         let Ok(entries) = std::fs::read_dir(&self.root) else {
             return Vec::new();
@@ -372,7 +375,7 @@ impl Runs {
         runs
     }
 
-    /// Whether a keeper is there, and the command runs. False when that cannot be known.
+    /// Returns whether the keeper is alive and the command runs. False when that is unknown.
     pub fn is_running(&self, run: &str) -> bool {
         let info = self.info(run);
         info.is_some_and(|info| matches!(info.state, RunState::Running { .. }))
@@ -382,7 +385,7 @@ impl Runs {
         &self.root
     }
 
-    /// The sessions that have a run here, of at most so many runs.
+    /// Returns the sessions of the first `at_most` runs.
     pub fn sessions(&self, at_most: usize) -> Vec<String> {
         let runs = std::fs::read_dir(&self.root).into_iter().flatten();
         let session = |run: io::Result<std::fs::DirEntry>| {
@@ -392,8 +395,8 @@ impl Runs {
         runs.take(at_most).filter_map(session).collect()
     }
 
-    /// Whether this process is the sub-agent that the keeper of this run was started for. A model
-    /// that types the same words is below the keeper of another run.
+    /// Returns whether this process is the subagent that the keeper of this run started. If a model
+    /// types the same command line, the process is below the keeper of another run.
     pub fn is_child(&self, run: &str, session: &str) -> bool {
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
         let Ok(folder) = self.folder(run) else {
@@ -415,7 +418,7 @@ impl Runs {
         let this_boot = prepared.boot == process::boot_id();
         let mut since_ms = prepared.at_ms;
         let state = match look::<End>(&folder).ok()? {
-            // For a list, the output is not read.
+            // A list does not read the output.
             Seen::Ended(mut end) => {
                 if let Some(after) = end.sandbox.as_mut().filter(|_| !this_boot) {
                     after.survivor_pids.clear();
@@ -450,13 +453,14 @@ impl Runs {
         })
     }
 
-    /// Whether there is a run folder of this name. False for what is no name of a run.
+    /// Returns whether a run folder of this name exists. False for a string that is not the name of
+    /// a run.
     pub fn exists(&self, run: &str) -> bool {
         self.folder(run).is_ok_and(|folder| folder.path().is_dir())
     }
 
-    /// Removes a run folder; false when it is left because something of it is still alive: it
-    /// must stay in the list. A folder that is not there is removed.
+    /// Removes a run folder and returns whether it is gone. It stays in the list as long as
+    /// something of the run is alive. A folder that does not exist counts as removed.
     pub fn remove(&self, run: &str) -> io::Result<bool> {
         let folder = self.folder(run)?;
         let lives = match look::<End>(&folder)? {
@@ -475,7 +479,7 @@ impl Runs {
             let removed = folder
                 .remove()
                 .map_err(|e| with_context("cannot remove the run folder", folder.path(), e))?;
-            // A keeper that has said its last word dies in a moment.
+            // A keeper that has recorded the end exits within a moment.
             if removed || waited >= DIE_WITHIN || matches!(look::<End>(&folder)?, Seen::Kept(_)) {
                 return Ok(removed);
             }
@@ -484,8 +488,8 @@ impl Runs {
         }
     }
 
-    /// Removes what a death inside [`Runs::prepare`] left: folders without a whole spec, so
-    /// without a session that would ask for them. What is young may still be in the making.
+    /// Removes the folders that a process left when it died inside [`Runs::prepare`]: they have no
+    /// whole spec, so no session asks for them. A young folder may still be under construction.
     pub fn remove_half_made(&self) -> io::Result<()> {
         let entries = match std::fs::read_dir(&self.root) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -516,14 +520,14 @@ impl Runs {
     }
 }
 
-/// From the name of a run, which begins with its time.
+/// Returns when a run folder was created, from its name, which begins with the time.
 fn made_at(name: &OsStr) -> Option<SystemTime> {
     let id = Uuid::try_parse(name.to_str()?).ok()?;
     let (secs, nanos) = id.get_timestamp()?.to_unix();
     UNIX_EPOCH.checked_add(Duration::new(secs, nanos))
 }
 
-/// Kills what could not be ended with its command. True when there was anything.
+/// Kills the processes that could not be ended with their command. Returns whether there were any.
 fn end_survivors(end: &End) -> bool {
     let living = end
         .sandbox
@@ -536,14 +540,15 @@ fn end_survivors(end: &End) -> bool {
     !living.is_empty()
 }
 
-/// The claim alone would say "not begun", and that is what a later agent starts again.
+/// Records that a run was stopped before its start. With the claim alone, a later agent would start
+/// it again.
 fn write_stopped(folder: &RunFolder) -> io::Result<()> {
     let tried = "cannot record the stop in";
     let status = folder
         .open_status()
         .map_err(|e| with_context(tried, folder.path(), e))?;
     let mut waited = Duration::ZERO;
-    // A keeper that came too late holds the lock until it sees the claim.
+    // A late keeper holds the lock until it sees the claim.
     while !folder::take(&status)? {
         if waited >= DIE_WITHIN {
             let busy = io::Error::other("its keeper does not answer");
@@ -556,7 +561,7 @@ fn write_stopped(folder: &RunFolder) -> io::Result<()> {
     status::write_end(&status, &end).map_err(|e| with_context(tried, folder.path(), e))
 }
 
-/// A pid may have been given to another process since it was written down.
+/// Asks a keeper to end its command, unless its pid now belongs to another process.
 pub(super) fn ask_to_end(run: &str, begun: &Begun) -> io::Result<Stopped> {
     let started = process::started(begun.keeper);
     if started.is_some() && started != begun.keeper_start {

@@ -1,5 +1,5 @@
-//! The signals that a keeper lives with: SIGTERM asks it to end, SIGCHLD wakes it, and the others
-//! that can be caught do nothing. They are caught and not ignored, because a child would inherit that.
+//! The signals of a keeper: SIGTERM asks it to end, SIGCHLD wakes it, and the others that can be
+//! caught do nothing. They are caught and not ignored, because a child would inherit that.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::signal;
 
-/// Signals as a flag and as something to poll.
+/// Received signals, as a flag and as a descriptor to poll.
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
-    /// Readable when a signal came that a keeper attends to.
+    /// Readable after a signal that a keeper handles.
     pub(super) wake: UnixStream,
 }
 
@@ -20,7 +20,7 @@ impl Signals {
         let (wake, waker) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         let stop = Arc::new(AtomicBool::new(false));
-        // The flag is up before the pipe is readable: actions run in this order.
+        // The flag is set before the pipe is readable: actions run in this order.
         signal_hook::flag::register(signal::SIGTERM, Arc::clone(&stop))?;
         signal_hook::low_level::pipe::register(signal::SIGTERM, waker.try_clone()?)?;
         signal_hook::low_level::pipe::register(signal::SIGCHLD, waker)?;

@@ -1,7 +1,7 @@
-//! What is to be run: the part of a run folder that the agent writes.
+//! The specification of a run: the part of a run folder that the agent writes.
 //!
-//! Invariant: a spec is stored in clear, so it names the variables that are taken away from
-//! the command and never holds their values.
+//! Invariant: a spec is stored in clear text, so it names the variables that are removed from the
+//! command's environment and never contains their values.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,55 +10,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Profile;
 
-/// Longer commands are refused. A script of this size should be a file.
+/// Maximum size of a command. A longer script should be a file.
 pub const COMMAND_MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Linux takes no single argument above 128 KiB; beyond this, the command becomes a script.
+/// Maximum size of a command that is passed as an argument; a longer one becomes a script. Linux
+/// accepts no argument above 128 KiB.
 pub(super) const ARGUMENT_MAX_BYTES: usize = 100 * 1024;
 
-/// What a keeper is to run, and how. Kept as a file in the run folder.
+/// The command that a keeper runs, and its settings. Stored as a file in the run folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// The line for the shell.
+    /// The command line.
     pub command: String,
     /// The folder the command starts in.
     pub folder: PathBuf,
-    /// `u64::MAX`: no limit.
+    /// Time limit in milliseconds; `u64::MAX` for none.
     pub timeout_ms: u64,
-    /// How much of the head of the output is kept on disk. The end is kept besides.
+    /// Number of bytes of the head of the output that are stored. The end is stored as well.
     pub output_cap_bytes: u64,
-    /// Run as `shell -c command`.
+    /// The shell, which runs as `shell -c command`.
     pub shell: PathBuf,
-    /// Names of variables the command must not see: those that hold keys.
+    /// Names of variables that are removed from the environment, since they hold keys.
     pub env_remove: Vec<String>,
-    /// Variables set for the command. Stored in clear: never secrets.
+    /// Variables set for the command. Stored in clear text: never secrets.
     pub env_set: Vec<(String, String)>,
-    /// Whose command it is, for display.
+    /// The session of the command, for display.
     pub session: String,
-    /// The call that asked for it, by the name that the model has for it: `bg_3_0`.
+    /// The call that started the command, under the name that the model uses: `bg_3_0`.
     pub call: String,
-    /// The agent does not wait for its end.
+    /// Whether the agent does not wait for the end.
     pub background: bool,
-    /// What the system keeps the command from doing. None: it runs without a sandbox, as level
-    /// `full` and every command of older versions does.
+    /// The sandbox. `None` for a command without one, as at level `full` and for every command of
+    /// older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Box<Profile>>,
-    /// It is no command: this program works in this session, as a sub-agent. `command` says what
-    /// the task is, for display.
+    /// The session that this program runs as a subagent, if the run is one. `command` is then the
+    /// task, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<String>,
 }
 
-/// What [`Spec::call`] is of a command that no call asked for: the user typed it.
+/// Value of [`Spec::call`] for a command that the user typed.
 pub const OF_USER: &str = "user";
 
 impl Spec {
-    /// The user typed it with `!`.
+    /// Returns whether the user typed the command with `!`.
     pub fn is_of_user(&self) -> bool {
         self.call == OF_USER
     }
 
-    /// What no shell could be given.
+    /// Refuses a command that cannot be given to a shell.
     pub(super) fn check(&self) -> io::Result<()> {
         let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if self.command.len() > COMMAND_MAX_BYTES {
@@ -78,7 +79,7 @@ impl Spec {
     }
 }
 
-/// bash where there is one: it is what models write for.
+/// Returns the path of bash if it exists, since models write for it.
 pub fn default_shell() -> PathBuf {
     const PLACES: [&str; 5] = [
         "/bin/bash",

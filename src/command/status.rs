@@ -1,10 +1,10 @@
-//! The format of a run's `status` file: two records in room that is reserved at the start, so
-//! that a full disk cannot keep a keeper from saying how its command ended.
+//! The format of a run's `status` file: two records in space that is reserved at the start, so that
+//! a keeper can record how its command ended even if the disk is full.
 //!
-//! A record stands at the start of its own 4 KiB: blake3 of what follows (32 bytes), length of
-//! the JSON (`u32`, little endian), JSON. Zeros are an empty record. What is neither empty nor
-//! whole is torn: a torn "begun" still says that something was begun, a torn "ended" says
-//! nothing.
+//! Each record is at the start of a separate block of 4 KiB: blake3 of the rest (32 bytes), length
+//! of the JSON (`u32`, little endian), JSON. Zeros are an empty record. A record that is neither
+//! empty nor whole is torn. A torn start record still says that the command may have started; a
+//! torn end record says nothing.
 
 use std::fs::File;
 use std::io;
@@ -26,15 +26,15 @@ const ENDED_AT: u64 = SLOT_BYTES as u64;
 #[serde(tag = "how", content = "with", rename_all = "snake_case")]
 pub enum How {
     Exited(i32),
-    /// By a signal that was not ours.
+    /// By a signal that rewake did not send.
     Signalled(i32),
-    /// Ended by us at the time limit.
+    /// Ended by the keeper at the time limit.
     TimedOut,
-    /// Ended by us because somebody asked.
+    /// Ended by the keeper because somebody asked for it.
     Stopped,
-    /// It was never started and never will be; this is why.
+    /// Never started, and never will be, for this reason.
     NotRun(String),
-    /// Nobody knows: the keeper was killed, or the machine went down.
+    /// Unknown: the keeper was killed, or the machine went down.
     #[serde(skip)]
     Lost {
         /// A process group of the command that is still alive.
@@ -42,13 +42,14 @@ pub enum How {
     },
 }
 
-/// Written before the command is started, and again with its group behind that.
+/// The record of a start. Written before the command is started, and again afterwards with its
+/// process group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
-    /// The keeper's pid, which is also the session of all it starts.
+    /// The keeper's pid, which is also the process session of everything that it starts.
     pub keeper: u32,
-    /// When the keeper was started, in the kernel's own unit: tells it from a later process
-    /// with its pid. Where there is no `/proc`, `None`.
+    /// Start time of the keeper in the kernel's unit, which distinguishes it from a later process
+    /// with its pid. `None` on systems without `/proc`.
     pub keeper_start: Option<u64>,
     pub group: Option<u32>,
     pub at_ms: i64,
@@ -60,17 +61,17 @@ pub(super) struct End {
     pub how: How,
     pub took_ms: u64,
     pub ended_at_ms: i64,
-    /// Printed by the command.
+    /// Number of bytes that the command printed.
     pub bytes_total: u64,
-    /// In the output file: the head of what was printed.
+    /// Number of bytes in the output file, which has the head.
     pub bytes_kept: u64,
-    /// Why less was kept than the cap allows.
+    /// Why less is stored than the cap allows.
     pub write_error: Option<String>,
-    /// Of a command in a sandbox.
+    /// The report of the sandbox, if the command had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Aftermath>,
-    /// blake3 of the head and the tail as they are on the disk, in hex: in a power cut this record
-    /// may outlive them. Keepers of older versions synced them first and have none.
+    /// blake3 of the head and the tail as they are on the disk, in hex: after a power cut this
+    /// record may exist without them. Keepers of older versions synced them first and have no hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_sum: Option<String>,
 }
@@ -82,7 +83,7 @@ pub(super) enum Slot<T> {
     Written(T),
 }
 
-/// Real bytes, not a hole: what is overwritten later needs no new room.
+/// Writes zeros, not a hole, so that a later overwrite needs no new space.
 pub(super) fn reserve(file: &File) -> io::Result<()> {
     file.write_all_at(&[0; 2 * SLOT_BYTES], 0)
 }
@@ -99,7 +100,7 @@ pub(super) fn write_end<T: Serialize>(file: &File, end: &T) -> io::Result<()> {
     write(file, ENDED_AT, end)
 }
 
-/// `T` is what the keeper of this kind of run writes: [`End`] for a command.
+/// Reads the record of the end. `T` is its type for this kind of run: [`End`] for a command.
 pub(super) fn read_end<T: DeserializeOwned>(file: &File) -> io::Result<Slot<T>> {
     read(file, ENDED_AT)
 }

@@ -1,11 +1,11 @@
-//! The providers that are known by name: `assets/providers.toml`, read once. A provider is a row
-//! of that table and no code.
+//! The built-in providers: `assets/providers.toml`, read once. A provider is a row of that table
+//! and needs no code.
 
 use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-/// How a server is spoken to.
+/// The wire protocol of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
@@ -14,7 +14,7 @@ pub enum Protocol {
     OpenaiResponses,
     OpenaiChat,
     Gemini,
-    /// Plays a file of answers.
+    /// The scripted model, which plays a file of answers.
     Script,
 }
 
@@ -26,43 +26,43 @@ pub(super) struct Builtin {
     pub base_url: Option<String>,
     #[serde(default)]
     pub base_url_env: Vec<String>,
-    /// What one looks like, where each user has another.
+    /// Example of the base URL, for providers where each user has a different one.
     pub base_url_example: Option<String>,
     #[serde(default)]
     pub key_env: Vec<String>,
-    /// The version of the API has to be named: the variables it is looked for in.
+    /// Variables with the version of the API, for providers that require one.
     #[serde(default)]
     pub api_version_env: Vec<String>,
-    /// Made of the base URL, the version of the API and the model.
+    /// Template of the address, from the base URL, the API version and the model.
     pub address: Option<String>,
-    /// The same for version `v1`.
+    /// Same as `address`, for API version `v1`.
     pub address_v1: Option<String>,
-    /// Taken when no model is named and a key of this provider exists.
+    /// Model that is used when none is named and a key of this provider exists.
     pub default_model: Option<String>,
-    /// What stands behind the slash, where that is not the name of a model.
+    /// Meaning of the part after the slash, if it is not the name of a model.
     pub model_is: Option<String>,
     #[serde(default)]
     pub quirks: Quirks,
 }
 
-/// What a server does differently from the others of its protocol.
+/// Differences of a server from the others of its protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quirks {
-    /// The room of an answer has this name, not `max_tokens` (Chat Completions).
+    /// The field for the length of an answer has this name, not `max_tokens` (Chat Completions).
     pub max_completion_tokens: bool,
-    /// It refuses `stream_options` (Chat Completions).
+    /// The server refuses `stream_options` (Chat Completions).
     pub no_stream_options: bool,
-    /// How it is told the effort (Chat Completions).
+    /// Field for the effort (Chat Completions).
     pub effort: EffortField,
-    /// It takes `response_format` with a schema beside tools (Chat Completions).
+    /// The server accepts `response_format` with a schema beside tools (Chat Completions).
     pub json_schema: bool,
-    /// The header of the key, without `Bearer`.
+    /// Header for the key, without `Bearer`.
     pub key_header: Option<String>,
 }
 
 impl Quirks {
-    /// A server that does nothing differently.
+    /// No differences.
     pub const NONE: Quirks = Quirks {
         max_completion_tokens: false,
         no_stream_options: false,
@@ -72,7 +72,7 @@ impl Quirks {
     };
 }
 
-/// The field of Chat Completions that says how hard a model is to think.
+/// The field of Chat Completions for the effort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffortField {
@@ -85,7 +85,7 @@ pub enum EffortField {
     Thinking,
 }
 
-/// A provider that is asked for and not spoken to.
+/// A known provider that rewake does not support.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Elsewhere {
@@ -104,11 +104,11 @@ const TABLE: &str = include_str!("../../assets/providers.toml");
 
 fn table() -> &'static Table {
     static READ: OnceLock<Table> = OnceLock::new();
-    // A test reads it, so that it cannot be wrong here.
+    // A test parses the table, so it cannot be invalid here.
     READ.get_or_init(|| toml::from_str(TABLE).unwrap_or_default())
 }
 
-/// In the order in which a default model is looked for.
+/// Returns the providers in the order in which a default model is searched.
 pub(super) fn builtins() -> &'static [Builtin] {
     &table().provider
 }

@@ -1,4 +1,4 @@
-//! What values may be, beyond their types. An error says where the value was given.
+//! Checks of values beyond their types. An error names the place of the value.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -239,7 +239,8 @@ fn names(config: &Config, origins: &Origins) -> Checked {
     }
 }
 
-/// A name alone: no folder, so that it cannot lead out of the one it is looked for in.
+/// Returns whether `name` is a file name without a folder, so that it cannot leave the folder it
+/// is searched in.
 fn is_file_name(name: &str) -> bool {
     Path::new(name).file_name().is_some_and(|n| n == name)
 }
@@ -277,7 +278,7 @@ fn provider(config: &Config, name: &str, entry: &ProviderEntry, origins: &Origin
             "is not a version such as \"2024-10-21\" or \"v1\"",
         ));
     }
-    // Empty: the server wants no key.
+    // An empty name means that the server requires no key.
     let variable = |name: &String| !name.contains(['=', '\0', ' ']);
     if !entry.api_key_env.iter().all(variable) {
         return Err(wrong(

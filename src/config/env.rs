@@ -1,4 +1,4 @@
-//! The environment as a value: captured once, so that everything above can be tested.
+//! The process environment as a value. It is captured once, so all other code can be tested.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -15,8 +15,8 @@ pub struct Env {
 }
 
 impl Env {
-    /// Reads the environment of this process. Where its own working folder is gone, `named`
-    /// will do, if it is absolute.
+    /// Reads the environment of this process. If its working folder does not exist any more, uses
+    /// `named` if that is absolute.
     pub fn capture(named: Option<&Path>) -> Result<Env, ConfigError> {
         let named = named.filter(|folder| folder.is_absolute());
         let cwd = match (std::env::current_dir(), named) {
@@ -33,7 +33,7 @@ impl Env {
         Ok(Env::new(std::env::vars_os(), cwd))
     }
 
-    /// An environment of these variables. `cwd`: the folder that relative paths start in.
+    /// Creates an environment with these variables. `cwd`: the folder for relative paths.
     pub fn new<K, V>(vars: impl IntoIterator<Item = (K, V)>, cwd: impl Into<PathBuf>) -> Env
     where
         K: Into<OsString>,
@@ -48,12 +48,12 @@ impl Env {
         }
     }
 
-    /// The value of a variable that is set, not empty and UTF-8.
+    /// Returns the value of a variable that is set, not empty and UTF-8.
     pub fn var(&self, name: &str) -> Option<&str> {
         self.var_os(name)?.to_str()
     }
 
-    /// The value of a variable that is set and not empty.
+    /// Returns the value of a variable that is set and not empty.
     pub fn var_os(&self, name: &str) -> Option<&OsStr> {
         self.vars
             .get(OsStr::new(name))
@@ -61,7 +61,7 @@ impl Env {
             .filter(|value| !value.is_empty())
     }
 
-    /// The variables with a value that is this one, but for space around it.
+    /// Returns the names of the variables with this value, ignoring white space around it.
     pub(crate) fn names_of(&self, value: &str) -> Vec<String> {
         let vars = self.vars.iter();
         let same = vars.filter(|(_, found)| found.to_str().is_some_and(|f| f.trim() == value));
@@ -69,19 +69,20 @@ impl Env {
             .collect()
     }
 
-    /// Absolute.
+    /// Returns the working folder, an absolute path.
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }
 
-    /// `HOME`, when it is an absolute path.
+    /// Returns `HOME` if it is an absolute path.
     pub fn home(&self) -> Option<&Path> {
         self.var_os("HOME")
             .map(Path::new)
             .filter(|home| home.is_absolute())
     }
 
-    /// A path as people write it: `~/` is the home folder, relative is below `base`.
+    /// Resolves a path as people write it: `~/` is the home folder, a relative path is below
+    /// `base`.
     pub(crate) fn resolve(&self, path: &str, base: &Path) -> PathBuf {
         match (path.strip_prefix("~/"), self.home()) {
             (Some(rest), Some(home)) => home.join(rest),
@@ -90,7 +91,7 @@ impl Env {
     }
 }
 
-/// Values are left out: keys are among them.
+/// Leaves out the values, since some of them are keys.
 impl fmt::Debug for Env {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Env")

@@ -1,10 +1,10 @@
-//! What is wrong with the config, and what a person can do about it.
+//! Errors and warnings of the config, with hints for the user.
 
 use std::fmt;
 
 use super::Origin;
 
-/// Message: what was tried, on what. Hint: what to do.
+/// An error of the config. The message names the failed action, the hint the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConfigError {
@@ -13,7 +13,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// An error without a hint.
+    /// Creates an error without a hint.
     pub fn new(message: impl Into<String>) -> ConfigError {
         ConfigError {
             message: message.into(),
@@ -21,29 +21,29 @@ impl ConfigError {
         }
     }
 
-    /// Adds what a person can do about it.
+    /// Adds advice for the user.
     pub fn with_hint(mut self, hint: impl Into<String>) -> ConfigError {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Says where the value that is wrong was given.
+    /// Adds the origin of the wrong value.
     pub fn at(mut self, origin: &Origin) -> ConfigError {
         self.message = format!("{origin}: {}", self.message);
         self
     }
 
-    /// What a person can do about it. `None`: there is nothing to add to the message.
+    /// Returns a hint for the user, or `None` if the message says it all.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 }
 
-/// Something the user should know that stops nothing.
+/// A problem that the user should know and that does not stop the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     pub text: String,
-    /// What the user can do about it.
+    /// Advice for the user.
     pub hint: Option<String>,
 }
 
@@ -56,9 +56,9 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The name in `known` that `word` was most likely meant to be.
+/// Returns the name in `known` that is most similar to `word`.
 pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    // Long input is no typing error, and comparing it costs its square.
+    // Long input is not a typing error, and comparing it takes quadratic time.
     if word.len() > 64 {
         return None;
     }

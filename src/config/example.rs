@@ -1,4 +1,4 @@
-//! `config.example.toml` says what the schema says.
+//! Checks that `config.example.toml` matches the schema.
 //!
 //! A line `key = value` is a default; a line `# key = value` is a key without one.
 
@@ -13,7 +13,7 @@ use super::testing::Fixture;
 
 const EXAMPLE: &str = include_str!("../../config.example.toml");
 
-/// The example with the keys that have no default.
+/// Returns the example with the keys that have no default.
 fn uncommented() -> String {
     EXAMPLE
         .lines()
@@ -48,7 +48,7 @@ fn keys(table: &Table) -> BTreeSet<String> {
     keys
 }
 
-/// The names that the schema knows in a table, as it says itself of an unknown one.
+/// Returns the keys that the schema knows in a table, taken from its error about an unknown key.
 fn known(table: &str) -> Vec<String> {
     let dot = if table.is_empty() { "" } else { "." };
     let message = toml::from_str::<Config>(&format!("{table}{dot}nonesuch = 0"))
@@ -100,7 +100,7 @@ fn it_names_every_key() {
     schema.extend(known("models.\"local/my-model\""));
     schema.remove("providers.local.headers");
     schema.insert("providers.local.headers.X-Team".to_string());
-    // A server has a command or an address: what only the second kind has stands at the second.
+    // A server has a command or an address. Keys of the second kind are in the second example.
     for key in known("mcp_servers.tracker") {
         let name = key.rsplit_once('.').map_or("", |(_, name)| name);
         match name {

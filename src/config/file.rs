@@ -1,5 +1,5 @@
-//! Reading a small text file that somebody else may have put there; and the lock of one that
-//! is replaced.
+//! Reading of small text files that may come from somebody else, and the lock of a file that is
+//! replaced.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use super::in_use::{IN_USE, is_in_use};
 use super::kept_elsewhere::{IS_KEPT_KEY, is_kept_key};
 
-/// Why the text of a file could not be read.
+/// The reason why the text of a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("there is no such file")]
@@ -26,19 +26,19 @@ pub enum ReadError {
     Io(io::Error),
 }
 
-/// What a file held when it was read: to tell whether it is still that.
+/// The state of a file when it was read, to detect later changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digest {
     /// There is no such file.
     Missing,
-    /// It is there, and could not be read as a text.
+    /// The file exists but could not be read as text.
     Unreadable,
-    /// The hash of its text.
+    /// Hash of the text.
     Of(blake3::Hash),
 }
 
 impl Digest {
-    /// Of what was read.
+    /// Returns the digest of a file that was read.
     pub fn of(read: &Result<String, ReadError>) -> Digest {
         match read {
             Ok(text) => Digest::Of(blake3::hash(text.as_bytes())),
@@ -47,7 +47,7 @@ impl Digest {
         }
     }
 
-    /// Empty when there was nothing to read.
+    /// Returns the hash in hex, or an empty text if nothing was read.
     pub fn hex(&self) -> String {
         match self {
             Digest::Of(hash) => hash.to_hex().to_string(),
@@ -56,8 +56,8 @@ impl Digest {
     }
 }
 
-/// Waits for the lock of a file that is replaced as a whole. It is a file of its own: the
-/// other one's lock would go with it.
+/// Waits for the lock of a file that is replaced as a whole. The lock is a separate file, because
+/// a lock on the file itself would be lost when it is replaced.
 pub(super) fn lock(path: &Path) -> io::Result<File> {
     let lock = OpenOptions::new()
         .write(true)
@@ -69,9 +69,8 @@ pub(super) fn lock(path: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The text of a regular file of at most `max_bytes`, without a byte order mark. Neither a
-/// pipe nor a device can hold the caller up. A file of the open session store is not opened, and
-/// a kept key is not read, whatever its name here.
+/// Reads a regular file of at most `max_bytes`, without a byte order mark. Does not block on a
+/// pipe or a device. Refuses files of the open session store and stored keys, under any name.
 pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
     if is_in_use(path) {
         return Err(ReadError::Io(io::Error::other(IN_USE)));
@@ -83,7 +82,7 @@ pub fn read_text(path: &Path, max_bytes: u64) -> Result<String, ReadError> {
     read_text_from(file, max_bytes)
 }
 
-/// Without blocking on a pipe.
+/// Opens a file without blocking on a pipe.
 pub(super) fn open(path: &Path, more: OFlags) -> Result<File, ReadError> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY | more;
     let opened = OpenOptions::new()
@@ -96,7 +95,7 @@ pub(super) fn open(path: &Path, more: OFlags) -> Result<File, ReadError> {
     })
 }
 
-/// The same of a file that is open already.
+/// Same as [`read_text`] for an open file.
 pub fn read_text_from(file: File, max_bytes: u64) -> Result<String, ReadError> {
     if !file.metadata().map_err(ReadError::Io)?.is_file() {
         return Err(ReadError::NotAFile);

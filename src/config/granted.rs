@@ -1,5 +1,5 @@
-//! Rules that a person allowed for one project: a file in the user's own data folder, by the
-//! canonical path of the project's root. No repository can write it.
+//! Rules that a person allowed for one project. They are in a file in the user's own data folder,
+//! named after the canonical path of the project's root. No repository can write it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,28 +7,28 @@ use super::layer::{Layer, read_layer};
 use super::worktree::project_root;
 use super::{ConfigError, Paths};
 
-/// Below the data folder.
+/// Folder below the data folder.
 pub(super) const FOLDER: &str = "permissions";
 
-/// Enough that no two roots share one.
+/// Length of a name, enough to avoid collisions.
 const NAME_DIGITS: usize = 32;
 
-/// Where the rules for this project are kept.
+/// Returns the file with the rules of this project.
 pub(crate) fn file(paths: &Paths, root: &Path) -> PathBuf {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
-    // Without its project nothing is loaded at all.
+    // If a worktree's project is missing, loading the config fails anyway.
     let root = project_root(paths, &root).unwrap_or(root);
     let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
     let name = format!("{}.toml", &hash[..NAME_DIGITS]);
     paths.data_dir.join(FOLDER).join(name)
 }
 
-/// What a new file begins as.
+/// Returns the initial content of a new file.
 pub(super) fn beginning(root: &Path) -> String {
     format!("# Rules that were allowed for {root:?}\n\n[permissions]\nallow = []\n")
 }
 
-/// Rules, and nothing else.
+/// Reads a file that may contain rules only.
 pub(super) fn read(file: &Path) -> Layer {
     let mut layer = read_layer(file);
     if let Ok(leaves) = &layer.leaves {

@@ -1,4 +1,4 @@
-//! What an address and a header may look like.
+//! Checks of the form of URLs and headers.
 
 pub(super) fn is_http_url(url: &str) -> bool {
     url.strip_prefix("https://")
@@ -7,7 +7,8 @@ pub(super) fn is_http_url(url: &str) -> bool {
         && url.bytes().all(|b| b.is_ascii_graphic())
 }
 
-/// RFC 9110, sections 5.1 and 5.5, but for the obsolete bytes over 0x7f.
+/// Returns whether this is a valid header (RFC 9110, sections 5.1 and 5.5), without the obsolete
+/// bytes over 0x7f.
 pub(super) fn is_header(name: &str, value: &str) -> bool {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     !name.is_empty()

@@ -1,6 +1,7 @@
-//! Files that SQLite has open in this process. To open one beside it takes its locks away: see
-//! `crate::store::database`, which is the one that names them. They are kept down here, so that
-//! whatever opens a file that was named from outside, be it a link in a workspace, can ask.
+//! Files that SQLite has open in this process. Opening and closing such a file elsewhere would
+//! release SQLite's locks: see `crate::store::database`, which registers them. The list is in this
+//! lower room so that all code that opens a file by a name from outside, even a link in a
+//! workspace, can ask.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is said of such a file instead of opening it.
+/// Error text for such a file.
 pub const IN_USE: &str = "it is the session store, which is in use";
 
 /// Device and inode.
 type FileId = (u64, u64);
 
 struct InUse {
-    /// Files of a database that is being opened: they may not be there yet.
+    /// Files of a database that is being opened. They may not exist yet.
     opening: Vec<PathBuf>,
-    /// For how many connections each is open.
+    /// Number of connections that each file is open for.
     open: BTreeMap<FileId, u32>,
-    /// So many connections are being closed.
+    /// Number of connections that are being closed.
     closing: u32,
 }
 
@@ -33,19 +34,19 @@ static IN_USE_HERE: Mutex<InUse> = Mutex::new(InUse {
 
 static CLOSED: Condvar = Condvar::new();
 
-/// A connection that takes longer to be closed is not waited for.
+/// Maximum time to wait for a connection to be closed.
 const MAX_CLOSING: Duration = Duration::from_secs(5);
 
 fn in_use_here() -> MutexGuard<'static, InUse> {
     IN_USE_HERE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this is such a file, whatever name it is given: then it must not be opened, not
-/// even to be read.
+/// Returns whether this is such a file, under any name. Then it must not be opened, not even for
+/// reading.
 ///
 /// The last connection that closes removes `-wal` and `-shm` before they are forgotten here, and
-/// another file may have got their inode by then. So while one is being closed, a yes waits for
-/// the end of that.
+/// another file may have got their inode by then. So while a connection is being closed, a
+/// positive answer waits for its end.
 pub fn is_in_use(path: &Path) -> bool {
     let until = Instant::now() + MAX_CLOSING;
     while let Some(found) = id(path) {
@@ -57,7 +58,7 @@ pub fn is_in_use(path: &Path) -> bool {
         if here.closing == 0 || left.is_zero() {
             return true;
         }
-        // Asked again from the begin: another file may lie there by then.
+        // Starts again, because another file may be there now.
         drop(CLOSED.wait_timeout(here, left));
     }
     false
@@ -69,17 +70,17 @@ impl InUse {
     }
 }
 
-/// The files of one connection, known to [`is_in_use`] while this lives. To be made before
-/// the connection and dropped behind it.
+/// The files of one connection. [`is_in_use`] knows them while this value lives. Create it before
+/// the connection, and drop it after the connection.
 pub struct FilesInUse {
     paths: Vec<PathBuf>,
     open: Vec<FileId>,
-    /// Its connection is being closed.
+    /// Whether the connection is being closed.
     is_closing: Arc<AtomicBool>,
 }
 
-/// To be dropped right before the connection: from then on, until its [`FilesInUse`] is dropped
-/// too, it is being closed.
+/// Marks a connection as being closed, until its [`FilesInUse`] is dropped too. Drop this value
+/// right before the connection.
 pub struct BeforeClosing(Arc<AtomicBool>);
 
 impl Drop for BeforeClosing {
@@ -91,8 +92,8 @@ impl Drop for BeforeClosing {
 }
 
 impl FilesInUse {
-    /// Before SQLite opens them: what another thread opens now, it may close when they are
-    /// locked.
+    /// Registers the files before SQLite opens them. Otherwise another thread could open one now,
+    /// and close it when it is locked.
     pub fn opening(paths: impl Iterator<Item = PathBuf>) -> FilesInUse {
         let paths: Vec<PathBuf> = paths.collect();
         let mut here = in_use_here();
@@ -104,7 +105,7 @@ impl FilesInUse {
         }
     }
 
-    /// All of them are there: from here on they are known without a look at their paths.
+    /// Records that all files exist. From now on they are recognised without their paths.
     pub fn opened(mut self) -> FilesInUse {
         self.open = self.paths.iter().filter_map(|path| id(path)).collect();
         let mut here = in_use_here();
@@ -121,7 +122,8 @@ impl FilesInUse {
     }
 }
 
-/// Another connection may be opening the same ones: each is taken out once.
+/// Removes paths from the list, one occurrence each: another connection may be opening the same
+/// files.
 fn forget(opening: &mut Vec<PathBuf>, paths: &mut Vec<PathBuf>) {
     for path in paths.drain(..) {
         if let Some(at) = opening.iter().position(|other| *other == path) {

@@ -1,24 +1,26 @@
-//! Other names of kept keys: a hard link or a link in a workspace is the very file, and no rule for
-//! paths knows that name. So an open file is compared with the kept keys by device and inode.
+//! Other names of stored keys. A hard link or a symbolic link in a workspace leads to the same
+//! file, and no rule for paths knows that name. So an open file is compared with the stored keys
+//! by device and inode.
 //!
-//! They are known down here, so that whatever opens a file that was named from outside can ask.
+//! The list is in this lower room so that all code that opens a file by a name from outside can
+//! ask.
 
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-/// What is said of such a file instead of reading it.
+/// Error text for such a file.
 pub const IS_KEPT_KEY: &str =
     "it is another name of a file in the folder where keys of model providers are kept";
 
-/// More files are not compared: nobody has so many providers.
+/// Maximum number of keys to compare with.
 const MAX_KEYS: usize = 1_000;
 
-/// The folders of the configs that this process has loaded: one, but for tests.
+/// Key folders of all configs that this process has loaded. Outside of tests there is one.
 static FOLDERS: RwLock<Vec<PathBuf>> = RwLock::new(Vec::new());
 
-/// Keys are kept in this folder.
+/// Registers a folder of stored keys.
 pub(super) fn know(folder: &Path) {
     let mut folders = FOLDERS.write().unwrap_or_else(PoisonError::into_inner);
     if !folders.iter().any(|known| known == folder) {
@@ -26,7 +28,7 @@ pub(super) fn know(folder: &Path) {
     }
 }
 
-/// Whether an open file is a kept key, whatever name it was opened by.
+/// Returns whether an open file is a stored key, whatever its name.
 pub fn is_kept_key(file: &File) -> bool {
     let folders = FOLDERS.read().unwrap_or_else(PoisonError::into_inner);
     let is = |found: &Metadata| {
@@ -36,13 +38,13 @@ pub fn is_kept_key(file: &File) -> bool {
     file.metadata().is_ok_and(|found| is(&found))
 }
 
-/// The same of one that was opened by its real path, no link followed: only a hard link of a key
-/// has such another name, so most files need no comparison.
+/// Same as [`is_kept_key`] for a file that was opened by its real path, without following links.
+/// Only a hard link to a key can have another name then, so most files need no comparison.
 pub fn is_linked_key(file: &File) -> bool {
     file.metadata().is_ok_and(|found| found.nlink() > 1) && is_kept_key(file)
 }
 
-/// A key in this folder that has another name somewhere.
+/// Returns a key in this folder that has a second name somewhere.
 pub fn key_with_other_name(folder: &Path) -> Option<PathBuf> {
     let mut keys = keys_in(folder);
     keys.find(|(_, key)| key.nlink() > 1).map(|(path, _)| path)

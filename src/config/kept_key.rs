@@ -1,7 +1,7 @@
-//! Keys that a person typed: one file for each provider, in a folder of the state folder that only
-//! its owner may open. The variable and the file that the config names go before it.
+//! Keys that the user typed. Each provider has a file, in a folder of the state folder that only
+//! its owner may open. The variable and the file that the config names take precedence.
 //!
-//! Not in the config folder: many people keep that in a repository.
+//! They are not in the config folder, because many people keep that in a repository.
 //!
 //! Invariant: a file that others may read or have made is not used. A file is replaced as a whole,
 //! so a crash leaves the old key or the new one.
@@ -21,13 +21,13 @@ use super::{ConfigError, Origin, Paths, ReadError};
 
 pub(super) const MAX_KEY_BYTES: u64 = 16 * 1024;
 
-/// Of the name of a provider, which is the name of its file.
+/// Maximum length of a provider's name, which is also the name of the file.
 const MAX_NAME_BYTES: usize = 100;
 
-/// Keeps a key for a provider from now on, and says in which file.
+/// Stores the key of a provider, and returns the path of its file.
 ///
 /// # Errors
-/// When it cannot be a key, or not be written. The error never has the key in it.
+/// The text cannot be a key, or the file cannot be written. The error never contains the key.
 pub fn keep_key(paths: &Paths, provider: &str, secret: &str) -> Result<PathBuf, ConfigError> {
     let file = file_for(paths, provider)?;
     if secret.len() as u64 > MAX_KEY_BYTES {
@@ -40,7 +40,7 @@ pub fn keep_key(paths: &Paths, provider: &str, secret: &str) -> Result<PathBuf, 
     create_private_dir(&folder)?;
     let write = || -> io::Result<()> {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
-        // Only for its owner.
+        // The file is readable only by its owner.
         let mut staged = tempfile::NamedTempFile::new_in(&folder)?;
         staged.write_all(format!("{secret}\n").as_bytes())?;
         staged.as_file().sync_all()?;
@@ -54,10 +54,10 @@ pub fn keep_key(paths: &Paths, provider: &str, secret: &str) -> Result<PathBuf, 
     Ok(file)
 }
 
-/// Takes the key of a provider away. False: there was none.
+/// Removes the key of a provider. Returns false if there was none.
 ///
 /// # Errors
-/// When the file cannot be removed.
+/// The file cannot be removed.
 pub fn remove_key(paths: &Paths, provider: &str) -> Result<bool, ConfigError> {
     let file = file_for(paths, provider)?;
     match fs::remove_file(&file) {
@@ -70,7 +70,7 @@ pub fn remove_key(paths: &Paths, provider: &str) -> Result<bool, ConfigError> {
     }
 }
 
-/// The file of a provider's key, whether it is there or not.
+/// Returns the path of a provider's key, whether or not it exists.
 fn file_for(paths: &Paths, provider: &str) -> Result<PathBuf, ConfigError> {
     kept_in(&paths.keys_dir(), provider).ok_or_else(|| {
         ConfigError::new(format!(
@@ -80,7 +80,7 @@ fn file_for(paths: &Paths, provider: &str) -> Result<PathBuf, ConfigError> {
     })
 }
 
-/// `None` for a name that would lead elsewhere.
+/// Same, or `None` if the name would lead to another folder.
 pub(super) fn kept_in(folder: &Path, provider: &str) -> Option<PathBuf> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_name = !provider.is_empty()
@@ -90,9 +90,9 @@ pub(super) fn kept_in(folder: &Path, provider: &str) -> Option<PathBuf> {
     is_name.then(|| folder.join(provider))
 }
 
-/// The key that is kept in this file. `None`: there is none.
+/// Reads a stored key. `None`: there is none.
 pub(super) fn read_kept(file: &Path) -> Result<Option<String>, ConfigError> {
-    // What was opened is what is looked at, and what is read.
+    // The checks use the open file, so they apply to the file that is read.
     let opened = match open(file, OFlags::NOFOLLOW) {
         Ok(opened) => opened,
         Err(ReadError::Missing) => return Ok(None),
@@ -125,7 +125,8 @@ pub(super) fn read_kept(file: &Path) -> Result<Option<String>, ConfigError> {
     checked(text.trim(), &origin).map(Some)
 }
 
-/// A key goes into a header: anything but visible ASCII would fail there, less clearly.
+/// Checks that a key contains only visible ASCII. Other characters would fail later, in a header,
+/// with a less clear error.
 pub(super) fn checked(secret: &str, origin: &impl fmt::Display) -> Result<String, ConfigError> {
     if secret.is_empty() {
         return Err(ConfigError::new(format!("{origin}: the key is empty")));
@@ -182,7 +183,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!(mode(&file), 0o600);
         assert_eq!(mode(file.parent().unwrap()), 0o700);
-        // Nothing else is left behind.
+        // There are no other files.
         assert_eq!(fs::read_dir(paths.keys_dir()).unwrap().count(), 1);
         let provider = config(&paths, "").provider("anthropic").unwrap();
         let key = provider.key(&none()).unwrap().unwrap();

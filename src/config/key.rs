@@ -1,5 +1,5 @@
-//! The key of a provider: from a variable, else from a file that the config names, else from the
-//! one in which a person had it kept ([`super::kept_key`]). Never logged.
+//! The key of a provider. It comes from a variable, else from a file that the config names, else
+//! from a stored file ([`super::kept_key`]). It is never logged.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
@@ -14,11 +14,11 @@ use super::{ConfigError, Env, Origin, ProviderConfig, Warning};
 /// A provider's key. Debug output leaves the secret out.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
-    /// The key itself, without space around it.
+    /// The key without white space around it.
     pub secret: String,
-    /// The variable or the file it was read from.
+    /// Variable or file that the key was read from.
     pub origin: Origin,
-    /// Others can read the file.
+    /// Set if others can read the file.
     pub warning: Option<Warning>,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Debug for Key {
 }
 
 impl ProviderConfig {
-    /// A key was given, be it a good one or not.
+    /// Returns whether a key is configured, valid or not.
     pub fn has_key(&self, env: &Env) -> bool {
         let is_kept = || self.kept_key.as_ref().is_some_and(|file| file.exists());
         self.api_key_file.is_some()
@@ -55,7 +55,7 @@ impl ProviderConfig {
         ))
     }
 
-    /// None when the provider needs no key.
+    /// Returns the key, or `None` if the provider needs none.
     pub fn key(&self, env: &Env) -> Result<Option<Key>, ConfigError> {
         for name in &self.api_key_env {
             if let Some(value) = env.var(name).map(str::trim).filter(|v| !v.is_empty()) {
@@ -97,7 +97,8 @@ impl ProviderConfig {
     }
 }
 
-/// The user may name the file of a kept key for another provider too; a project may not.
+/// Reads a key from a file. The user may name the stored key of another provider, a project may
+/// not.
 fn read_key(path: &Path, is_of_project: bool) -> Result<Key, ConfigError> {
     let text = match is_of_project {
         true => read_text(path, MAX_KEY_BYTES),

@@ -1,7 +1,7 @@
-//! A layer: the values that one source gives, each with its dotted key and its origin.
+//! A layer: the values of one source, each with its dotted key and its origin.
 //!
-//! A layer is checked against the whole schema when it is read, so that an error can name
-//! the file and the line; merging layers afterwards cannot go wrong.
+//! A layer is checked against the whole schema when it is read, so an error can name the file and
+//! the line. Merging checked layers cannot fail.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::origin::dotted;
 use super::renamed::{new_path, new_value, rename_keys};
 use super::{Config, ConfigError, Env, Origin};
 
-/// Nobody writes a longer one by hand.
+/// Maximum size of a config file.
 pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Keys whose values are paths.
@@ -31,7 +31,7 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    /// A value that stands alone, checked against the schema.
+    /// Checks a single value against the schema.
     pub(super) fn checked(self) -> Result<Leaf, ConfigError> {
         let mut table = Table::new();
         let leaf = self.clone().with_new_name();
@@ -42,7 +42,7 @@ impl Leaf {
         }
     }
 
-    /// With the new name of its key, if it is written with an old one.
+    /// Replaces an old name of the key by the new one.
     pub(super) fn with_new_name(mut self) -> Leaf {
         if let Some(path) = new_path(&self.path) {
             self.value = new_value(&self.path, self.value);
@@ -51,7 +51,7 @@ impl Leaf {
         self
     }
 
-    /// Paths are absolute from here on.
+    /// Makes relative paths absolute.
     pub(super) fn resolved(mut self, env: &Env, base: &Path) -> Leaf {
         let is_path = match self.path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             ["providers", _, key] => PATH_KEYS.contains(&key),
@@ -78,11 +78,11 @@ impl Leaf {
     }
 }
 
-/// What a file gives.
+/// The content of one config file.
 pub(super) struct Layer {
-    /// Of the very text that was parsed.
+    /// Digest of exactly the text that was parsed.
     pub digest: Digest,
-    /// None when the file does not exist.
+    /// Empty if the file does not exist.
     pub leaves: Result<Vec<Leaf>, ConfigError>,
 }
 
@@ -101,7 +101,7 @@ pub(super) fn read_layer(path: &Path) -> Layer {
 }
 
 fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
-    // Found once: a file may have as many keys as lines, and they are in no order.
+    // Line starts are collected once: a file may have as many keys as lines, in any order.
     let lines: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     let origin = |at: usize| Origin::File {
         path: PathBuf::from(path),
@@ -137,7 +137,7 @@ fn parse_layer(path: &Path, text: &str) -> Result<Vec<Leaf>, ConfigError> {
         .collect()
 }
 
-/// A leaf still in the text, with the byte its key begins at.
+/// A leaf in the text, with the position of its key.
 struct RawLeaf<'a> {
     path: Vec<String>,
     at: usize,
@@ -160,7 +160,7 @@ fn collect<'a>(table: DeTable<'a>, path: &mut Vec<String>, found: &mut Vec<RawLe
     }
 }
 
-/// Fails if a key stands in a file with its old name and with its new one.
+/// Fails if a file contains both the old and the new name of a key.
 fn no_key_twice(found: &[RawLeaf], origin: &impl Fn(usize) -> Origin) -> Result<(), ConfigError> {
     let places: BTreeMap<&[String], usize> = found.iter().map(|f| (&f.path[..], f.at)).collect();
     for leaf in found {
@@ -181,7 +181,7 @@ fn no_key_twice(found: &[RawLeaf], origin: &impl Fn(usize) -> Origin) -> Result<
     Ok(())
 }
 
-/// Puts a value in its place, making the tables on the way.
+/// Inserts a value, and creates the tables on its path.
 pub(super) fn insert(table: &mut Table, path: &[String], value: Value) {
     let (Some(first), rest) = (path.first(), path.get(1..).unwrap_or_default()) else {
         return;
@@ -198,8 +198,8 @@ pub(super) fn insert(table: &mut Table, path: &[String], value: Value) {
     }
 }
 
-/// An error of serde or TOML in the words of a user. The offending value is not shown: it
-/// may be a secret in the wrong place.
+/// Converts an error of serde or TOML to user terms. The wrong value is not shown, because it may
+/// be a misplaced secret.
 fn explain(origin: &Origin, key: Option<&str>, error: &toml::de::Error) -> ConfigError {
     let message = error.message();
     let names = quoted(message);
@@ -228,7 +228,7 @@ enum Unknown {
     Value,
 }
 
-/// The wording is that of `serde::de::Error::unknown_field` and `unknown_variant`.
+/// Parses the wording of `serde::de::Error::unknown_field` and `unknown_variant`.
 fn unknown_of(message: &str) -> Option<Unknown> {
     if message.starts_with("unknown field ") {
         Some(Unknown::Key)
@@ -239,12 +239,12 @@ fn unknown_of(message: &str) -> Option<Unknown> {
     }
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn quoted(message: &str) -> Vec<&str> {
     message.split('`').skip(1).step_by(2).collect()
 }
 
-/// Rust's names of types in plain words.
+/// Returns a plain name for one of Rust's types.
 fn plain(expected: &str) -> &str {
     match expected {
         "u64" => "a whole number, 0 or more",

@@ -1,4 +1,4 @@
-//! The layers, read and merged: defaults < the user's file < the user's rules for the project <
+//! Reading and merging the layers: defaults < the user's file < the user's rules for the project <
 //! the workspace's file < environment < flags.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,26 +23,26 @@ use super::{
     project, trust,
 };
 
-/// The config of one start, checked and complete, and what there is to say of it.
+/// The config of one start, checked and complete, with its origins and warnings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// The values in use, of all layers together.
+    /// Values in use, merged from all layers.
     pub config: Config,
-    /// Where each value came from.
+    /// Origin of each value.
     pub origins: Origins,
-    /// What the user should know and what stops nothing.
+    /// Problems that the user should know and that do not stop the program.
     pub warnings: Vec<Warning>,
     /// The workspace's own config.
     pub project: Project,
-    /// The servers that are defined, whether they may be used or not.
+    /// All defined servers, whether they may be used or not.
     pub servers: Vec<DefinedServer>,
-    /// The variables that hold keys of providers: no server of a repository gets one.
+    /// Variables that contain keys of providers. No server of a repository gets them.
     pub key_variables: BTreeSet<String>,
-    /// The files that were read, as they were read.
+    /// State of each file when it was read.
     pub files: BTreeMap<PathBuf, Digest>,
 }
 
-/// One rule of `[permissions]`, and where it stands.
+/// One rule of `[permissions]` and its origin.
 #[derive(Debug, Clone, Copy)]
 pub struct ListedRule<'a> {
     /// `deny`, `ask` or `allow`.
@@ -52,8 +52,7 @@ pub struct ListedRule<'a> {
 }
 
 impl Loaded {
-    /// The rules that hold, of all layers: what denies first, what allows last, as they are
-    /// judged.
+    /// Returns the active rules of all layers in the order of evaluation: deny first, allow last.
     pub fn rules(&self) -> Vec<ListedRule<'_>> {
         let permissions = &self.config.permissions;
         let lists = [
@@ -71,7 +70,7 @@ impl Loaded {
         each.collect()
     }
 
-    /// Whether the same holds, whatever else the files say.
+    /// Returns whether both lead to the same config, whatever else the files contain.
     pub fn is_as(&self, other: &Loaded) -> bool {
         let Loaded {
             config,
@@ -87,7 +86,7 @@ impl Loaded {
             && (servers, key_variables) == (&other.servers, &other.key_variables)
     }
 
-    /// The same files as they are now.
+    /// Returns the current state of the same files.
     pub fn files_now(&self) -> BTreeMap<PathBuf, Digest> {
         let now = |file: &PathBuf| {
             let max_bytes = match file.file_name() {
@@ -99,7 +98,7 @@ impl Loaded {
         self.files.keys().map(now).collect()
     }
 
-    /// With one more rule that allows, which a person granted.
+    /// Returns a copy with one more allow rule, which a person granted.
     pub fn allowing(&self, rule: &str, origin: Origin) -> Loaded {
         let mut loaded = self.clone();
         let allow = &mut loaded.config.permissions.allow;
@@ -110,14 +109,14 @@ impl Loaded {
     }
 }
 
-/// Variables of rewake's own, and the keys they stand for.
+/// rewake's own variables, and the keys that they set.
 const VARIABLES: [(&str, &[&str]); 3] = [
     ("REWAKE_MODEL", &["model"]),
     ("REWAKE_PERMISSION_MODE", &["permission_mode"]),
     ("REWAKE_LOG", &["log", "level"]),
 ];
 
-/// The most old names of keys that are reported.
+/// Maximum number of old key names that are reported.
 const MAX_OLD_NAMES: usize = 20;
 
 /// Reads all layers. `root` is the root of the workspace.
@@ -127,7 +126,7 @@ pub fn load(
     root: &Path,
     flags: &[Setting],
 ) -> Result<Loaded, ConfigError> {
-    // What a worktree's own copy of the config says is not read.
+    // A worktree's own copy of the config is not read.
     let root = &project_root(paths, root)?;
     let mut warnings = Vec::new();
     let mut files = BTreeMap::new();
@@ -219,7 +218,7 @@ fn old_names(used: &[Leaf], server_keys: &[Leaf], servers: &[DefinedServer]) -> 
     leaves.filter_map(hint).take(MAX_OLD_NAMES).collect()
 }
 
-/// The address of each provider for which these leaves name one.
+/// Returns the address of each provider that these leaves set.
 fn addresses(leaves: &[Leaf]) -> BTreeMap<String, String> {
     let address = |leaf: &Leaf| match (&leaf.path[..], &leaf.value) {
         ([providers, name, key], Value::String(url))
@@ -232,8 +231,8 @@ fn addresses(leaves: &[Leaf]) -> BTreeMap<String, String> {
     leaves.iter().filter_map(address).collect()
 }
 
-/// The variables that these leaves name for keys: another layer that names one in its place does not
-/// make the first one free.
+/// Returns the variables that these leaves name for keys. A variable stays protected even if
+/// another layer names a different one.
 fn named_for_keys(leaves: &[Leaf]) -> BTreeSet<String> {
     let named = leaves
         .iter()
@@ -248,8 +247,8 @@ fn named_for_keys(leaves: &[Leaf]) -> BTreeSet<String> {
     named.collect()
 }
 
-/// What the project's file says of where keys go and where they lie. An address that is built in,
-/// or that the user's own file says too, is the user's.
+/// Returns which providers get their address or their key file from the project's config. An
+/// address that is built in, or that is also in the user's config, counts as the user's.
 fn chosen_by(
     project_file: &Path,
     config: &Config,
@@ -281,7 +280,8 @@ fn chosen_by(
     config.providers.iter().filter_map(of_provider).collect()
 }
 
-/// The user's own headers may hold a key: they do not go to an address that the project chose.
+/// Removes the user's own headers, which may contain a key, for providers whose address the
+/// project chose.
 fn withhold_headers(
     config: &mut Config,
     user_file: &Path,
@@ -314,7 +314,7 @@ fn withhold_headers(
     }
 }
 
-/// Relative paths in a file are meant from the folder of that file.
+/// Resolves relative paths in a file against the folder of that file.
 fn resolved(layer: Vec<Leaf>, env: &Env, file: &Path) -> Vec<Leaf> {
     let base = file.parent().unwrap_or(Path::new("/"));
     layer
@@ -323,7 +323,7 @@ fn resolved(layer: Vec<Leaf>, env: &Env, file: &Path) -> Vec<Leaf> {
         .collect()
 }
 
-/// `REWAKE_HOME` may be the `.rewake` of the workspace itself.
+/// Returns whether both are the same file: `REWAKE_HOME` may be the `.rewake` of the workspace.
 fn same_file(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,

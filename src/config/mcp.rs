@@ -1,12 +1,12 @@
-//! Servers of the Model Context Protocol: who defines them, which may run, and with what values.
+//! Servers of the Model Context Protocol: their definitions, their trust and their final values.
 //!
-//! `[mcp_servers.NAME]` stands in the user's config or in the workspace's own, and the workspace may
-//! have a `.mcp.json` besides. A definition is never put together from two files: else a
-//! repository could send the user's tokens to an address of its own. Of two with one name the
-//! nearer wins, and that is said.
+//! `[mcp_servers.NAME]` is in the user's config or in the workspace's, and the workspace may also
+//! have a `.mcp.json`. A definition is never merged from two files: otherwise a repository could
+//! send the user's tokens to its own address. If two definitions have the same name, the nearer
+//! one is used, with a note.
 //!
-//! Invariant: what comes with a repository is used only when a person trusts that very definition
-//! ([`DefinedServer::hash`], of the text before `${VAR}` is expanded).
+//! Invariant: a definition that comes with a repository is used only when a person trusts exactly
+//! that definition ([`DefinedServer::hash`], of the text before `${VAR}` is expanded).
 //!
 //! Invariant: values of `env` and `headers` are in no `Debug`, no log and no file.
 
@@ -38,10 +38,10 @@ pub(super) use project::{is_server, of_workspace, refused};
 pub(super) use shown::shown;
 pub use shown::start;
 
-/// How long a server runs that no session uses, seconds.
+/// Default time that a server runs without a session, seconds.
 const IDLE_TIMEOUT_SEC: u64 = 900;
 
-/// How long a server may take until it answers, seconds.
+/// Default time until a server has to answer, seconds.
 const STARTUP_S: f64 = 10.0;
 
 /// `[mcp_servers.NAME]` as written.
@@ -49,32 +49,32 @@ const STARTUP_S: f64 = 10.0;
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct McpServer {
-    /// The program; for a server that is spoken with over stdin and stdout.
+    /// The program of a server over stdin and stdout.
     pub command: Option<String>,
     pub args: Vec<String>,
-    /// What it gets besides PATH, HOME, LANG, TMPDIR and the proxies.
+    /// Variables for the server besides PATH, HOME, LANG, TMPDIR and the proxies.
     pub env: BTreeMap<String, String>,
-    /// None: the root of the workspace.
+    /// Working directory. `None`: the root of the workspace.
     pub cwd: Option<PathBuf>,
-    /// For a server that is spoken with over HTTP.
+    /// Address of a server over HTTP.
     pub url: Option<String>,
     pub headers: BTreeMap<String, String>,
-    /// The variable whose value is sent as `Authorization: Bearer`.
+    /// Name of the variable whose value is sent as `Authorization: Bearer`.
     pub bearer_token_env_var: Option<String>,
-    /// It may take so long until it answers.
+    /// Time until the server has to answer, seconds.
     pub startup_timeout_sec: f64,
-    /// A call may take so long. None: no limit.
+    /// Time limit of a call, seconds. `None`: no limit.
     pub tool_timeout_sec: Option<f64>,
-    /// None: all.
+    /// `None`: all tools.
     pub enabled_tools: Option<Vec<String>>,
     pub disabled_tools: Vec<String>,
     pub enabled: bool,
-    /// What the server calls read-only runs without a question, and what it calls repeatable is
-    /// repeated. Counts only in the user's own config.
+    /// Tools that the server calls read-only run without approval, and those that it calls
+    /// repeatable are repeated. Applies only in the user's own config.
     pub trust_annotations: bool,
-    /// How long it runs without a session.
+    /// Time that the server runs without a session, seconds.
     pub idle_timeout_sec: u64,
-    /// What the system keeps it from doing. None: nothing.
+    /// Sandbox level. `None`: no sandbox.
     pub sandbox: Option<Access>,
 }
 
@@ -100,8 +100,8 @@ impl Default for McpServer {
     }
 }
 
-/// Variables and headers by name alone, and of an address no more than where it leads: the rest may
-/// be secrets.
+/// Shows variables and headers by name only, and of an address only its target: the rest may
+/// contain secrets.
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpServer")
@@ -118,7 +118,7 @@ impl fmt::Debug for McpServer {
 }
 
 impl McpServer {
-    /// Whether the model may know a tool of this name.
+    /// Returns whether the model may use a tool of this name.
     pub fn offers(&self, tool: &str) -> bool {
         let is = |name: &String| name == tool;
         self.enabled_tools
@@ -128,7 +128,7 @@ impl McpServer {
     }
 }
 
-/// An address without what may be a secret in it: user, password and query.
+/// Returns an address without the parts that may be secret: user, password and query.
 pub fn bare_url(url: &str) -> String {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let (address, rest) = url.split_at(end);

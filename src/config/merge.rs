@@ -1,5 +1,5 @@
-//! The layers of the config as one: later ones replace, permission rules add up, and old names of
-//! keys become the new ones.
+//! Merging of the layers. Later values replace earlier ones, permission rules add up, and old
+//! names of keys are replaced.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::layer::{Leaf, insert};
 use super::origin::dotted;
 use super::{Config, ConfigError, Origins, check};
 
-/// Merged, and every value within its bounds.
+/// Merges the leaves, and checks every value.
 pub(super) fn checked(leaves: Vec<Leaf>) -> Result<(Config, Origins), ConfigError> {
     let (table, origins) = merge(leaves);
     let config = Config::deserialize(table)
@@ -19,7 +19,7 @@ pub(super) fn checked(leaves: Vec<Leaf>) -> Result<(Config, Origins), ConfigErro
     Ok((config, origins))
 }
 
-/// Later leaves replace earlier ones; permission rules add up.
+/// Merges the leaves: later ones replace earlier ones, permission rules add up.
 fn merge(leaves: Vec<Leaf>) -> (Table, Origins) {
     let mut values: BTreeMap<Vec<String>, Value> = BTreeMap::new();
     let mut origins = BTreeMap::new();

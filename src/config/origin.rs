@@ -1,21 +1,21 @@
-//! Where a value came from, as `rewake doctor` and errors say it.
+//! The origin of a value, as `rewake doctor` and errors show it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where the value of a key was given.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     Default,
-    /// `line` from 1.
+    /// `line` starts at 1.
     File {
         path: PathBuf,
         line: usize,
     },
-    /// The name of the variable.
+    /// Name of the variable.
     Env(String),
-    /// A key that a person typed, in this file.
+    /// A stored key, in this file.
     Kept(PathBuf),
     /// The flag as typed, without its value.
     Flag(String),
@@ -33,23 +33,23 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Dotted key -> origin, for every key that is not at its default. A permission rule has a
-/// key of its own, for example `permissions.deny[0]`.
+/// The origin of every key that is not at its default, by dotted key. Each permission rule has a
+/// separate key, for example `permissions.deny[0]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origins(pub(super) BTreeMap<String, Origin>);
 
 impl Origins {
-    /// Where the value of this dotted key came from. `Default` for keys that nobody set.
+    /// Returns the origin of the value of this dotted key, or `Default` for keys that are not set.
     pub fn of(&self, key: &str) -> &Origin {
         self.0.get(key).unwrap_or(&Origin::Default)
     }
 
-    /// All keys that somebody set, each with its origin, in the order of the keys.
+    /// Returns all keys that are set, with their origins, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Origin)> {
         self.0.iter().map(|(key, origin)| (key.as_str(), origin))
     }
 
-    /// The origin of `key`, or of the first key below it.
+    /// Returns the origin of `key`, or of the first key below it.
     pub(super) fn of_table(&self, key: &str) -> &Origin {
         let below = format!("{key}.");
         self.0
@@ -60,7 +60,7 @@ impl Origins {
     }
 }
 
-/// A dotted key as TOML writes it: what is not a bare key is quoted.
+/// Joins a dotted key in TOML syntax, with quotes where necessary.
 pub(super) fn dotted<S: AsRef<str>>(path: &[S]) -> String {
     let bare = |part: &str| {
         !part.is_empty()

@@ -1,4 +1,4 @@
-//! Where rewake's own files are: by XDG (on macOS too), or all in `REWAKE_HOME`.
+//! The paths of rewake's own files: by XDG (also on macOS), or all in `REWAKE_HOME`.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
@@ -13,16 +13,16 @@ pub struct Paths {
     pub config_dir: PathBuf,
     /// The store.
     pub data_dir: PathBuf,
-    /// Logs, and keys that were typed.
+    /// Logs and stored keys.
     pub state_dir: PathBuf,
 }
 
 impl Paths {
     /// Finds the folders: all in `REWAKE_HOME` if that is set, else those of the XDG base
-    /// directory specification. Nothing is made.
+    /// directory specification. Creates nothing.
     ///
     /// # Errors
-    /// When none of the variables says where they are, and `HOME` is not set either.
+    /// Neither the variables nor `HOME` are set.
     pub fn new(env: &Env) -> Result<Paths, ConfigError> {
         if let Some(home) = env.var_os("REWAKE_HOME") {
             let home = env.cwd().join(home);
@@ -39,7 +39,7 @@ impl Paths {
         })
     }
 
-    /// Makes the folders that are missing, readable by the user alone.
+    /// Creates missing folders, readable by the user only.
     pub fn create(&self) -> Result<(), ConfigError> {
         for dir in [&self.config_dir, &self.data_dir, &self.state_dir] {
             create_private_dir(dir)?;
@@ -47,18 +47,18 @@ impl Paths {
         Ok(())
     }
 
-    /// Where keys lie that a person typed.
+    /// Returns the folder of stored keys.
     pub fn keys_dir(&self) -> PathBuf {
         self.state_dir.join("keys")
     }
 
-    /// The user's config file.
+    /// Returns the user's config file.
     pub fn config_file(&self) -> PathBuf {
         self.config_dir.join("config.toml")
     }
 }
 
-/// The XDG base directory specification: a relative path is to be ignored.
+/// Follows the XDG base directory specification, by which relative paths are ignored.
 fn xdg(env: &Env, name: &str, below_home: &str) -> Result<PathBuf, ConfigError> {
     let set = env
         .var_os(name)

@@ -1,9 +1,9 @@
-//! The workspace's own config, `.rewake/config.toml`: what of it is used, and what needs trust. Each
-//! server that the workspace defines, there or in `.mcp.json`, is trusted for itself.
+//! The workspace's own config, `.rewake/config.toml`: the parts that are used, and those that need
+//! trust. Each server of the workspace, there or in `.mcp.json`, is trusted separately.
 //!
-//! Trust is bound to the content: the person trusted keys with their values, and what came
-//! later (by `git pull`, say) is not used until it is trusted too. What needs no trust, and
-//! comments, may change.
+//! Trust is bound to the content. The person trusted keys with their values. Later changes, for
+//! example by `git pull`, are not used until they are trusted too. Comments and keys that need no
+//! trust may change.
 //!
 //! Invariant: a file that is not trusted stops nothing. What is wrong with it is a warning.
 //! Invariant: the bytes that are hashed are the bytes that are parsed; a file is read once.
@@ -22,50 +22,51 @@ use super::origin::dotted;
 use super::trusted::Record;
 use super::{ConfigError, Warning};
 
-/// As many keys are named in a warning.
+/// Maximum number of keys that a warning names.
 const MAX_NAMED: usize = 10;
 
-/// So much of a value is shown in a warning.
+/// Maximum length of a value in a warning.
 const MAX_SHOWN_CHARS: usize = 60;
 
-/// Where it lies, from the root of the workspace.
+/// Returns the path of the file.
 pub fn project_file(root: &Path) -> PathBuf {
     root.join(".rewake/config.toml")
 }
 
-/// What a folder may say of itself before it is trusted: nothing here can run a command,
-/// send anything anywhere, or allow what the user would be asked for. The names of the
-/// instruction files are not among it: they could name a file that a rule denies to read; nor
-/// is their size: it would hide what the user's own file says.
+/// Returns whether a folder may set this key before it is trusted. Such keys cannot run a command,
+/// send anything anywhere, or replace an approval. The names of the instruction files are
+/// excluded: they could name a file that a rule denies to read. Their size is excluded too: it
+/// could hide the user's own file.
 fn is_harmless(path: &[String]) -> bool {
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     matches!(path[..], ["context", ..] | ["theme"])
 }
 
-/// What only the user's own file and flags say, however much a folder is trusted: it guards
-/// the user's own fingers, and starts programs of theirs.
+/// Returns whether only the user's own file and flags may set this key, even in a trusted folder.
+/// These keys protect against accidental keys, or start the user's programs.
 fn is_the_users_own(path: &[String]) -> bool {
     path.first()
         .is_some_and(|first| first == "ui" || first == "notify")
 }
 
-/// What of a workspace's own config needs trust, as it was read.
+/// The parts of a workspace's own config that need trust, as they were read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Content {
-    /// Of the whole file: blake3 in hex, empty when there is none.
+    /// Hash of the whole file: blake3 in hex, empty if there is none.
     pub file: String,
-    /// By dotted key.
+    /// Values by dotted key.
     pub keys: BTreeMap<String, Given>,
-    /// Servers that the folder defines, by where they stand and their name.
+    /// Servers that the folder defines, by source and name.
     pub servers: BTreeMap<(ServerSource, String), Given>,
 }
 
-/// A value that a workspace's own config gives and that needs trust.
+/// A value in a workspace's own config that needs trust.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Given {
-    /// Of the value as TOML: blake3 in hex.
+    /// Hash of the value as TOML: blake3 in hex.
     pub hash: String,
-    /// The value, whole, an element of an array a line; nothing of what may be a secret.
+    /// The complete value as text, one line per array element, without anything that may be
+    /// secret.
     pub shown: String,
 }
 
@@ -92,7 +93,7 @@ impl Content {
         }
     }
 
-    /// With the servers that the folder defines. One that is none cannot be trusted.
+    /// Adds the servers that the folder defines. Invalid ones cannot be trusted.
     pub(super) fn with_servers(mut self, servers: &[DefinedServer]) -> Content {
         let given = |defined: &DefinedServer| {
             let server = defined.server.as_ref().ok()?;
@@ -106,12 +107,12 @@ impl Content {
         self
     }
 
-    /// Nothing of it needs trust.
+    /// Returns whether nothing needs trust.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.servers.is_empty()
     }
 
-    /// The files that it stands in, from the root of the workspace.
+    /// Returns the files with this content, from the root of the workspace.
     pub fn files(&self) -> Vec<&'static str> {
         let sources = self.servers.keys().map(|(source, _)| *source);
         let config = (!self.keys.is_empty()).then_some(ServerSource::Project);
@@ -121,8 +122,8 @@ impl Content {
         sources.into_iter().rev().map(ServerSource::name).collect()
     }
 
-    /// Each server, then `key = value` for each, what grants most first, and how many more there
-    /// are.
+    /// Returns each server, then `key = value` for each key, most important first, and the number
+    /// of further ones.
     pub fn lines(&self, most: usize) -> Vec<String> {
         let servers = self.servers.iter();
         let servers = servers.map(|((source, name), given)| {
@@ -136,20 +137,22 @@ impl Content {
     }
 }
 
-/// A server among what a folder sets.
+/// Returns the name of a server in the list of a folder's settings.
 fn server_key(source: ServerSource, name: &str) -> String {
     format!("server {name} ({source})")
 }
 
-/// In a long list, what allows, runs or sends something somewhere is not to be below the end.
+/// Returns the position of a key in the list. Keys that allow, run or send something come first,
+/// so that they are not cut off.
 fn weight(key: &str) -> usize {
     const FIRST: [&str; 3] = ["permission", "shell", "providers"];
     let place = FIRST.iter().position(|start| key.starts_with(start));
     place.unwrap_or(FIRST.len())
 }
 
-/// Nothing of it is left out, since it is what a person trusts: each element of an array stands
-/// on a line of its own. Debug marks control characters and what has no width.
+/// Returns the complete value as text, since a person decides whether to trust it. Each element of
+/// an array has a separate line. `Debug` makes control characters and characters without a width
+/// visible.
 fn shown(value: &Value) -> String {
     match value {
         Value::Array(values) if values.len() > 1 => {
@@ -176,7 +179,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// A value for a warning, which decides nothing: short and on one line.
+/// Returns a short form of a value, on one line, for a warning.
 fn short(shown: &str) -> String {
     let text = shown.replace("[\n  ", "[").replace("\n  ", " ");
     let text = text.replace("\n]", "]");
@@ -190,7 +193,7 @@ fn short(shown: &str) -> String {
     }
 }
 
-/// The first of them, and how many there are besides.
+/// Returns the first items and the number of the others.
 fn some(items: impl Iterator<Item = String>, count: usize, most: usize) -> Vec<String> {
     let mut some: Vec<String> = items.take(most).collect();
     if count > most {
@@ -199,26 +202,26 @@ fn some(items: impl Iterator<Item = String>, count: usize, most: usize) -> Vec<S
     some
 }
 
-/// How a workspace's own config stands to what the person trusted.
+/// The trust in a workspace's own config.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Standing {
     /// The folder is not trusted.
     #[default]
     Untrusted,
-    /// All that needs trust is what was trusted.
+    /// All content that needs trust is trusted.
     Trusted,
-    /// It is not what was trusted: where they differ.
+    /// The content differs from the trusted one.
     Changed(Vec<Difference>),
-    /// The folder was trusted by a version that did not keep the content.
+    /// The folder was trusted by a version that did not store the content.
     Unbound,
 }
 
-/// A key in which a workspace's own config is not what was trusted.
+/// A difference between a workspace's own config and the trusted content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The dotted key.
     pub key: String,
-    /// The value that is there now. `None` when it is gone.
+    /// Current value. `None` if the key was removed.
     pub shown: Option<String>,
     /// `changed`, `new` or `gone`.
     pub how: &'static str,
@@ -265,26 +268,27 @@ impl Standing {
     }
 }
 
-/// The workspace's own config as it was found.
+/// The workspace's own config and its trust.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Project {
-    /// What of it needs trust.
+    /// Parts that need trust.
     pub content: Content,
     pub standing: Standing,
-    /// Why none of it is used.
+    /// Error because of which none of it is used.
     pub broken: Option<ConfigError>,
-    /// The servers of the folder that are not as they were trusted.
+    /// Servers of the folder that differ from the trusted ones.
     pub servers: Vec<Difference>,
 }
 
 impl Project {
-    /// A person is to be asked about it.
+    /// Returns whether the user should be asked about it.
     pub fn needs_trust(&self) -> bool {
         (self.standing != Standing::Trusted && !self.content.keys.is_empty())
             || !self.servers.is_empty()
     }
 
-    /// In what it is not as it was trusted. Empty: it was never trusted, or is all trusted.
+    /// Returns the differences from the trusted content. Empty if it was never trusted, or is
+    /// completely trusted.
     pub fn differences(&self) -> Vec<&Difference> {
         let of_keys = match &self.standing {
             Standing::Changed(differences) => &differences[..],
@@ -294,7 +298,7 @@ impl Project {
         self.servers.iter().chain(of_keys).collect()
     }
 
-    /// What of these servers is not as it was trusted.
+    /// Adds the servers that differ from the trusted ones.
     pub(super) fn with_servers(mut self, servers: &[DefinedServer]) -> Project {
         let difference = |defined: &DefinedServer| {
             let how = match defined.trusted {
@@ -315,7 +319,7 @@ impl Project {
     }
 }
 
-/// The part of the layer that is used, and what is to be said of the rest.
+/// Returns the part of the layer that is used, and warnings about the rest.
 pub(super) fn used(
     file: &Path,
     layer: Layer,
@@ -338,7 +342,7 @@ pub(super) fn used(
         }
     };
     let content = Content::of(&layer.digest, &leaves);
-    // Servers are not put together from two files: see `super::mcp`.
+    // Servers are not merged from two files: see `super::mcp`.
     let leaves = leaves.into_iter();
     let leaves = leaves.filter(|leaf| !mcp::is_server(&leaf.path));
     let (own, leaves): (Vec<Leaf>, Vec<Leaf>) =
@@ -428,7 +432,7 @@ mod tests {
     use crate::config::testing::Fixture;
     use crate::config::{Standing, trust};
 
-    /// What the next start says, without the temporary folder.
+    /// Returns the warnings of the next start, without the temporary folder.
     fn warnings(f: &Fixture) -> Vec<String> {
         let loaded = f.load(&[], &[]).unwrap();
         loaded.warnings.iter().map(|w| f.short(&w.text)).collect()

@@ -1,5 +1,4 @@
-//! Providers: the ones that are built in, what the user says of them and of others, and
-//! the model that is taken when none is named.
+//! Providers: the built-in ones, the user's settings, and the default model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,45 +10,45 @@ use super::kept_key::kept_in;
 use super::schema::ChosenByProject;
 use super::{Config, ConfigError, Env, ProviderEntry};
 
-/// A shorter value may be that of a variable by chance: "test" or "none" as the key of a local server.
+/// Minimum length of a key that is searched in variables. A shorter value, such as "test" or
+/// "none", may occur in a variable by chance.
 const MIN_KEY_CHARS: usize = 16;
 
-/// All that is needed to speak to a provider, but for the key ([`super::Key`]).
+/// All that is needed to connect to a provider, except for the key ([`super::Key`]).
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProviderConfig {
-    /// As the config and model names call it.
+    /// Name in the config and in model names.
     pub name: String,
     pub protocol: Protocol,
-    /// Without a slash at the end; `{model}` in it stands for the model's name. Empty for
+    /// Base URL without a slash at the end. `{model}` stands for the model's name. Empty for
     /// [`Protocol::Script`].
     pub base_url: String,
     pub quirks: Quirks,
-    /// Variables that may hold the key, in the order they are looked at.
+    /// Variables that may contain the key, in order of precedence.
     pub api_key_env: Vec<String>,
-    /// Read when none of the variables holds a key.
+    /// File with the key, if none of the variables contains it.
     pub api_key_file: Option<PathBuf>,
-    /// Where a key of it is kept that a person typed, when there is one: read last. `None` for a
-    /// server that wants no key.
+    /// File for a stored key, which is read last. `None` for a server that requires no key.
     pub kept_key: Option<PathBuf>,
-    /// The workspace's own config names [`Self::api_key_file`].
+    /// [`Self::api_key_file`] comes from the workspace's own config.
     pub is_key_file_of_project: bool,
-    /// A key of the user's that is not sent: the workspace's own config chose the address.
+    /// A key of the user that is not sent, because the workspace's own config chose the address.
     pub withheld_key: Option<PathBuf>,
-    /// Sent with each request, besides those of the protocol. Values may be secrets.
+    /// Headers of each request, besides those of the protocol. Values may be secrets.
     pub headers: BTreeMap<String, String>,
-    /// Silence after which a stream counts as cut.
+    /// Time of silence after which a stream counts as broken.
     pub idle_timeout_ms: u64,
-    /// Time without a word of the answer, once it began, after which a stream counts as cut.
+    /// Time without progress of a started answer after which a stream counts as broken.
     pub progress_timeout_ms: u64,
-    /// From the request to the last byte of its answer.
+    /// Time limit from the request to the last byte of its answer.
     pub answer_timeout_ms: u64,
     /// Certificates in PEM that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
-    /// Always there for [`Protocol::Script`].
+    /// Script of [`Protocol::Script`], where it is always set.
     pub script: Option<PathBuf>,
 }
 
-/// Headers by name alone: their values may be secrets.
+/// Shows headers by name only, because their values may be secrets.
 impl fmt::Debug for ProviderConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProviderConfig")
@@ -61,17 +60,17 @@ impl fmt::Debug for ProviderConfig {
     }
 }
 
-/// Local servers are silent while they read a long prompt.
+/// Default: local servers are silent while they read a long prompt.
 pub const IDLE_TIMEOUT_MS: u64 = 300_000;
 
-/// Some servers gather a long call before they send any of it, and say meanwhile only that
-/// they live.
+/// Default: some servers collect a long call before they send it, and only send keep-alive data
+/// meanwhile.
 pub const PROGRESS_TIMEOUT_MS: u64 = 600_000;
 
-/// A long prompt and a long answer on a slow machine take this long.
+/// Time limit of an answer, enough for a long prompt and a long answer on a slow machine.
 pub const ANSWER_TIMEOUT_MS: u64 = 1_800_000;
 
-/// What the environment says of a provider.
+/// A value of a provider that comes from the environment.
 pub(super) struct Named {
     pub provider: &'static str,
     pub key: &'static str,
@@ -79,7 +78,7 @@ pub(super) struct Named {
     pub value: String,
 }
 
-/// The addresses of servers and the versions of APIs that the environment names.
+/// Returns the server addresses and API versions from the environment.
 pub(super) fn named_in(env: &Env) -> Vec<Named> {
     let mut all = Vec::new();
     for builtin in builtins() {
@@ -107,8 +106,8 @@ pub(super) fn named_in(env: &Env) -> Vec<Named> {
     all
 }
 
-/// `OLLAMA_HOST` is `[scheme://]host[:port]`, made for the server as much as for the
-/// client: the address to listen on everywhere is this machine.
+/// Converts `OLLAMA_HOST`, which is `[scheme://]host[:port]`. It is used by the server too, so an
+/// address that means all interfaces is replaced by this machine.
 fn ollama_url(host: &str) -> String {
     let host = host.trim().trim_end_matches('/');
     let (scheme, rest, port) = match host.split_once("://") {
@@ -130,12 +129,12 @@ fn ollama_url(host: &str) -> String {
     }
 }
 
-/// `provider/model`. The model's own name may hold slashes.
+/// `provider/model`. The model's own name may contain slashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelName {
-    /// The provider's name in the config: the part before the first slash.
+    /// Name of the provider in the config: the part before the first slash.
     pub provider: String,
-    /// The provider's own name of the model: all behind the first slash.
+    /// The provider's own name of the model: everything after the first slash.
     pub model: String,
 }
 
@@ -143,7 +142,7 @@ impl ModelName {
     /// Splits a name at its first slash.
     ///
     /// # Errors
-    /// When there is no slash, or nothing on one side of it.
+    /// Fails if the slash is missing, or if one side of it is empty.
     pub fn parse(text: &str) -> Result<ModelName, ConfigError> {
         match text.split_once('/') {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok(ModelName {
@@ -158,7 +157,7 @@ impl ModelName {
     }
 }
 
-/// The user may have named the provider alone.
+/// Returns a hint on naming a model. The user may have named the provider alone.
 fn how_to_name(provider: &str) -> String {
     match builtin(provider) {
         Some(builtin) => {
@@ -175,19 +174,19 @@ impl fmt::Display for ModelName {
     }
 }
 
-/// A provider that is known by name and wants a key.
+/// A built-in provider that requires a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyedProvider {
     pub name: &'static str,
-    /// What has to be set: the address, where each user has another, and the key.
+    /// Variables to set: the key, and the address if each user has a different one.
     pub variables: Vec<&'static str>,
-    /// It has a model that is taken when none is named.
+    /// The provider has a default model.
     pub is_usual: bool,
-    /// What stands behind the slash of its models.
+    /// The part of its model names after the slash.
     pub model: &'static str,
 }
 
-/// Those that want a key, in the order in which a default model is looked for.
+/// Returns the providers that require a key, in the order in which a default model is searched.
 pub fn keyed_providers() -> impl Iterator<Item = KeyedProvider> {
     let wanted = builtins().iter().filter(|b| !b.key_env.is_empty());
     wanted.map(|builtin| {
@@ -206,14 +205,14 @@ pub fn keyed_providers() -> impl Iterator<Item = KeyedProvider> {
     })
 }
 
-/// The model of a built-in provider when none is named, as `provider/model`.
+/// Returns the default model of a built-in provider, as `provider/model`.
 pub fn default_model(provider: &str) -> Option<String> {
     let model = builtin(provider)?.default_model.as_ref()?;
     Some(format!("{provider}/{model}"))
 }
 
 impl Config {
-    /// The configured model, else that of the first provider whose key exists.
+    /// Returns the configured model, else the default model of the first provider with a key.
     pub fn model_name(&self, env: &Env) -> Result<ModelName, ConfigError> {
         if let Some(model) = &self.model {
             return ModelName::parse(model);
@@ -254,15 +253,15 @@ impl Config {
         })
     }
 
-    /// A provider with a key that has no default model.
+    /// Returns a provider with a key but without a default model.
     fn keyed_without_default(&self, env: &Env) -> Option<&'static str> {
         let has_key = |b: &&Builtin| self.names_key(b, env);
         let mut others = builtins().iter().filter(|b| b.default_model.is_none());
         others.find(has_key).map(|b| b.name.as_str())
     }
 
-    /// Whether anything speaks for this provider being used: the config, a key, or its place
-    /// among those with a default model.
+    /// Returns whether the user probably uses this provider: it is in the config, has a key, or
+    /// has a default model.
     pub fn is_expected(&self, name: &str, env: &Env) -> bool {
         let Some(builtin) = builtin(name) else {
             return true;
@@ -272,7 +271,7 @@ impl Config {
         is_usual || has_key || self.providers.contains_key(name)
     }
 
-    /// A key for it is in the environment or was kept, whatever else it may lack.
+    /// Returns whether a key for it is in the environment or stored, whatever else is missing.
     fn names_key(&self, builtin: &Builtin, env: &Env) -> bool {
         let is_sent = !self.chosen_by_project(&builtin.name).base_url;
         let folder = self.keys_dir.as_deref().filter(|_| is_sent);
@@ -281,7 +280,7 @@ impl Config {
             || kept.is_some_and(|file| file.exists())
     }
 
-    /// The provider of that name, complete.
+    /// Returns the complete settings of a provider.
     pub fn provider(&self, name: &str) -> Result<ProviderConfig, ConfigError> {
         match (builtin(name), self.providers.get(name)) {
             (None, None) => Err(self.unknown_provider(name)),
@@ -318,7 +317,7 @@ impl Config {
         std::iter::once(keys_dir).chain(named.flatten()).collect()
     }
 
-    /// The names of all providers there are.
+    /// Returns the names of all providers.
     pub fn provider_names(&self) -> BTreeSet<&str> {
         builtins()
             .iter()
@@ -327,7 +326,7 @@ impl Config {
             .collect()
     }
 
-    /// The variables that hold keys, which commands are run without.
+    /// Returns the variables that contain keys. Commands run without them.
     pub fn key_env_names(&self) -> BTreeSet<String> {
         let builtin = builtins().iter().flat_map(|b| &b.key_env);
         let builtin = builtin.map(String::as_str);
@@ -343,8 +342,8 @@ impl Config {
             .collect()
     }
 
-    /// Variables of any name whose value is the key of a provider. Commands are run without them too,
-    /// but for those that `shell.pass_env` names.
+    /// Returns other variables whose value is the key of a provider. Commands run without them
+    /// too, unless `shell.pass_env` names them.
     pub fn copies_of_keys(&self, env: &Env) -> BTreeSet<String> {
         let used = self.provider_names().into_iter().filter_map(|name| {
             let key = self.provider(name).ok()?.key(env).ok()??;
@@ -361,7 +360,7 @@ impl Config {
             .collect()
     }
 
-    /// All variables that hold keys, also those that commands are given.
+    /// Returns all variables that contain keys, including those that are passed to commands.
     pub(super) fn all_key_variables(&self) -> BTreeSet<String> {
         let builtin = builtins().iter().flat_map(|b| &b.key_env).cloned();
         let configured = self
@@ -372,7 +371,7 @@ impl Config {
         builtin.chain(configured).collect()
     }
 
-    /// What is said of a provider that there is not.
+    /// Returns the error for an unknown provider.
     pub fn unknown_provider(&self, name: &str) -> ConfigError {
         if let Some(other) = elsewhere(name) {
             let why = format!("{name} is not spoken to: {}", other.why);
@@ -421,7 +420,8 @@ fn complete(
     }
     let base_url = address(name, builtin, entry, base_url.unwrap_or_default())?;
     let api_key_env = match &entry.api_key_env {
-        // Named as empty: this server wants no key, though its provider is one that is built in.
+        // The name is set to empty: this server requires no key, although the built-in provider
+        // does.
         Some(name) if name.is_empty() => Vec::new(),
         Some(name) => vec![name.clone()],
         None if protocol == Protocol::Script => Vec::new(),
@@ -457,7 +457,7 @@ fn base_url_hint(name: &str, builtin: Option<&Builtin>) -> String {
     }
 }
 
-/// The base URL itself, or what the table makes of it.
+/// Returns the base URL of the config, or the one built from the provider's template.
 fn address(
     name: &str,
     builtin: Option<&Builtin>,
@@ -521,7 +521,7 @@ mod tests {
             model(&[("OPENROUTER_API_KEY", "k")]).unwrap(),
             "openrouter/anthropic/claude-sonnet-4.5"
         );
-        // A key that cannot be one is no reason to go elsewhere: its own error will come.
+        // An invalid key does not select another provider: its own error will be reported.
         let broken = ("ANTHROPIC_API_KEY", "two words");
         assert_eq!(
             model(&[broken, oai]).unwrap(),

@@ -1,7 +1,7 @@
-//! Config keys that have a new name. The old name stays valid, and a hint gives the new one.
+//! Config keys that were renamed. The old name stays valid, and a hint names the new one.
 //!
-//! A leaf has the name that was written until the layers are merged: what a person trusts, and the
-//! hash of a server's definition, are about the text as it was written.
+//! A leaf has the written name until the layers are merged, because trust and the hash of a
+//! server's definition apply to the text as written.
 
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Value};
@@ -11,20 +11,20 @@ use super::{Origin, Warning};
 
 /// A key with an old and a new name. Both are in the same table.
 struct Renamed {
-    /// Each part of the dotted key. `*` is any name.
+    /// Parts of the dotted key. `*` matches any name.
     old: &'static [&'static str],
-    /// The last part of the new key.
+    /// Last part of the new key.
     new: &'static str,
-    /// How a value of the old key becomes one of the new key.
+    /// Conversion of a value from the old key to the new one.
     change: Change,
 }
 
 #[derive(Clone, Copy)]
 enum Change {
     Unchanged,
-    /// Another unit of time.
+    /// Multiplies by this factor, for another unit of time.
     Times(i64),
-    /// `"annotations"` is true, and `"ask"` is false.
+    /// Converts `"annotations"` to true and `"ask"` to false.
     IsAnnotations,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn new_path(path: &[String]) -> Option<Vec<String>> {
     Renamed::of(path).map(|renamed| renamed.new_path(path))
 }
 
-/// Returns the value for the new key. A value that the schema refuses stays as it is.
+/// Returns the value for the new key. Does not change a value that the schema refuses.
 pub(super) fn new_value(path: &[String], value: Value) -> Value {
     let change = Renamed::of(path).map_or(Change::Unchanged, |renamed| renamed.change);
     match (change, value) {
@@ -105,8 +105,8 @@ fn is_annotations(word: &str) -> Option<bool> {
     }
 }
 
-/// Gives the keys of a document their new names, so that the schema needs no others. Numbers stay:
-/// the schema checks their type alone.
+/// Renames old keys of a document, so that the schema only needs the new names. Numbers are not
+/// converted, because the schema checks only their type.
 pub(super) fn rename_keys(document: &mut DeTable) {
     for renamed in &RENAMED {
         rename_below(document, renamed.old, renamed);

@@ -1,9 +1,8 @@
-//! Every key of the config with its type and its default.
+//! All keys of the config with their types and defaults.
 //!
-//! One set of types serves the file and the program: the layers are merged as values
-//! (`super::load`), and what is in none of them is taken from the `Default` here. What a
-//! value may be is in `super::check`. `config.example.toml` says the same to the user; a
-//! test keeps the two equal.
+//! The file and the program use the same types. The layers are merged as values (`super::load`),
+//! and missing values are taken from the `Default` here. Valid values are in `super::check`.
+//! `config.example.toml` documents the keys for the user, and a test compares both.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,34 +17,35 @@ use crate::core::entry::Mode;
 use crate::core::summary::Fallback;
 use crate::core::window::Strategy;
 
-/// The whole config. `config.example.toml` says what each key means.
+/// The whole config. `config.example.toml` documents each key.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Config {
-    /// `provider/model`. None: [`Config::model_name`] chooses by the keys that exist.
+    /// `provider/model`. `None`: [`Config::model_name`] chooses one by the existing keys.
     pub model: Option<String>,
-    /// `provider/model` for summaries. None: the model itself.
+    /// `provider/model` for summaries. `None`: the session's model.
     pub summary_model: Option<String>,
-    /// What runs without asking in a new session.
+    /// Permission mode of a new session.
     pub permission_mode: Mode,
-    /// Seconds between two checkpoints while something changes.
+    /// Seconds between two checkpoints while files change.
     pub checkpoint_interval_sec: u64,
-    /// None: the model's own limit.
+    /// `None`: the model's own limit.
     pub max_output_tokens: Option<u64>,
-    /// `provider/model`, asked in this order when the model is overloaded or not reached.
+    /// Models to use, in this order, when the model is overloaded or unreachable, as
+    /// `provider/model`.
     pub fallback_model: Vec<String>,
-    /// How hard models are to think. None: as each sees fit.
+    /// Effort of the models. `None`: each model's default.
     pub effort: Option<Effort>,
-    /// None: as each model's server sees fit.
+    /// `None`: the default of each model's server.
     pub temperature: Option<f64>,
-    /// Model calls for one prompt. None: no limit.
+    /// Maximum number of model calls for one prompt. `None`: no limit.
     pub max_turns: Option<u64>,
-    /// None: the model does not think, or decides itself.
+    /// `None`: the model does not think, or decides itself.
     pub thinking_budget_tokens: Option<u64>,
-    /// A result over so many bytes is kept whole, and sent as head and tail.
+    /// Size in bytes above which a result is stored completely, but sent as head and tail.
     pub inline_max_bytes: u64,
-    /// Of the terminal screen: a built-in name, or a file in `themes` of the config folder.
+    /// Theme of the terminal screen: a built-in name, or a file in `themes` of the config folder.
     pub theme: String,
     pub ui: UiConfig,
     pub notify: NotifyConfig,
@@ -59,16 +59,17 @@ pub struct Config {
     pub files: FilesConfig,
     pub agents: AgentsConfig,
     pub log: LogConfig,
-    /// What the user says of providers. [`Config::provider`] gives the whole of one.
+    /// Settings of providers. [`Config::provider`] returns the complete settings of one.
     pub providers: BTreeMap<String, ProviderEntry>,
-    /// Those of the user's own config and of flags. [`super::mcp::find`] gives those that may run.
+    /// Servers of the user's own config and of flags. [`super::mcp::find`] returns those that may
+    /// run.
     pub mcp_servers: BTreeMap<String, McpServer>,
-    /// By `provider/model`.
+    /// Figures of models, by `provider/model`.
     pub models: BTreeMap<String, ModelFigures>,
-    /// Where keys lie that a person typed. No file says it.
+    /// Folder of the keys that the user typed. It cannot be set in a file.
     #[serde(skip)]
     pub keys_dir: Option<PathBuf>,
-    /// By provider: what of it the workspace's own config says, and the user's own does not.
+    /// By provider: settings that come from the workspace's own config and not from the user's.
     #[serde(skip)]
     pub chosen_by_project: BTreeMap<String, ChosenByProject>,
 }
@@ -109,14 +110,14 @@ impl Default for Config {
     }
 }
 
-/// The keyboard and the mouse. Only the user's own file and flags count here.
+/// Keyboard and mouse. Only the user's own file and flags apply.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct UiConfig {
-    /// A question is answered only after no key was pressed for so long.
+    /// Time without a key press before a question accepts an answer.
     pub quiet_ms: u64,
-    /// The wheel scrolls and a click folds. Without it the mouse is the terminal's own.
+    /// The wheel scrolls and a click folds. If false, the terminal handles the mouse.
     pub mouse: bool,
 }
 
@@ -129,16 +130,16 @@ impl Default for UiConfig {
     }
 }
 
-/// How a person who looks elsewhere is called. Only the user's own file and flags count here.
+/// Notifications for a person who looks elsewhere. Only the user's own file and flags apply.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct NotifyConfig {
     pub on: Vec<NotifyOn>,
-    /// Work that was done sooner, seconds, is not worth a call.
+    /// Minimum duration of the work, seconds. Shorter work does not notify.
     pub after_sec: u64,
     pub method: NotifyMethod,
-    /// A program and its arguments; the text comes behind them. Empty: none.
+    /// A program and its arguments. The text is added as the last argument. Empty: no program.
     pub command: Vec<String>,
 }
 
@@ -153,21 +154,21 @@ impl Default for NotifyConfig {
     }
 }
 
-/// What a person is called for.
+/// An event that notifies the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyOn {
-    /// It asks.
+    /// The session asks a question.
     Approval,
-    /// What was to be done is done.
+    /// The task is done.
     Done,
-    /// It cannot go on.
+    /// The session cannot continue.
     Failed,
 }
 
 impl NotifyOn {
-    /// As the config writes it.
+    /// Returns the name in the config.
     pub fn name(self) -> &'static str {
         match self {
             NotifyOn::Approval => "approval",
@@ -177,12 +178,12 @@ impl NotifyOn {
     }
 }
 
-/// How the terminal is asked to call.
+/// The way in which the terminal notifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyMethod {
-    /// As it is known to take it, else the bell.
+    /// A notification if the terminal is known to support it, else the bell.
     Auto,
     Osc9,
     Osc777,
@@ -191,23 +192,23 @@ pub enum NotifyMethod {
     None,
 }
 
-/// When the context is summarised, and how.
+/// Settings of compaction.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ContextConfig {
     pub strategy: Strategy,
-    /// Messages that stay in full after a compaction by `messages`.
+    /// Messages that stay complete after a compaction by `messages`.
     pub keep: u64,
-    /// With `messages`: a summary is made at so many messages.
+    /// With `messages`: number of messages that triggers a summary.
     pub max_messages: u64,
-    /// With `tokens`: a summary is made at so many tokens at the latest.
+    /// With `tokens`: number of tokens that triggers a summary at the latest.
     pub max_tokens: u64,
-    /// With `minutes`: a compaction after a pause of this many seconds.
+    /// With `minutes`: length of the pause that triggers a compaction, seconds.
     pub idle_sec: u64,
     pub summary_max_tokens: u64,
     pub fallback: Fallback,
-    /// A new session is told how the last one of its workspace ended.
+    /// A new session gets a note on how the last one of its workspace ended.
     pub cross_session: bool,
 }
 
@@ -236,18 +237,18 @@ pub struct PermissionsConfig {
     pub deny: Vec<String>,
 }
 
-/// How commands are run.
+/// Settings of commands.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ShellConfig {
-    /// None: [`ShellConfig::program`] looks for one.
+    /// `None`: [`ShellConfig::program`] searches for one.
     pub path: Option<PathBuf>,
-    /// The time limit of a command that names none itself, milliseconds.
+    /// Time limit of a command that names none itself, milliseconds.
     pub timeout_ms: u64,
-    /// How many bytes of the head of a command's output are kept.
+    /// Number of bytes at the beginning of a command's output that are stored.
     pub output_cap_bytes: u64,
-    /// Names of variables that hold keys and are given to commands all the same.
+    /// Names of variables that contain keys and are nevertheless passed to commands.
     pub pass_env: Vec<String>,
 }
 
@@ -263,7 +264,7 @@ impl Default for ShellConfig {
 }
 
 impl ShellConfig {
-    /// The configured shell, else the first `bash` in `PATH`, else `/bin/sh`.
+    /// Returns the configured shell, else the first `bash` in `PATH`, else `/bin/sh`.
     pub fn program(&self, env: &Env) -> PathBuf {
         if let Some(path) = &self.path {
             return path.clone();
@@ -278,7 +279,7 @@ impl ShellConfig {
     }
 }
 
-/// What a command may do, as the system itself keeps it (`crate::sandbox`).
+/// The limits that the sandbox enforces on commands (`crate::sandbox`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -296,10 +297,10 @@ pub struct SandboxConfig {
 #[serde(try_from = "SandboxWritten")]
 #[cfg_attr(test, serde(into = "SandboxWritten"))]
 pub enum SandboxUse {
-    /// Where the system has one.
+    /// If the system supports it.
     #[default]
     Auto,
-    /// Always: where there is none, commands below level `full` do not run.
+    /// Always. Without support, commands below level `full` do not run.
     Always,
     Never,
 }
@@ -338,16 +339,16 @@ impl From<SandboxUse> for SandboxWritten {
     }
 }
 
-/// Which instruction files are read.
+/// Settings of instruction files.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct InstructionsConfig {
-    /// File names that are read in each folder of the chain.
+    /// Names of the files that are read in each folder of the chain.
     pub files: Vec<String>,
-    /// File names of which the first is read where there is none of `files`.
+    /// Alternative names. If a folder has none of `files`, the first of these is read.
     pub fallback: Vec<String>,
-    /// For all files together. 0: none are read.
+    /// Maximum size of all files together. 0: no file is read.
     pub max_bytes: u64,
 }
 
@@ -361,18 +362,18 @@ impl Default for InstructionsConfig {
     }
 }
 
-/// How a model call that failed is tried again.
+/// Retries of failed model calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct RetryConfig {
-    /// Tries of one model call in all.
+    /// Maximum number of tries of one model call.
     pub tries: u64,
     /// The first pause, milliseconds. Each next one is twice as long.
     pub base_ms: u64,
     /// The longest pause, milliseconds.
     pub cap_ms: u64,
-    /// In all, for limits by time.
+    /// Maximum total wait for rate limits.
     pub max_wait_ms: u64,
 }
 
@@ -387,18 +388,18 @@ impl Default for RetryConfig {
     }
 }
 
-/// How sessions are kept besides the database.
+/// Storage of sessions besides the database.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct StoreConfig {
-    /// Each session a second time, as plain files.
+    /// Whether a second copy of each session is stored as plain files.
     pub journal: bool,
     /// Empty: `journal` in the data folder.
     pub journal_dir: PathBuf,
     /// Time between two syncs of the journal.
     pub journal_sync_ms: u64,
-    /// Whether the data folder may lie on a file system that several machines share.
+    /// Whether the data folder may be on a network file system.
     pub network: NetworkUse,
 }
 
@@ -423,25 +424,25 @@ impl Default for StoreConfig {
     }
 }
 
-/// What is kept of the workspace's files around effects.
+/// Snapshots of the workspace's files around changes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct FilesConfig {
     pub snapshots: FilesInTime,
-    /// In a workspace with more files, only what file tools write is kept.
+    /// In a workspace with more files, snapshots contain only the files that file tools write.
     pub max_files: u64,
-    /// A larger file is named, and its content is not kept.
+    /// Maximum size of a file. The content of a larger one is not stored.
     pub max_file_bytes: u64,
-    /// For all workspaces, as stored. Beyond it nothing more is kept.
+    /// Maximum stored size for all workspaces. Above it, no more content is stored.
     pub max_bytes: u64,
-    /// `rewake gc` keeps the snapshots of sessions that were used in this many seconds.
+    /// Age in seconds up to which `rewake gc` keeps the snapshots of unused sessions.
     pub keep_sec: u64,
-    /// An effect waits so long for what the files are before it, milliseconds.
+    /// Time that an effect waits for the snapshot before it, milliseconds.
     pub wait_ms: u64,
-    /// Whether the kernel is asked to tell what changed.
+    /// Whether the kernel is asked to report changes.
     pub watch: FilesWatch,
-    /// Globs of ignored files that are covered all the same.
+    /// Globs of ignored files that are covered nevertheless.
     pub include: Vec<String>,
     /// Globs of files that are not covered.
     pub exclude: Vec<String>,
@@ -463,40 +464,40 @@ impl Default for FilesConfig {
     }
 }
 
-/// Which files are kept.
+/// The files in snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum FilesInTime {
-    /// All that are not ignored.
+    /// All files that are not ignored.
     On,
-    /// Those that file tools write.
+    /// Files that file tools write.
     Tools,
     Off,
 }
 
-/// Whether the kernel tells what changed, or every look is at all files.
+/// Whether the kernel reports changes, or each scan covers all files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
 pub enum FilesWatch {
-    /// Where that can be relied on.
+    /// If the kernel's reports are reliable there.
     Auto,
     Off,
 }
 
-/// How far a sub-agent may go.
+/// Limits of subagents.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct AgentsConfig {
-    /// The model can give tasks to sub-agents.
+    /// The model can start subagents.
     pub enabled: bool,
-    /// Answers of its model for one task.
+    /// Maximum number of answers of the subagent's model for one task.
     pub max_turns: u64,
-    /// Seconds that it works for one task, all its starts together.
+    /// Maximum working time for one task, seconds, all its starts together.
     pub max_sec: u64,
-    /// Tokens of its requests and answers for one task. `None`: no limit.
+    /// Maximum number of tokens in its requests and answers for one task. `None`: no limit.
     pub max_tokens: Option<u64>,
 }
 
@@ -511,7 +512,7 @@ impl Default for AgentsConfig {
     }
 }
 
-/// What is written into the log file.
+/// Content of the log file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
@@ -527,7 +528,7 @@ impl Default for LogConfig {
     }
 }
 
-/// The least important messages that are written into the log file.
+/// The minimum level of messages in the log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(rename_all = "kebab-case")]
@@ -541,7 +542,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// The level's name as it is written in the config.
+    /// Returns the level's name in the config.
     pub fn name(self) -> &'static str {
         match self {
             LogLevel::Off => "off",
@@ -554,42 +555,43 @@ impl LogLevel {
     }
 }
 
-/// `[providers.NAME]` as written: over a provider that is built in, or a new one.
+/// `[providers.NAME]` as written: changes to a built-in provider, or a new one.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ProviderEntry {
     pub protocol: Option<Protocol>,
     pub base_url: Option<String>,
-    /// For providers that have one in their address (azure).
+    /// API version, for providers with a version in their address (Azure).
     pub api_version: Option<String>,
-    /// The name of the variable that holds the key. Empty: the server wants none.
+    /// Name of the variable with the key. Empty: the server requires none.
     pub api_key_env: Option<String>,
     pub api_key_file: Option<PathBuf>,
     pub headers: BTreeMap<String, String>,
-    /// Silence after which a stream counts as cut.
+    /// Time of silence after which a stream counts as broken.
     pub idle_timeout_ms: Option<u64>,
-    /// Time without a word of the answer, once it began, after which a stream counts as cut.
+    /// Time without progress of a started answer after which a stream counts as broken.
     pub progress_timeout_ms: Option<u64>,
-    /// From the request to the last byte of its answer.
+    /// Time limit from the request to the last byte of its answer.
     pub answer_timeout_ms: Option<u64>,
     /// Certificates in PEM that are trusted besides the system's.
     pub ca_file: Option<PathBuf>,
-    /// The answers that protocol `script` plays.
+    /// File of answers for protocol `script`.
     pub script: Option<PathBuf>,
 }
 
-/// Which of a provider's keys that decide who gets a secret come from the workspace's own config.
+/// The settings of a provider that decide who gets a secret and come from the workspace's own
+/// config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChosenByProject {
-    /// And it is neither the address that is built in, nor one of the user's own config.
+    /// The address, if it is neither the built-in one nor in the user's own config.
     pub base_url: bool,
     pub api_key_file: bool,
-    /// That file does not lie in the workspace.
+    /// The file is outside of the workspace.
     pub is_key_elsewhere: bool,
 }
 
-/// Headers by name alone: their values may be secrets.
+/// Shows headers by name only, because their values may be secrets.
 impl fmt::Debug for ProviderEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProviderEntry")
@@ -600,21 +602,21 @@ impl fmt::Debug for ProviderEntry {
     }
 }
 
-/// `[models."provider/model"]`: over what is known of the model. Prices are in US dollars
-/// for a million tokens.
+/// `[models."provider/model"]`: figures that replace the built-in ones. Prices are in US dollars
+/// per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[cfg_attr(test, derive(serde::Serialize))]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct ModelFigures {
-    /// Tokens.
+    /// Size in tokens.
     pub context_window: Option<u64>,
-    /// Tokens.
+    /// Maximum length of an answer, tokens.
     pub max_output: Option<u64>,
     pub input_price: Option<f64>,
     pub cached_price: Option<f64>,
     pub cache_write_price: Option<f64>,
     pub output_price: Option<f64>,
-    /// How hard it is to think.
+    /// Effort of this model.
     pub effort: Option<Effort>,
     pub temperature: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! One value given on the command line.
+//! A config value from the command line.
 
 use serde::Deserialize;
 use toml::de::ValueDeserializer;
@@ -7,12 +7,12 @@ use toml::{Table, Value};
 use super::layer::Leaf;
 use super::{ConfigError, Origin};
 
-/// One value from the command line. It goes over what files and variables say.
+/// A config value from the command line. It takes precedence over files and variables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting(pub(super) Leaf);
 
 impl Setting {
-    /// A flag with a meaning of its own: `--model`.
+    /// Creates the setting of a flag with a fixed key, such as `--model`.
     pub fn new(flag: &str, key: &str, value: impl Into<Value>) -> Result<Setting, ConfigError> {
         Leaf {
             path: vec![key.to_string()],
@@ -49,7 +49,7 @@ impl Setting {
     }
 }
 
-/// What a sub-agent has from its own log, or its parent's.
+/// Keys that a subagent takes from its own log or its parent's.
 const OF_SESSION: [&str; 5] = [
     "model",
     "permission_mode",
@@ -59,7 +59,7 @@ const OF_SESSION: [&str; 5] = [
 ];
 
 impl Setting {
-    /// What a sub-agent's process is to be started with of these.
+    /// Returns the settings that a subagent's process starts with.
     pub fn hand_down(settings: &[Setting]) -> String {
         let handed: Vec<_> = settings
             .iter()
@@ -73,10 +73,10 @@ impl Setting {
         serde_json::to_string(&handed).unwrap_or_else(|_| "[]".to_string())
     }
 
-    /// The same, read again.
+    /// Parses the result of [`Setting::hand_down`].
     ///
     /// # Errors
-    /// It was not written by [`Setting::hand_down`].
+    /// The text was not written by [`Setting::hand_down`].
     pub fn handed_down(text: &str) -> Result<Vec<Setting>, ConfigError> {
         let wrong = |e| ConfigError::new(format!("what the parent's command line said: {e}"));
         let handed: Vec<(Vec<String>, Value)> = serde_json::from_str(text).map_err(wrong)?;
@@ -93,12 +93,12 @@ impl Setting {
     }
 }
 
-/// The value is never shown: it may be a secret.
+/// Returns the key for an error. The value is never shown, because it may be a secret.
 fn key_of(text: &str) -> &str {
     text.split('=').next().unwrap_or_default().trim()
 }
 
-/// A quoted key may hold an equals sign: the first one that leaves a valid key is meant.
+/// Splits at the first equals sign that leaves a valid key: a quoted key may contain one.
 fn split(text: &str) -> Option<(Vec<String>, &str)> {
     text.match_indices('=')
         .take(8)

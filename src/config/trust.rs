@@ -1,6 +1,6 @@
-//! What the user trusts: `trusted.toml` in the user's config folder, by canonical path of the
-//! folder. A folder cannot speak for itself, nor for one above or below it, and is trusted
-//! with the config it had then: by the hash of each key's value, and of each server's definition.
+//! The user's trust in folders: `trusted.toml` in the user's config folder, by canonical path. A
+//! folder cannot declare itself or a folder above or below it as trusted. Trust applies to the
+//! config at that time: to the hash of each key's value and of each server's definition.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,29 +23,30 @@ pub(super) const FILE: &str = "trusted.toml";
 
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Nobody reads a longer list before trusting it, and the file must stay readable.
+/// Maximum number of keys: nobody reads a longer list before trusting it, and the file must stay
+/// readable.
 const MAX_KEYS: usize = 1_000;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Trusted {
-    /// Canonical path -> since when.
+    /// Canonical path -> time of the decision.
     #[serde(default)]
     folders: BTreeMap<String, String>,
-    /// Asked about, and not trusted: nobody is asked again.
+    /// Folders that the user declined to trust, so that the question is not repeated.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     declined: BTreeMap<String, String>,
-    /// Canonical path -> what was trusted there. A folder that stands in `folders` alone was
-    /// trusted by a version that did not keep this.
+    /// Canonical path -> trusted content. A folder that is only in `folders` was trusted by a
+    /// version that did not store the content.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     contents: BTreeMap<String, TrustedContent>,
-    /// Canonical path -> custom commands of the folder, by their path in it -> hash of their text.
+    /// Canonical path -> path of a custom command in the folder -> hash of its text.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     commands: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// What is kept of this folder, and the file it is kept in as it was read. Where nothing is
-/// `is_needed` for, since the folder has no config of its own, a damaged file troubles nobody.
+/// Returns the record of this folder, and the state of the file that stores it. If the folder has
+/// no config, the record is not needed (`is_needed`), and a damaged file is ignored.
 pub(super) fn record(
     paths: &Paths,
     root: &Path,
@@ -71,10 +72,10 @@ impl Trusted {
     }
 }
 
-/// What a person would trust by trusting this folder now.
+/// Returns the content that a person would trust by trusting this folder now.
 ///
 /// # Errors
-/// The folder's own config cannot be read as a whole: then nobody can say what it holds.
+/// The folder's own config cannot be read completely, so its content is unknown.
 pub(crate) fn content(root: &Path) -> Result<Content, ConfigError> {
     let layer = read_layer(&project_file(root));
     let leaves = layer.leaves?;
@@ -85,8 +86,8 @@ pub(crate) fn content(root: &Path) -> Result<Content, ConfigError> {
     }
 }
 
-/// Trusts the folder with this content, whatever is there by now. False when that was trusted
-/// already.
+/// Trusts the folder with this content, even if the folder has changed since. Returns false if it
+/// was trusted already.
 pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<bool, ConfigError> {
     if content.keys.len() > MAX_KEYS {
         return Err(ConfigError::new(format!(
@@ -125,7 +126,7 @@ pub(crate) fn trust(paths: &Paths, root: &Path, content: &Content) -> Result<boo
     })
 }
 
-/// The person was asked, and does not trust it now.
+/// Records that the user does not trust the folder.
 pub(crate) fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(paths, root)?;
     change(paths, |trusted| {
@@ -134,7 +135,7 @@ pub(crate) fn decline(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     })
 }
 
-/// Whether a person was asked about the folder and did not trust it.
+/// Returns whether the user declined to trust the folder.
 pub(crate) fn was_declined(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = canonical(paths, root)?;
     Ok(read(&file(paths))?.declined.contains_key(&name))
@@ -144,7 +145,7 @@ fn now() -> String {
     jiff::Timestamp::now().to_string()
 }
 
-/// The custom commands of the folder that are trusted: path in the folder -> blake3 of the text.
+/// Returns the trusted custom commands of the folder: path in the folder -> blake3 of the text.
 pub(crate) fn trusted_commands(
     paths: &Paths,
     root: &Path,
@@ -156,8 +157,8 @@ pub(crate) fn trusted_commands(
         .unwrap_or_default())
 }
 
-/// Trusts these commands of the folder, as long as their text has this hash. `only`: no others
-/// are trusted from now on. False when all that was so already.
+/// Trusts these commands of the folder, with the hashes of their texts. `only`: removes the trust
+/// in all others. Returns false if nothing changed.
 pub(crate) fn trust_commands(
     paths: &Paths,
     root: &Path,
@@ -185,7 +186,8 @@ pub(crate) fn trust_commands(
     })
 }
 
-/// False when it was not trusted. A folder that is gone can be named by its old path.
+/// Removes the trust in a folder. Returns false if it was not trusted. A deleted folder can be
+/// named by its old path.
 pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     let name = match canonical(paths, root) {
         Ok(name) => name,
@@ -199,12 +201,13 @@ pub(crate) fn untrust(paths: &Paths, root: &Path) -> Result<bool, ConfigError> {
     })
 }
 
-/// Where it is kept.
+/// Returns the path of the file.
 pub(crate) fn file(paths: &Paths) -> PathBuf {
     paths.config_dir.join(FILE)
 }
 
-/// A worktree that rewake made has no trust of its own: that of its project is meant.
+/// Returns the canonical path of the folder. A worktree that rewake created shares the trust of
+/// its project.
 fn canonical(paths: &Paths, root: &Path) -> Result<String, ConfigError> {
     let path = root.canonicalize().map_err(|e| {
         ConfigError::new(format!("cannot look at the folder {}: {e}", root.display()))
@@ -235,8 +238,8 @@ fn parse(file: &Path, read: Result<String, ReadError>) -> Result<Trusted, Config
     }
 }
 
-/// Reads, changes and replaces the file under a lock, so that two at once both count. `edit`
-/// says whether it is to be written, and what the caller wants to know.
+/// Reads, changes and replaces the file under a lock, so that simultaneous changes are both
+/// applied. `edit` returns whether to write the file, and a result for the caller.
 fn change(
     paths: &Paths,
     edit: impl FnOnce(&mut Trusted) -> (bool, bool),
@@ -255,7 +258,8 @@ fn change(
     Ok(answer)
 }
 
-/// The new file is whole and on disk before it takes the name, and the name after.
+/// Replaces the file. The new content is on the disk before the rename, and the rename before the
+/// return.
 fn replace(dir: &Path, file: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = tempfile::NamedTempFile::new_in(dir)?;
     beside.write_all(bytes)?;

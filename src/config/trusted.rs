@@ -1,4 +1,4 @@
-//! What is kept of a folder that was trusted: hashes of what its config said then.
+//! The stored record of a trusted folder: hashes of its config at that time.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::file::Digest;
 use super::mcp::{ServerSource, ServerTrusted};
 
-/// Hashes are blake3 in hex.
+/// The trusted content of a folder. Hashes are blake3 in hex.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrustedContent {
-    /// Of the file; empty when there was none.
+    /// Hash of the file; empty if there was none.
     pub file: String,
     /// Dotted key -> hash of its value, for the keys that need trust.
     #[serde(default)]
@@ -21,17 +21,17 @@ pub(super) struct TrustedContent {
     pub servers: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// What is kept of a folder.
+/// The record of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
     None,
-    /// It was trusted, and it is not known with what content.
+    /// Trusted, but with unknown content.
     Unbound,
     Bound(TrustedContent),
 }
 
 impl Record {
-    /// How the definition of a server stands to what was trusted.
+    /// Returns the trust in a server's definition.
     pub(super) fn server(&self, source: ServerSource, name: &str, hash: &str) -> ServerTrusted {
         let trusted = match self {
             Record::None => return ServerTrusted::No,
@@ -45,7 +45,7 @@ impl Record {
         }
     }
 
-    /// The file was trusted byte for byte as it is.
+    /// Returns whether the file is unchanged byte for byte.
     pub(super) fn is_of(&self, digest: &Digest) -> bool {
         match self {
             Record::Bound(trusted) => {

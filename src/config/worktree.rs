@@ -1,6 +1,6 @@
-//! Worktrees that rewake made: `worktrees/PROJECT/NAME` in the data folder, where PROJECT is a hash of
-//! the folder of the project that they are worktrees of. What holds in that folder (its config, what
-//! is trusted there, the rules that were allowed for it) holds in them, whatever their own files say.
+//! Worktrees that rewake created: `worktrees/PROJECT/NAME` in the data folder, where PROJECT is a
+//! hash of the project's folder. The config, the trust and the allowed rules of the project apply
+//! in its worktrees, whatever their own files say.
 //!
 //! Invariant: which project a worktree is of is read from rewake's own folder, never from the worktree
 //! or from git: a command that works in it can change those.
@@ -11,21 +11,21 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{ConfigError, Paths};
 
-/// Below the data folder.
+/// Folder below the data folder.
 const FOLDER: &str = "worktrees";
 
-/// Holds the path of the project, beside its worktrees. No worktree has such a name.
+/// File with the path of the project, beside its worktrees. No worktree has this name.
 const PROJECT: &str = ".project";
 
-/// Enough that no two projects share one.
+/// Length of a hash, enough to avoid collisions.
 const NAME_DIGITS: usize = 16;
 
 const MAX_BYTES: u64 = 16 * 1024;
 
-/// The folder of all worktrees.
+/// Returns the folder of all worktrees.
 pub fn worktrees_folder(data_dir: &Path) -> PathBuf {
     let folder = data_dir.join(FOLDER);
-    // Roots have their links followed.
+    // Roots are canonical paths.
     match (folder.canonicalize(), data_dir.canonicalize()) {
         (Ok(folder), _) => folder,
         (Err(_), Ok(data_dir)) => data_dir.join(FOLDER),
@@ -33,18 +33,18 @@ pub fn worktrees_folder(data_dir: &Path) -> PathBuf {
     }
 }
 
-/// The folder of the worktrees of this project, given by its canonical root.
+/// Returns the folder of the worktrees of this project, given by its canonical root.
 pub fn worktrees_of(data_dir: &Path, project: &Path) -> PathBuf {
     let hash = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
     worktrees_folder(data_dir).join(&hash[..NAME_DIGITS])
 }
 
-/// The file that says which project a folder of worktrees is of.
+/// Returns the file that names the project of a folder of worktrees.
 pub fn project_note(folder: &Path) -> PathBuf {
     folder.join(PROJECT)
 }
 
-/// The worktree of rewake's that this path is, or lies in.
+/// Returns the worktree of rewake that this path is in.
 pub fn worktree_at(data_dir: &Path, path: &Path) -> Option<PathBuf> {
     let all = worktrees_folder(data_dir);
     let below = path.strip_prefix(&all).ok()?;
@@ -55,11 +55,11 @@ pub fn worktree_at(data_dir: &Path, path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The folder whose config, trust and rules hold in the workspace with this root: that of the project
-/// for a worktree that rewake made, else the root itself.
+/// Returns the folder whose config, trust and rules apply in the workspace with this root. For a
+/// worktree that rewake created, this is its project. Otherwise it is the root itself.
 ///
 /// # Errors
-/// It is such a worktree, and its project cannot be told or is gone.
+/// The root is such a worktree, and its project is unknown or missing.
 pub fn project_root(paths: &Paths, root: &Path) -> Result<PathBuf, ConfigError> {
     match worktree_at(&paths.data_dir, root) {
         Some(worktree) if worktree == root => project_of(&worktree),
@@ -116,7 +116,7 @@ mod tests {
         assert!(project_root(&paths, &worktree).is_err());
         std::fs::write(project_note(&folder), root.as_os_str().as_encoded_bytes()).unwrap();
         assert_eq!(project_root(&paths, &worktree), Ok(root.clone()));
-        // A folder in it is a repository of its own, if it is a root.
+        // A folder inside it that is the root of another repository is treated as separate.
         let inner = worktree.join("inner");
         assert_eq!(project_root(&paths, &inner), Ok(inner.clone()));
         assert_eq!(worktree_at(&paths.data_dir, &inner), Some(worktree.clone()));

@@ -1,7 +1,7 @@
 //! Changes of the user's own files that the screen makes: a rule, the model, the theme.
 //!
-//! What stands in the file stays as it is, comments and all. The file is replaced as a whole,
-//! so a crash leaves the old one or the new one; a link is followed.
+//! The rest of a file stays unchanged, including comments. The file is replaced as a whole, so a
+//! crash leaves the old or the new content. Symbolic links are followed.
 
 mod servers;
 
@@ -20,31 +20,31 @@ use super::{ConfigError, Paths, granted};
 
 pub(crate) use servers::{add_servers, remove_server};
 
-/// A chain of links that is longer goes round in a circle.
+/// A longer chain of links is treated as a cycle.
 const MAX_LINKS: usize = 40;
 
-/// What became of the file.
+/// The result of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// False when it said so already.
+    /// False if the file already had this value.
     pub is_changed: bool,
-    /// As it was read, and as it was written.
+    /// State of the file before and after the change.
     pub before: Digest,
     pub after: Digest,
 }
 
-/// A file of the user's own that is changed at a person's word.
+/// A file of the user that is changed on request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub file: PathBuf,
-    /// What it begins as when it is not there.
+    /// Initial content of a new file.
     beginning: String,
-    /// The file whose lock is taken meanwhile. None: beside it.
+    /// File whose lock is taken during the change. `None`: one beside the file.
     lock: Option<PathBuf>,
 }
 
 impl Target {
-    /// The config: what holds everywhere.
+    /// Returns the user's config, which applies everywhere.
     pub(crate) fn config(paths: &Paths) -> Target {
         Target {
             file: paths.config_file(),
@@ -53,7 +53,7 @@ impl Target {
         }
     }
 
-    /// The rules of one project.
+    /// Returns the file with the rules of one project.
     pub(crate) fn project(paths: &Paths, root: &Path) -> Target {
         Target {
             file: granted::file(paths, root),
@@ -62,10 +62,11 @@ impl Target {
         }
     }
 
-    /// The workspace's own config. Its folder is made; no lock is left in a repository.
+    /// Returns the workspace's own config, and creates its folder. No lock file is left in a
+    /// repository.
     ///
     /// # Errors
-    /// It is a link that leads out of the workspace: another file would be changed.
+    /// The path is a link that leads out of the workspace, so another file would be changed.
     pub(crate) fn of_workspace(paths: &Paths, root: &Path) -> Result<Target, ConfigError> {
         let root = &project_root(paths, root)?;
         let file = project_file(root);
@@ -90,7 +91,7 @@ impl Target {
     }
 }
 
-/// Takes a rule out of a list of `permissions`: `allow`, `ask` or `deny`.
+/// Removes a rule from a list of `permissions`: `allow`, `ask` or `deny`.
 pub(crate) fn remove(target: &Target, list: &str, rule: &str) -> Result<Change, ConfigError> {
     change(target, |document| {
         let rules = document
@@ -111,8 +112,8 @@ pub(crate) fn remove(target: &Target, list: &str, rule: &str) -> Result<Change, 
     })
 }
 
-/// A comment stands behind what it is about, and so in front of the next one: what is in front
-/// of the rule stays, and what is behind it in its line goes with it.
+/// Removes a rule. A comment comes after its subject, and so before the next element. The text
+/// before the rule stays, and the text after it on the same line is removed with it.
 fn take_out(list: &mut Array, at: usize) {
     let text = |raw: Option<&str>| raw.unwrap_or_default().to_string();
     let removed = list.remove(at);
@@ -184,7 +185,7 @@ pub(crate) fn set(paths: &Paths, key: &str, to: &str) -> Result<Change, ConfigEr
     })
 }
 
-/// Names a server on this machine that speaks Chat Completions. Not when the name is taken.
+/// Adds a local server that supports Chat Completions, unless the name is taken.
 pub(crate) fn local_server(
     paths: &Paths,
     name: &str,
@@ -210,7 +211,8 @@ pub(crate) fn local_server(
     })
 }
 
-/// In a list of a line each it gets one, and a comment stays with what it stands behind.
+/// Adds a rule. In a list with one element per line it gets a separate line, and a comment stays
+/// after its subject.
 fn add(list: &mut Array, rule: &str) {
     let text = |raw: Option<&str>| raw.unwrap_or_default().to_string();
     let mut behind = text(list.trailing().as_str());
@@ -236,7 +238,8 @@ fn add(list: &mut Array, rule: &str) {
     }
 }
 
-/// Reads, changes and replaces the file under a lock, so that two at once both count.
+/// Reads, changes and replaces the file under a lock, so that simultaneous changes are both
+/// applied.
 fn change(
     target: &Target,
     edit: impl FnOnce(&mut DocumentMut) -> Result<bool, &'static str>,
@@ -287,10 +290,10 @@ fn change(
 fn replace(file: &Path, text: &str) -> io::Result<()> {
     let target = followed(file)?;
     let folder = target.parent().unwrap_or(Path::new("/"));
-    // Only for its owner.
+    // The new file is readable only by its owner.
     let mut staged = tempfile::NamedTempFile::new_in(folder)?;
     staged.write_all(text.as_bytes())?;
-    // As it was: a file that others may read stays one.
+    // The permissions of the old file are kept.
     if let Ok(metadata) = fs::metadata(&target) {
         staged.as_file().set_permissions(metadata.permissions())?;
     }
@@ -299,14 +302,14 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// Where links lead, also when nothing is there yet.
+/// Follows links, even if the target does not exist yet.
 fn followed(file: &Path) -> io::Result<PathBuf> {
     let mut target = file.to_path_buf();
     for _ in 0..MAX_LINKS {
         let Ok(next) = fs::read_link(&target) else {
             return Ok(target);
         };
-        // A link that says `x` means the one beside it.
+        // A relative link starts in the folder of the link.
         target = target.parent().unwrap_or(Path::new("/")).join(next);
     }
     Err(io::Error::other("its links go round in a circle"))
@@ -355,7 +358,7 @@ mod tests {
         );
     }
 
-    /// What `text` becomes with another rule and another model.
+    /// Returns `text` after a rule and a model were added.
     fn changed(text: &str) -> String {
         let home = tempfile::tempdir().unwrap();
         let paths = paths(home.path());

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a command may do. Each level may do all that the ones before it may.
+/// Sandbox policy of a command. Each level includes the levels before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -27,7 +27,8 @@ impl Access {
         Access::Full,
     ];
 
-    /// The level's name as it is stored and shown: `read`, `workspace`, `network` or `full`.
+    /// Returns the level's name as it is stored and shown: `read`, `workspace`, `network` or
+    /// `full`.
     pub fn name(self) -> &'static str {
         match self {
             Access::Read => "read",
@@ -37,7 +38,7 @@ impl Access {
         }
     }
 
-    /// The level with this name, written exactly so. `None` for any other word.
+    /// Returns the level with exactly this name, or `None` for any other word.
     pub fn named(name: &str) -> Option<Access> {
         Access::ALL.into_iter().find(|access| access.name() == name)
     }

@@ -1,20 +1,20 @@
-//! Addresses of what is in the store, as notes, summaries and cut texts print them, and as
-//! models write them back: `entry 812`, `entries 812-860`, `[entries 812-860: auth refactor]`,
-//! `812`, `SESSION:812`, `SESSION:812-860`, `blob:HASH`.
+//! Addresses of stored content. Notes, summaries and shortened texts print them, and models write
+//! them back: `entry 812`, `entries 812-860`, `[entries 812-860: auth refactor]`, `812`,
+//! `SESSION:812`, `SESSION:812-860`, `blob:HASH`.
 
 use super::entry::Seq;
 
 /// Digits of a blake3 hash in hex.
 const HASH_DIGITS: usize = 64;
 
-/// Longer texts are no addresses.
+/// Maximum length of a text that is parsed as an address.
 const MAX_BYTES: usize = 300;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     /// Both ends included.
     Entries {
-        /// An id or the beginning of one; `None`: the session it is read in.
+        /// A session id or the beginning of one. `None`: the session in which the address is read.
         session: Option<String>,
         first: Seq,
         last: Seq,
@@ -24,7 +24,8 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Errors say what an address looks like, in words the model can act on.
+    /// Parses an address. The error describes what an address looks like, in words the model can
+    /// act on.
     pub(crate) fn parse(text: &str) -> Result<Address, String> {
         let wrong = || {
             format!(
@@ -50,7 +51,7 @@ fn parse(text: &str) -> Option<Address> {
         return blob(hash.trim());
     }
     let (session, range) = match text.split_once(':') {
-        // What a range is about stands behind it.
+        // The text after the colon may describe the range: `entries 812-860: auth refactor`.
         Some((range, about)) => {
             let is_address = entry_word(about).starts_with(|c: char| c.is_ascii_digit());
             match numbers(entry_word(range)) {
@@ -83,7 +84,7 @@ fn session_id(text: &str) -> Option<String> {
     (!id.is_empty() && id.len() <= 36 && id.bytes().all(fits)).then(|| id.to_string())
 }
 
-/// Without the word before the numbers.
+/// Removes the word `entry` or `entries` before the numbers.
 fn entry_word(text: &str) -> &str {
     let text = text.trim();
     let rest = text
@@ -93,7 +94,7 @@ fn entry_word(text: &str) -> &str {
     rest.trim_start()
 }
 
-/// `812`, `812-860`, `812 to 860`.
+/// Parses `812`, `812-860` or `812 to 860`.
 fn numbers(text: &str) -> Option<(Seq, Seq)> {
     let text = text.trim();
     let ends = text.split_once(['-', '–']).or(text.split_once(" to "));

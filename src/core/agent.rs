@@ -1,4 +1,5 @@
-//! Agents from files: a Markdown file that says what a sub-agent is for and how it works.
+//! Agents from files. A Markdown file describes the purpose of a subagent and gives its
+//! instructions.
 //!
 //! Deliberately absent: reading files.
 
@@ -6,33 +7,33 @@ use super::custom::check_name;
 use super::front_matter::{front_matter, in_a_line, pairs};
 use super::text::one_line;
 
-/// Of a file with an agent.
+/// Maximum size of an agent file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 const MAX_DESCRIPTION_CHARS: usize = 300;
 const MAX_TOOLS: usize = 64;
 
-/// A file with an agent.
+/// A parsed agent file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentFile {
     pub name: String,
-    /// One line, with marks for what is not seen.
+    /// One line, in which invisible characters are marked.
     pub description: String,
-    /// The only tools that it has, in small letters. `None`: all but `task`.
+    /// Names of the only tools that the agent has, in lower case. `None`: all but `task`.
     pub tools: Option<Vec<String>>,
-    /// As it is written. What has no `/` is no model's name here.
+    /// The model as the file names it. A name without a `/` is not a model name of rewake.
     pub model: Option<String>,
-    /// What it says to the model.
+    /// Instructions for the model.
     pub body: String,
 }
 
-/// Names that other agents have for tools.
+/// Tool names in the agent files of other programs, with the name of the same tool here.
 const ALIASES: [(&str, &str); 3] = [("multiedit", "edit"), ("ls", "glob"), ("todowrite", "plan")];
 
-/// Reads a file with an agent. `stem` is its name without `.md`.
+/// Parses an agent file. `stem` is the file's name without `.md`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns a message that describes the first problem in the file.
 pub fn parse(text: &str, stem: &str) -> Result<AgentFile, String> {
     let (front, body) = front_matter(text)?;
     let mut agent = AgentFile {
@@ -61,7 +62,8 @@ pub fn parse(text: &str, stem: &str) -> Result<AgentFile, String> {
     }
 }
 
-/// `Read, Grep` or `[read, grep]`; nothing, or a star, is all of them.
+/// Parses a list such as `Read, Grep` or `[read, grep]`. Returns `None` for all tools: an empty
+/// list or one with a star.
 fn tools(text: &str) -> Option<Vec<String>> {
     let names = text.trim_matches(['[', ']']).split([',', ' ']);
     let names = names.map(|name| name.trim().trim_matches(['"', '\'']).to_ascii_lowercase());

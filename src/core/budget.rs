@@ -1,44 +1,46 @@
-//! What a model's context window is shared out to, in tokens, and what bytes cost.
+//! The division of a model's context window between request and answer, and the estimate of tokens.
 //!
-//! There is no tokenizer: tokens are bytes divided by a ratio that is learnt per model from
-//! the provider's own counts ([`super::state::State::ratios`]).
+//! rewake has no tokenizer. It divides bytes by a ratio that it learns for each model from the
+//! provider's own counts ([`super::state::State::ratios`]).
 
 use super::entry::MAX_TOKENS;
 
-/// Text and code of most models, on the safe side.
+/// Bytes per token of text and code. It is low for most models, so that the estimate is safe.
 pub const BYTES_PER_TOKEN: f64 = 3.5;
 
-/// The smallest window that can be worked in. A smaller one is treated as this.
+/// Smallest context window, in tokens. A smaller one is treated as this.
 pub const MIN_WINDOW: u64 = 4_000;
 
-/// The largest one: what is over it cannot be true, and could not be reckoned with.
+/// Largest context window, in tokens. A larger value cannot be true, and the arithmetic would
+/// overflow.
 pub const MAX_WINDOW: u64 = MAX_TOKENS;
 
-/// Below this, the short forms of system prompt and tools are used.
+/// Below this window, in tokens, the short forms of system prompt and tools are used.
 const SMALL_WINDOW: u64 = 16_000;
 
-/// Below this, the tools that are seldom needed are left out.
+/// Below this window, in tokens, the tools that are seldom needed are left out.
 const TINY_WINDOW: u64 = 8_000;
 
-/// What the user said has this room in the smallest window.
+/// Least room for the user's messages, in bytes, however small the window is.
 const MIN_WORDS_BYTES: usize = 600;
 
-/// What an image costs, about.
+/// Approximate cost of an image, in tokens.
 pub const IMAGE_TOKENS: u64 = 1_600;
 
-/// The context window of one model, shared out between request and answer.
+/// The context window of one model, divided between request and answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
     /// Tokens of request and answer together.
     pub window: u64,
     /// Room for the answer.
     pub answer: u64,
-    /// What tokens are estimated by: from 1 to 8, learnt or [`BYTES_PER_TOKEN`].
+    /// Ratio for the estimate of tokens: from 1 to 8, learnt or [`BYTES_PER_TOKEN`].
     pub bytes_per_token: f64,
 }
 
 impl Budget {
-    /// `answer`: the most an answer may have; it gets a quarter of the window at most.
+    /// Divides `window` tokens. `answer` is the output limit; the answer gets at most a quarter of
+    /// the window.
     pub fn new(window: u64, answer: u64, bytes_per_token: Option<f64>) -> Budget {
         let window = window.clamp(MIN_WINDOW, MAX_WINDOW);
         Budget {
@@ -48,49 +50,50 @@ impl Budget {
         }
     }
 
-    /// Room for what the user said behind a compaction or a continuation, in bytes: a quarter
-    /// of what is left of the window after these layers and the answer.
+    /// Returns the room for the user's messages after a compaction or a continuation, in bytes. It
+    /// is a quarter of the window that remains after these layers and the answer.
     pub fn words_bytes(&self, layers_bytes: usize) -> usize {
         let left = (self.window - self.answer).saturating_sub(self.tokens(layers_bytes));
         self.bytes(left / 4).max(MIN_WORDS_BYTES)
     }
 
-    /// A request over this is not sent.
+    /// Returns the hard limit in tokens: a larger request is not sent.
     pub fn hard(&self) -> u64 {
         (self.window * 9 / 10).min(self.window - self.answer)
     }
 
-    /// A request over this starts a summary in the background.
+    /// Returns the soft limit in tokens: a larger request starts a summary in the background.
     pub fn soft(&self, max_tokens: u64) -> u64 {
         (self.window * 7 / 10)
             .min(max_tokens)
             .min(self.hard() * 9 / 10)
     }
 
-    /// About how many tokens so many bytes are, rounded up.
+    /// Estimates the tokens of a text of `bytes` bytes, rounded up.
     pub fn tokens(&self, bytes: usize) -> u64 {
         (bytes as f64 / self.bytes_per_token).ceil() as u64
     }
 
-    /// About how many bytes so many tokens are, rounded down.
+    /// Estimates the bytes of a text of `tokens` tokens, rounded down.
     pub fn bytes(&self, tokens: u64) -> usize {
         (tokens as f64 * self.bytes_per_token) as usize
     }
 
-    /// A single text over this is sent as head, tail and address. It depends on the window
-    /// alone, so that what was sent is sent again in the same form.
+    /// Returns the size in bytes over which a text is sent as head, tail and address. It depends
+    /// only on the window, so that a text is sent again in the same form.
     pub fn inline_bytes(&self, max: usize) -> usize {
         usize::try_from(self.window * 4 / 10)
             .unwrap_or(usize::MAX)
             .min(max)
     }
 
-    /// Whether the short forms of system prompt and tools are sent, since the window is small.
+    /// Returns whether the window is small, so that the short forms of system prompt and tools are
+    /// sent.
     pub fn is_small(&self) -> bool {
         self.window < SMALL_WINDOW
     }
 
-    /// Whether only the tools that the work itself needs are sent.
+    /// Returns whether only the most necessary tools are sent.
     pub fn is_tiny(&self) -> bool {
         self.window < TINY_WINDOW
     }

@@ -1,14 +1,14 @@
-//! What is known of choosing: how hard a model is to think, and which model is asked when
-//! another cannot be. [`super::entry::Choice`] is what is recorded of it.
+//! The effort of a model, and the order of the fallback models. [`super::entry::Choice`] records a
+//! choice.
 
 use serde::{Deserialize, Serialize};
 
-/// How hard a model is to think. Each protocol has its own field for it, and takes the nearest
-/// of its own steps.
+/// Reasoning effort of a model. Each protocol has a field for it, and takes the nearest level that
+/// it knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// Nothing is asked for: as the config says of the model, else as the model sees fit.
+    /// No effort is requested: the model's setting in the config applies, else the model's default.
     #[default]
     Default,
     /// No thinking.
@@ -22,7 +22,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// From what the config says to the most.
+    /// All efforts, from the config's own setting to the highest.
     pub const ALL: [Effort; 8] = [
         Effort::Default,
         Effort::None,
@@ -34,7 +34,7 @@ impl Effort {
         Effort::Max,
     ];
 
-    /// As it is written in the config, in flags and in the log.
+    /// Returns the name in the config, in flags and in the log.
     pub fn name(self) -> &'static str {
         match self {
             Effort::Default => "default",
@@ -48,15 +48,15 @@ impl Effort {
         }
     }
 
-    /// The effort of this name; `None` when there is none.
+    /// Returns the effort with this name, in upper or lower case.
     pub fn named(name: &str) -> Option<Effort> {
         let is = |effort: &Effort| effort.name().eq_ignore_ascii_case(name);
         Effort::ALL.into_iter().find(is)
     }
 }
 
-/// The model to ask after `model` could not be asked: the next of the list, never one again.
-/// `first` is the one that the session is to use.
+/// Returns the model to ask after `model` could not be asked: the next one of the list. No model is
+/// asked twice. `first` is the model that the session is set to use.
 pub fn next_fallback<'a>(list: &'a [String], first: &str, model: &str) -> Option<&'a String> {
     let behind = match list.iter().position(|name| name == model) {
         Some(place) if model != first => place + 1,

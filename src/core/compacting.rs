@@ -1,4 +1,4 @@
-//! The entries that a compaction or a continuation is recorded as.
+//! Builds the entries that record a compaction or a continuation.
 
 use std::ops::RangeInclusive;
 
@@ -12,14 +12,14 @@ use super::state::State;
 use super::summary;
 use super::window::Windows;
 
-/// What is summarised: the records of this range of the context.
+/// Returns the records of the context in this range, which a summary will replace.
 pub fn leaving(state: &State, range: Range) -> Vec<Record> {
     let within = |r: &&Record| (range.first..=range.last).contains(&r.seq);
     state.context.iter().filter(within).cloned().collect()
 }
 
-/// Entries that left the context and that no model summarised: of more than these, the oldest
-/// stay out of a digest and of the next summary.
+/// Maximum number of unsummarised entries that go into a digest or into the next summary. Older
+/// ones are left out.
 const MAX_UNSUMMARISED: u64 = 1_000;
 
 /// Returns the range of entries that left the context and that no model summarised yet. They are
@@ -31,10 +31,10 @@ pub fn unsummarised(state: &State) -> Option<RangeInclusive<Seq>> {
     Some(first.max(oldest)..=preface.last)
 }
 
-/// What stands for exchanges that left the context.
+/// The text that replaces turns which left the context.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Summary {
-    /// A model wrote this.
+    /// A text that a model wrote.
     Model(String),
     /// A digest of these records: those of [`unsummarised`], and those that leave.
     Digest(Vec<Record>),
@@ -42,8 +42,9 @@ pub enum Summary {
     Placeholder,
 }
 
-/// The oldest exchanges leave for what a model wrote of them, else for what stands in. What
-/// stays is new to the provider from there on, so old results are freed with it.
+/// Returns the entries of a compaction, in which `summary` replaces the oldest turns. A compaction
+/// changes the beginning of the request, so the provider's cache is lost from there on. Old results
+/// are therefore freed at the same time.
 pub fn compacted(
     state: &State,
     budget: &Budget,
@@ -77,7 +78,8 @@ pub fn compacted(
     freed.into_iter().chain([compacted]).collect()
 }
 
-/// The context begins again from a note. `exists` says whether a file is still there.
+/// Returns the entry of a continuation: the context starts over from a note. `exists` tells whether
+/// a file still exists.
 pub fn continued(
     state: &State,
     budget: &Budget,

@@ -1,8 +1,9 @@
-//! Rules in what the user said: sentences with a word such as "never", "must" or "only", in
-//! several languages. They are kept in the user's own words when the message cannot be.
+//! Constraints: sentences of the user that look like rules. They contain a word such as "never",
+//! "must" or "only", in one of several languages. They stay in the context verbatim when the
+//! message cannot.
 //!
-//! A list of words finds some sentences that are no rules. That costs a few bytes; a rule that
-//! is forgotten costs the work.
+//! A list of words also finds sentences that are not rules. That costs a few bytes, while a
+//! forgotten rule may ruin the work.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -11,18 +12,19 @@ use super::text::boundary_below;
 
 const LIST: &str = include_str!("../../assets/constraints.txt");
 
-/// A longer sentence is no rule that is repeated; its entry is named.
+/// Maximum length of a constraint, in bytes. A longer sentence is not repeated; the note names its
+/// entry.
 const SENTENCE_BYTES: usize = 600;
 
-/// Of a longer text only the head and the tail are looked at, so much of each.
+/// Bytes that are searched at the beginning of a long text, and as many at its end.
 const LOOKED_AT_BYTES: usize = 128 * 1024;
 
-/// So many of one message.
+/// Maximum number of constraints from one message.
 const MAX_CONSTRAINTS: usize = 60;
 
 struct Markers {
     words: BTreeSet<&'static str>,
-    /// Of more than one word, or of a script without blanks between words.
+    /// Markers of more than one word, or of a script without spaces between words.
     phrases: Vec<&'static str>,
 }
 
@@ -44,16 +46,17 @@ fn is_of_word(c: char) -> bool {
     c.is_alphanumeric()
 }
 
-/// Scripts without blanks between words, and those whose signs are no letters for Unicode.
+/// Returns whether the script has no spaces between words, or has signs that Unicode does not class
+/// as letters.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{0900}'..='\u{0e7f}' | '\u{2e80}'..='\u{ffff}')
 }
 
-/// The sentences of a message that look like rules, in their order.
+/// Returns the sentences of a message that look like rules, in their order.
 pub(crate) fn constraints(text: &str) -> Vec<&str> {
     let (head, tail) = ends(text);
     let (head, tail): (Vec<_>, Vec<_>) = (sentences(head).collect(), sentences(tail).collect());
-    // A sentence that the cut goes through is not whole.
+    // The sentences at the cut are incomplete.
     let cut = usize::from(!tail.is_empty());
     let all = head[..head.len() - cut].iter().chain(tail.iter().skip(1));
     all.copied()
@@ -79,7 +82,7 @@ fn is_marked(sentence: &str) -> bool {
         || markers.phrases.iter().any(|phrase| has(&lower, phrase))
 }
 
-/// Whether the phrase stands there, not as a part of other words.
+/// Returns whether the text contains the phrase, not as a part of other words.
 fn has(text: &str, phrase: &str) -> bool {
     let is_inside = |c: Option<char>| c.is_some_and(is_of_word);
     text.match_indices(phrase).any(|(at, _)| {
@@ -89,7 +92,7 @@ fn has(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// A text at the ends of its lines and sentences, trimmed.
+/// Splits a text at the ends of its lines and sentences, and trims the parts.
 fn sentences(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(sentences_of_line)
 }

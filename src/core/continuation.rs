@@ -1,9 +1,9 @@
-//! The continuation note: what a context begins again from, when summarising is not enough.
+//! The continuation note, from which the context starts over when summaries are not enough.
 //!
-//! All but the section that a model may write comes from the log. What the user said has its
-//! share of the window. The other sections are cut in the order of their worth, so that in the
-//! smallest window the plan and the results of the last answer are still there, each at least as
-//! a line with its address.
+//! The note is made from the log, except for one section that a model may write. The user's
+//! messages have their own share of the window. The other sections are cut in the order of their
+//! worth. Even in the smallest window the plan and the results of the last answer remain, each at
+//! least as a line with its address.
 
 use super::budget::Budget;
 use super::entry::{Block, Entry, Outcome, Seq};
@@ -17,28 +17,28 @@ use super::sharing;
 use super::state::State;
 use super::text::head_tail;
 
-/// No note is longer, besides what the user said, however large the window.
+/// Maximum size of a note in bytes, apart from the user's messages, however large the window.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// Of these things, so many are named.
+/// Maximum number of files in the note.
 const MAX_FILES: usize = 20;
 const MAX_COMMANDS: usize = 6;
 
-/// A result of one line up to this size is in the line of its call.
+/// Maximum size in bytes of a one-line result that stands in the line of its call.
 const SHORT_RESULT: usize = 80;
 
-/// Less of a longer one than this says no more than that line.
+/// Minimum size in bytes of an excerpt of a longer result. A shorter one adds nothing to the line.
 const MIN_PART_BYTES: usize = 300;
 
 struct Section {
     title: &'static str,
     body: String,
-    /// It is cut to this before a section of more worth is cut at all.
+    /// The size to which the section is cut before a more valuable section is cut at all.
     floor: usize,
 }
 
-/// The note. `story` is what a model wrote of what was accomplished, what failed and what is
-/// next; without it the log has to do. `exists` says whether a file is still there.
+/// Renders the note. `story` is a model's account of the work done, the failures and the next step.
+/// Without it the note has only the log. `exists` tells whether a file still exists.
 pub fn note(
     state: &State,
     budget: &Budget,
@@ -53,7 +53,7 @@ pub fn note(
     let words = said_again::words(state, budget, Seq::MAX);
     let words = escape_tags(&words).into_owned();
     let plan = said_again::plan(state, budget, words.len()).unwrap_or_default();
-    // What the user said is never cut here, and the plan is not in the usual case.
+    // The user's messages are never cut here, and the plan usually is not either.
     let rest = room.saturating_sub(words.len()).min(MAX_BYTES);
     let mut sections = sections(state, story, plan, rest, exists);
     fit(&mut sections, rest);
@@ -85,7 +85,7 @@ fn sections(
         body: inside_tag(&body),
         floor,
     };
-    // In the order of their worth.
+    // The most valuable first.
     vec![
         section("Plan", plan, room / 3),
         section(
@@ -104,7 +104,8 @@ fn sections(
     ]
 }
 
-/// Cuts from the least worth up, first to the floors, then to nothing.
+/// Cuts the sections to `room` bytes, the least valuable first: all to their floors, then to
+/// nothing.
 fn fit(sections: &mut [Section], room: usize) {
     let size = |all: &[Section]| -> usize {
         all.iter()
@@ -130,8 +131,8 @@ fn fit(sections: &mut [Section], room: usize) {
     }
 }
 
-/// The calls of the last answer with their results, each in a line, and all of them with some
-/// of their text, shortened evenly where that leaves enough of each.
+/// Lists the calls of the last answer with their results, one line each. If there is room for a
+/// useful excerpt of each result, the excerpts follow.
 fn last_results(state: &State, room: usize) -> String {
     let mut answer = String::new();
     let mut results: Vec<(Seq, String, &Outcome)> = Vec::new();
@@ -156,7 +157,7 @@ fn last_results(state: &State, room: usize) -> String {
         ));
     }
     text.push_str(&state.ledger.result_lines(room / 4));
-    // A short one stands whole in its line.
+    // A short result is already complete in its line.
     results.retain(|(_, text, _)| text.len() > SHORT_RESULT || text.trim().contains('\n'));
     const AROUND: usize = 50;
     let sizes = results.iter().map(|(_, text, _)| text.len() + AROUND);
@@ -184,7 +185,7 @@ fn spoken(blocks: &[Block]) -> String {
     texts.collect::<Vec<_>>().join("\n").trim().to_string()
 }
 
-/// What a model wrote of it, else the last that one wrote.
+/// Returns the given story, else the last text that a model wrote.
 fn story(state: &State, story: Option<&str>) -> String {
     match (story, &state.preface) {
         (Some(story), _) => story.trim().to_string(),
@@ -208,7 +209,7 @@ fn files(state: &State, exists: &dyn Fn(&str) -> bool) -> String {
     there.take(MAX_FILES).map(line).collect()
 }
 
-/// The last commands that did something, the newest first.
+/// Lists the last commands that did something, newest first.
 fn commands(state: &State) -> String {
     let line = |c: &RanCommand| {
         let ended = happened::ended(&c.line, c.exit_code);
@@ -229,8 +230,8 @@ fn failures(state: &State) -> String {
         .collect()
 }
 
-/// Room for a note beside the layers: half of the rest, so that there is as much for the work
-/// that goes on from it.
+/// Returns the room for a note in bytes: half of what the layers leave, so that the work after it
+/// has as much.
 pub(crate) fn note_bytes(state: &State, budget: &Budget) -> usize {
     let room = budget.bytes(budget.hard());
     (room.saturating_sub(state.fixed_bytes()) / 2).max(1_000)

@@ -1,63 +1,65 @@
-//! Custom commands: a Markdown file whose text is said when a person types its name.
+//! Custom commands: Markdown files. The text of a file is sent when the user types the file's name.
 //!
-//! The arguments are put in once, from the left to the right: what they hold is never looked at
-//! again, so a command cannot name another one, nor itself.
+//! The arguments are substituted once, from left to right. Their content is not substituted again,
+//! so a command cannot call another command or itself.
 //!
-//! Deliberately absent: reading files. [`expand`] names those that the text mentions.
+//! Deliberately absent: reading files. [`expand`] returns the files that the text mentions.
 
 use super::front_matter::{FENCE, front_matter, in_a_line, pairs};
 use super::quoted::fenced;
 use super::text::{clip, one_line};
 use super::visible::visible;
 
-/// Of a file with a command.
+/// Maximum size of a command file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 64 * 1024;
 
-/// Of the text with the arguments in it, without the files that it mentions.
+/// Maximum size of the text with its arguments, in bytes, without the mentioned files.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 300;
 const MAX_HINT_CHARS: usize = 80;
 
-/// A file with a command.
+/// A parsed command file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Template {
-    /// One line, with marks for what is not seen, as is the hint: both may be a stranger's.
+    /// One line, in which invisible characters are marked. So is the hint, since both may come from
+    /// a stranger.
     pub description: String,
-    /// What goes behind the name: `[optional]` or `<needed>`.
+    /// The arguments that the command takes: `[optional]` or `<needed>`.
     pub argument_hint: String,
-    /// As it is written. What has no `/` is no model's name here.
+    /// The model as the file names it. A name without a `/` is not a model name of rewake.
     pub model: Option<String>,
     pub body: String,
 }
 
-/// A command with its arguments put in.
+/// The text of a command after substitution.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text {
     pub text: String,
-    /// Files that it mentions, each once, in their order.
+    /// Files that the text mentions, each once, in their order.
     pub mentions: Vec<Mention>,
 }
 
 /// A file that a command mentions with `@`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
-    /// As it is written, without quotes.
+    /// The path as it is written, without quotes.
     pub path: String,
-    /// It must be a file: it is quoted, or has a `/` or a `.` in it. `@ann` may be anything.
+    /// The mention must be a file: it is quoted, or contains a `/` or a `.`. `@ann` may be
+    /// anything.
     pub is_path: bool,
 }
 
 /// A resource of a server that a text mentions: `@server:uri`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerMention {
-    /// As the config names it, if it is one: `@john:doe` looks the same.
+    /// A possible server name of the config. `@john:doe` looks the same.
     pub server: String,
     pub uri: String,
 }
 
-/// What may be mentions of resources, each once, in their order.
+/// Returns the parts of a text that may mention resources, each once, in their order.
 pub fn server_mentions(text: &str) -> Vec<ServerMention> {
     let mut found = Vec::new();
     let mut before = None;
@@ -82,16 +84,16 @@ pub fn server_mentions(text: &str) -> Vec<ServerMention> {
     found
 }
 
-/// As a server may be named in the config.
+/// Returns whether the config accepts this name for a server.
 fn is_server_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     !name.is_empty() && name.chars().all(fits)
 }
 
-/// What a name may have between its colons.
+/// Checks one part of a command name, which colons separate.
 ///
 /// # Errors
-/// Why a person could not type it, or would not see it as it is.
+/// Returns why a person could not type the name, or would not see it as it is.
 pub fn check_name(part: &str) -> Result<(), String> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || "/.:@!\\\"'".contains(c);
     if part.is_empty() || part.chars().count() > MAX_NAME_CHARS {
@@ -105,10 +107,10 @@ pub fn check_name(part: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a file with a command. The front matter may be missing.
+/// Parses a command file. The front matter may be missing.
 ///
 /// # Errors
-/// What is wrong with its front matter, or that it says nothing.
+/// Returns a message if the front matter is invalid or the text is empty.
 pub fn parse(text: &str) -> Result<Template, String> {
     let text = text.trim_start_matches('\u{feff}');
     let has_front = text.lines().next().map(str::trim_end) == Some(FENCE);
@@ -143,11 +145,11 @@ pub fn parse(text: &str) -> Result<Template, String> {
     Ok(template)
 }
 
-/// Puts the arguments into the text: `$ARGUMENTS` is all of them, `$1` to `$9` are the first nine.
-/// Where the text has no place for them, they follow it.
+/// Substitutes the arguments: `$ARGUMENTS` is all of them, `$1` to `$9` are the first nine. If the
+/// text has no such variable, the arguments follow it.
 ///
 /// # Errors
-/// The text becomes too long.
+/// Returns a message if the text becomes too long.
 pub fn expand(body: &str, arguments: &str) -> Result<Text, String> {
     let arguments = arguments.trim();
     let mut filler = Filler {
@@ -199,16 +201,17 @@ pub fn expand(body: &str, arguments: &str) -> Result<Text, String> {
     Ok(out)
 }
 
-/// What is put in the place of `$ARGUMENTS` and `$1`.
+/// The values of `$ARGUMENTS` and of `$1` to `$9`.
 struct Filler<'a> {
     arguments: &'a str,
     words: Vec<String>,
-    /// The text has a place for arguments.
+    /// The text contains a variable.
     has_place: bool,
 }
 
 impl Filler<'_> {
-    /// What stands for the beginning of a text, and how many bytes of it that is.
+    /// Returns the value of the variable at the beginning of `text`, and the length of the variable
+    /// in bytes.
     fn take(&mut self, text: &str) -> Option<(String, usize)> {
         const ALL: &str = "$ARGUMENTS";
         if text.starts_with(ALL) {
@@ -241,11 +244,11 @@ impl Filler<'_> {
     }
 }
 
-/// A mention at the beginning of a text.
+/// A mention at the beginning of a text, as it is written.
 struct Found<'a> {
     path: &'a str,
     is_quoted: bool,
-    /// Bytes of it with the `@` and its quotes.
+    /// Length in bytes, with the `@` and the quotes.
     length: usize,
 }
 
@@ -269,7 +272,7 @@ fn mention(text: &str) -> Option<Found<'_>> {
     })
 }
 
-/// The arguments one by one: quotes hold blanks together.
+/// Splits the arguments at white space. Quotes keep white space within an argument.
 pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -286,7 +289,7 @@ pub fn words(text: &str) -> Vec<String> {
                 quote = Some(c);
                 word.get_or_insert_default();
             }
-            // An apostrophe within a word is none: don't.
+            // An apostrophe within a word is not a quote: `don't`.
             ('\'', None) if word.is_none() => {
                 quote = Some(c);
                 word.get_or_insert_default();
@@ -299,7 +302,7 @@ pub fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Puts a file's text below the words that mention it.
+/// Appends the content of a file to the text that mentions it.
 pub fn put_below(text: &mut String, path: &str, contents: &str) {
     let path = in_a_line(&clip(path, 1_024));
     text.push_str(&format!("\n\n{path}:\n{}", fenced(contents)));
@@ -361,7 +364,7 @@ mod tests {
         );
         assert_eq!(mentions("@$1 against @$2.bak", "x.rs y"), ["x.rs", "y.bak"]);
         assert_eq!(mentions("me@home.org `@a.md` @ @,", ""), [""; 0]);
-        // What the person typed is theirs: it is no mention of the command.
+        // Arguments come from the person; `@` in them is not a mention of the command.
         assert_eq!(mentions("$ARGUMENTS", "@secret.md"), [""; 0]);
         let ann = &expand("ask @ann", "").unwrap().mentions[0];
         assert_eq!((ann.path.as_str(), ann.is_path), ("ann", false));

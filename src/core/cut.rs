@@ -1,28 +1,28 @@
-//! Texts that are too long for a request: the beginning and the end are kept, and one line between
-//! them names the lines that are left out and says where they can be read.
+//! Shortens texts that are too long for a request. The beginning and the end stay. One line between
+//! them names the missing lines and the address where they can be read.
 //!
-//! Invariant: a text has at most one such line of ours. One that was cut to the size of an entry
-//! is cut again around the same line, with new numbers, when the window is smaller than that.
+//! Invariant: a text has at most one such line. A text that was already shortened to the size of an
+//! entry is shortened again around the same line, with new numbers, when the window is smaller.
 
 use std::fmt;
 
 use super::text::{boundary_above, boundary_below};
 
-/// Where the whole text is, for the model.
+/// Where the model can read the whole text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Source<'a> {
-    /// As `memory_page` takes it: `entry 812`, `blob:HASH`.
+    /// An address for `memory_page`: `entry 812`, `blob:HASH`.
     pub address: &'a str,
-    /// The text is all that the address leads to, so a byte of it is an offset there.
+    /// The address leads to exactly this text, so a byte position in the text is an offset there.
     pub is_all: bool,
 }
 
-/// Less than this for beginning and end together says nothing.
+/// Least room in bytes for beginning and end together. Less would be useless.
 const MIN_ROOM: usize = 40;
 
-/// The text in at most `max` bytes. What is left out are whole lines, unless a line is so long
-/// that more than half of what is kept would go with it. `source` is where the whole is; the same
-/// as before for a text that was cut before.
+/// Shortens a text to at most `max` bytes. Whole lines are left out, unless a line is so long that
+/// more than half of the kept text would be lost with it. `source` is where the whole text is. It
+/// must not change when a text is shortened again.
 pub(crate) fn cut(text: &str, max: usize, source: Source<'_>) -> String {
     if text.len() <= max {
         return text.to_string();
@@ -54,21 +54,21 @@ fn lines(text: &str) -> usize {
     text.matches('\n').count() + usize::from(!text.ends_with('\n'))
 }
 
-/// What is left out.
+/// The part of a text that is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Gap {
-    /// The first line of which something is left out, from 1.
+    /// The first line of which a part is missing, from 1.
     first: usize,
     last: usize,
-    /// Of the whole text.
+    /// Number of lines of the whole text.
     lines: usize,
     /// The beginning of the first line is kept.
     first_in_part: bool,
     /// The end of the last line is kept.
     last_in_part: bool,
-    /// How many are left out.
+    /// Number of missing bytes.
     bytes: usize,
-    /// Where they begin in the whole text.
+    /// Offset of the missing bytes in the whole text.
     offset: usize,
 }
 
@@ -96,7 +96,8 @@ impl fmt::Display for Gap {
     }
 }
 
-/// How many lines a line of a result stands for: more than one where it says what was left out.
+/// Returns how many lines of the whole text a line represents: more than one for the line that
+/// names the missing ones.
 pub(crate) fn lines_behind(line: &str) -> usize {
     let gap = || {
         let (what, _) = line.strip_prefix('[')?.split_once(" left out (")?;
@@ -109,7 +110,7 @@ pub(crate) fn lines_behind(line: &str) -> usize {
 }
 
 impl Gap {
-    /// The line that stands for what is left out.
+    /// Returns the line that replaces the missing part.
     fn line(&self, Source { address, is_all }: Source<'_>) -> String {
         match is_all {
             true => format!(
@@ -120,7 +121,7 @@ impl Gap {
         }
     }
 
-    /// The same from its line. `None`: the line is none of these.
+    /// Parses such a line. Returns `None` for any other line.
     fn of_line(line: &str, source: Source<'_>) -> Option<Gap> {
         let end = "; memory_page reads";
         let (what, rest) = line.strip_prefix('[')?.split_once(end)?;
@@ -147,7 +148,7 @@ impl Gap {
     }
 }
 
-/// The parts of a text around what is left out, or is to be.
+/// The parts of a text before and after the gap. `gap` is `None` if nothing is missing yet.
 struct Kept<'a> {
     head: &'a str,
     tail: &'a str,
@@ -155,7 +156,7 @@ struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Of a text that was cut before.
+    /// Splits a text that was already shortened.
     fn of(text: &'a str, source: Source<'_>) -> Option<Kept<'a>> {
         let at = text.find(source.address)?;
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -172,10 +173,10 @@ impl<'a> Kept<'a> {
         })
     }
 
-    /// The beginning and the end in so many bytes, and the line between them.
+    /// Returns the beginning and the end in `room` bytes, with the line between them.
     fn within(&self, room: usize, lines: usize, source: Source<'_>) -> String {
         let Kept { head, tail, gap } = self;
-        // What the one does not need is the other's.
+        // The tail gets the room that the head does not need, and the other way round.
         let for_head = (room / 5 * 3).max(room.saturating_sub(tail.len()));
         let head_end = head_end(head, for_head);
         let for_tail = room - head_end.min(room);
@@ -223,7 +224,8 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// Where a head of at most `most` bytes ends: behind a line, if that leaves half of it.
+/// Returns where a head of at most `most` bytes ends: at the end of a line, if that leaves half of
+/// it.
 fn head_end(text: &str, most: usize) -> usize {
     let end = boundary_below(text, most.min(text.len()));
     match text[..end].rfind('\n') {
@@ -233,7 +235,7 @@ fn head_end(text: &str, most: usize) -> usize {
     }
 }
 
-/// Where a tail of at most `most` bytes begins: at a line, if that leaves half of it.
+/// Returns where a tail of at most `most` bytes begins: at a line, if that leaves half of it.
 fn tail_start(text: &str, most: usize) -> usize {
     let start = boundary_above(text, text.len().saturating_sub(most));
     match text[start..].find('\n') {
@@ -258,7 +260,7 @@ mod tests {
         (1..=count).map(|n| format!("line {n}\n")).collect()
     }
 
-    /// The line of ours, and what stands before and behind it.
+    /// Splits a shortened text into the part before our line, the line, and the part after it.
     fn parts(text: &str) -> (&str, &str, &str) {
         let at = text.find("; memory_page").unwrap();
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
@@ -306,7 +308,7 @@ mod tests {
     fn a_text_that_was_cut_is_cut_around_the_same_line() {
         let text = numbered(5_000);
         let once = cut(&text, 16_000, SOURCE);
-        // A result has a line behind its output.
+        // A result has a line after its output.
         let twice = cut(&format!("{once}[exit code 1]\n"), 2_000, SOURCE);
         assert!(twice.len() <= 2_000);
         assert_eq!(twice.matches("left out").count(), 1);

@@ -1,26 +1,27 @@
-//! How a session came to its end, read from its newest entries back: for whoever does not fold it.
+//! The ending of a session, found in its newest entries. Lists use it, since they do not fold the
+//! log.
 
 use super::entry::{About, Block, Entry, SaveReason, StopReason};
 
 /// How the last process of a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It had done what it was asked.
+    /// The work was finished.
     Done,
-    /// It left in order, with work still owed.
+    /// The process exited normally, with work still pending.
     Left,
     /// The user stopped it.
     Stopped,
     /// The model call failed for good.
     Failed,
-    /// A person did not want to be offered it any more, with work still owed.
+    /// A person dismissed the session, with work still pending.
     Dismissed,
-    /// It was cut off: a kill, a crash, the power.
+    /// The process ended abruptly: a kill, a crash, the power.
     Killed,
 }
 
 impl Ending {
-    /// In one word, as lists show it.
+    /// Returns the word that lists show.
     pub fn word(self) -> &'static str {
         match self {
             Ending::Done => "done",
@@ -32,14 +33,14 @@ impl Ending {
         }
     }
 
-    /// Where work is owed: how the process that had it went, by its last entry.
+    /// Returns the ending of a session with pending work, from its last entry.
     pub fn with_work_owed(last: Option<&Entry>) -> Ending {
         match last {
             Some(Entry::Saved {
                 reason: SaveReason::Exit | SaveReason::Signal,
                 ..
             })
-            // A fork that nobody has gone on with.
+            // A fork that nobody has continued.
             | Some(Entry::Forked { .. } | Entry::Restored { new_folder: true, .. }) => Ending::Left,
             Some(Entry::Dismissed) => Ending::Dismissed,
             _ => Ending::Killed,
@@ -47,33 +48,33 @@ impl Ending {
     }
 }
 
-/// Whether nothing follows from what the model said: it calls nothing. Without a word it is no
-/// answer, and the same is asked again.
+/// Returns whether the model's answer ends the turn: it has no call. An answer without a word does
+/// not count, and the model is asked again.
 pub fn is_answer(blocks: &[Block], stop: StopReason) -> bool {
     let is_call = |block: &Block| matches!(block, Block::Call { .. });
     !blocks.iter().any(is_call) && (speaks(blocks) || stop == StopReason::Refusal)
 }
 
-/// Whether there are words in an answer.
+/// Returns whether an answer contains words.
 pub(super) fn speaks(blocks: &[Block]) -> bool {
     let is_said =
         |block: &Block| matches!(block, Block::Text { text, .. } if !text.trim().is_empty());
     blocks.iter().any(is_said)
 }
 
-/// Reads entries from the last one back until the ending is known.
+/// Reads entries from the last one backwards until the ending is known.
 ///
-/// Only kinds that [`Backwards::reads`] have to be given, and the last entry whatever it is.
+/// Callers need to pass only kinds that [`Backwards::reads`], and the last entry of any kind.
 #[derive(Debug, Default)]
 pub struct Backwards {
-    /// What it is if work is owed: by the last entry.
+    /// The ending if work is pending, from the last entry.
     owed: Option<Ending>,
-    /// Somebody took it up behind what is read now: a failure is lifted by that.
+    /// The session was resumed after the entries that are read now, which lifts a failure.
     is_taken_up: bool,
 }
 
 impl Backwards {
-    /// Whether the ending may depend on entries of this kind.
+    /// Returns whether the ending may depend on entries of this kind.
     pub fn reads(kind: &str) -> bool {
         matches!(
             kind,
@@ -81,13 +82,13 @@ impl Backwards {
         )
     }
 
-    /// The ending, when it is known with this entry.
+    /// Reads an entry. Returns the ending if this entry decides it.
     pub fn see(&mut self, entry: &Entry) -> Option<Ending> {
         let owed = *self
             .owed
             .get_or_insert_with(|| Ending::with_work_owed(Some(entry)));
         match entry {
-            // Calls that were open get their results behind it; only new words lift it.
+            // Open calls still get their results after a stop. Only a new message lifts it.
             Entry::Stopped { .. } => Some(Ending::Stopped),
             Entry::Failed { .. } if !self.is_taken_up => Some(Ending::Failed),
             Entry::Resumed { .. } => {
@@ -98,7 +99,7 @@ impl Backwards {
                 true => Ending::Done,
                 false => owed,
             }),
-            // The model is to hear of the end of a task.
+            // The model is asked again because of the end of a task.
             Entry::Noted {
                 about:
                     Some(About::BackgroundEnded {
@@ -108,20 +109,20 @@ impl Backwards {
             } => Some(owed),
             // The answer did not fit its schema, and another is owed.
             Entry::Checked { told: Some(_), .. } | Entry::Said { .. } => Some(owed),
-            // Nothing was said in it.
+            // The session has no message.
             Entry::Opened { .. } => Some(Ending::Done),
             _ => None,
         }
     }
 
-    /// What it is if work is owed, for where no entry told. `None`: no entry was seen.
+    /// Returns the ending for pending work, when no entry decided it. `None`: no entry was read.
     pub fn if_owed(&self) -> Option<Ending> {
         self.owed
     }
 }
 
-/// The ending of a session with these last entries, first to last. Where they do not tell, work is
-/// owed: whatever ended it stands before them.
+/// Returns the ending of a session with these last entries, first to last. If they do not decide
+/// it, work is pending, since the deciding entry is older.
 pub fn of_entries<'a>(entries: impl DoubleEndedIterator<Item = &'a Entry>) -> Ending {
     let mut backwards = Backwards::default();
     let found = entries.rev().find_map(|entry| backwards.see(entry));

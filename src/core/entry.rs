@@ -7,8 +7,8 @@
 //! `#[serde(default)]`; kinds and fields are never renamed or removed. A kind that is not
 //! known here is refused on reading, never skipped, since the state could not be folded.
 //!
-//! Invariant: nothing here holds a path, id or handle that only means something to one
-//! process; an entry read ten years later on another machine still says what happened.
+//! Invariant: nothing here contains a path, id or handle that only means something to one process;
+//! an entry read ten years later on another machine still says what happened.
 
 mod assignment;
 mod call;
@@ -33,11 +33,11 @@ pub use kept::{Kept, KeptWhy, MAX_KEPT};
 pub use plan::{Plan, PlanStep, StepState};
 pub use usage::{MAX_TOKENS, Spent, Usage, token_count};
 
-/// The place of an entry in its chain, from 0. A fork shares the places of its ancestors,
-/// so a place is unique along one path, and it needs no store to be known.
+/// The place of an entry in its chain, from 0. A fork shares the places of its ancestors, so a
+/// place is unique along one path. It is known without a store.
 pub type Seq = u64;
 
-/// One entry with its place and its time (UTC, milliseconds since 1970).
+/// An entry with its place and its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The place of the entry in its chain.
@@ -59,12 +59,12 @@ pub enum Entry {
         version: String,
         /// `provider/model`.
         model: String,
-        /// What may be done without asking, at the start.
+        /// The permission mode at the start.
         mode: Mode,
-        /// What requests begin with, as this version rendered it.
+        /// The beginning of every request, as this version rendered it.
         layers: Layers,
     },
-    /// The session is that of a sub-agent. It follows `Opened`.
+    /// The session is a subagent. This entry follows `Opened`.
     Assigned(Assignment),
     /// Layers 1 and 2 were rendered again: another version of rewake, or a new context.
     Rendered {
@@ -72,7 +72,7 @@ pub enum Entry {
         version: String,
         layers: Layers,
     },
-    /// The user's words, or an outside signal's.
+    /// A message of the user, or of a signal from outside.
     Said {
         /// The words as they were given.
         text: String,
@@ -81,18 +81,19 @@ pub enum Entry {
         images: Vec<Image>,
         /// How the words came in.
         via: Via,
-        /// The command that stands for the words. `None`: they are as they were typed.
+        /// The command whose text the words are. `None`: they are as they were typed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<UsedCommand>,
-        /// Which signal they came with: `cli`. `None`: they were said where the session runs.
+        /// The signal that brought the words: `cli`. `None`: they were typed where the session
+        /// runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
-    /// One whole answer of the model. A stream that was cut is never one.
+    /// One complete answer of the model. A stream that was cut is never recorded as one.
     Replied {
-        /// In the order the model gave them.
+        /// The blocks in the order the model gave them.
         blocks: Vec<Block>,
-        /// What the provider counted for the request and this answer.
+        /// Tokens that the provider counted for the request and this answer.
         usage: Usage,
         /// Why the answer ended.
         stop: StopReason,
@@ -101,43 +102,45 @@ pub enum Entry {
         /// From the request to the last byte, milliseconds.
         #[serde(default)]
         took_ms: u64,
-        /// What the request had, about: what tokens are learnt from.
+        /// Approximate size of the request in bytes. The ratio of bytes to tokens is learnt from
+        /// it.
         #[serde(default)]
         asked_bytes: u64,
     },
-    /// A person is asked about a call: other processes see the question here. One about the same
-    /// call that follows replaces it.
+    /// A person is asked about a call; other processes see the question here. A later question
+    /// about the same call replaces it.
     Asked {
         /// The call that is asked about.
         call: CallId,
-        /// What the call does that needs a person.
+        /// The reason why the call needs approval.
         why: String,
         /// The rule that "always" would add.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
-        /// Of a command: how far it would reach.
+        /// For a command: its sandbox policy.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         access: Option<Access>,
-        /// Of a call that is about a path: where that leads.
+        /// For a call about a path: the real path.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<String>,
-        /// A server asks, in the middle of the call. `None`: whether the call may run is asked.
+        /// The question of a server during the call. `None`: the question is whether the call may
+        /// run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         form: Option<Box<ServerQuestion>>,
     },
-    /// What a server gets for its question. It is recorded before it is sent: the same question
-    /// of the same call is not asked a second time.
+    /// The answer to a server's question. It is recorded before it is sent, so the same question of
+    /// the same call is not asked a second time.
     Answered {
         /// The call in which it was asked.
         call: CallId,
         /// The place of its `Asked`.
         asked: Seq,
-        /// As that of the question.
+        /// The key of the question.
         key: String,
         answer: FormAnswer,
-        /// `Start`: nobody was there.
+        /// Who answered. `Start`: nobody was there.
         by: By,
-        /// Which signal it came with. `None`: it was given where the session runs.
+        /// The signal that brought it. `None`: it was given where the session runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
@@ -148,184 +151,184 @@ pub enum Entry {
         verdict: Verdict,
         /// Who decided. Hooks do not exist yet: so far always `Person`.
         by: By,
-        /// Of a command that was allowed: how far it may reach. In logs of older versions
-        /// there is none: what was allowed then ran without a sandbox.
+        /// For an allowed command: its sandbox policy. Logs of older versions have none: allowed
+        /// commands then ran without a sandbox.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         access: Option<Access>,
-        /// Of a call that is about a path: where that led when the person was asked. It acts
-        /// there or not at all. In logs of older versions there is none.
+        /// For a call about a path: the real path when the person was asked. The call acts on that
+        /// path or not at all. Logs of older versions have none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<String>,
-        /// The rule that is allowed with it for the rest of this session, as written.
+        /// The rule that the person allowed with it for the rest of this session, as written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
-        /// Which signal it came with. `None`: it was given where the session runs.
+        /// The signal that brought it. `None`: it was given where the session runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
-    /// About to act: all that is needed to settle the call after a crash.
+    /// A call is about to act. The entry has all that is needed to settle the call after a crash.
     Started {
-        /// The call that is begun.
+        /// The call that starts.
         call: CallId,
         guard: Guard,
-        /// Of a command: how far it may reach, also when it is begun only after a crash. In
-        /// logs of older versions there is none: commands ran without a sandbox then.
+        /// For a command: its sandbox policy, which also applies if the command starts only after a
+        /// crash. Logs of older versions have none: commands then ran without a sandbox.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         access: Option<Access>,
     },
     /// The one result of a call.
     Finished {
-        /// The call whose result this is. It is the only one it gets.
+        /// The call with this result. A call gets only one.
         call: CallId,
         outcome: Outcome,
-        /// What of the result changes the state. `None`: nothing but the call's end.
+        /// The part of the result that changes the state. `None`: only the end of the call does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fact: Option<Fact>,
-        /// The name of the tree that says what the workspace's files were behind the call.
+        /// Name of the tree of the workspace's files after the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
     },
-    /// The user stopped the agent. Recorded before it is obeyed.
+    /// The user stopped the agent. It is recorded before the agent stops.
     Stopped {
-        /// What the model had said so far; it is sent back as the model's own words.
+        /// The unfinished answer of the model; it is sent back as the model's own words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
-        /// Which signal it came with. `None`: it was asked for where the session runs.
+        /// The signal that brought it. `None`: it was requested where the session runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
-    /// A person paused the session: what was begun ends, and nothing more is begun.
+    /// A person paused the session: running calls end, and no new one starts.
     Paused {
-        /// As that of `Stopped`.
+        /// The same as in `Stopped`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
     /// A person lifted the pause.
     Lifted {
-        /// As that of `Stopped`.
+        /// The same as in `Stopped`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
-    /// The model call failed for good. The user is told; the agent waits.
+    /// The model call failed for good. The user sees the error, and the agent waits.
     Failed {
         error: Failure,
-        /// What the model had said before the stream broke: shown, not sent.
+        /// The unfinished answer when the stream broke: shown, not sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
     },
-    /// What the model is told besides: it owes no answer for it.
+    /// A note for the model, which needs no answer.
     Noted {
-        /// What the model is told.
+        /// The text that the model reads.
         text: String,
-        /// What the note is about, where something follows from that.
+        /// The subject of the note, if something follows from it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         about: Option<About>,
     },
-    /// The oldest exchanges of the context were summarised. The summary replaces the one before.
+    /// The oldest turns of the context were summarised. The summary replaces the previous one.
     #[serde(rename = "closed")]
     Compacted {
-        /// The number of windows that left the context so far, this one included, from 1.
+        /// The number of compacted segments so far, this one included, from 1.
         window: u32,
-        /// The place of the first entry that the summary stands for.
+        /// The place of the first summarised entry.
         first: Seq,
-        /// The place of the last entry that the summary stands for.
+        /// The place of the last summarised entry.
         last: Seq,
         /// The summary itself, as it stands in requests.
         summary: String,
         /// Who wrote the summary.
         by: SummaryBy,
-        /// What the summary model was asked since the last entry that says so.
+        /// Tokens that the summary model used since the last entry that records them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
-        /// All that requests begin with from here on: the summary, and what is said again
-        /// with it. `None` in logs of version 0.1: it is rendered as that version did.
+        /// The text that requests begin with from here on: the summary, and the content that is
+        /// repeated with it. `None` in logs of version 0.1: it is rendered as that version did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         preface: Option<String>,
     },
-    /// Continuation checkpoint: the context starts again from this note.
+    /// A continuation: the context starts over from this note.
     Continued {
-        /// The whole text that the context begins again with.
+        /// The whole text from which the context starts over.
         note: String,
-        /// Who wrote it. `Digest` in logs that do not say.
+        /// Author of the note. `Digest` in logs without this field.
         #[serde(default)]
         by: SummaryBy,
-        /// As that of `Compacted`.
+        /// The same as in `Compacted`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
         /// The part of the note that a model wrote. `None`: no model did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         story: Option<String>,
     },
-    /// Old results left the context: requests have a line in place of each.
+    /// Old results left the context: in requests, a line replaces each.
     Freed {
-        /// Oldest first.
+        /// The results, oldest first.
         results: Vec<FreedResult>,
     },
     /// A checkpoint without a call.
     Saved {
-        /// What the checkpoint was made for.
+        /// The reason for the checkpoint.
         reason: SaveReason,
-        /// The name of the tree that says what the workspace's files were here.
+        /// Name of the tree of the workspace's files at this point.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
-        /// Why the files before an effect could not be kept: said to the user.
+        /// Why the files could not be stored before an effect, in words for the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// The workspace's files are about to be set back. What is to be done is what differs between
-    /// the two trees, so whoever finds this without its `Restored` does the rest.
+    /// The workspace's files are about to be restored. The difference between the two trees says
+    /// what to do, so a process that finds no `Restored` after this entry finishes the restore.
     Restoring {
-        /// The name of the tree that says what the files were until now.
+        /// Name of the tree of the files until now.
         before: String,
-        /// The name of the tree that says what they are to be.
+        /// Name of the tree that the restore leads to.
         target: String,
-        /// The entry whose files are meant. `None`: the last setting back is taken back.
+        /// The entry whose files are restored. `None`: the last restore is undone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Seq>,
-        /// All that is covered is to be as there, whoever changed it.
+        /// Every covered file is restored, no matter who changed it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         whole: bool,
-        /// They are put into the folder of a new fork, in which nothing lies yet.
+        /// The files are put into the folder of a new fork, which is still empty.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         new_folder: bool,
-        /// What stays as it is, and why: at most [`MAX_KEPT`].
+        /// Paths that the restore leaves unchanged, and why: at most [`MAX_KEPT`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         kept: Vec<Kept>,
-        /// How many more stay as they are.
+        /// Number of further paths that stay unchanged.
         #[serde(default, skip_serializing_if = "is_zero")]
         more_kept: u64,
     },
-    /// The files were set back.
+    /// The files were restored.
     Restored {
-        /// The name of the tree that says what the files are now. `None`: not known.
+        /// Name of the tree of the files now. `None`: not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tree: Option<String>,
-        /// They were put into the folder of a new fork.
+        /// The files were put into the folder of a new fork.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         new_folder: bool,
-        /// Files and links that have their earlier content again.
+        /// Number of files and links that have their earlier content again.
         written: u64,
-        /// Files and links that are gone again.
+        /// Number of files and links that were removed again.
         removed: u64,
-        /// Which these were: at most [`MAX_KEPT`].
+        /// The paths of these files and links: at most [`MAX_KEPT`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<String>,
-        /// What stays as it was, and why: at most [`MAX_KEPT`].
+        /// Paths that stayed unchanged, and why: at most [`MAX_KEPT`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         kept: Vec<Kept>,
-        /// How many more stay as they were.
+        /// Number of further paths that stayed unchanged.
         #[serde(default, skip_serializing_if = "is_zero")]
         more_kept: u64,
-        /// Why nothing was set back. `None`: it was.
+        /// Why nothing was restored. `None`: something was.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
     /// The first entry of a fork. It closes every open call: those belong to the other branch.
     Forked {
-        /// Where the fork goes on from.
+        /// The point from which the fork continues.
         from: ForkPoint,
-        /// The folder that it works in, which has files of its own. `None`: that of the other
-        /// session, whose files both share.
+        /// The separate folder of the fork. `None`: the fork shares the files in the folder of the
+        /// other session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
     },
@@ -333,18 +336,17 @@ pub enum Entry {
     Checked {
         /// The place of the `Replied` entry.
         answer: Seq,
-        /// What does not fit. `None`: it fits.
+        /// The place and the reason of a mismatch. `None`: the answer fits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unfit: Option<Unfit>,
-        /// What the model is told, which owes another answer for it. `None`: it is not asked
-        /// again.
+        /// The text that asks the model for another answer. `None`: the model is not asked again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         told: Option<String>,
     },
     /// Another model, mode, effort or temperature, or other limits, from here on.
     Chose(Choice),
-    /// A shell command of the user (`!`) is about to be begun. Its end is a `Noted` that names
-    /// this entry.
+    /// A shell command of the user (`!`) is about to start. Its end is a `Noted` that names this
+    /// entry.
     UserCommand {
         /// The command line, as it was typed.
         command: String,
@@ -353,59 +355,59 @@ pub enum Entry {
     },
     /// A person named the session.
     Named {
-        /// The session's name. It stands in place of the first words said.
+        /// The session's name. Lists show it instead of the first message.
         title: String,
     },
-    /// A model was asked for a title. It is asked once, whatever came of it.
+    /// A model was asked for a title. It is asked only once, whatever the result.
     Titled {
-        /// It stands in place of the first words said. `None`: the model gave none, or a person
-        /// had named the session meanwhile.
+        /// The title that lists show instead of the first message. `None`: the model gave none, or
+        /// a person had named the session meanwhile.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
-        /// What the model was asked for it.
+        /// Tokens that the model used for it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
     },
-    /// A person does not want to be offered the session any more. It holds as long as this is the
-    /// last entry: whoever takes the session up again, or appends anything, wants it.
+    /// A person dismissed the session: it is not offered any more. This applies as long as this is
+    /// the last entry. A resume or any other new entry ends it.
     Dismissed,
-    /// The model's context window in tokens, learnt from the provider's own error, or from
-    /// counts that stay behind what was sent.
+    /// The model's context window in tokens, learnt from an error of the provider, or from counts
+    /// that are lower than what was sent.
     Learned {
-        /// `provider/model` that the limit is of.
+        /// The model with this limit: `provider/model`.
         model: String,
         /// Tokens.
         limit: u64,
-        /// What the provider counted in the request that was too long, and what it had.
+        /// Tokens that the provider counted in the request that was too long.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tokens: Option<u64>,
-        /// How large that request was, about. 0: not known.
+        /// Approximate size of that request in bytes. 0: not known.
         #[serde(default)]
         bytes: u64,
-        /// There was no error: the server cut long requests and said nothing.
+        /// There was no error: the server truncated long requests without notice.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         silently: bool,
-        /// Not the window was learnt (`limit` is what was known of it), but that the server
-        /// refuses images that were sent. From here on they are sent as text to this model.
+        /// A refusal of the sent images was learnt, not a window: `limit` is the window known
+        /// before. From here on this model gets text instead of them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         images: Option<Refusal>,
     },
-    /// A process took the session up again.
+    /// A process resumed the session.
     #[serde(rename = "woke")]
     Resumed {
-        /// Who took it up. With `Person`, starts that came to nothing are counted anew.
+        /// Who resumed it. `Person` resets the count of starts without progress.
         by: By,
-        /// What was found: one line for the user.
+        /// The state that the process found, in one line for the user.
         found: String,
         /// The answer that was streaming at the crash: shown, not sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
-        /// The process before left because nothing could be recorded, as on a full disk: its start
-        /// did not fail, and is not counted.
+        /// The previous process exited because it could not record anything, as on a full disk. Its
+        /// start did not fail and is not counted.
         #[serde(default, skip_serializing_if = "is_false")]
         unrecorded: bool,
-        /// What an open call began went on without a process: the start waits for it. This start
-        /// and the next one do not count as starts that came to nothing.
+        /// The work of an open call continued without a process, and this start waits for it. This
+        /// start and the next one do not count as starts without progress.
         #[serde(default, skip_serializing_if = "is_false")]
         at_work: bool,
     },
@@ -419,14 +421,15 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A result that left the context for a line.
+/// A result that left the context. A line replaces it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreedResult {
-    /// The place of its `Finished`.
+    /// The place of its `Finished` entry.
     pub at: Seq,
-    /// What requests have in its place: what came of the call, and the address.
+    /// The line in requests: the outcome of the call, and the address of the result.
     pub line: String,
-    /// The tool and what the call was about: the same call again is one that reads it again.
+    /// The tool and the subject of the call. The same call later counts as reading the result
+    /// again.
     #[serde(default)]
     pub call: String,
 }
@@ -436,7 +439,7 @@ pub struct FreedResult {
 pub struct Refusal {
     /// The server's words, short.
     pub why: String,
-    /// The model takes none at all: those that come later are not sent either.
+    /// The model accepts no images at all, so later ones are not sent either.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every: bool,
 }
@@ -445,22 +448,22 @@ pub struct Refusal {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub class: FailureClass,
-    /// What was tried and on what.
+    /// The failed action and its target.
     pub message: String,
-    /// What the user can do about it. `None`: nothing is known that helps.
+    /// Advice for the user. `None`: nothing is known that helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// What sort of failure it was: whether it is tried again depends on it.
+/// Class of a failure. It decides whether the request is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureClass {
     /// The request is longer than the model's context window.
     TooLong,
-    /// The provider takes no more requests or tokens for a time.
+    /// The provider accepts no more requests or tokens for a time.
     RateLimit,
-    /// The provider has no room at the moment, or a fault of its own.
+    /// The provider is at capacity, or has an internal error.
     Overloaded,
     /// The key is missing, wrong, or not allowed to use the model.
     Auth,
@@ -468,13 +471,13 @@ pub enum FailureClass {
     BadRequest,
     /// No connection, a cut stream, a timeout.
     Network,
-    /// The answer makes no sense in its protocol.
+    /// The answer violates its protocol.
     Protocol,
-    /// The model answered, but with nothing that can be used, too many times.
+    /// The model gave an unusable answer too many times.
     Nonsense,
 }
 
-/// What a note is about.
+/// Subject of a note.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "about", rename_all = "snake_case")]
 pub enum About {
@@ -485,15 +488,15 @@ pub enum About {
         /// `None` when it did not exit by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
-        /// Of a sub-agent: what its models were asked for.
+        /// For a subagent: the tokens that its models used.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
-        /// The model had ended its turn, and is asked again because of this: a run without a
-        /// screen waited for the sub-agent.
+        /// The model had ended its turn and is asked again because of this: a run without a screen
+        /// waited for the subagent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         asks_model: bool,
     },
-    /// A shell command of the user is over.
+    /// A shell command of the user ended.
     UserCommandEnded {
         /// The place of its `UserCommand`.
         entry: Seq,
@@ -503,21 +506,21 @@ pub enum About {
     },
     /// AGENTS.md or another instruction file changed.
     Instructions,
-    /// What had left the context and is of use now.
+    /// Content that had left the context and is relevant again.
     Recalled,
-    /// The mode, or whether a person answers questions, is another than the model knew.
+    /// The mode, or whether a person answers questions, differs from what the model knew.
     Mode { mode: Mode, is_attended: bool },
     /// Files that the model has read were changed outside of rewake.
     FilesChanged {
-        /// As they are told: below the workspace's root, or absolute.
+        /// The paths as the model reads them: below the workspace's root, or absolute.
         paths: Vec<String>,
-        /// So many others changed too.
+        /// Number of other files that changed too.
         #[serde(default, skip_serializing_if = "is_zero")]
         more: u64,
     },
 }
 
-/// Who wrote what stands for the context.
+/// Author of a summary or a continuation note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SummaryBy {
@@ -530,28 +533,28 @@ pub enum SummaryBy {
     Placeholder,
 }
 
-/// What a checkpoint without a call was made for.
+/// Reason for a checkpoint without a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaveReason {
-    /// The time between two checkpoints was over.
+    /// The interval between two checkpoints passed.
     Timer,
     /// The end of a turn. Not written by this version.
     Turn,
     /// A signal or the end of the terminal made the program leave.
     Signal,
-    /// The program left as it was asked to, or because it was done.
+    /// The program exited on request, or because the work was done.
     Exit,
     /// The context was nearly full. Not written by this version.
     ContextLimit,
     /// A person asked for it. Not written by this version.
     Manual,
-    /// The workspace's files changed outside of a call, or could not be kept. It belongs to the
-    /// checkpoint before it.
+    /// The workspace's files changed outside of a call, or could not be stored. It belongs to the
+    /// previous checkpoint.
     Files,
 }
 
-/// The session and the entry a fork goes on from.
+/// The session and the entry from which a fork continues.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkPoint {
     /// The id of the session that it was forked from.
@@ -561,7 +564,7 @@ pub struct ForkPoint {
 }
 
 impl Entry {
-    /// The same with the signal that it came with, where an entry of its kind says that.
+    /// Adds the signal that the entry came with, if its kind records that.
     pub fn from(mut self, signal: &str) -> Entry {
         let origin = match &mut self {
             Entry::Said { origin, .. }
@@ -577,7 +580,7 @@ impl Entry {
         self
     }
 
-    /// What the user typed: the words, or the command that stands for them.
+    /// Returns what the user typed: the words, or the command with their text.
     pub fn typed(&self) -> Option<Cow<'_, str>> {
         match self {
             Entry::Said {
@@ -589,7 +592,7 @@ impl Entry {
         }
     }
 
-    /// The name of the kind as it is stored.
+    /// Returns the name of the kind as it is stored.
     pub fn kind(&self) -> &'static str {
         match self {
             Entry::Opened { .. } => "opened",
@@ -625,7 +628,7 @@ impl Entry {
         }
     }
 
-    /// What models were asked for this entry, each with its tokens.
+    /// Returns the models that were used for this entry, each with its tokens.
     pub fn spent(&self) -> impl Iterator<Item = (&str, &Usage)> {
         let (answer, besides) = match self {
             Entry::Replied { model, usage, .. } => (Some((model.as_str(), usage)), &[][..]),
@@ -647,7 +650,7 @@ impl Entry {
             .chain(besides.iter().map(|s| (s.model.as_str(), &s.usage)))
     }
 
-    /// What it refers to of the blobs.
+    /// Returns the blobs that the entry refers to.
     pub fn blobs(&self) -> impl Iterator<Item = &BlobRef> {
         let (images, output) = match self {
             Entry::Said { images, .. } => (images.as_slice(), None),
@@ -664,7 +667,7 @@ impl Entry {
         images.iter().map(|image| &image.blob).chain(output)
     }
 
-    /// A session can be resumed from behind this entry.
+    /// Returns whether a session can be resumed from right after this entry.
     pub fn is_checkpoint(&self) -> bool {
         if let Entry::Saved { reason, .. } = self {
             return *reason != SaveReason::Files;

@@ -1,5 +1,5 @@
-//! The log in exchanges: one user message each, or one answer with its results. The context
-//! shrinks by whole exchanges, so that a result never stands without its call.
+//! Groups the log into turns: one message of the user, or one answer with its results. The context
+//! shrinks by whole turns, so that a result never appears without its call.
 
 use super::entry::{Entry, Record, Seq};
 
@@ -8,11 +8,11 @@ use super::entry::{Entry, Record, Seq};
 pub struct Range {
     /// The place of the first entry.
     pub first: Seq,
-    /// The place of the last entry, which belongs to the range.
+    /// The place of the last entry, which is part of the range.
     pub last: Seq,
 }
 
-/// One user message, or one answer with its results.
+/// A turn: one message of the user, or one answer with its results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     pub range: Range,
@@ -20,7 +20,7 @@ pub struct Exchange {
     pub began_ms: i64,
     /// The time of its last entry: UTC, milliseconds since 1970.
     pub ended_ms: i64,
-    /// What its entries have in a request, about.
+    /// Approximate size of its entries in a request, in bytes.
     pub bytes: usize,
 }
 
@@ -28,8 +28,8 @@ fn begins(entry: &Entry) -> bool {
     matches!(entry, Entry::Said { .. } | Entry::Replied { .. })
 }
 
-/// Groups records into exchanges, oldest first. What stands before the first message or answer
-/// is a group of its own. `bytes_of` says what a record has in a request.
+/// Groups records into turns, oldest first. Entries before the first message or answer form a
+/// separate group. `bytes_of` returns the size of a record in a request.
 pub fn exchanges(context: &[Record], bytes_of: impl Fn(&Record) -> usize) -> Vec<Exchange> {
     let mut all: Vec<Exchange> = Vec::new();
     for record in context {
@@ -54,7 +54,7 @@ pub fn exchanges(context: &[Record], bytes_of: impl Fn(&Record) -> usize) -> Vec
     all
 }
 
-/// Whether these entries are the oldest exchanges of the context, and not all of it.
+/// Returns whether these entries are the oldest turns of the context, but not all of it.
 pub fn is_compactable(context: &[Record], first: Seq, last: Seq) -> bool {
     let begins_there = context.first().is_some_and(|r| r.seq == first);
     let next = context.iter().find(|r| r.seq > last);

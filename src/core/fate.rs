@@ -1,4 +1,4 @@
-//! What becomes of a call that was not begun: it runs, a person is asked, or it never runs.
+//! The decision about a call that has not started: it runs, a person is asked, or it never runs.
 
 use super::access::Access;
 use super::entry::{CallId, Outcome, Output, Verdict};
@@ -11,30 +11,29 @@ use super::to_person::{DO_WITHOUT, NOT_RUN, SEND_SMALLER, SEND_THE_REST};
 use super::tool::{Class, MAX_CALLS};
 use super::tool_name;
 
-/// What becomes of a call that was not begun.
+/// The decision about a call that has not started.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
     /// It runs now, without a question.
     Run {
-        /// How far the command may reach. None: the call runs no command.
+        /// Sandbox policy of the command. `None`: the call runs no command.
         access: Option<Access>,
     },
-    /// `rule` is what "always" would write.
+    /// A person is asked. `rule` is the rule that "always" would add.
     Ask {
-        /// What a person is told of the reason for the question.
+        /// The reason for the question.
         why: String,
-        /// `None`: "always" is not offered.
+        /// The rule for "always". `None`: "always" is not offered.
         rule: Option<Rule>,
-        /// What is asked for.
+        /// The sandbox policy that approval would grant.
         access: Option<Access>,
     },
     /// It never runs; this is its result.
     Close(Outcome),
 }
 
-/// Says what becomes of a call that was not begun. A person's verdict comes before the rules; a
-/// stop, or a call that makes no sense, comes before both. Where nobody can be asked, what
-/// would be asked is denied.
+/// Decides about a call that has not started. A person's verdict overrides the rules. A stop, or an
+/// invalid call, overrides both. If nobody can be asked, a question becomes a denial.
 pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     if let Some(outcome) = hopeless(state, policy, open) {
         return Fate::Close(outcome);
@@ -58,7 +57,8 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     match decision {
         Decision::Allow => Fate::Run { access },
         Decision::Deny { reason } => denied(reason),
-        // Who was asked may answer later, and from elsewhere.
+        // A question that was already asked stays open: the answer may come later, and from
+        // elsewhere.
         Decision::Ask { why, rule } if policy.interactive || open.asked.is_some() => {
             Fate::Ask { why, rule, access }
         }
@@ -68,8 +68,8 @@ pub fn fate(state: &State, policy: &Policy, open: &OpenCall) -> Fate {
     }
 }
 
-/// The question about a tool of a server that a person allowed, when it is described in another way
-/// by now: they allowed what they were shown.
+/// Asks again about a server's tool whose description has changed since a person allowed it. The
+/// approval is only for the description that they saw.
 fn described_anew(state: &State, policy: &Policy, open: &OpenCall) -> Option<Fate> {
     let permission @ Permission::Foreign { name } = &open.described()?.permission else {
         return None;
@@ -89,8 +89,8 @@ fn described_anew(state: &State, policy: &Policy, open: &OpenCall) -> Option<Fat
     }
 }
 
-/// What a person allowed, a person has allowed, whatever the mode is by now. Who was asked by an
-/// older version allowed a command without a sandbox.
+/// Returns the sandbox policy that a person approved. It applies whatever the mode is now.
+/// Approvals in logs of older versions mean a command without a sandbox.
 fn allowed_access(open: &OpenCall, permission: &Permission) -> Option<Access> {
     match permission {
         Permission::Command { .. } => Some(open.allowed_access.unwrap_or(Access::Full)),
@@ -98,8 +98,9 @@ fn allowed_access(open: &OpenCall, permission: &Permission) -> Option<Access> {
     }
 }
 
-/// Whether a command, or a call of a server's tool, that was recorded and not begun may still run as
-/// it was recorded. `Err` is told to the model: mode, rules or the system have changed since.
+/// Checks whether a recorded call that has not started may still run as it was recorded. The call
+/// is a command or uses a server's tool. `Err` tells the model why not: mode, rules or the system
+/// have changed.
 pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<(), String> {
     if open.decided == Some(Verdict::Allow) {
         return match described_anew(state, policy, open) {
@@ -141,8 +142,8 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
     }
 }
 
-/// The place of the question about a call among those that one answer of the model asks: from 1,
-/// and how many there are.
+/// Returns the place of the question about a call among the questions of one answer, from 1, and
+/// their number.
 pub fn place_of_question(state: &State, policy: &Policy, call: CallId) -> (usize, usize) {
     let is_asked = |open: &&OpenCall| {
         open.decided.is_some()
@@ -158,8 +159,8 @@ pub fn place_of_question(state: &State, policy: &Policy, call: CallId) -> (usize
     (place + 1, asked.len().max(1))
 }
 
-/// Whether it can be said before a person is asked that a call at this real path would fail: no
-/// call before it may change that, and what is said of the file may be known to the model.
+/// Returns whether a failure of a call at this real path may be reported before a person is asked.
+/// This requires that no earlier call can change the file, and that the model may read the file.
 pub fn may_fail_unasked(state: &State, policy: &Policy, open: &OpenCall, real: &str) -> bool {
     let mut before = state.calls.iter().take_while(|c| c.call.id != open.call.id);
     let looks = Permission::Path {
@@ -170,9 +171,9 @@ pub fn may_fail_unasked(state: &State, policy: &Policy, open: &OpenCall, real: &
         && (policy.permission_check)(&looks, state).decision == Decision::Allow
 }
 
-/// Whether a call that runs may act at this real path. What its path leads to may have become
-/// another since it was judged, so the rules are asked about where it leads now. What only a person
-/// allowed acts where they were asked about, also after a restart.
+/// Returns whether a running call may act at this real path. Links may have changed since the
+/// decision, so the rules are checked for the current target. A call that only a person allowed
+/// acts on the path that they approved, also after a restart.
 pub fn may_act_at(state: &State, policy: &Policy, open: &OpenCall, real: &str) -> bool {
     let Some(described) = open.described() else {
         return false;
@@ -183,7 +184,7 @@ pub fn may_act_at(state: &State, policy: &Policy, open: &OpenCall, real: &str) -
         Decision::Deny { .. } => false,
         Decision::Allow if !by_person => true,
         Decision::Ask { .. } if !by_person => false,
-        // In a log of an older version it is not known what they were asked about.
+        // A log of an older version does not say what they were asked about.
         Decision::Allow => asked_about.is_none_or(|path| path == real),
         Decision::Ask { .. } => asked_about == Some(real),
     }
@@ -193,7 +194,7 @@ fn denied(reason: String) -> Fate {
     Fate::Close(Outcome::Denied { reason })
 }
 
-/// Calls that run under no policy.
+/// Returns the result of a call that never runs, whatever the policy.
 fn hopeless(state: &State, policy: &Policy, open: &OpenCall) -> Option<Outcome> {
     if state.is_stopped() {
         return Some(Outcome::Interrupted {

@@ -1,5 +1,5 @@
-//! What a server asks a person for in the middle of a call, and what the person answers. The JSON
-//! of it is part of the log: it only grows.
+//! The question of a server to a person during a call, and the answer. Its JSON is part of the log:
+//! it only grows.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,27 +9,27 @@ use super::text;
 const LINE_CHARS: usize = 240;
 const CHOICES_CHARS: usize = 1000;
 
-/// A question of a server about a call of one of its tools. All text in it is bounded and has no
+/// A question of a server during a call of one of its tools. All its texts are bounded and have no
 /// control characters.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerQuestion {
     /// The name of the server in the config.
     pub server: String,
-    /// The same for the same question, also when another process comes upon it.
+    /// A key that is the same for the same question, also when another process finds it.
     pub key: String,
-    /// What the server says of it.
+    /// The server's text.
     pub message: String,
     pub wanted: Wanted,
 }
 
-/// What the answer is to be.
+/// The kind of answer that the server wants.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "wanted", rename_all = "snake_case")]
 pub enum Wanted {
     Form {
         fields: Vec<Field>,
     },
-    /// To be opened by the person, who says whether it is to be. Never opened unasked.
+    /// An address that the person may open after consent. rewake never opens it without that.
     Visit {
         url: String,
     },
@@ -39,7 +39,7 @@ pub enum Wanted {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Field {
     pub name: String,
-    /// What a person reads in place of the name; may be empty.
+    /// The label that a person reads instead of the name; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -48,7 +48,7 @@ pub struct Field {
     pub is_required: bool,
     #[serde(flatten)]
     pub kind: FieldKind,
-    /// Fits `kind`.
+    /// A default that fits `kind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }
@@ -90,13 +90,13 @@ pub enum FieldKind {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// What the server gets.
+    /// The value for the server.
     pub value: String,
-    /// What a person reads.
+    /// The text for a person.
     pub label: String,
 }
 
-/// What a server gets for its question.
+/// The answer to a server's question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum FormAnswer {
@@ -106,15 +106,15 @@ pub enum FormAnswer {
         values: Map<String, Value>,
     },
     Decline,
-    /// No answer: the question was closed.
+    /// The person closed the question without an answer.
     Cancel,
 }
 
-/// A call asks a person no more than so often; what it asks beyond that is declined.
+/// Maximum number of questions during one call; further ones are declined.
 pub const MAX_QUESTIONS: usize = 32;
 
 impl ServerQuestion {
-    /// What the server says of it, in a line.
+    /// Returns the server's text in one line.
     pub fn line(&self) -> String {
         let said = text::one_line(&self.message, LINE_CHARS);
         match (said.is_empty(), &self.wanted) {
@@ -125,10 +125,10 @@ impl ServerQuestion {
     }
 }
 
-/// Whether an answer is one that the question takes. A field that is left out has its default.
+/// Checks whether the question accepts an answer. A missing field has its default.
 ///
 /// # Errors
-/// What does not fit, for who answers.
+/// Returns the mismatch in words for the person who answers.
 pub fn check(question: &ServerQuestion, answer: &FormAnswer) -> Result<(), String> {
     let FormAnswer::Accept { values } = answer else {
         return Ok(());
@@ -158,7 +158,7 @@ pub fn check(question: &ServerQuestion, answer: &FormAnswer) -> Result<(), Strin
     Ok(())
 }
 
-/// What a field takes, for a person.
+/// Describes the values that a field accepts, for a person.
 pub fn takes(kind: &FieldKind) -> String {
     let between = |min: Option<String>, max: Option<String>| match (min, max) {
         (Some(min), Some(max)) => format!(" from {min} to {max}"),
@@ -210,7 +210,7 @@ pub fn takes(kind: &FieldKind) -> String {
     }
 }
 
-/// Whether a value is one that the field takes.
+/// Returns whether the field accepts a value.
 pub fn fits(kind: &FieldKind, value: &Value) -> bool {
     match kind {
         FieldKind::Text {
@@ -240,8 +240,8 @@ pub fn fits(kind: &FieldKind, value: &Value) -> bool {
     }
 }
 
-/// What a person typed for a field, as its value. A choice may be typed as it is shown; of a list
-/// it is one value. `None`: the field takes no such thing.
+/// Parses the text that a person typed for a field. A choice may be typed as it is shown. For a
+/// list, the text is one value. Returns `None` if the field does not accept it.
 pub fn read_value(kind: &FieldKind, text: &str) -> Option<Value> {
     let chosen = |choices: &[Choice]| {
         let by_value = choices.iter().find(|choice| choice.value == text);
@@ -263,7 +263,7 @@ pub fn read_value(kind: &FieldKind, text: &str) -> Option<Value> {
             _ => return None,
         },
         FieldKind::OneOf { choices } => chosen(choices)?,
-        // How many there are is looked at when all are there.
+        // The number of values is checked when all are entered.
         FieldKind::SomeOf { choices, .. } => return Some(Value::Array(vec![chosen(choices)?])),
     };
     Some(value).filter(|value| fits(kind, value))
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(read(4, "x"), Some(json!(["x"])));
     }
 
-    /// What a person answered is found by the question, which was stored meanwhile.
+    /// A recorded answer is found by its question, which was stored meanwhile.
     #[test]
     fn a_question_is_the_same_when_it_was_stored() {
         for text in [

@@ -1,4 +1,4 @@
-//! The results that left the context for a line each, and how often one of them was read again.
+//! The results that were freed, each replaced by a line, and how often one of them was read again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,22 +7,22 @@ use super::entry::{FreedResult, Seq};
 use super::happened;
 use super::tool::ToolCall;
 
-/// Reading again is counted of so many of the newest.
+/// Number of the newest freed results for which further reads are counted.
 const MAX_WATCHED: usize = 2_000;
 
-/// What was freed in a session.
+/// The freed results of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Freed {
-    /// By entry, those in the context: the line that is sent in place of the result.
+    /// For each freed result in the context: the line that is sent instead.
     lines: BTreeMap<Seq, String>,
-    /// Where the newest were, and what their calls were.
+    /// Places of the newest freed results, and their calls.
     watched: VecDeque<(Seq, String)>,
     calls: BTreeSet<String>,
-    /// The oldest of those that left since the last answer.
+    /// The oldest result that was freed since the last answer.
     oldest_new: Option<Seq>,
-    /// Results that were freed in the whole session.
+    /// Number of results that were freed in the whole session.
     pub results: u64,
-    /// How often one of them was read again: its entry, or by the same call.
+    /// How often one of them was read again: by its entry, or by the same call.
     pub read_again: u64,
 }
 
@@ -39,7 +39,7 @@ impl Freed {
         self.oldest_new
     }
 
-    /// The model answered.
+    /// Notes that the model answered.
     pub(crate) fn replied(&mut self) {
         self.oldest_new = None;
     }
@@ -60,13 +60,14 @@ impl Freed {
         }
     }
 
-    /// These left the context.
+    /// Removes the results up to `last`, which left the context.
     pub(crate) fn leave(&mut self, last: Seq) {
         self.lines = self.lines.split_off(&last.saturating_add(1));
         self.oldest_new = None;
     }
 
-    /// A call that did its work. `shows_log`: it shows what is in the log.
+    /// Counts a successful call if it reads a freed result again. `shows_log`: the call shows
+    /// content of the log.
     pub(crate) fn called(&mut self, call: &ToolCall, shows_log: bool) {
         let is_again = match shows_log {
             true => match Address::parse(call.subject()) {

@@ -1,8 +1,8 @@
-//! Old results that leave the context for a line each, when it has to shrink. Their exchanges
-//! stay: what was asked, what was called and what came of it is still there.
+//! Frees old results when the context has to shrink: a line replaces each. Their turns stay, so the
+//! question, the calls and the outcomes remain visible.
 //!
-//! Invariant: what is freed is an entry, so between two of them the requests have the same
-//! prefix; and what the model has not answered yet is never freed.
+//! Invariant: each freeing is an entry, so between two of them the requests have the same prefix;
+//! and results that the model has not answered yet are never freed.
 
 use super::budget::Budget;
 use super::entry::{Entry, FreedResult, Outcome, Record, Seq};
@@ -11,18 +11,18 @@ use super::size::{PART_BYTES, record_bytes};
 use super::state::State;
 use super::text::one_line;
 
-/// So many of the newest results always stay …
+/// Number of the newest results that always stay …
 const KEPT: usize = 10;
 /// … or those in this part of the window, if that is less.
 const KEPT_PART: u64 = 5;
 
-/// What a line is reckoned with that stands for a result.
+/// Estimated size of the line that replaces a result, in bytes.
 const LINE_BYTES: usize = 150;
 const LINE_CHARS: usize = 90;
-/// A result that is smaller stays: its line would not be much shorter.
+/// Minimum size of a freed result, in bytes: the line for a smaller one would save little.
 const MIN_BYTES: usize = 2 * LINE_BYTES;
 
-/// A token that is new to the provider costs as much as so many that it has in its cache.
+/// Cost of a token that is new to the provider, in tokens from its cache.
 const NEW_TO_CACHED: u64 = 10;
 
 /// Results that could be freed now.
@@ -30,14 +30,14 @@ const NEW_TO_CACHED: u64 = 10;
 pub(crate) struct Freeing {
     /// Oldest first.
     pub results: Vec<Seq>,
-    /// Bytes that the request is shorter by, about.
+    /// Approximate number of bytes that the request becomes shorter by.
     pub bytes: usize,
-    /// Bytes behind the first of them, which are new to the provider afterwards.
+    /// Bytes after the first of them, which are new to the provider afterwards.
     pub renewed: usize,
 }
 
 impl Freeing {
-    /// What can be freed of the context, but for what always stays.
+    /// Finds the results of the context that can be freed, except the ones that always stay.
     pub(crate) fn of(state: &State, budget: &Budget, inline: usize) -> Freeing {
         let mut freeing = Freeing::default();
         let mut kept = (0, 0);
@@ -69,9 +69,9 @@ impl Freeing {
         freeing
     }
 
-    /// Whether it pays: until as much is new again, what is saved of cached tokens is more than
-    /// what is read anew. With `n` results of `g` tokens together, about `n` requests are each
-    /// shorter by `g`.
+    /// Returns whether freeing pays: it saves more on cached tokens than the tokens after the first
+    /// result cost as new ones. With `n` results of `g` tokens together, about `n` requests are
+    /// each shorter by `g`, until as many results have come again.
     pub(crate) fn pays(&self) -> bool {
         if self.results.is_empty() {
             return false;
@@ -80,7 +80,7 @@ impl Freeing {
         saved >= (NEW_TO_CACHED - 1).saturating_mul(self.renewed as u64)
     }
 
-    /// Bytes of a record in the next request, once these are freed.
+    /// Returns the bytes of a record in the next request, once these are freed.
     pub(crate) fn bytes_after(&self, state: &State, record: &Record, inline: usize) -> usize {
         match self.results.binary_search(&record.seq) {
             Ok(_) => LINE_BYTES + 2 * PART_BYTES,
@@ -89,17 +89,17 @@ impl Freeing {
     }
 }
 
-/// Whether a line would be much shorter.
+/// Returns whether a line would be much shorter.
 fn is_large(bytes: usize) -> bool {
     bytes >= MIN_BYTES + 2 * PART_BYTES
 }
 
-/// Whether this result is one that is freed some day, as long as it is in the context.
+/// Returns whether this result can be freed later, as long as it is in the context.
 pub(crate) fn may_be_freed(record: &Record) -> bool {
     is_large(record_bytes(record, usize::MAX))
 }
 
-/// Bytes of a record in the next request.
+/// Returns the bytes of a record in the next request.
 pub(crate) fn bytes_of(state: &State, record: &Record, inline: usize) -> usize {
     match state.freed.line(record.seq) {
         Some(line) => line.len() + 2 * PART_BYTES,
@@ -107,7 +107,7 @@ pub(crate) fn bytes_of(state: &State, record: &Record, inline: usize) -> usize {
     }
 }
 
-/// The entry that frees these results of the context. `None` when none of them is there.
+/// Returns the entry that frees these results. `None` when none of them is in the context.
 pub fn entry(state: &State, results: &[Seq]) -> Option<Entry> {
     let calls = happened::calls(&state.context, state.describe());
     let freed: Vec<FreedResult> = state

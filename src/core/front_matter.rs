@@ -1,14 +1,13 @@
 //! The front matter of a Markdown file: lines `key: value` between two lines `---`.
 //!
-//! Deliberately absent: YAML. The values of the keys that somebody asks for are read as texts; all
-//! others are passed over.
+//! Deliberately absent: YAML. Callers read the values of their keys as texts; all other keys are
+//! ignored.
 
 use super::visible::visible;
 
 pub(super) const FENCE: &str = "---";
 
-/// The lines between the fences.
-/// With it goes what stands behind them.
+/// Returns the lines between the fences, and the text after them.
 pub(super) fn front_matter(text: &str) -> Result<(Vec<&str>, &str), String> {
     let mut rest = text.trim_start_matches('\u{feff}');
     let mut line = || {
@@ -30,7 +29,7 @@ pub(super) fn front_matter(text: &str) -> Result<(Vec<&str>, &str), String> {
     }
 }
 
-/// What stands behind a key: the rest of its line, and the indented lines below it.
+/// The value of a key: the rest of its line, and the indented lines below it.
 pub(super) struct Value<'a> {
     first: &'a str,
     below: Vec<&'a str>,
@@ -51,7 +50,7 @@ pub(super) fn pairs<'a>(lines: Vec<&'a str>) -> Vec<(&'a str, Value<'a>)> {
                 let below = Vec::new();
                 pairs.push((key.trim(), Value { first, below }));
             }
-            // A comment, or what is no mapping: nothing that is looked for.
+            // A comment, or a line that is not a mapping.
             (false, None) => {}
         }
     }
@@ -59,7 +58,7 @@ pub(super) fn pairs<'a>(lines: Vec<&'a str>) -> Vec<(&'a str, Value<'a>)> {
 }
 
 impl Value<'_> {
-    /// As [`Value::text`], but what begins like a list is its own text: `[file] [line]`.
+    /// Like [`Value::text`], but a value in brackets is taken as text: `[file] [line]`.
     pub(super) fn text_or_list(&self) -> Result<String, String> {
         match self.first.starts_with(['[', '{']) {
             true => Ok(plain(self.first)),
@@ -78,7 +77,7 @@ impl Value<'_> {
         }
     }
 
-    /// Its lines in one: line breaks do not count, since it is shown in a line.
+    /// Joins the lines with spaces, since the value is shown on one line.
     fn joined(&self) -> String {
         format!("{} {}", self.first, self.below_joined())
     }
@@ -89,7 +88,7 @@ impl Value<'_> {
     }
 }
 
-/// Up to a comment.
+/// Returns an unquoted value without its comment.
 fn plain(text: &str) -> String {
     let end = text.find(" #").unwrap_or(text.len());
     text[..end].trim().to_string()
@@ -128,7 +127,7 @@ fn unclosed() -> String {
     "has no closing quote".to_string()
 }
 
-/// The escapes that are written (YAML 1.2, 5.7).
+/// Decodes the common escapes (YAML 1.2, 5.7).
 fn escaped(chars: &mut impl Iterator<Item = char>) -> Result<char, String> {
     let digits = match chars.next() {
         Some('n' | 'r' | 't' | ' ') => return Ok(' '),
@@ -145,7 +144,7 @@ fn escaped(chars: &mut impl Iterator<Item = char>) -> Result<char, String> {
         .ok_or_else(|| "has an escape that is not a character".to_string())
 }
 
-/// One line, with marks for what is not seen.
+/// Returns the text on one line, with invisible characters marked.
 pub(super) fn in_a_line(text: &str) -> String {
     let clean = visible(text);
     clean.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,24 +1,24 @@
-//! What the next request is made of, in tokens: what a person and the log are told of the
-//! context. Deliberately absent: any decision; those are in [`super::window`].
+//! The parts of the next request in tokens, for a person and for the log. Deliberately absent: any
+//! decision; those are in [`super::window`].
 
 use super::budget::Budget;
 use super::state::State;
 use super::window::{self, Windows};
 
-/// The parts of a request, tokens.
+/// The parts of a request in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Parts {
     /// The system prompt and the tools.
     pub system: u64,
     pub instructions: u64,
-    /// The summary, or the note the context began again from.
+    /// The summary or the continuation note.
     pub summary: u64,
-    /// What is in full.
+    /// The part that is neither summarised nor in the layers.
     pub recent: u64,
 }
 
 impl Parts {
-    /// Those of the request that would be sent now.
+    /// Measures the request that would be sent now.
     pub fn of(state: &State, budget: &Budget, windows: &Windows) -> Parts {
         let instructions = state.layers.instructions.len();
         let system = budget.tokens(state.fixed_bytes() - instructions);

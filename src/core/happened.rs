@@ -1,5 +1,5 @@
-//! What came of a call, in one line: for what stands in place of a result that left the
-//! context, for digests and for notes. Not how the call was written.
+//! The outcome of a call in one line, for freed results, digests and notes. The arguments of the
+//! call are left out.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::tool::{Describe, Described, ToolCall};
 
 const SUBJECT_CHARS: usize = 100;
 
-/// The calls of all answers among these.
+/// Returns the calls of all answers among these records.
 pub(crate) fn calls(records: &[Record], describe: Describe) -> BTreeMap<CallId, ToolCall> {
     let mut calls = BTreeMap::new();
     for record in records {
@@ -36,7 +36,7 @@ pub(crate) fn calls(records: &[Record], describe: Describe) -> BTreeMap<CallId, 
     calls
 }
 
-/// What came of a call: the subject, how it ended, and the line of its output that says most.
+/// Describes a call: the subject, how it ended, and the most informative line of its output.
 pub(crate) fn line(
     call: Option<&ToolCall>,
     outcome: &Outcome,
@@ -61,13 +61,13 @@ pub(crate) fn line(
             format!("failed: {}", telling_line(&text, true).unwrap_or(""))
         }
     };
-    // What came of it says more than the end of a long command.
+    // The outcome says more than the end of a long command.
     let room = max_chars.saturating_sub(came.chars().count() + 2);
     let name = one_line(&name, room.max(max_chars / 2));
     one_line(&format!("{name}: {came}"), max_chars)
 }
 
-/// The command itself, else tool and subject.
+/// Returns the command itself, else tool and subject.
 pub(crate) fn name(call: &ToolCall) -> String {
     match &call.described {
         Ok(Described {
@@ -82,7 +82,7 @@ pub(crate) fn name(call: &ToolCall) -> String {
     }
 }
 
-/// How a command ended. A pipe has the exit code of its last part alone.
+/// Describes how a command ended. The exit code of a pipe is that of its last part alone.
 pub(crate) fn ended(line: &str, exit_code: Option<i32>) -> String {
     let is_pipe = line.replace("||", "").contains('|');
     match exit_code {
@@ -96,8 +96,8 @@ fn quoted(said: Option<&str>) -> String {
     said.map_or(String::new(), |said| format!(", \"{}\"", said.trim()))
 }
 
-/// The first line that speaks of an error when it failed, else the last line that says something.
-/// Lines in brackets are rewake's own.
+/// Returns the first line about an error if the call failed, else the last line with text. Lines in
+/// brackets come from rewake and are skipped if there are others.
 pub(crate) fn telling_line(text: &str, failed: bool) -> Option<&str> {
     const SIGNS: [&str; 6] = [
         "error",

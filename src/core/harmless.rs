@@ -1,34 +1,34 @@
-//! The built-in list of commands that only look, whatever their options.
+//! The built-in list of read-only commands, whatever their options.
 //!
-//! [`reads`] says what such a command reads; whether it may look there is decided by who
-//! asks. A command is on the list only if every option that writes, runs a program or
-//! reads a list of further files can be told from its spelling. So these are not on it:
-//! `sed` and `awk` (scripts that write and run), `tee`, `xargs`, `env` and other wrappers,
-//! `hostname` (sets it), `tree` (`-R` writes), `cargo`, `rustc` and `go` even for
-//! `--version` (a file in the folder names the toolchain that runs).
+//! [`reads`] returns what such a command reads; the caller decides whether it may read there. A
+//! command is on the list only if the spelling of its options shows whether it writes, runs a
+//! program or reads a list of further files. So these are not on it: `sed` and `awk` (scripts that
+//! write and run), `tee`, `xargs`, `env` and other wrappers, `hostname` (sets it), `tree` (`-R`
+//! writes), `cargo`, `rustc` and `go` even for `--version` (a file in the folder names the
+//! toolchain that runs).
 //!
-//! [`runs_others`] is the opposite list: commands behind which another may hide.
+//! [`runs_others`] is the opposite list: commands that may run another command.
 //!
 //! # Globs
 //!
-//! A word with an unquoted `*`, `?` or `[` is judged before the shell expands it, and the
-//! folder may change in between. So it is judged by what no file can change: an expansion
-//! keeps the literal characters at its beginning. When the first is a letter, a digit, `_`,
-//! `.` or `/` ([`Word::stays_operand`]), the word can only become operands, whatever files there
-//! are or will be. Any other glob may become an option, as `*` does beside a file named
-//! `-exec`; it is taken only by commands of which no option does harm, such as `ls`. Where
-//! the number or the order of operands matters (`uniq`, `test`) no glob is taken. What is
-//! left is which files are looked at: [`Reads::patterns`], judged one by one as if they had
-//! been written out. A file that is made later has that judgement in common with one whose
-//! name is literal: nothing that runs unasked makes a link.
+//! A word with an unquoted `*`, `?` or `[` is judged before the shell expands it, and the folder
+//! may change in between. The judgement therefore uses only what no file can change: an expansion
+//! keeps the literal characters at its beginning. If the first one is a letter, a digit, `_`, `.`
+//! or `/` ([`Word::stays_operand`]), the word can only become operands, whatever files there are or
+//! will be. Any other glob may become an option, as `*` does beside a file named `-exec`. It is
+//! accepted only for commands without a harmful option, such as `ls`. If the number or the order of
+//! operands matters (`uniq`, `test`), no glob is accepted. The remaining question is which files
+//! are read: the matches of [`Reads::patterns`], each judged as if it had been written out. A file
+//! that is created later is as safe as one with a literal name, because no command that runs
+//! without approval creates a link.
 //!
 //! # Options and operands
 //!
-//! Every word is refused for the options it could be and judged for the path it could be,
-//! also when it begins with `-`: behind a `--` it is an operand. Where the `--` stands, and
-//! which option takes it for a value, need not be known.
+//! Every word is checked both as the options and as the path that it could be. This also applies to
+//! a word that begins with `-`: after a `--` it is an operand. It need not be known where the `--`
+//! stands, or which option takes it for a value.
 //!
-//! Invariant: the list is closed. What is not understood is not harmless.
+//! Invariant: the list is closed. A command that is not understood is not harmless.
 
 mod builtin;
 mod git;
@@ -42,36 +42,36 @@ use super::shell::{self, Assignment, SimpleCommand, Word};
 
 pub(crate) use builtin::assigns;
 
-/// What a harmless command reads.
+/// The files that a harmless command reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reads {
-    /// Everything that may be a path, as written, relative ones seen from where it runs.
+    /// Everything that may be a path, as written. Relative paths start where the command runs.
     pub paths: Vec<String>,
-    /// Patterns of the shell: each file that they match is looked at.
+    /// Patterns of the shell; the command reads each file that they match.
     pub patterns: Vec<String>,
-    /// Given a folder it would look at what is in it, links followed.
+    /// It must not be given a folder: it would read the files in it and follow links.
     pub files_only: bool,
-    /// It goes through whole folders and shows what is in the files.
+    /// It searches whole folders and shows the content of files.
     pub recursive: bool,
-    /// It obeys the configuration of the repository it runs in.
+    /// It obeys the configuration of the repository in which it runs.
     pub repository: bool,
 }
 
-/// What a command makes of its operands.
+/// The use of a command's operands.
 #[derive(Clone, Copy, PartialEq)]
 enum Operands {
     /// Not paths.
     Text,
-    /// Paths, of which names and figures are shown.
+    /// Paths; names and figures are shown.
     Names,
-    /// Paths, whose contents are shown.
+    /// Paths; contents are shown.
     Contents,
 }
 
 use Operands::{Contents, Names, Text};
 
-/// A command with the options that make it harmful. A long option is refused in every
-/// abbreviation, a letter anywhere in a cluster.
+/// A read-only command with its harmful options. A long option is refused in every abbreviation, a
+/// letter anywhere in a cluster.
 struct Looker {
     name: &'static str,
     operands: Operands,
@@ -97,12 +97,13 @@ const fn but(
     }
 }
 
-/// Longer clusters of one-letter options are not read for what is attached to them.
+/// Maximum length of a cluster of one-letter options. A longer one is refused, because a path may
+/// be attached anywhere in it.
 const MAX_CLUSTER_BYTES: usize = 128;
 
 const CHECK: &[&str] = &["--check"];
 
-/// They count their operands, or read them as an expression.
+/// Commands that count their operands, or read them as an expression.
 const WITHOUT_GLOBS: [&str; 5] = ["date", "printf", "test", "[", "uniq"];
 
 #[rustfmt::skip]
@@ -122,10 +123,10 @@ const LOOKERS: &[Looker] = &[
     but("md5sum", Names, "c", CHECK), but("sha1sum", Names, "c", CHECK), but("sha224sum", Names, "c", CHECK),
     but("sha256sum", Names, "c", CHECK), but("sha384sum", Names, "c", CHECK), but("sha512sum", Names, "c", CHECK),
     but("b2sum", Names, "c", CHECK), but("cksum", Names, "c", CHECK), but("shasum", Names, "c", CHECK),
-    // Compiles a magic file, reads lists, unpacks.
+    // Options that compile a magic file, read lists, or unpack.
     but("file", Names, "CfmMzZS", &["--compile", "--files-from", "--magic-file", "--uncompress", "--no-sandbox"]),
     looker("cat", Contents), looker("head", Contents),
-    // Never ends.
+    // Options that never end.
     but("tail", Contents, "fF", &["--follow", "--retry"]),
     looker("cut", Contents), looker("nl", Contents), looker("cmp", Contents),
     looker("uniq", Contents),
@@ -136,19 +137,19 @@ const LOOKERS: &[Looker] = &[
     but("grep", Contents, "R", &["--dereference-recursive"]),
     but("egrep", Contents, "R", &["--dereference-recursive"]),
     but("fgrep", Contents, "R", &["--dereference-recursive"]),
-    // Links, programs for each file.
+    // Options that follow links or run a program for each file.
     but("rg", Contents, "Lz", &["--follow", "--pre", "--pre-glob", "--hostname-bin", "--search-zip"]),
 ];
 
 /// Parts of `find` that run, delete or write.
 const FIND_ACTS: [&str; 6] = ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"];
 
-/// Programs whose `--version` runs nothing of the folder.
+/// Programs whose `--version` runs nothing from the folder.
 #[rustfmt::skip]
 const VERSIONED: [&str; 11] =
     ["bash", "git", "gcc", "clang", "make", "cmake", "node", "python", "python3", "perl", "rg"];
 
-/// Commands that run what their words say.
+/// Commands that run the command in their arguments.
 #[rustfmt::skip]
 const RUNNERS: &[&str] = &[
     ".", "awk", "bash", "builtin", "bun", "bunx", "busybox", "chroot", "command", "dash", "deno", "doas", "entr",
@@ -158,8 +159,8 @@ const RUNNERS: &[&str] = &[
     "tclsh", "time", "timeout", "tmux", "trap", "tsx", "unshare", "uvx", "watch", "xargs", "zsh",
 ];
 
-/// These run what files of the workspace say, and a model writes those: beyond the workspace
-/// each use is another matter.
+/// Commands that run code from files of the workspace. A model writes such files, so with more
+/// access than `workspace` each use needs a separate decision.
 #[rustfmt::skip]
 const RUN_THE_WORKSPACE: &[(&str, &[&str])] = &[
     ("ant", &[]), ("bazel", &[]), ("bundle", &["exec"]), ("cargo", &["b", "bench", "build", "c", "check", "clippy", "d", "doc", "package", "publish", "r", "run", "rustc", "rustdoc", "t", "test"]),
@@ -171,7 +172,7 @@ const RUN_THE_WORKSPACE: &[(&str, &[&str])] = &[
     ("turbo", &[]), ("uv", &["run"]), ("vitest", &[]), ("yarn", &["run", "start", "test"]), ("zig", &["build", "run", "test"]),
 ];
 
-/// Whether a command may run what a file of the workspace says.
+/// Returns whether a command may run code from a file of the workspace.
 pub(crate) fn runs_the_workspace(words: &[Word]) -> bool {
     let [program, rest @ ..] = words else {
         return false;
@@ -180,11 +181,11 @@ pub(crate) fn runs_the_workspace(words: &[Word]) -> bool {
     let is_known = |(known, verbs): &(&str, &[&str])| {
         *known == program.text && (verbs.is_empty() || verb.is_none_or(|v| verbs.contains(&v)))
     };
-    // What a path names may be a file of the workspace.
+    // A path may name a file of the workspace.
     program.text.contains('/') || RUN_THE_WORKSPACE.iter().any(is_known)
 }
 
-/// Whether a command runs another one that its words name, as `sudo` or `sh -c`.
+/// Returns whether a command runs another one that its arguments name, as `sudo` or `sh -c` do.
 pub(crate) fn runs_others(words: &[Word]) -> Likeness {
     let Some((name, rest)) = words.split_first() else {
         return Likeness::No;
@@ -217,7 +218,7 @@ pub(crate) fn runs_others(words: &[Word]) -> Likeness {
     }
 }
 
-/// Whether a word begins with one of these once the shell has expanded it.
+/// Returns whether a word begins with one of these after the shell's expansion.
 fn begins(word: &Word, starts: &[&str]) -> Likeness {
     let certain = word.certain_beginning();
     let could = |s: &&str| s.starts_with(certain) || certain.starts_with(*s);
@@ -230,13 +231,13 @@ fn begins(word: &Word, starts: &[&str]) -> Likeness {
     }
 }
 
-/// Whether a line only looks at things, as far as its words and the access that was asked for say.
-/// For who shows it: nothing is permitted by this.
+/// Returns whether a line only reads, judged by its words and the requested access. It is for
+/// display only and permits nothing.
 pub(crate) fn only_looks(line: &str, access: Option<Access>) -> bool {
     let Ok(commands) = shell::split(line) else {
         return false;
     };
-    // What runs another program does what that does, whatever it may write.
+    // A command that runs another program can do whatever that program does.
     let is_bound = |command: &SimpleCommand| {
         access == Some(Access::Read)
             && runs_others(&command.words) == Likeness::No
@@ -253,19 +254,19 @@ pub(crate) fn only_looks(line: &str, access: Option<Access>) -> bool {
     commands.iter().all(looks) && commands.iter().any(shows_files)
 }
 
-/// Whether it says something of files, unlike `echo`.
+/// Returns whether the command shows something about files, unlike `echo`.
 fn shows_files(command: &SimpleCommand) -> bool {
     let Some(name) = command.words.first().map(|word| word.text.as_str()) else {
         return false;
     };
     match LOOKERS.iter().find(|looker| looker.name == name) {
         Some(looker) => looker.operands != Text && !["date", "test", "["].contains(&name),
-        // All others are here for what they look at, `cd` apart.
+        // All others are listed for what they show, except `cd`.
         None => name != "cd",
     }
 }
 
-/// What a command on the list looks at, or why it is not harmless, in words for a person.
+/// Returns what a listed command reads, or why it is not harmless, in words for a person.
 pub(crate) fn reads(command: &SimpleCommand) -> Result<Reads, String> {
     if let Some(a) = command.assignments.iter().find(|a| !is_setting(a)) {
         return Err(format!("it sets `{}`", a.name));
@@ -293,7 +294,7 @@ pub(crate) fn reads(command: &SimpleCommand) -> Result<Reads, String> {
     }
 }
 
-/// Variables that only change how something is shown.
+/// Returns whether a variable only changes how output looks.
 pub(crate) fn is_setting(assignment: &Assignment) -> bool {
     let name = assignment.name.as_str();
     let known = matches!(
@@ -331,7 +332,7 @@ impl Looker {
             "date" if words.iter().any(|w| is_clock(&w.text)) => {
                 return Err("`date` sets the clock".to_string());
             }
-            // `tail +5f`, as it was once written.
+            // `tail +5f`: an old form of `-f`.
             "tail" if rest.iter().any(|w| is_old_follow(&w.text)) => {
                 return Err("`tail` does not end".to_string());
             }
@@ -353,7 +354,7 @@ fn is_old_follow(word: &str) -> bool {
     word.starts_with('+') && word.contains('f')
 }
 
-/// Words that `uniq` may take for its input and its output.
+/// Counts the words that `uniq` may take for its input and its output.
 fn operands_of_uniq(rest: &[Word]) -> usize {
     const FLAGS: [&str; 7] = [
         "--count",
@@ -410,7 +411,7 @@ fn is_recursive(option: &str) -> bool {
     }
 }
 
-/// The words without the pattern that is searched for, when it is certain which it is.
+/// Removes the search pattern from the words, if it is certain which word it is.
 fn without_pattern(words: Vec<&Word>) -> Vec<&Word> {
     let is_operand = |w: &Word| !w.text.starts_with('-') || w.text == "-";
     let certain =
@@ -502,7 +503,7 @@ fn check_glob(word: &Word, operands: Operands, any_option: bool) -> Result<(), S
     Ok(())
 }
 
-/// Paths that may be attached to an option: `--file=x`, `-fx`, `-nf/x`.
+/// Returns the paths that may be attached to an option: `--file=x`, `-fx`, `-nf/x`.
 fn attached(option: &str) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     if let Some((_, value)) = option.split_once('=') {
@@ -512,11 +513,11 @@ fn attached(option: &str) -> Result<Vec<String>, String> {
         if option.len() > MAX_CLUSTER_BYTES {
             return Err("an option of one letter is too long to be understood".to_string());
         }
-        // Which letter takes the value is not known: each may.
+        // It is not known which letter takes the value: each may.
         let values = option.char_indices().skip(2);
         found.extend(values.map(|(at, _)| option[at..].to_string()));
     }
-    // The shell expands no `~` there.
+    // The shell does not expand a `~` there.
     found.retain_mut(|path| {
         if path.starts_with('~') {
             path.insert_str(0, "./");

@@ -1,20 +1,20 @@
-//! Which image a file is, and whether it is one that models take: known by its bytes, whole,
-//! and within the limits of the providers. Its name says nothing.
+//! Checks that a file is an image that models accept: by its bytes, complete, and within the limits
+//! of the providers. The file name does not count.
 //!
-//! What is recorded as an image is sent with every request from then on, and one that a
-//! server cannot read fails them all. So the structure is walked to its end here: chunks,
-//! segments, blocks and their lengths, and checksums where the format has them.
+//! A recorded image is sent with every later request, and an image that a server cannot read fails
+//! all of them. So the structure is checked to its end here: chunks, segments, blocks and their
+//! lengths, and checksums where the format has them.
 //!
-//! Deliberately absent: decoding. Pixels that are nonsense in a sound structure are left to
-//! the server; [`super::unsent`] is for when it refuses them.
+//! Deliberately absent: decoding. A valid structure with broken pixels is left to the server;
+//! [`super::unsent`] handles its refusal.
 
-/// How many bytes tell the type.
+/// Number of bytes that identify the type.
 pub(crate) const START_BYTES: usize = 12;
 
-/// In base64 this is 5 MiB, the most that Anthropic takes.
+/// Maximum size in bytes. In base64 it is 5 MiB, the limit of Anthropic.
 pub(crate) const MAX_BYTES: u64 = 5 * 1024 * 1024 / 4 * 3;
 
-/// On a side: no provider takes more.
+/// Maximum width and height; no provider accepts more.
 pub(crate) const MAX_PIXELS: u32 = 8_000;
 
 /// An image that can be sent.
@@ -25,7 +25,7 @@ pub(crate) struct Known {
     pub height: u32,
 }
 
-/// One of the media types that models take; `None` for anything else.
+/// Returns the media type if models accept it, and `None` for anything else.
 pub(crate) fn media_type(start: &[u8]) -> Option<&'static str> {
     if start.starts_with(PNG) {
         return Some("image/png");
@@ -40,10 +40,10 @@ pub(crate) fn media_type(start: &[u8]) -> Option<&'static str> {
     is_webp.then_some("image/webp")
 }
 
-/// The image that these bytes are.
+/// Checks the bytes of an image.
 ///
 /// # Errors
-/// Why it cannot be sent, to follow "it …".
+/// Returns why it cannot be sent, as the continuation of "it …".
 pub(crate) fn check(bytes: &[u8]) -> Result<Known, String> {
     let Some(media_type) = media_type(bytes) else {
         return Err("is not a PNG, JPEG, GIF or WebP image".to_string());
@@ -82,7 +82,7 @@ const BAD_CHECKSUM: &str = "has a wrong checksum";
 const NO_PICTURE: &str = "holds no picture";
 const NONSENSE: &str = "makes no sense inside";
 
-/// Bytes that are read one after the other.
+/// A reader of consecutive bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -136,7 +136,7 @@ fn png(bytes: &[u8]) -> Size {
     }
 }
 
-/// As in PNG, zlib and Ethernet.
+/// The CRC-32 of PNG, zlib and Ethernet.
 fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
@@ -161,14 +161,14 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
-/// <https://www.w3.org/Graphics/JPEG/itu-t81.pdf>, annex B: segments with a length, and data
-/// behind a `SOS` in which 0xff is followed by 0 or the number of a restart.
+/// <https://www.w3.org/Graphics/JPEG/itu-t81.pdf>, annex B: segments with a length, and data after
+/// a `SOS` in which 0xff is followed by 0 or the number of a restart.
 fn jpeg(bytes: &[u8]) -> Size {
     let mut reader = Reader(&bytes[2..]);
     let mut size = None;
     let mut has_data = false;
     loop {
-        // Some writers leave bytes between two segments, which readers pass over.
+        // Some writers leave bytes between two segments, which readers skip.
         while reader.byte()? != 0xff {}
         let mut marker = reader.byte()?;
         while marker == 0xff {
@@ -179,7 +179,7 @@ fn jpeg(bytes: &[u8]) -> Size {
                 Some(size) => return Ok(size),
                 None => return Err(NO_PICTURE),
             },
-            // No length; also what stands for 0xff in the data.
+            // Markers without a length, and the escaped 0xff in the data.
             0x00 | 0x01 | 0xd0..=0xd8 => {}
             _ => {
                 let length = reader.big(2)?.checked_sub(2).ok_or(NONSENSE)?;
@@ -212,7 +212,7 @@ fn gif(bytes: &[u8]) -> Size {
     reader.take(table(flags))?;
     let mut has_picture = false;
     loop {
-        // Some writers leave out the end.
+        // Some writers omit the end marker.
         if has_picture && reader.0.is_empty() {
             return Ok(size);
         }
@@ -250,7 +250,7 @@ fn webp(bytes: &[u8]) -> Size {
         let kind = reader.take(4)?;
         let length = reader.little(4)? as usize;
         let mut data = Reader(reader.take(length)?);
-        // Filled up to an even number; at the end some writers do not.
+        // Padded to an even length; at the end some writers omit the padding.
         if length % 2 == 1 && !reader.0.is_empty() {
             reader.take(1)?;
         }
@@ -281,7 +281,7 @@ fn webp(bytes: &[u8]) -> Size {
     picture.map(|own| canvas.unwrap_or(own)).ok_or(NO_PICTURE)
 }
 
-/// For the tests of whoever reads images.
+/// Sample images for the tests of other modules.
 #[cfg(test)]
 pub(crate) mod sample {
     /// 3 x 2 pixels.
@@ -340,7 +340,7 @@ mod tests {
                 height: 2,
             };
             assert_eq!(check(&bytes), Ok(known));
-            // What stands behind the end is passed over.
+            // Bytes after the end are ignored.
             let more = [&bytes[..], b"\0\0"].concat();
             assert_eq!(check(&more), Ok(known), "{media_type}");
         }
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn an_image_that_is_cut_anywhere_is_none() {
         for (media_type, bytes) in samples() {
-            // A GIF is shown without its last byte, too.
+            // A GIF is readable without its last byte.
             let least = bytes.len() - usize::from(media_type == "image/gif");
             for end in 0..least {
                 let refused = check(&bytes[..end]);

@@ -1,7 +1,7 @@
-//! What happened in the whole session, from the log and not from the model's memory: files,
-//! commands, failures, the user's words. It outlives every compaction.
+//! A bounded record of the whole session: files, commands, failures, the user's messages. It comes
+//! from the log, not from the model's memory, and outlives every compaction.
 //!
-//! Invariant: everything here is bounded, so that the state of a long session is not long.
+//! Invariant: everything here is bounded, so that the state of a long session stays small.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,24 +21,24 @@ const LINE_CHARS: usize = 120;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ledger {
-    /// By path, with the entry that touched it last.
+    /// The files by path, with the entry that touched each last.
     pub files: BTreeMap<String, Touched>,
-    /// The last ones, oldest first.
+    /// The last commands, oldest first.
     pub commands: VecDeque<RanCommand>,
-    /// What was tried and did not work.
+    /// The last failures, oldest first.
     pub failures: VecDeque<(Seq, String)>,
-    /// The user's first words, and the last ones, oldest first.
+    /// The user's first message and the last ones, oldest first.
     pub said: VecDeque<(Seq, String)>,
     /// Results of the last answer's calls, in the order they came.
     pub results: Vec<CallResult>,
 }
 
-/// A result of the last answer, in a line.
+/// One line about a result of the last answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallResult {
     pub seq: Seq,
     pub is_error: bool,
-    /// Tool, subject, and the beginning of what came back; of a command how it ended.
+    /// Tool, subject and the beginning of the output; for a command, how it ended.
     pub about: String,
 }
 
@@ -53,23 +53,23 @@ pub struct RanCommand {
     pub seq: Seq,
     pub line: String,
     pub exit_code: Option<i32>,
-    /// The line of its output that says how it went. May be empty.
+    /// The most informative line of its output. May be empty.
     pub last_line: String,
-    /// It changes nothing, as far as its first words say.
+    /// It changes nothing, judging by the program names.
     pub only_looks: bool,
 }
 
 impl Ledger {
     pub fn said(&mut self, seq: Seq, text: &str) {
         if self.said.len() == MAX_SAID {
-            // The first words are the task; they stay.
+            // The first message is the task; it stays.
             self.said.remove(1);
         }
         self.said
             .push_back((seq, clip(text, SAID_BYTES).into_owned()));
     }
 
-    /// The model answered: the results before are no longer the last.
+    /// Clears the results, since the model answered.
     pub fn replied(&mut self) {
         self.results.clear();
     }
@@ -78,7 +78,7 @@ impl Ledger {
         let (text, is_error) = outcome.to_model_text();
         let text = plain_text(&text);
         let about = match (outcome, fact) {
-            // The first line that a command printed says little.
+            // The first line of a command's output is seldom informative.
             (Outcome::Done { .. }, Some(Fact::Ran { .. })) => {
                 happened::line(Some(call), outcome, fact, LINE_CHARS)
             }
@@ -128,7 +128,7 @@ impl Ledger {
         self.files
             .insert(path.to_string(), Touched { seq, changed });
         if self.files.len() > MAX_FILES {
-            // What was only read, longest ago, goes first.
+            // Files that were only read go first, the oldest before the others.
             let oldest = self
                 .files
                 .iter()
@@ -161,8 +161,8 @@ impl Ledger {
     }
 }
 
-/// Whether each part of a command line begins with a program that only shows something. A rough
-/// look, for what is worth telling: what may run unasked is judged elsewhere.
+/// Returns whether each part of a command line begins with a read-only program. It is a rough check
+/// for display. The permission check is elsewhere.
 fn only_looks(line: &str) -> bool {
     const LOOKERS: [&str; 20] = [
         "cat", "head", "tail", "ls", "grep", "rg", "find", "wc", "pwd", "echo", "which", "file",
@@ -190,8 +190,8 @@ fn push<T>(queue: &mut VecDeque<T>, max: usize, item: T) {
 }
 
 impl Ledger {
-    /// The results of the last answer, each in a line with its address, in about `room`
-    /// bytes; the same again and again as a range.
+    /// Lists the results of the last answer, one line each with the address, in about `room` bytes.
+    /// Equal lines in a row are merged to a range.
     pub fn result_lines(&self, room: usize) -> String {
         let chars = (room / self.results.len().max(1))
             .saturating_sub(18)
@@ -216,7 +216,7 @@ impl Ledger {
     }
 }
 
-/// Tool and subject in one line.
+/// Returns tool and subject in one line.
 pub(crate) fn name(call: &ToolCall) -> String {
     let described = call.described.as_ref();
     let subject = described.map_or("", |d| &d.subject);

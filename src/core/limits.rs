@@ -1,5 +1,5 @@
-//! How long a request may be, by what providers say when one is too long, and by what they
-//! count when they say nothing.
+//! The limit of a request's length, from the error messages of providers, or from their token
+//! counts when they report no error.
 //!
 //! Sources: the error texts of Anthropic ("prompt is too long: 210000 tokens > 200000
 //! maximum"), OpenAI and its like ("This model's maximum context length is 8192 tokens.
@@ -9,18 +9,18 @@
 
 use super::request_failure::RequestFailure;
 
-/// Tokens the model takes, and tokens the provider counted. Either may be missing.
+/// Tokens that the model accepts, and tokens that the provider counted. Either may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Figures {
     pub limit: Option<u64>,
     pub counted: Option<u64>,
 }
 
-/// Smaller numbers are codes, not sizes.
+/// Smallest number that is taken for a size; smaller ones are codes.
 const MIN_TOKENS: u64 = 256;
 
-/// What stands directly before a limit. Of those that are there, the first of the list says
-/// which number it is.
+/// Phrases directly before a limit. If a message has several, the first one in this list decides
+/// which number is the limit.
 const BEFORE_LIMIT: [&str; 25] = [
     "maximum context length",
     "maximum prompt length",
@@ -49,7 +49,7 @@ const BEFORE_LIMIT: [&str; 25] = [
     " > ",
 ];
 
-/// `message`: that of a failure, with the provider's words in it.
+/// Finds the numbers in `message`, the message of a failure with the provider's words in it.
 pub(crate) fn figures(message: &str) -> Figures {
     let text = provider_words(message).to_lowercase();
     let numbers = numbers(&text);
@@ -60,7 +60,7 @@ pub(crate) fn figures(message: &str) -> Figures {
         [(_, a), (_, b)] if a != b && text.contains("token") => Some(a.min(b)),
         _ => None,
     });
-    // What was asked for the answer is no count of the prompt.
+    // The requested length of the answer is not a count of the prompt.
     let is_answer = text.contains("max_tokens") && text.contains("is too large: ");
     let counted = limit
         .filter(|_| !is_answer)
@@ -76,7 +76,7 @@ fn provider_words(message: &str) -> &str {
     }
 }
 
-/// The number that follows one of these phrases at once.
+/// Returns the number directly after this phrase.
 fn directly_behind(text: &str, phrase: &str, numbers: &[(usize, u64)]) -> Option<u64> {
     text.match_indices(phrase).find_map(|(at, _)| {
         let end = at + phrase.len();
@@ -85,8 +85,8 @@ fn directly_behind(text: &str, phrase: &str, numbers: &[(usize, u64)]) -> Option
     })
 }
 
-/// Sizes with their places; thousands may be set apart by commas. Not what is part of a name,
-/// and not by how much a limit was exceeded.
+/// Finds sizes with their places; thousands may be separated by commas. Numbers in names are
+/// skipped, and so is the amount by which a limit was exceeded.
 fn numbers(text: &str) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     let bytes = text.as_bytes();
@@ -114,7 +114,8 @@ fn numbers(text: &str) -> Vec<(usize, u64)> {
     found
 }
 
-/// `gpt-4096`, `96164522-08b2`, `1000x`; not `8192-token`.
+/// Returns whether a number is part of a name: `gpt-4096`, `96164522-08b2`, `1000x`; not
+/// `8192-token`.
 fn is_in_a_name(before: &str, behind: &str) -> bool {
     let is_joined = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let mut next = behind.chars();
@@ -132,43 +133,46 @@ fn is_separator(bytes: &[u8], at: usize) -> bool {
     bytes[at] == b',' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
 }
 
-/// A request, as we sized it and as the provider counted it.
+/// The size of a request in bytes, and the provider's count of its tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     pub bytes: u64,
     pub tokens: u64,
 }
 
-/// The counts of requests of which each begins with the one before: between two changes of
-/// the context. A server that reads all of them counts more each time. One that does not
-/// either cuts what is over its window and says nothing (Ollama: the beginning goes, and what
-/// it counts stays at its `num_ctx`, or at half of that), or leaves out what it has in its
-/// cache (some versions of llama.cpp and Ollama). Only the first is a limit, so whatever the
-/// second can explain is no evidence.
+/// The counts of consecutive requests between two changes of the context, so each request begins
+/// with the previous one. A server that reads all of them counts more each time. Other servers do
+/// one of two things:
+/// - They truncate a request to their window without an error. Ollama drops the beginning, and its
+///   count stays at `num_ctx` or half of it.
+/// - They leave cached tokens out of the count, as some versions of llama.cpp and Ollama do.
+///
+/// Only the first shows a limit, so a count that the second can explain is not evidence.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counts {
     peak: Count,
     last: Count,
-    /// The last request of which a part was clearly not read.
+    /// The last request that was clearly not read completely.
     cut: Option<Count>,
-    /// After such a one, another that counted no more.
+    /// After such a request, a longer one did not have a higher count.
     sure: bool,
     /// The server counts less than it reads.
     partial: bool,
 }
 
-/// A count this far behind what is expected, as a part of the highest, is no noise.
+/// Least difference between the expected and the actual count that is not noise, as a fraction of
+/// the highest count.
 const BEHIND: f64 = 0.3;
 
-/// A server that cuts keeps about half of its window at least; below this, it left out what
-/// it had in its cache.
+/// Least fraction of the highest count that truncation explains, because a server that truncates
+/// keeps at least about half of its window. A lower count means that cached tokens were left out.
 const KEPT: f64 = 0.4;
 
-/// What a chat template may add to what is new, tokens.
+/// Tokens that a chat template may add to the new part of a request.
 const TEMPLATE_TOKENS: f64 = 200.0;
 
 impl Counts {
-    /// Takes the next request of the row. One that is smaller begins another row.
+    /// Adds the next request. A smaller one starts a new sequence.
     pub fn see(&mut self, count: Count) {
         if count.bytes < self.last.bytes {
             self.begin_again();
@@ -185,7 +189,7 @@ impl Counts {
         self.last = count;
     }
 
-    /// The context changed. How the server counts did not.
+    /// Starts a new sequence after a change of the context. How the server counts did not change.
     pub fn begin_again(&mut self) {
         *self = Counts {
             partial: self.partial,
@@ -193,7 +197,8 @@ impl Counts {
         };
     }
 
-    /// Its count is far below that of all of it, and is not that of what is new in it.
+    /// Returns whether the count is far below the expected one, and is also not the count of only
+    /// the new part.
     fn is_cut(&self, count: Count) -> bool {
         let per_byte = self.peak.tokens as f64 / self.peak.bytes.max(1) as f64;
         let (tokens, new) = (
@@ -205,12 +210,13 @@ impl Counts {
         is_behind && !is_what_is_new
     }
 
-    /// Whether this count says how many bytes a token has.
+    /// Returns whether this count can measure the bytes per token.
     pub fn is_measure(&self, count: Count) -> bool {
         count.tokens > self.peak.tokens || count.bytes <= self.last.bytes
     }
 
-    /// The longest request that was read whole, when the server is sure to cut longer ones.
+    /// Returns the longest request that was read completely, if the server certainly truncates
+    /// longer ones.
     pub fn silent_limit(&self) -> Option<Count> {
         (self.sure && !self.partial).then_some(self.peak)
     }
@@ -258,12 +264,12 @@ mod tests {
     #[test]
     fn a_server_that_reads_all_is_never_suspected() {
         assert_eq!(shown(&growing(|b, _| b / 4)), None);
-        // What is new costs next to nothing: spaces, rows of one letter.
+        // The new part has few tokens: spaces, rows of one letter.
         assert_eq!(shown(&growing(|b, _| 2_000 + b / 100)), None);
         // Thinking of earlier turns is dropped by the server, once.
         let dropped = |b: u64, _| if b > 20_000 { b / 4 - 2_500 } else { b / 4 };
         assert_eq!(shown(&growing(dropped)), None);
-        // Another tokenizer behind the same name, from some request on.
+        // Another tokenizer for the same model name, from some request on.
         let other = |b: u64, _| if b > 30_000 { b / 7 } else { b / 4 };
         assert_eq!(shown(&growing(other)), None);
     }
@@ -419,7 +425,7 @@ mod tests {
         );
     }
 
-    /// What is asked for the answer is no count of the prompt.
+    /// The requested length of the answer is not a count of the prompt.
     #[test]
     fn an_answer_that_would_be_too_long_counts_nothing() {
         let said = figures(
@@ -428,7 +434,7 @@ mod tests {
         assert_eq!((said.limit, said.counted), (Some(4_096), None));
     }
 
-    /// A limit that is none would be kept for every later session of the model.
+    /// A wrong limit would be stored for every later session of the model.
     #[test]
     fn numbers_that_are_no_sizes_in_tokens_are_no_limit() {
         for message in [

@@ -1,16 +1,16 @@
 //! Text without Markdown's marks, for titles and other single lines: `# Done` is read as `Done`.
 //!
-//! A mark goes only where it is certainly one: `*.rs`, `__init__` and `a * b` stay as they are,
-//! and what stands between backticks is kept to the letter.
+//! A mark is removed only where it is certainly one: `*.rs`, `__init__` and `a * b` stay as they
+//! are, and the text between backticks stays unchanged.
 
 use super::text::one_line;
 
-/// Of a text so much is looked at for each character of the line that is made of it.
+/// Bytes of the text that are read for each character of the resulting line.
 const BYTES_PER_CHAR: usize = 16;
 const LEAST_BYTES: usize = 1_024;
 
-/// The first line that says something, without Markdown's marks, its blanks made single: for
-/// titles, and for the first words of a message. Text that is only marks stays as it is.
+/// Returns the first line with text, without Markdown's marks and with single spaces: for titles,
+/// and for the first words of a message. Text that is only marks stays as it is.
 pub(crate) fn title_line(text: &str, max_chars: usize) -> String {
     let most = max_chars.saturating_mul(BYTES_PER_CHAR).max(LEAST_BYTES);
     let start = super::text::clip(text.trim_start(), most);
@@ -21,7 +21,7 @@ pub(crate) fn title_line(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// The lines of a text without Markdown's marks. Lines that are only marks (fences, rules) are
+/// Removes Markdown's marks from the lines of a text. Lines that are only marks (fences, rules) are
 /// left out.
 pub(crate) fn without_marks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -37,7 +37,8 @@ pub(crate) fn without_marks(text: &str) -> String {
     out
 }
 
-/// Without the marks of headings, quotes, bullets and tasks. A number stays: it is read.
+/// Removes the marks of headings, quotes, bullets and tasks. Numbers stay, since they are meant to
+/// be read.
 fn without_block_marks(line: &str) -> &str {
     let mut rest = line.trim();
     loop {
@@ -54,7 +55,7 @@ fn without_block_marks(line: &str) -> &str {
     }
 }
 
-/// What stands behind a bullet, and behind the box of a task.
+/// Returns the text after a bullet and after the box of a task.
 fn item(line: &str) -> Option<&str> {
     let bullets = ["- ", "* ", "+ "];
     let words = bullets.iter().find_map(|mark| line.strip_prefix(mark))?;
@@ -64,7 +65,8 @@ fn item(line: &str) -> Option<&str> {
     Some(behind.unwrap_or(words))
 }
 
-/// A fence, a rule, the line below a heading, or the one between the head and the rows of a table.
+/// Returns whether a line is a fence, a rule, the underline of a heading, or the line between the
+/// head and the rows of a table.
 fn is_only_marks(line: &str) -> bool {
     let is_fence = line.starts_with("```") || line.starts_with("~~~");
     let is_rule = line.len() >= 3 && line.chars().all(|c| "-=*_|: ".contains(c));
@@ -83,7 +85,7 @@ fn inline(line: &str, out: &mut String) {
             _ => None,
         };
         match found {
-            // What stands in emphasis and links may have marks of its own.
+            // The text inside of emphasis and links may contain marks.
             Some((inner, behind)) => {
                 match c {
                     '`' | '\\' => out.push_str(inner),
@@ -99,7 +101,7 @@ fn inline(line: &str, out: &mut String) {
     }
 }
 
-/// `code`, between as many backticks on both sides, and what stands behind it.
+/// Splits `code`, between as many backticks on both sides, from the text after it.
 fn code(rest: &str) -> Option<(&str, &str)> {
     let inner = rest.trim_start_matches('`');
     let marks = rest.len() - inner.len();
@@ -114,14 +116,14 @@ fn code(rest: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// `\*`: the mark itself.
+/// Splits the mark of `\*` from the text after it.
 fn escaped(rest: &str) -> Option<(&str, &str)> {
     let behind = rest.strip_prefix('\\')?;
     let is_mark = behind.starts_with(['*', '_', '`', '#', '[', ']', '~', '\\']);
     is_mark.then(|| behind.split_at(1))
 }
 
-/// `[text](address)`: the text.
+/// Splits the text of `[text](address)` from the text after it.
 fn link(rest: &str) -> Option<(&str, &str)> {
     let (text, behind) = rest.strip_prefix('[')?.split_once("](")?;
     let (address, behind) = behind.split_once(')')?;
@@ -129,7 +131,8 @@ fn link(rest: &str) -> Option<(&str, &str)> {
     is_link.then_some((text, behind))
 }
 
-/// `*so*`, `**so**`, `***so***` and `~~so~~`, not inside of a word. `before`: what stands before it.
+/// Splits the text of `*so*`, `**so**`, `***so***` or `~~so~~` from the text after it. A mark
+/// inside of a word does not count. `before` is the text before the mark.
 fn emphasised<'a>(rest: &'a str, before: &str) -> Option<(&'a str, &'a str)> {
     let c = rest.chars().next()?;
     let inner = rest.trim_start_matches(c);

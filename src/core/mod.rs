@@ -1,4 +1,5 @@
-//! The pure part: what is stored, what follows from it, and what is asked of a model.
+//! The pure core: the stored entries, the state and the next step that follow from them, and the
+//! requests to a model.
 //!
 //! Invariant: nothing here knows of async, files, clocks, randomness or logging. Every
 //! function is a function of its arguments, so every rule of the agent can be tested as

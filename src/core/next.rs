@@ -1,8 +1,7 @@
 //! `next(&State, &Policy, &Pending) -> Step`: every decision of the loop.
 //!
-//! It is asked only when no step is in progress. So an open `Started` that it sees means a
-//! crash, a stop that is still to be obeyed, or a sub-agent that is at work; all are settled in
-//! the same way.
+//! It is called only when no step is in progress. So an open `Started` means a crash, a stop that
+//! was not carried out yet, or a running subagent; all three are settled in the same way.
 
 use super::entry::{CallId, Seq};
 use super::exchange::{self, Range};
@@ -15,24 +14,25 @@ use super::structured::Standing;
 use super::tool::Class;
 use super::window::{self, Due, Pressure};
 
-/// Starts in a row without progress, after which it is a crash loop.
+/// Number of starts in a row without progress that make a crash loop.
 pub const MAX_RESTARTS: u32 = 3;
-/// Answers in a row that cannot be used, after which the user is asked.
+/// Number of unusable answers in a row after which the user is asked.
 pub const MAX_NONSENSE: u32 = 5;
 
-/// Sub-agents that work at the same time.
+/// Maximum number of subagents that run at the same time.
 pub const MAX_TASKS_AT_ONCE: usize = 4;
-/// Tasks that are given for one message of the user.
+/// Maximum number of tasks for one message of the user.
 pub const MAX_TASKS_OF_PROMPT: u32 = 16;
 
-/// What waits outside of the log, looked up between two steps.
+/// Work that waits outside of the log, looked up between two steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pending {
     /// This start named another model or mode than the session was using.
     pub choice: bool,
-    /// What is owed waits until a person says something or asks to go on.
+    /// Pending work waits until a person sends a message or asks to continue.
     pub waits_for_person: bool,
-    /// A server asks, an earlier start showed it to a person, and this one has none.
+    /// A server's question, which an earlier start showed to a person, is open, and this start has
+    /// no person.
     pub left_open: bool,
     /// This version has another system prompt or other tools than the log.
     pub rendering: bool,
@@ -40,17 +40,17 @@ pub struct Pending {
     pub compaction: bool,
     /// A background command that ended, by its id.
     pub ended: Option<String>,
-    /// A shell command of the user that is over, by the place of its entry.
+    /// A shell command of the user that ended, by the place of its entry.
     pub user_ended: Option<Seq>,
-    /// A message or a note waits in the inbox and may be taken out.
+    /// The inbox has a message or a note that may be taken out.
     pub message: bool,
-    /// How far the summary is that is made in the background.
+    /// Progress of the summary in the background.
     pub summary: BackgroundSummary,
-    /// [`recall_point`] for which the log and the memories were searched already.
+    /// The [`recall_point`] for which the log and the memories were already searched.
     pub recalled: Option<Seq>,
 }
 
-/// The summary that is made while the loop goes on.
+/// Progress of the summary that is made in the background.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BackgroundSummary {
     /// No summary is being made.
@@ -58,20 +58,20 @@ pub enum BackgroundSummary {
     None,
     /// The summary model was asked and has not answered yet.
     Running,
-    /// It was made, or could not be made.
+    /// It is done or has failed.
     Ready(Range),
     /// The summary model failed a moment ago and is not asked again yet.
     Paused,
 }
 
-/// What is to be done now.
+/// The next step of the loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Record the model and the mode that this start named.
     RecordChoice,
     /// Record this version's system prompt and tools.
     Render,
-    /// A person asked for it: summarise all but the newest exchange.
+    /// A person asked for it: summarise all but the newest turn.
     CompactAsAsked,
     /// Tell the model that this background command ended.
     ReportEnd(String),
@@ -79,31 +79,31 @@ pub enum Step {
     ReportUserEnd(Seq),
     /// Record the oldest message of the inbox.
     TakeMessage,
-    /// Begin to summarise these in the background.
+    /// Start to summarise this range in the background.
     Summarise(Range),
-    /// The server cut long requests and said nothing: record its limit.
+    /// The server truncated long requests without an error: record its limit.
     LearnLimit(Count),
-    /// Search the log and the memories for what the message or note at this entry is about.
+    /// Search the log and the memories for the subject of the message or note at this entry.
     Recall(Seq),
     /// Ask the model.
     CallModel,
     /// Ask the person about a call.
     Ask(CallId),
-    /// Run these: several idempotent calls, or one of any class.
+    /// Run these calls: several idempotent ones, or one of any class.
     Run(Vec<CallId>),
-    /// A call was begun and has no result: find out.
+    /// A call was started and has no result: find its outcome.
     Settle(CallId),
-    /// A call will not run: give it the result that [`fate`] says.
+    /// A call will not run: record the result that [`fate`] returns.
     Close(CallId),
     /// Compare the answer at this entry with the schema that it has to fit.
     CheckAnswer(Seq),
-    /// Put a line in place of each of these results.
+    /// Replace each of these results with a line.
     Free(Vec<Seq>),
-    /// Put a summary in place of these; wait for it when it is not made yet.
+    /// Replace this range with a summary; wait for the summary if it is not done yet.
     Compact(Range),
-    /// The request is too long however much is summarised: begin again from a note.
+    /// The request is too long even with a summary: start over from a note.
     Continue,
-    /// The files are being set back: do what is not done yet of it.
+    /// A restore of files is in progress: do the rest of it.
     Restore,
     /// Do nothing until something comes from outside.
     Wait(Why),
@@ -112,19 +112,19 @@ pub enum Step {
 /// Why the loop waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// Nothing is owed.
+    /// No work is pending.
     Idle,
     /// The user stopped it, or the model call failed for good.
     Halted,
-    /// Too many starts came to nothing; a person lifts it.
+    /// Too many starts made no progress; a person lifts it.
     CrashLoop,
     /// A person paused it; a person lifts it.
     Paused,
-    /// A person was asked, and this start has none: the question stays open.
+    /// A person was asked, and this start has no person: the question stays open.
     Asked,
     /// A limit of answers or of cost is reached; a person lifts it.
     Limit,
-    /// The number of answers for one message is used up.
+    /// The maximum number of answers for one message is reached.
     Turns,
     /// The model's answers cannot be used.
     Nonsense,
@@ -132,13 +132,13 @@ pub enum Why {
     Unfit,
 }
 
-/// The first rule that fits.
+/// Returns the step of the first rule that applies.
 pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
     if pending.choice {
         return Step::RecordChoice;
     }
     let rest = rest(state, policy);
-    // A person asked for it, whatever else waits for one.
+    // A person requested the restore, so it precedes other waits.
     if state.restoring.is_some() && rest != Some(Why::CrashLoop) {
         return Step::Restore;
     }
@@ -150,7 +150,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
         return asked_for.unwrap_or(Step::Wait(rest.unwrap_or(Why::Idle)));
     }
     match (state.first_open(), rest) {
-        // The user's words lift it.
+        // A message of the user lifts the crash loop.
         (None, Some(Why::CrashLoop)) if pending.message && state.restoring.is_none() => {
             Step::TakeMessage
         }
@@ -168,7 +168,7 @@ pub fn next(state: &State, policy: &Policy, pending: &Pending) -> Step {
     }
 }
 
-/// What was begun ends, and is recorded. The rest waits.
+/// Returns the next step during a pause: running work ends and is recorded. The rest waits.
 fn next_in_pause(state: &State, pending: &Pending) -> Step {
     if let Some(begun) = state.first_begun().filter(|_| !pending.left_open) {
         return Step::Settle(begun.call.id);
@@ -179,7 +179,7 @@ fn next_in_pause(state: &State, pending: &Pending) -> Step {
     }
 }
 
-/// Why nothing more is done without a person, as far as the log says.
+/// Returns why the loop waits for a person, judging by the log.
 pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
     if state.restarts >= MAX_RESTARTS {
         return Some(Why::CrashLoop);
@@ -190,7 +190,8 @@ pub fn rest(state: &State, policy: &Policy) -> Option<Why> {
     rest_but_pause(state, policy)
 }
 
-/// The same as if nobody had paused it: who lifts a pause lifts what is behind it, too.
+/// Returns the same as [`rest`] without the pause: the person who lifts a pause also lifts the
+/// reason that it hides.
 pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
     if state.restarts >= MAX_RESTARTS {
         return Some(Why::CrashLoop);
@@ -212,7 +213,7 @@ pub fn rest_but_pause(state: &State, policy: &Policy) -> Option<Why> {
     used_up(state, policy)
 }
 
-/// Whether the model may be asked once more, although it ended its turn.
+/// Returns whether the model may be asked once more, although it ended its turn.
 pub fn may_ask_again(state: &State, policy: &Policy) -> bool {
     let held = state.structured.as_ref();
     state.halted.is_none()
@@ -220,7 +221,7 @@ pub fn may_ask_again(state: &State, policy: &Policy) -> bool {
         && used_up(state, policy).is_none()
 }
 
-/// Which bound on asking the model is reached.
+/// Returns the limit on model calls that is reached.
 fn used_up(state: &State, policy: &Policy) -> Option<Why> {
     if state.nonsense >= MAX_NONSENSE {
         return Some(Why::Nonsense);
@@ -241,7 +242,7 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
         Fate::Ask { .. } => ask(policy, id),
         Fate::Close(_) => Step::Close(id),
         Fate::Run { .. } if only_looks(open) => Step::Run(batch(state, policy, open)),
-        // Whoever answers knows all that the answer of the model wants.
+        // A person who answers a question should see all questions of the answer first.
         Fate::Run { .. } => match first_question(state, policy, open) {
             Some(id) => ask(policy, id),
             None => Step::Run(batch(state, policy, open)),
@@ -249,7 +250,7 @@ fn next_of_call(state: &State, policy: &Policy, open: &OpenCall) -> Step {
     }
 }
 
-/// A question that an earlier start asked is nothing that this one may answer.
+/// Waits without a person: this start may not answer the question of an earlier start.
 fn ask(policy: &Policy, call: CallId) -> Step {
     match policy.interactive {
         true => Step::Ask(call),
@@ -257,13 +258,13 @@ fn ask(policy: &Policy, call: CallId) -> Step {
     }
 }
 
-/// It changes nothing, and nobody had to allow it.
+/// Returns whether the call is idempotent and needed no approval.
 fn only_looks(open: &OpenCall) -> bool {
     open.call.class() == Some(Class::Idempotent) && open.decided.is_none()
 }
 
-/// The first call of the last answer about which a person is still to be asked, besides one that
-/// runs unasked: to decide looks at the disk, so it is done once.
+/// Returns the first call of the last answer that still needs a person's approval. `known` is a
+/// call that needs none. It is skipped, because a decision reads the disk.
 fn first_question(state: &State, policy: &Policy, known: &OpenCall) -> Option<CallId> {
     let mut open = state
         .calls
@@ -273,7 +274,7 @@ fn first_question(state: &State, policy: &Policy, known: &OpenCall) -> Option<Ca
     open.find(asks).map(|call| call.call.id)
 }
 
-/// What this start and the person asked for besides going on with the work.
+/// Returns the step that this start or the person requested, other than the pending work.
 fn asked_for(state: &State, pending: &Pending) -> Option<Step> {
     match state.first_open() {
         Some(_) => None,
@@ -283,7 +284,7 @@ fn asked_for(state: &State, pending: &Pending) -> Option<Step> {
     }
 }
 
-/// What waits outside of the log goes into it when no call is open.
+/// Returns the step that moves waiting work into the log, when no call is open.
 fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
     if let Some(step) = asked_for(state, pending) {
         return Some(step);
@@ -303,7 +304,7 @@ fn take_in(state: &State, policy: &Policy, pending: &Pending) -> Option<Step> {
     })
 }
 
-/// What is due so that the request does not come to its limit.
+/// Returns the step that keeps the request below its limit.
 fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -> Option<Step> {
     if let BackgroundSummary::Ready(Range { first, last }) = summary
         && exchange::is_compactable(&state.context, first, last)
@@ -322,15 +323,15 @@ fn next_of_windows(state: &State, policy: &Policy, summary: BackgroundSummary) -
     Some(
         match (window::due(state, &budget, &policy.windows)?, summary) {
             (Due::Free(results), _) => Step::Free(results),
-            // A digest stands in at once.
+            // A digest is used at once.
             (Due::Summarise(range), BackgroundSummary::Paused) => Step::Compact(range),
             (Due::Summarise(range), _) => Step::Summarise(range),
         },
     )
 }
 
-/// The entry since which what left the context may have become of use again: the user's last
-/// words, or the note that the context began from after them.
+/// Returns the entry since which content outside of the context may be relevant again. It is the
+/// user's last message, or a later note from which the context started over.
 pub fn recall_point(state: &State) -> Option<Seq> {
     let (words, _) = state.words.as_ref().filter(|_| state.recall_due)?;
     let left = state.preface.as_ref().map_or(0, |p| p.last);
@@ -347,8 +348,8 @@ fn next_request(state: &State, policy: &Policy) -> Step {
     }
 }
 
-/// The call alone, or with the allowed calls of its kind directly behind it: idempotent ones, or
-/// tasks, which are done at the same time.
+/// Returns the call alone, or with the allowed calls of its kind directly after it: idempotent
+/// ones, or tasks, which run at the same time.
 fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
     if first.call.is_task() {
         return tasks(state, policy, first);
@@ -367,12 +368,12 @@ fn batch(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
         .collect()
 }
 
-/// Whether a call runs unasked. That the first one does is known.
+/// Returns whether a call runs without approval. For the first one this is known.
 fn runs(state: &State, policy: &Policy, first: &OpenCall, call: &OpenCall) -> bool {
     call.call.id == first.call.id || matches!(fate(state, policy, call), Fate::Run { .. })
 }
 
-/// A task, and those behind it that may be begun with it.
+/// Returns a task, and those after it that may start with it.
 fn tasks(state: &State, policy: &Policy, first: &OpenCall) -> Vec<CallId> {
     let room = MAX_TASKS_AT_ONCE
         .saturating_sub(state.tasks_at_work())

@@ -1,7 +1,7 @@
-//! The rule that "always" would write for a call that asks.
+//! The rule that "always" would add for a call that needs approval.
 //!
-//! Invariant: nothing is offered that a person could not foresee: no rule for programs
-//! that run or destroy whatever they are told.
+//! Invariant: a rule is offered only if a person can foresee its effect: no rule for programs that
+//! run or destroy whatever their arguments say.
 
 use super::access::Access;
 use super::harmless;
@@ -11,7 +11,7 @@ use super::rule::{Bases, Likeness, Rule, of_spec};
 use super::shell::{SimpleCommand, Word};
 use super::visible;
 
-/// Their first two words say what they do.
+/// Programs whose first two words identify the action.
 #[rustfmt::skip]
 const WITH_SUBCOMMANDS: &[&str] = &[
     "apt", "aws", "az", "brew", "bundle", "cargo", "composer", "dnf", "docker", "dotnet", "flutter", "gcloud", "gh",
@@ -19,7 +19,7 @@ const WITH_SUBCOMMANDS: &[&str] = &[
     "pnpm", "podman", "poetry", "rustup", "swift", "systemctl", "terraform", "turbo", "uv", "yarn", "zig",
 ];
 
-/// Here the third word says it.
+/// Pairs of words after which the third word identifies the action.
 const WITH_THREE_WORDS: [(&str, &str); 6] = [
     ("npm", "run"),
     ("pnpm", "run"),
@@ -29,7 +29,7 @@ const WITH_THREE_WORDS: [(&str, &str); 6] = [
     ("gh", "issue"),
 ];
 
-/// Each use is another matter.
+/// Programs for which no rule is offered, since each use is different.
 #[rustfmt::skip]
 const NEVER: &[&str] = &[
     "chmod", "chown", "crontab", "curl", "dd", "ed", "ex", "export", "kill", "killall", "ln", "mkfs", "mount", "nc",
@@ -37,15 +37,15 @@ const NEVER: &[&str] = &[
     "truncate", "unset", "vi", "vim", "wget",
 ];
 
-/// Sub-commands that run anything, or make others do so.
+/// Subcommands that run anything, or make other programs do so.
 const NEVER_SUBCOMMANDS: [&str; 7] = ["exec", "run", "config", "alias", "eval", "dlx", "x"];
 
-/// For a command whose words are the only reason to ask.
+/// Returns the rule for a command that needs approval only because of its words.
 pub(crate) fn for_command(command: &SimpleCommand) -> Option<Rule> {
     named("Bash", command)
 }
 
-/// For a command that asks for more access than a rule of the form `Bash(…)` gives.
+/// Returns the rule for a command that requests more access than a `Bash(…)` rule gives.
 pub(crate) fn for_access(command: &SimpleCommand, access: Access) -> Option<Rule> {
     let name = match access {
         Access::Network => "Network",
@@ -75,7 +75,7 @@ fn named(tool: &str, command: &SimpleCommand) -> Option<Rule> {
         return None;
     }
     let texts: Vec<&str> = words.iter().map(|w| w.text.as_str()).collect();
-    // The bare name of such a program says nothing about its sub-commands.
+    // The bare name of such a program does not cover its subcommands.
     let any = if command.words.len() == 1 && WITH_SUBCOMMANDS.contains(&texts[0]) {
         ""
     } else {
@@ -95,7 +95,7 @@ fn subcommand_words(words: &[Word]) -> Option<usize> {
     (!NEVER_SUBCOMMANDS.contains(&verb.text.as_str())).then_some(2)
 }
 
-/// Letters that mean themselves in a rule and in a shell.
+/// Returns whether a word has only letters that are literal in a rule and in a shell.
 fn is_plain(word: &Word) -> bool {
     word.is_literal()
         && !word.quoted
@@ -103,13 +103,13 @@ fn is_plain(word: &Word) -> bool {
         && word
             .text
             .chars()
-            // No other letters: many look like these, and a rule is read by a person.
+            // Other letters are refused because many look like these, and a person reads the rule.
             .all(|c| c.is_ascii_alphanumeric() || "._-+/@".contains(c))
 }
 
-/// For a path: the folder it is in, or the path itself when that folder is too much.
-/// `spots` are the path as named and as it really is; a rule that would not cover both
-/// is not offered.
+/// Returns the rule for a path: its folder, or the path itself if the folder would be too wide.
+/// `spots` are the path as named and its real path; a rule that would not cover both is not
+/// offered.
 pub(crate) fn for_path(
     path_use: PathUse,
     spots: &[String],
@@ -149,7 +149,7 @@ pub(crate) fn for_path(
     spots.iter().all(covers).then_some(rule)
 }
 
-/// For a tool that looks at sessions of other projects.
+/// Returns the rule for a tool that reads sessions of other projects.
 pub(crate) fn for_look_back(tool: LookBack) -> Option<Rule> {
     let name = match tool {
         LookBack::Memory => "Memory",
@@ -158,8 +158,8 @@ pub(crate) fn for_look_back(tool: LookBack) -> Option<Rule> {
     Rule::parse(&format!("{name}({})", Reach::All.name())).ok()
 }
 
-/// For a tool of somebody else.
-/// It holds for the description that the tool has now, where that is known.
+/// Returns the rule for a tool of a server. It covers only the tool's current description, if that
+/// is known.
 pub(crate) fn for_foreign(name: &str, hash: Option<&str>) -> Option<Rule> {
     let rule = match hash {
         Some(hash) => of_spec(name, hash)?,

@@ -1,8 +1,9 @@
-//! Which files that the model has read were changed outside of rewake, so that it is told.
+//! Finds files that the model has read and that were changed outside of rewake, to report them to
+//! the model.
 //!
-//! A tree that is recorded where no call can have made the difference to the one before is an
-//! outside change. Derived from the log and from trees: what was not told before a crash is told
-//! after it, and what was told is not told again.
+//! A difference between two recorded trees is an outside change if no call can have made it. It is
+//! derived from the log and from trees. So a change that was not reported before a crash is
+//! reported after it, and no change is reported twice.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +11,35 @@ use super::entry::{About, Entry, SaveReason, Seq};
 use super::text::one_line;
 use super::tree::{Change, Delta, Item, path_text};
 
-/// A note names so many files at most.
+/// Maximum number of files that a note names.
 const MAX_PATHS: usize = 20;
 const PATH_CHARS: usize = 200;
 
-/// More outside changes than this are not looked at: an edit of a file that changed is refused all
-/// the same.
+/// Maximum number of outside changes that are tracked. An edit of a file that changed is refused
+/// all the same.
 const MAX_CHANGES: usize = 1_000;
 
-/// The files changed from one tree to the other.
+/// A change of the files from one tree to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideChange {
-    /// The entry that names the later one.
+    /// The entry that names the later tree.
     pub at: Seq,
     /// `None`: it is the first tree of the log.
     pub before: Option<String>,
     pub tree: String,
 }
 
-/// What changed outside and was not told yet.
+/// The outside changes that were not reported yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
     changes: Vec<OutsideChange>,
-    /// When the model last read or wrote a file.
+    /// The entry at which the model last read or wrote each file.
     known_at: BTreeMap<String, Seq>,
 }
 
 impl Outside {
-    /// Follows an entry. `last`: the tree before it. `is_ours`: something of ours ran since, or
-    /// runs.
+    /// Folds an entry. `last` is the previous tree. `is_ours` means that a call or command of the
+    /// session has run since then, or runs.
     pub(super) fn follow(&mut self, at: Seq, entry: &Entry, last: Option<&str>, is_ours: bool) {
         match entry {
             Entry::Saved {
@@ -63,18 +64,19 @@ impl Outside {
         }
     }
 
-    /// The model knows what is in the file now.
+    /// Notes that the model knows the file's current content.
     pub(super) fn known(&mut self, path: &str, at: Seq) {
         self.known_at.insert(path.to_string(), at);
     }
 
-    /// Those recorded behind an entry.
+    /// Returns the changes recorded after an entry.
     pub fn since(&self, seq: Seq) -> impl Iterator<Item = &OutsideChange> {
         self.changes.iter().filter(move |change| change.at > seq)
     }
 
-    /// The note about changes, each with the entry that recorded it, oldest first. `seen`: the
-    /// files that the model knows, with their hashes. `None`: it knows none of those that changed.
+    /// Returns the note about changes, each with the entry that recorded it, oldest first. `seen`
+    /// has the files that the model knows, with their hashes. Returns `None` if the model knows
+    /// none of the changed files.
     pub fn note(
         &self,
         changes: &[(Seq, Delta)],
@@ -110,7 +112,8 @@ impl Outside {
     }
 }
 
-/// As the model's files are named. `None`: no text, so the model cannot have read it.
+/// Returns the path as the model's files are named. `None`: it is not text, so the model cannot
+/// have read the file.
 fn absolute(root: &str, path: &[u8]) -> Option<String> {
     let path = std::str::from_utf8(path).ok()?;
     Some(match path.starts_with('/') {
@@ -127,7 +130,7 @@ fn text(paths: &[String], more: u64) -> String {
     )
 }
 
-/// The paths of a note in a row.
+/// Joins the paths of a note.
 pub fn with_more(paths: &[String], more: u64) -> String {
     match more {
         0 => paths.join(", "),
@@ -234,7 +237,7 @@ mod tests {
             tree: Some(tree.into()),
             why: None,
         };
-        // Behind a call, and one that is the same.
+        // After a call, and a tree that is the same.
         outside.follow(2, &saved("b"), Some("a"), true);
         outside.follow(2, &saved("b"), None, true);
         outside.follow(3, &saved("b"), Some("b"), false);

@@ -1,9 +1,10 @@
 //! Paths as text: joined, cleaned, compared, and matched against patterns.
 //!
-//! Invariant: nothing here looks at a disk, so a link is not followed. Who decides on a
-//! path decides on its real path too.
+//! Invariant: nothing here looks at a disk, so a link is not followed. A decision about a path must
+//! also check its real path.
 
-/// `path` seen from `base`. Not cleaned: `link/..` is for the disk to say.
+/// Joins `path` to `base`. The result is not cleaned, because only the disk knows where `link/..`
+/// leads.
 pub(crate) fn join(base: &str, path: &str) -> String {
     if path.starts_with('/') {
         path.to_string()
@@ -12,7 +13,7 @@ pub(crate) fn join(base: &str, path: &str) -> String {
     }
 }
 
-/// Without `.`, `..`, empty parts and a trailing `/`, by the text alone.
+/// Removes `.`, `..`, empty parts and a trailing `/`, by the text alone.
 pub(crate) fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -27,7 +28,7 @@ pub(crate) fn clean(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// What is left of a clean `path` below `folder`; empty for the folder itself.
+/// Returns the part of a clean `path` below `folder`; empty for the folder itself.
 pub(crate) fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(folder.trim_end_matches('/'))?;
     match rest.strip_prefix('/') {
@@ -36,7 +37,7 @@ pub(crate) fn below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
     }
 }
 
-/// As file systems compare that ignore case and, as HFS+, characters without width.
+/// Folds a name as file systems do that ignore case and, as HFS+, characters without width.
 pub(crate) fn fold(name: &str) -> String {
     name.chars()
         .filter(|c| {
@@ -47,18 +48,18 @@ pub(crate) fn fold(name: &str) -> String {
         .collect()
 }
 
-/// Whether a path's parts match a pattern's: `**` is any number of parts, `*` and `?` are
+/// Returns whether a path's parts match a pattern's: `**` is any number of parts, `*` and `?` are
 /// characters of one part.
 pub(crate) fn parts_match(pattern: &[&str], path: &[&str]) -> bool {
     parts_reached(pattern, path)[path.len()]
 }
 
-/// Whether the path, or a folder above it, matches.
+/// Returns whether the path, or a folder above it, matches.
 pub(crate) fn parts_match_above(pattern: &[&str], path: &[&str]) -> bool {
     parts_reached(pattern, path).contains(&true)
 }
 
-/// Whether a text matches a pattern of `*` (any characters) and `?` (one).
+/// Returns whether a text matches a pattern of `*` (any characters) and `?` (one).
 pub(crate) fn text_matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
@@ -74,7 +75,7 @@ fn parts_reached(pattern: &[&str], path: &[&str]) -> Vec<bool> {
     )
 }
 
-/// Which positions the whole pattern can end at, in time |pattern| × |items|.
+/// Returns the positions at which the whole pattern can end, in time |pattern| × |items|.
 fn reached<T>(
     pattern: &[T],
     items: &[T],

@@ -1,29 +1,30 @@
-//! What a call needs the rules to permit: all that policy knows of a call.
+//! The required permission of a call: all that the policy knows of it.
 //!
-//! Invariant: the set is closed. A new tool takes one of these, so that none runs past the rules.
+//! Invariant: the set is closed. A new tool uses one of these, so that none bypasses the rules.
 
 use super::access::Access;
 
-/// Full names of servers' tools begin so.
+/// Prefix of the full names of servers' tools.
 pub const FOREIGN_PREFIX: &str = "mcp__";
 
-/// The tool by which all tools of servers are called, and its form for the smallest windows.
+/// Name of the tool that calls the tools of servers. [`MCP_SHORT`] is its form for the smallest
+/// windows.
 pub const MCP_CALL: &str = "mcp_call";
 pub const MCP_SHORT: &str = "mcp";
 
-/// Whether a call under this name can be made where these tools are listed. A server's tool may be
-/// called under its full name wherever there is a tool that calls all of them.
+/// Returns whether a tool with this name can be called when these tools are listed. A server's tool
+/// can be called under its full name if the tool that calls all of them is listed.
 pub fn is_offered<'a>(name: &str, mut listed: impl Iterator<Item = &'a str>) -> bool {
     let is_foreign = name.starts_with(FOREIGN_PREFIX);
     listed.any(|tool| tool == name || (is_foreign && matches!(tool, MCP_CALL | MCP_SHORT)))
 }
 
-/// The server and the tool that a full name stands for, as far as it says them.
+/// Splits a full name into the server and the tool, if it has both.
 pub fn served_parts(full_name: &str) -> Option<(&str, &str)> {
     full_name.strip_prefix(FOREIGN_PREFIX)?.split_once("__")
 }
 
-/// What a call does to a path.
+/// Use of a path by a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathUse {
     /// Reads one file.
@@ -38,29 +39,29 @@ pub enum PathUse {
     Write,
 }
 
-/// A tool that looks at what was recorded before.
+/// A tool that reads earlier records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookBack {
     Memory,
     History,
 }
 
-/// How far a tool looks back. Each reaches all that the ones before it reach.
+/// The records that a tool may read. Each reach includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// The session itself.
     Session,
     /// The other sessions of the workspace.
     Workspace,
-    /// Those of other workspaces too.
+    /// The sessions of other workspaces too.
     All,
 }
 
 impl Reach {
-    /// From the nearest to the farthest.
+    /// All reaches, from the nearest to the farthest.
     pub const ALL: [Reach; 3] = [Reach::Session, Reach::Workspace, Reach::All];
 
-    /// As it is written in rules and in arguments of tools.
+    /// Returns the name in rules and in arguments of tools.
     pub fn name(self) -> &'static str {
         match self {
             Reach::Session => "session",
@@ -70,39 +71,39 @@ impl Reach {
     }
 }
 
-/// What a call needs the rules to permit.
+/// The permission that the rules must grant for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permission {
     /// No permission: the call sees and changes only the session and the user's own store.
     None,
-    /// To look at a path or to change it. A relative one starts in the session's folder.
+    /// Reading or changing a path. A relative one starts in the session's folder.
     Path { path_use: PathUse, path: String },
-    /// To write a path that starts at the workspace's root.
+    /// Writing a path that starts at the workspace's root.
     WriteInWorkspace { path: String },
-    /// To list the files that a pattern finds, below a path.
+    /// Listing the files that match a pattern, below a path.
     Glob {
         pattern: String,
         /// The folder to list. `None`: the session's folder.
         path: Option<String>,
     },
-    /// To run a line of shell. `access` is what the call names.
+    /// Running a shell line. `access` is the access that the call requests.
     Command {
         line: String,
         access: Option<Access>,
-        /// It goes on while the model and the user do other things.
+        /// It runs in the background.
         background: bool,
     },
-    /// To look at what was recorded before, and so far.
+    /// Reading earlier records, as far as `reach`.
     LookBack { tool: LookBack, reach: Reach },
-    /// To give a task to a sub-agent, which may do no more than the session itself.
+    /// Giving a task to a subagent, which may do no more than the session itself.
     Task,
-    /// To call a tool of a server, by its full name.
+    /// Calling a server's tool, by its full name.
     Foreign { name: String },
 }
 
 impl Permission {
-    /// The same for what the path of the call really leads to; as it is when it is not about a
-    /// path.
+    /// Returns the same permission for the real path of the call, or an unchanged copy if it is not
+    /// about a path.
     pub fn at(&self, real: &str) -> Permission {
         let path_use = match self {
             Permission::Path { path_use, .. } => *path_use,

@@ -1,24 +1,25 @@
-//! What a command printed, as text: without what only a terminal obeys.
+//! Output of a command as plain text, without control sequences for a terminal.
 //!
-//! The log has the bytes as they were printed. This is made of them for the model: colours, cursor
-//! movements, titles and links are left out, and of a progress line that was written over only the
+//! The log has the bytes as they were printed, and this makes the text for the model. Colours,
+//! cursor movements, titles and links are removed. Of a progress line that was overwritten only the
 //! last state stays.
 //!
-//! Invariant: the result depends on the text alone, and the text of the result is the same again.
+//! Invariant: the result depends on the text alone, and converting the result again does not change
+//! it.
 
 use std::borrow::Cow;
 
 use super::visible::sequence_length;
 
-/// A longer sequence is not read as one: only its ESC is left out.
+/// Maximum length of an escape sequence. Of a longer one only the ESC is removed.
 const MAX_SEQUENCE_BYTES: usize = 64;
 
 const ESC: char = '\u{1b}';
 const BACKSPACE: char = '\u{8}';
-/// Ends a string such as a title.
+/// Ends a string sequence such as a title.
 const STRING_END: char = '\u{9c}';
 
-/// Returns the text without escape sequences, and with carriage returns and backspaces obeyed.
+/// Removes escape sequences, and applies carriage returns and backspaces.
 pub(crate) fn plain_text(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| c == '\r' || c == BACKSPACE || is_left_out(c)) {
         return Cow::Borrowed(text);
@@ -31,8 +32,8 @@ pub(crate) fn plain_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Characters that say nothing themselves: ESC, the bell, changes of the character set, and the
-/// forms of one byte of what ESC begins.
+/// Returns whether a character is removed: ESC, the bell, changes of the character set, and the
+/// one-byte forms of the sequences that ESC begins.
 fn is_left_out(c: char) -> bool {
     matches!(c, ESC | '\u{7}' | '\u{e}' | '\u{f}')
         || matches!(c, '\u{90}' | '\u{98}' | '\u{9b}'..='\u{9f}')
@@ -52,8 +53,8 @@ fn without_sequences(text: &str) -> String {
     out
 }
 
-/// Returns the bytes of the string sequence (a title, a link, an image) that `text` begins with
-/// (ECMA-48, 5.6). One that is not ended within its line is none: the line is text.
+/// Returns the length in bytes of the string sequence (a title, a link, an image) at the beginning
+/// of `text` (ECMA-48, 5.6). A sequence that does not end within its line is treated as text.
 fn string_length(text: &str) -> Option<usize> {
     let mut chars = text.chars();
     let begin = match chars.next()? {
@@ -72,9 +73,9 @@ fn string_length(text: &str) -> Option<usize> {
     }
 }
 
-/// Returns what is seen of a line in the end.
+/// Returns the final visible state of a line.
 fn line(line: &str) -> String {
-    // A line end of another system.
+    // A line ending of another system.
     let line = line.trim_end_matches('\r');
     let mut states = line
         .split('\r')
@@ -91,8 +92,8 @@ fn line(line: &str) -> String {
     out
 }
 
-/// Whether a state of a line is an earlier one of the next: a counter or a bar. Other texts between
-/// carriage returns are lines.
+/// Returns whether a state of a line is overwritten by the next: a counter or a bar. Other texts
+/// between carriage returns are lines.
 fn is_written_over(state: &str, next: &str) -> bool {
     let is_counted = state.contains(|c: char| c.is_ascii_digit());
     let has_words = state.contains(char::is_alphanumeric);
@@ -105,7 +106,8 @@ fn first_word(text: &str) -> Option<&str> {
     words.find(|word| !word.is_empty())
 }
 
-/// Returns a line in which a character that follows backspaces stands where they lead.
+/// Applies the backspaces of a line: each removes the character before it, once another character
+/// follows.
 fn without_backspaces(text: &str) -> Cow<'_, str> {
     if !text.contains(BACKSPACE) {
         return Cow::Borrowed(text);
@@ -143,7 +145,7 @@ mod tests {
             ("\u{1b}]8;;http://e\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
             ("\u{9d}0;t\u{9c}x", "x"),
             ("\u{1b}Pq#0\u{1b}\\x", "x"),
-            // What has no end hides nothing.
+            // A sequence without its end hides nothing.
             ("\u{1b}]0;title\nx", "]0;title\nx"),
             ("\u{1b}[31", "[31"),
             ("a\u{1b}\u{1b}[0m[31mb\u{7}", "a[31mb"),

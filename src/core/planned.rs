@@ -1,13 +1,13 @@
-//! The plan in what stands behind a compaction or a continuation: verbatim as long as it fits.
+//! The plan after a compaction or a continuation: verbatim as long as it fits.
 
 use super::entry::{Plan, PlanStep, Seq, StepState};
 use super::text::clip;
 
-/// A step that does not fit is cut to this.
+/// Size in bytes to which a step is cut if it does not fit.
 const SHORT_BYTES: usize = 100;
 
-/// The plan in at most about `room` bytes: each step and goal verbatim, else the goals and what
-/// is still to be done, and the entry `at` for the rest. `None` for an empty plan.
+/// Renders the plan in at most about `room` bytes. If it does not fit verbatim, the goals and the
+/// pending steps remain, and the entry `at` has the rest. Returns `None` for an empty plan.
 pub(crate) fn to_text(plan: &Plan, at: Option<Seq>, room: usize) -> Option<String> {
     if plan.steps.is_empty() && plan.goals.is_empty() {
         return None;
@@ -16,7 +16,7 @@ pub(crate) fn to_text(plan: &Plan, at: Option<Seq>, room: usize) -> Option<Strin
     if bytes(&whole) <= room {
         return Some(whole.concat());
     }
-    // A goal may be a rule: it is worth more than the words of a step.
+    // A goal may be a rule, so it is worth more than the words of a step.
     let short = lines(plan, SHORT_BYTES);
     if bytes(&short) <= room {
         return Some(short.concat() + &rest("cut", at));
@@ -28,7 +28,7 @@ fn bytes(lines: &[String]) -> usize {
     lines.iter().map(String::len).sum()
 }
 
-/// Goals first and verbatim: they hold for all of the steps, each of which is cut to `max`.
+/// Renders the goals first and verbatim, since they apply to all steps. Each step is cut to `max`.
 fn lines(plan: &Plan, max: usize) -> Vec<String> {
     let goals = plan.goals.iter().map(|goal| goal_line(goal, usize::MAX));
     goals
@@ -58,12 +58,12 @@ fn rest(what: &str, at: Option<Seq>) -> String {
     }
 }
 
-/// The current step, the goals and the next steps, as many as fit.
+/// Renders the current step, the goals and the next steps, as many as fit.
 fn cut(plan: &Plan, at: Option<Seq>, room: usize) -> String {
     let of = |state| plan.steps.iter().filter(move |s| s.state == state);
     let mut left = room.saturating_sub(120);
     let mut text = String::new();
-    // Verbatim in half of the room.
+    // The goals are verbatim if they fit in half of the room.
     let goals: usize = plan
         .goals
         .iter()
@@ -78,7 +78,7 @@ fn cut(plan: &Plan, at: Option<Seq>, room: usize) -> String {
         .chain(plan.goals.iter().map(|goal| goal_line(goal, max)))
         .chain(of(StepState::Left).map(|step| line(step, SHORT_BYTES)));
     for line in wanted {
-        // The current step stands there in any case.
+        // The current step is always included.
         if !text.is_empty() && line.len() > left {
             break;
         }

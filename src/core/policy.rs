@@ -1,14 +1,14 @@
-//! Allow, ask or deny: the decision for one call, from the mode, the rules and the place.
+//! Allow, ask or deny: the decision about one call, from the mode, the rules and the workspace.
 //!
-//! The order is the same for every effect of a call: a rule that denies; the mode that
-//! forbids (`plan`) or asks nothing (`bypassPermissions`); a rule that asks; a path that
-//! is always asked about; a rule that allows; what the mode lets run by itself. A call
-//! with several effects gets the strictest of their decisions.
+//! The order is the same for every effect of a call: a rule that denies; the mode that forbids
+//! (`plan`) or asks nothing (`bypassPermissions`); a rule that asks; a path that always needs a
+//! question; a rule that allows; what the mode allows. A call with several effects gets the
+//! strictest of their decisions.
 //!
-//! Invariant: a path is judged as it is named and as it really is, and the stricter holds.
+//! Invariant: a path is judged as named and as its real path, and the stricter decision applies.
 //! Invariant: what is not understood is never allowed by itself.
 //! Invariant: no rule allows a change of rewake's own files, nor of those in the table of
-//! [`protected`]. Who wants that is asked each time.
+//! [`protected`]. Such a change needs approval each time.
 
 mod level;
 mod line;
@@ -35,44 +35,45 @@ pub use reach::AccessText;
 pub struct Workspace {
     /// Where relative paths and commands start, as the user gave it.
     pub folder: String,
-    /// The whole of what may be looked at without asking: the repository, or the folder.
+    /// The folder that may be read without a question: the repository, or the folder.
     pub root: String,
-    /// The project's own folder, where the root is a worktree of it that rewake made in a folder of
-    /// its own: what is in the worktree is the project's, and not rewake's.
+    /// The project's main folder, if the root is a worktree that rewake made in its data folder.
+    /// The files of the worktree belong to the project, not to rewake.
     pub project: Option<String>,
-    /// The user's home folder: what `~/` in rules stands for. `None` when it is not known.
+    /// The user's home folder, for `~/` in rules. `None` when it is not known.
     pub home: Option<String>,
-    /// More folders that may be looked at, such as those of skills and command output.
+    /// Further folders that may be read, such as those of skills and command output.
     pub readable: Vec<String>,
-    /// rewake's own folders and files: rules, trust, instructions, and what was recorded. They
-    /// are never changed without asking, wherever they lie.
+    /// rewake's own folders and files: rules, trust, instructions and records. They are never
+    /// changed without a question, wherever they are.
     pub rewakes_own: Vec<String>,
-    /// The folder where keys of model providers are kept: no call sees or changes what is in it.
+    /// The folder with the keys of model providers: no call sees or changes anything in it.
     pub keys: Option<String>,
-    /// What the system keeps commands from doing here.
+    /// The restrictions that the system puts on commands here.
     pub sandbox: Sandbox,
-    /// Of the tool of a server that is judged. `None`: nothing is known of it.
+    /// The server's tool that is judged. `None`: nothing is known of it.
     pub served: Option<ServedTool>,
 }
 
-/// What is known of a tool of a server.
+/// The known properties of a server's tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServedTool {
-    /// Of its description: blake3 in hex.
+    /// Hash of its description: blake3 in hex.
     pub hash: String,
-    /// It changes nothing: its server says so, and the user has that believed.
+    /// It changes nothing: its server says so, and the user's config trusts that.
     pub only_looks: bool,
-    /// Its server says that it may destroy something.
+    /// Its server says that it may be destructive.
     pub is_destructive: bool,
-    /// Its description changed since it was allowed: how, as far as that is known.
+    /// How its description changed since it was allowed, as far as that is known. `None`: it did
+    /// not.
     pub changed: Option<String>,
 }
 
-/// A decision, and of a command what it was decided for.
+/// A decision, with the access that it covers if the call is a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
     pub decision: Decision,
-    /// How far the command may reach when it runs. None: the call runs no command.
+    /// Access of the command when it runs. `None`: the call runs no command.
     pub access: Option<Access>,
 }
 
@@ -85,54 +86,54 @@ impl From<Decision> for Judgement {
     }
 }
 
-/// What the rules say of one call.
+/// The decision of the rules on one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// It runs without a question.
     Allow,
-    /// A person is asked. Where there is nobody, it is denied.
+    /// A person is asked. If there is nobody, it is denied.
     Ask {
-        /// What the call does that needs a person.
+        /// The reason why the call needs approval.
         why: String,
-        /// What "always" would add to the rules that allow.
+        /// The allow rule that "always" would add.
         rule: Option<Rule>,
     },
     /// It never runs.
     Deny {
-        /// Told to the model.
+        /// The reason for the model.
         reason: String,
     },
 }
 
-/// What the model is told in plan mode.
+/// Reason for a denial in plan mode, for the model.
 const PLANNING: &str = "plan mode is on: nothing may be changed and no command may run that does \
                         more than look";
 
-/// The reason of plan mode, with advice.
+/// Returns the reason of plan mode, with advice.
 fn planning() -> String {
     format!("{PLANNING}{FINISH_THE_PLAN}")
 }
 
-/// What a decision asks of the disk, at which the core does not look itself.
+/// The disk as a decision needs it. The core does not read the disk itself.
 #[derive(Clone, Copy)]
 pub struct Disk {
-    /// The real path of an absolute path that is not cleaned: links followed one by one,
-    /// the part that does not exist kept as it is.
+    /// Returns the real path of an absolute path that is not cleaned: links are followed one by
+    /// one, and the part that does not exist stays as it is.
     pub resolve: fn(&str) -> String,
-    /// The absolute paths that a shell may make of a pattern in a folder, or why that is
-    /// not known. Too many names do no harm, a missing one does.
+    /// Returns the absolute paths that a shell may expand a pattern in a folder to, or why they are
+    /// not known. Extra names do no harm, a missing one does.
     pub matches: fn(&str, &str) -> Result<Vec<String>, String>,
-    /// Whether there is a folder at this absolute path.
+    /// Returns whether there is a folder at this absolute path.
     pub is_folder: fn(&str) -> bool,
-    /// What in the repository around a folder may have a git that only looks run a program,
-    /// or show what is not in it.
+    /// Returns an error if the repository around a folder could make a read-only git command run a
+    /// program, or show content from outside of it.
     pub repository: fn(&str) -> Result<(), String>,
 }
 
-/// Decides on a call that needs `permission`.
+/// Decides about a call that needs `permission`.
 ///
-/// Invariant: a command runs with the access of the judgement or not at all. What was judged
-/// for a sandbox says nothing about running without one.
+/// Invariant: a command runs with the access of the judgement or not at all. A judgement for the
+/// sandbox says nothing about running without one.
 pub fn judge(
     permission: &Permission,
     mode: Mode,
@@ -169,7 +170,7 @@ pub fn judge(
     Judgement { decision, access }
 }
 
-/// [`judge`] for one who does not need to know how far a command reaches.
+/// Returns only the decision of [`judge`], without the access.
 pub fn decide(
     permission: &Permission,
     mode: Mode,
@@ -181,7 +182,7 @@ pub fn decide(
 }
 
 impl Workspace {
-    /// Where the patterns of rules are anchored.
+    /// Returns the folders to which the patterns of rules are anchored.
     pub fn bases(&self, resolve: &dyn Fn(&str) -> String) -> Bases {
         Bases {
             folders: named_and_real(&self.folder, resolve),
@@ -198,12 +199,12 @@ impl Workspace {
     }
 }
 
-/// A path by its text, and as it really is when that is another. `..` behind a link leads
-/// to one place for the kernel and to another for a tool that takes it by name: both count.
+/// Returns a path as named, and its real paths if they differ. `..` after a link means one place
+/// for the kernel and another for a tool that goes by the name: both count.
 fn named_and_real(path: &str, resolve: &dyn Fn(&str) -> String) -> Vec<String> {
     let named = path::clean(path);
     let of_named = path::clean(&resolve(&named));
-    // The disk is asked once where both are one.
+    // The disk is asked only once if both are the same.
     let of_path = (named != path).then(|| path::clean(&resolve(path)));
     let mut paths = vec![named];
     for real in std::iter::once(of_named).chain(of_path) {
@@ -214,15 +215,15 @@ fn named_and_real(path: &str, resolve: &dyn Fn(&str) -> String) -> Vec<String> {
     paths
 }
 
-/// What was found about one effect of a call, from the mildest to the strictest.
+/// The result for one effect of a call, from the mildest to the strictest.
 enum Finding {
     Fine,
-    /// Nothing speaks for it; a rule could.
+    /// Neither mode nor rules allow it; a rule could.
     Unknown {
         why: String,
         rule: Option<Rule>,
     },
-    /// It is asked about whatever is allowed.
+    /// A person is asked, whatever the rules allow.
     Asked(String),
     Denied(String),
 }
@@ -237,7 +238,8 @@ impl Finding {
         }
     }
 
-    /// The stricter of two, where there may be hundreds: the first of the same strictness.
+    /// Returns the stricter of two, for long lists: of two equally strict ones the first, without a
+    /// rule.
     fn or_stricter(self, other: Finding) -> Finding {
         match (self, other) {
             (Finding::Unknown { why, .. }, Finding::Unknown { .. }) => {
@@ -248,7 +250,7 @@ impl Finding {
         }
     }
 
-    /// The stricter of two. A rule is offered only if it would settle both.
+    /// Returns the stricter of two. A rule is offered only if it would settle both.
     fn and(self, other: Finding) -> Finding {
         match (self, other) {
             (
@@ -277,11 +279,11 @@ struct Evaluation<'a> {
     rules: &'a Rules,
     disk: &'a Disk,
     bases: Bases,
-    /// Everything below these may be looked at.
+    /// Everything below these folders may be read.
     readable: Vec<String>,
-    /// As given: looked up when something is to be changed.
+    /// As given; resolved when a call changes something.
     rewakes_own: &'a [String],
-    /// As given and as the disk has it, folded.
+    /// As given and as the real path, folded.
     keys: Vec<String>,
     sandbox: Sandbox,
     served: Option<&'a ServedTool>,
@@ -320,7 +322,7 @@ impl<'a> Evaluation<'a> {
         self.bases.roots.first().map_or("/", String::as_str)
     }
 
-    /// What is denied once no rule has spoken: everything but looking, in plan mode.
+    /// Denies everything but reading in plan mode, when no rule has denied it already.
     fn planning(&self, looks: bool) -> Option<Finding> {
         (self.mode == Mode::Plan && !looks).then(|| Finding::Denied(planning()))
     }
@@ -383,24 +385,24 @@ impl<'a> Evaluation<'a> {
         spots.iter().any(refuses)
     }
 
-    /// The path as named and, if another, as it really is.
+    /// Returns the path as named and, if it differs, the real path.
     fn spots(&self, base: &str, path: &str) -> Vec<String> {
         named_and_real(&self.full(base, path), &self.disk.resolve)
     }
 
-    /// An absolute path, not cleaned.
+    /// Returns an absolute path, not cleaned.
     fn full(&self, base: &str, path: &str) -> String {
         match (path.strip_prefix('~'), self.bases.homes.first()) {
             (Some(""), Some(home)) => home.clone(),
             (Some(rest), Some(home)) if rest.starts_with('/') => format!("{home}{rest}"),
-            // The home of someone who is not known is nowhere.
+            // The home of an unknown user does not exist.
             (Some(_), _) => format!("/{path}"),
             (None, _) => path::join(base, path),
         }
     }
 
     fn allows_path(&self, path_use: PathUse, spot: &str) -> bool {
-        // What goes through a folder must be allowed at any depth of it.
+        // A search of a folder must be allowed at any depth of it.
         let deep = match path_use {
             PathUse::Grep | PathUse::Glob => Some(format!("{spot}/-/-")),
             PathUse::Read | PathUse::Edit | PathUse::Write => None,
@@ -417,7 +419,7 @@ impl<'a> Evaluation<'a> {
         is_below_any(spot, &self.bases.folders) || is_below_any(spot, &self.bases.roots)
     }
 
-    /// What lies where keys of model providers are kept is denied, whatever the mode and the rules.
+    /// Denies access to the folder of the providers' keys, whatever the mode and the rules.
     fn keys_at(&self, path: &str, spots: &[String]) -> Option<Finding> {
         let is_key = spots
             .iter()
@@ -429,13 +431,14 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// The folder of the keys lies below one of these.
+    /// Returns whether the folder of the keys is below one of these paths.
     fn holds_keys(&self, spots: &[String]) -> bool {
         let spots: Vec<String> = spots.iter().map(|spot| path::fold(spot)).collect();
         self.keys.iter().any(|folder| is_below_any(folder, &spots))
     }
 
-    /// No rule that allows speaks for these: `Edit(~/**)` would let a model write its own rules.
+    /// Returns whether one of these belongs to rewake itself. Allow rules do not apply there:
+    /// `Edit(~/**)` would let a model write its own rules.
     fn is_rewakes_own(&self, spots: &[String]) -> bool {
         let own = self.rewakes_own.iter();
         let own = own.flat_map(|path| named_and_real(path, &self.disk.resolve));
@@ -448,7 +451,8 @@ impl<'a> Evaluation<'a> {
             .any(|spot| is_below_any(&path::fold(spot), &own))
     }
 
-    /// As it is written: where names differ by case alone, another spelling is asked about.
+    /// Compares the spelling exactly: if names differ only by case, the other spelling needs a
+    /// question.
     fn is_in_worktree(&self, spot: &str) -> bool {
         is_below_any(spot, &self.bases.roots)
     }
@@ -477,7 +481,7 @@ impl<'a> Evaluation<'a> {
         };
         let finding = self.path(PathUse::Glob, base);
         let finding = finding.and(self.path(PathUse::Glob, &start));
-        // `*/..` is wherever a link leads, and braces over a `/` may hide it.
+        // `*/..` depends on where a link leads, and braces over a `/` may hide it.
         let is_unclear = |part: &&str| {
             part.contains("..") || part.matches('{').count() != part.matches('}').count()
         };
@@ -488,7 +492,7 @@ impl<'a> Evaluation<'a> {
         finding
     }
 
-    /// Something that cannot be judged by its content.
+    /// Returns the finding for something that cannot be judged by its content.
     fn unknown(&self, looks: bool, why: String) -> Finding {
         if let Some(finding) = self.planning(looks) {
             return finding;
@@ -499,7 +503,7 @@ impl<'a> Evaluation<'a> {
         Finding::Unknown { why, rule: None }
     }
 
-    /// What was recorded in other workspaces is looked at only by leave.
+    /// Judges the reading of earlier records. Those of other workspaces need approval.
     fn look_back(&self, tool: LookBack, reach: Reach) -> Finding {
         let refuses = |rule: &&Rule| rule.refuses_look_back(tool, reach);
         if let Some(rule) = self.rules.deny.iter().find(refuses) {
@@ -552,7 +556,7 @@ impl<'a> Evaluation<'a> {
         if self.served.is_some_and(|tool| tool.is_destructive) {
             why.push_str(" that may destroy something, by the server's own word");
         }
-        // It was allowed, as it was described then.
+        // An earlier approval was for an earlier description.
         let changed = self.served.and_then(|tool| tool.changed.as_deref());
         let mut allow = self.rules.allow.iter();
         if changed.is_some() || allow.any(|rule| rule.covers_foreign(name)) {

@@ -1,33 +1,34 @@
-//! What the requests begin with instead of what left the context.
+//! The preface: the text at the beginning of requests that replaces the content which left the
+//! context.
 
 use super::entry::{Plan, Seq, SummaryBy};
 use super::ledger::Ledger;
 use super::text::head_tail;
 
-/// The user's last words are repeated behind a summary up to this size.
+/// Maximum size in bytes of the user's last message after a summary.
 const WORDS_BYTES: usize = 1_500;
-/// And the results of the last answer up to about this.
+/// Approximate maximum size in bytes of the results of the last answer.
 const RESULTS_BYTES: usize = 1_200;
 
-/// What the requests begin with instead of what was said before.
+/// The text at the beginning of requests that replaces earlier entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preface {
-    /// As it is sent.
+    /// The text as it is sent.
     pub text: String,
     /// The rolling summary alone; `None` for a continuation note.
     pub summary: Option<String>,
     pub by: SummaryBy,
-    /// Compactions so far.
+    /// Number of compactions so far.
     pub windows: u32,
-    /// The last entry that is only behind this.
+    /// The last entry that this text replaces.
     pub last: Seq,
-    /// The last summary that a model made, and the entry from which on what came after it is
-    /// only in a digest: that part is summarised again when the model can be asked.
+    /// The last summary that a model made. Entries from `unsound_from` on are only in a digest, and
+    /// are summarised again when the model can be asked.
     pub sound: Option<String>,
     pub unsound_from: Option<Seq>,
 }
 
-/// What of a session was said again behind a summary by version 0.1.
+/// The content of a session that version 0.1 repeated after a summary.
 #[derive(Debug, Clone, Copy)]
 pub struct Carried<'a> {
     pub plan: Option<&'a Plan>,
@@ -36,8 +37,8 @@ pub struct Carried<'a> {
     pub ledger: &'a Ledger,
 }
 
-/// The preface as version 0.1 rendered it: that of a compaction which does not have its own,
-/// so that what was sent is sent again byte for byte.
+/// Renders the preface of a compaction without a recorded one, as version 0.1 did. What was sent is
+/// thereby sent again byte for byte.
 pub(crate) fn render_as_before(carried: &Carried<'_>, summary: &str, last: Seq) -> String {
     let mut text = format!(
         "<summary>\nEntries 0-{last} of this session were summarised; memory_search finds in them, \

@@ -1,8 +1,8 @@
-//! State -> Request: the messages of the model are a projection of the log.
+//! State -> Request: the messages for the model are a projection of the log.
 //!
-//! The projection is valid by construction: results stand directly behind their calls,
-//! roles alternate, ids are unique. It invents nothing: a call without a result is never
-//! projected, because `next` does not ask the model while one is open.
+//! The projection is valid by construction: results are directly after their calls, roles
+//! alternate, ids are unique. It invents nothing: a call without a result is never projected,
+//! because `next` does not ask the model while one is open.
 
 mod kept;
 
@@ -27,8 +27,8 @@ use super::unsent;
 
 pub use kept::KeptMessages;
 
-/// The request that is sent now: the same bytes for the same log, whenever it is asked. What was
-/// made of this log before is used again.
+/// Builds the request to send: the same bytes for the same log at any time. Messages from the
+/// previous request are reused.
 pub fn request(
     state: &State,
     budget: &Budget,
@@ -51,17 +51,18 @@ pub fn request(
     }
 }
 
-/// Marks where a provider is to look in its cache, and to write what the next requests find
-/// there: three places at most. A provider looks back from a mark, but not far: an answer with
-/// many calls is longer, and so is what a step of [`super::freeing`] leaves.
+/// Marks the places where a provider should look in its cache, and write what the next requests
+/// find there: three at most. A provider looks only a short distance back from a mark. An answer
+/// with many calls is longer, and so is the change that [`super::freeing`] makes.
 fn mark(messages: &mut [Message], state: &State) {
     let newest = messages.len().checked_sub(1);
     let preface = state.preface.as_ref().map(|_| 0);
-    // Until the next summary nothing changes before this.
+    // Nothing before this changes until the next summary.
     let settled = first_to_free(state)
         .and_then(|seq| before_result(messages, state, seq))
         .or(preface);
-    // The end of the request before; of what left since, its like when that request was made.
+    // The end of the previous request. If results were freed since, the corresponding place before
+    // them.
     let known = match state.freed.oldest_new() {
         Some(seq) => before_result(messages, state, seq),
         None => newest.and_then(|newest| users_before(messages, newest)),
@@ -71,7 +72,7 @@ fn mark(messages: &mut [Message], state: &State) {
     }
 }
 
-/// The oldest result that may still be freed.
+/// Returns the oldest result that may still be freed.
 fn first_to_free(state: &State) -> Option<Seq> {
     let mut records = state.context.iter();
     let found = records.find(|record| {
@@ -82,7 +83,7 @@ fn first_to_free(state: &State) -> Option<Seq> {
     found.map(|record| record.seq)
 }
 
-/// The last message of the user before the one that has this result.
+/// Returns the last message of the user before the one with this result.
 fn before_result(messages: &[Message], state: &State, seq: Seq) -> Option<usize> {
     let mut records = state.context.iter();
     let id = records.find_map(|record| match &record.entry {
@@ -94,18 +95,18 @@ fn before_result(messages: &[Message], state: &State, seq: Seq) -> Option<usize>
     users_before(messages, at)
 }
 
-/// The last message of the user before this one: requests end with one.
+/// Returns the last message of the user before this one; requests end with one.
 fn users_before(messages: &[Message], at: usize) -> Option<usize> {
     messages[..at].iter().rposition(|m| m.role == Role::User)
 }
 
-/// The messages of the log. Valid for every prefix of every log: a call that has no result
-/// yet is left out. A single text over `inline` bytes is head, tail and its address.
+/// Builds the messages of the log. They are valid for every prefix of every log: a call without a
+/// result is left out. A text over `inline` bytes is replaced by head, tail and its address.
 pub fn messages(state: &State, inline: usize) -> Vec<Message> {
     messages_again(state, inline, &mut KeptMessages::default())
 }
 
-/// [`messages`], with what was made of this log before.
+/// Builds the same as [`messages`], and reuses messages from the previous request.
 pub fn messages_again(state: &State, inline: usize, kept: &mut KeptMessages) -> Vec<Message> {
     let mut out = Messages::new(inline);
     if let Some(preface) = &state.preface {
@@ -131,7 +132,7 @@ pub fn messages_again(state: &State, inline: usize, kept: &mut KeptMessages) -> 
     out.finish()
 }
 
-/// Bytes of a request, about; images are counted by what they cost.
+/// Estimates the bytes of a request; images count by their cost.
 pub fn request_bytes(state: &State, inline: usize) -> usize {
     let preface = state
         .preface
@@ -149,7 +150,7 @@ pub fn request_bytes(state: &State, inline: usize) -> usize {
     state.fixed_bytes() + preface + records
 }
 
-/// Beginning and end of what is too large, with the address of the whole.
+/// Returns the text, or the beginning and the end of a large one with the address of the whole.
 fn inlined(text: &str, inline: usize, seq: Seq) -> String {
     match text.len() <= inline {
         true => text.to_string(),
@@ -157,7 +158,7 @@ fn inlined(text: &str, inline: usize, seq: Seq) -> String {
     }
 }
 
-/// The same of a part of an entry: a byte of it is no offset in the whole.
+/// Does the same for a part of an entry. A byte position in it is not an offset in the whole.
 fn inlined_part(text: &str, inline: usize, seq: Seq) -> String {
     match text.len() <= inline {
         true => text.to_string(),
@@ -174,8 +175,8 @@ fn cut_of_entry(text: &str, inline: usize, seq: Seq, is_all: bool) -> String {
     cut(text, inline, source)
 }
 
-/// A result that is too large. What was cut when it was recorded has its whole in a blob, and is
-/// cut around the same place.
+/// Returns a result, or the shortened form of a large one. A result that was shortened when it was
+/// recorded has its whole text in a blob, and is shortened around the same place.
 pub(crate) fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outcome) -> String {
     let output = match outcome {
         Outcome::Done { output }
@@ -198,7 +199,7 @@ pub(crate) fn inlined_result(text: &str, inline: usize, seq: Seq, outcome: &Outc
     }
 }
 
-/// Arguments that are too large, each text of them shortened.
+/// Shortens each text of arguments that are too large.
 fn shortened(value: Value, inline: usize, seq: Seq) -> Value {
     match value {
         Value::String(text) => Value::String(inlined_part(&text, inline, seq)),
@@ -215,7 +216,7 @@ fn shortened(value: Value, inline: usize, seq: Seq) -> Value {
     }
 }
 
-/// Messages in the making. The last answer waits until its results are known.
+/// Messages under construction. The last answer waits until its results are known.
 struct Messages {
     inline: usize,
     done: Vec<Message>,
@@ -234,8 +235,8 @@ struct Called {
 }
 
 impl Called {
-    /// Whether its result has the text of files, of which the model has to know every byte. What a
-    /// command printed into a file of its run folder is no such text.
+    /// Returns whether its result has the text of files, of which the model must know every byte.
+    /// The output file of a command's run folder does not count.
     fn shows_files(&self, describe: Describe) -> bool {
         match describe(&self.name, &self.arguments).map(|d| d.permission) {
             Ok(Permission::Path { path, .. }) => !is_output_of_run(&path),
@@ -252,7 +253,7 @@ impl Called {
     }
 }
 
-/// Whether a path is where a command in the background prints to: `…/runs/RUN/output`.
+/// Returns whether a path is the output file of a background command: `…/runs/RUN/output`.
 fn is_output_of_run(path: &str) -> bool {
     let mut parts = path.rsplit('/');
     parts.next() == Some("output") && parts.nth(1) == Some("runs")
@@ -269,7 +270,7 @@ impl Messages {
     }
 
     fn record(&mut self, record: &Record, state: &State) {
-        // Why its images are not sent.
+        // The reason why its images are not sent.
         let refused = state.image_refusal(record.seq);
         match &record.entry {
             Entry::Said { text, images, .. } => {
@@ -431,7 +432,7 @@ impl Messages {
         }
     }
 
-    /// The line stands in place of the result.
+    /// Uses the line instead of the result.
     fn freed(&mut self, call: CallId, outcome: &Outcome, line: &str) {
         if let Some(called) = self.calls.iter_mut().find(|called| called.id == call) {
             called.result = Some(Part::Result {
@@ -458,7 +459,7 @@ impl Messages {
         }
     }
 
-    /// Whether an answer that comes now has messages of its own: the message before it is the
+    /// Returns whether the next answer starts a new message, because the last message is the
     /// user's.
     fn may_begin_an_answer(&self) -> bool {
         match self.calls.iter().any(|called| called.result.is_some()) {
@@ -470,7 +471,7 @@ impl Messages {
         }
     }
 
-    /// Puts the last answer down, with the results directly behind it.
+    /// Adds the last answer, with the results directly after it.
     fn flush(&mut self) {
         let calls = std::mem::take(&mut self.calls);
         let open: Vec<String> = calls
@@ -487,13 +488,14 @@ impl Messages {
         );
     }
 
-    /// Adds to the last message when it has the same role, so that roles alternate.
+    /// Appends parts. If the last message has the same role, they are added to it, so that roles
+    /// alternate.
     fn push(&mut self, role: Role, parts: impl IntoIterator<Item = Part>) {
         let mut parts: Vec<Part> = parts
             .into_iter()
             .filter(|p| !matches!(p, Part::Text { text, .. } if text.trim().is_empty()))
             .collect();
-        // Thinking alone says nothing, and no provider takes it.
+        // No provider accepts a message of only thinking.
         if parts.iter().all(|p| matches!(p, Part::Thinking { .. })) {
             return;
         }
@@ -509,7 +511,7 @@ impl Messages {
 
     fn finish(mut self) -> Vec<Message> {
         self.flush();
-        // A chain may begin with the model's words when what came before has left the context.
+        // A chain may begin with the model's words if everything before them left the context.
         if self.done.first().is_some_and(|m| m.role == Role::Assistant) {
             let parts = vec![plain("(the conversation goes on)".to_string())];
             self.done.insert(
@@ -525,14 +527,15 @@ impl Messages {
     }
 }
 
-/// Servers may give several calls of one answer the same id.
+/// Returns whether the id is unique in the answer. Servers may give several calls of one answer the
+/// same id.
 fn is_only(blocks: &[Block], given: &str) -> bool {
     let is_its =
         |block: &&Block| matches!(block, Block::Call { provider_id: Some(id), .. } if id == given);
     blocks.iter().filter(is_its).count() == 1
 }
 
-/// What rewake tells the model. Whatever the text quotes, it cannot end the note.
+/// Returns a note from rewake for the model. The text cannot end the note, whatever it quotes.
 fn note(text: &str) -> Part {
     plain(format!("<note>\n{}\n</note>", inside_tag(text)))
 }
@@ -544,7 +547,7 @@ fn plain(text: String) -> Part {
     }
 }
 
-/// The arguments as a valid object, whatever the model wrote.
+/// Returns the arguments as a valid object, whatever the model wrote.
 fn object(arguments: &str) -> Value {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(map)) => Value::Object(map),

@@ -1,14 +1,15 @@
-//! Text that others wrote (a command, a subagent, a server, another session) inside of text that
-//! rewake writes for the model: it can neither end the tag around it nor look like its neighbours.
+//! Text of others (a command, a subagent, a server, another session) inside of text that rewake
+//! writes for the model. It can neither end the tag around it nor imitate the text beside it.
 //!
-//! Invariant: the result depends on the text alone, since a request is made again byte for byte.
+//! Invariant: the result depends on the text alone, since a request is rendered again byte for
+//! byte.
 
 use std::borrow::Cow;
 
 use super::plain_text::plain_text;
 use super::visible::is_unseen;
 
-/// The tags that rewake writes around what it tells a model.
+/// The tags that rewake writes around its text for a model.
 const TAGS: [&str; 11] = [
     "note",
     "summary",
@@ -23,17 +24,17 @@ const TAGS: [&str; 11] = [
     "task",
 ];
 
-/// No tag is longer.
+/// Maximum length of a tag's name.
 const MAX_TAG_BYTES: usize = 12;
 
-/// Stands for the `<` of a tag.
+/// Replaces the `<` of a tag.
 const NO_TAG: char = '‹';
 
-/// The shortest fence.
+/// Minimum length of a fence.
 const MIN_FENCE: usize = 3;
 
-/// Returns the text with `‹` for the `<` of everything that reads like one of rewake's own tags, in
-/// any case, with blanks, attributes or characters that are not seen.
+/// Replaces the `<` of everything that reads like one of rewake's own tags with `‹`. This includes
+/// tags in any case, and with blanks, attributes or invisible characters.
 pub(crate) fn escape_tags(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut done = 0;
@@ -54,17 +55,17 @@ pub(crate) fn escape_tags(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns what others wrote as text that stands inside a tag of rewake.
+/// Returns text of others in a form that is safe inside a tag of rewake.
 pub(crate) fn inside_tag(text: &str) -> String {
     escape_tags(&plain_text(text)).into_owned()
 }
 
-/// `<`, and the characters that pass for it.
+/// Returns whether a character is `<` or looks like it.
 fn is_angle(c: char) -> bool {
     matches!(c, '<' | '\u{ff1c}' | '\u{fe64}')
 }
 
-/// Whether this, after a `<`, reads like a tag of rewake.
+/// Returns whether this text, after a `<`, reads like a tag of rewake.
 fn is_tag(text: &str) -> bool {
     let is_before = |c: &char| matches!(c, '/' | '\\') || c.is_whitespace();
     let mut seen = text.chars().filter(|c| !is_unseen(*c) || c.is_whitespace());
@@ -119,7 +120,7 @@ pub(crate) fn without_fences(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns the text in at most `max_bytes`. A quote that the cut would leave open is ended.
+/// Returns the text in at most `max_bytes`. If the cut leaves a quote open, the fence is closed.
 pub(crate) fn clip_fenced(text: &str, max_bytes: usize) -> String {
     let cut = super::text::clip(text, max_bytes);
     if cut.len() == text.len() {
@@ -152,8 +153,8 @@ fn is_fence(line: &str) -> bool {
     line.len() >= MIN_FENCE && line.bytes().all(|byte| byte == b'`')
 }
 
-/// Returns the text with its lines after the first indented: none of them looks like the beginning
-/// of an entry, however the text is cut.
+/// Indents all lines but the first. No line then looks like the beginning of an entry, however the
+/// text is cut.
 pub(crate) fn indented(text: &str) -> String {
     let is_break = |c| {
         matches!(
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(clip_fenced(&text, text.len()), text);
     }
 
-    /// What somebody might print who wants out of a quote.
+    /// Generates text that tries to escape from a quote.
     fn hostile() -> impl Strategy<Value = String> {
         let part = prop_oneof![
             "[<＜﹤]{1,2}[ \t\n\u{200b}]{0,2}[/\\\\]{0,2}[ \n\u{feff}]{0,2}(note|NOTE|No\u{200b}te|summary|Continuation|conversation)[ \na=\"]{0,3}>?",

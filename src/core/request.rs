@@ -1,5 +1,5 @@
-//! A request to a model in no provider's form. The protocols in `crate::model` put it on the
-//! wire.
+//! A request to a model, independent of a provider. The protocols in `crate::model` convert it for
+//! the wire.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::choice::Effort;
 use super::entry::{BlobRef, ToolSpec};
 
-/// Made by [`super::prompt::request`], and for summaries by [`super::summary::request`].
+/// A request, built by [`super::prompt::request`], and for summaries by
+/// [`super::summary::request`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// `provider/model`.
@@ -23,25 +24,25 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// Room for the answer, tokens.
     pub max_tokens: u64,
-    /// How hard the model is to think.
+    /// Reasoning effort of the model.
     pub effort: Effort,
     pub temperature: Option<f64>,
-    /// The JSON Schema that the answer has to fit, in the form that the protocol has for it.
+    /// The JSON Schema for the answer, which each protocol sends in its own form.
     pub schema: Option<Value>,
 }
 
-/// Whose message it is. Results of tools stand in messages of the user.
+/// Author of a message. Results of tools are in messages of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     User,
     Assistant,
 }
 
-/// One message of a request: everything that one side says before the other does.
+/// One message of a request: consecutive content of one author.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
     pub role: Role,
-    /// Shared with the request before, where that had the same.
+    /// The parts, shared with the previous request if it had the same.
     pub parts: Arc<Vec<Part>>,
     /// The provider may cache everything up to here.
     pub cache: bool,
@@ -83,7 +84,7 @@ pub enum Part {
         given_id: Option<String>,
         /// The name of the tool, as in the call.
         name: String,
-        /// What the model reads.
+        /// The text for the model.
         text: String,
         /// Each with its media type. Their bytes are in the blobs of the store.
         images: Vec<(String, BlobRef)>,

@@ -1,6 +1,6 @@
-//! The message of a model request that failed: the failure, the reason, and the address last.
+//! The message of a failed model request: the failure, the reason, and at the end the address.
 
-/// A message, taken apart.
+/// The parts of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestFailure<'a> {
     pub provider: &'a str,
@@ -14,8 +14,8 @@ pub(crate) fn message(provider: &str, reason: &str, address: &str) -> String {
 }
 
 impl<'a> RequestFailure<'a> {
-    /// Takes a message apart, also one of an older version, `asking NAME at ADDRESS: REASON`. `None`:
-    /// it is another message.
+    /// Parses a message, also one of an older version, `asking NAME at ADDRESS: REASON`. `None`: it
+    /// is another message.
     pub fn parse(message: &'a str) -> Option<RequestFailure<'a>> {
         if let Some(rest) = message.strip_prefix("asking ") {
             let (provider, rest) = rest.split_once(" at ")?;

@@ -1,11 +1,11 @@
-//! Setting files back: who changed a path since a place in the log, and what it is to be then.
+//! Restores of files: who changed a path since a place in the log, and its target state.
 //!
-//! A path that only calls changed is set back. One that only somebody else changed stays as it
-//! is. Where both did, the changes of the others are put onto what it was. What is not certain
-//! stays as it is, and is named.
+//! A path that only calls changed is restored. A path that only somebody else changed stays. If
+//! both changed it, the changes of others are applied to the earlier content. A path whose state is
+//! uncertain stays and is named.
 //!
-//! Invariant: by default a path is removed only if a recorded call created it, nobody else
-//! touched it, and it is what was recorded.
+//! Invariant: by default a path is removed only if a recorded call created it, nobody else touched
+//! it, and its content is the recorded one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,57 +25,57 @@ mod changes;
 mod since;
 mod told;
 
-/// Folders in which version control keeps what is its own: nothing in them is set back.
+/// Folders that belong to version control: nothing in them is restored.
 const VERSION_CONTROL: [&str; 5] = [".git", ".jj", ".hg", ".svn", ".sl"];
 
-/// Three contents to one: what it was, what somebody else made of it, and what it is to be without
-/// that. `None`: they collide.
+/// A three-way merge: the earlier content, the content that somebody else made of it, and the
+/// target without their change. `None`: they conflict.
 pub type Merge<'a> =
     dyn FnMut(&ContentHash, &ContentHash, &ContentHash) -> Option<(ContentHash, u64)> + 'a;
 
-/// What a person chose for a path, and for all below it.
+/// A person's choice for a path, and for everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathChoice {
-    /// As it was, whoever changed it.
+    /// Restore it, no matter who changed it.
     Take,
-    /// As it is.
+    /// Leave it.
     Keep,
 }
 
-/// What is asked of a setting back.
+/// The options of a restore.
 pub struct Wanted<'a> {
-    /// All that is covered, whoever changed it.
+    /// Restore all covered files, no matter who changed them.
     pub whole: bool,
     /// Only these paths, and what is below them. `None`: all.
     pub only: Option<&'a BTreeSet<PathBytes>>,
-    /// Paths that need an answer of their own, and have it.
+    /// Paths that need a separate approval, and have it.
     pub allowed: &'a BTreeSet<PathBytes>,
-    /// The longest path that leads to another decides.
+    /// Choices by path; for each file the longest matching path decides.
     pub chosen: &'a BTreeMap<PathBytes, PathChoice>,
-    /// Whether a clean absolute path is protected.
+    /// Returns whether a clean absolute path is protected.
     pub is_protected: &'a dyn Fn(&str) -> bool,
-    /// When what lies at a path last changed: UTC, milliseconds since 1970.
+    /// Returns when the file at a path last changed: UTC, milliseconds since 1970.
     pub changed_ms: &'a dyn Fn(&[u8]) -> Option<i64>,
     pub merge: &'a mut Merge<'a>,
 }
 
-/// What is to be.
+/// The planned result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     pub target: Tree,
-    /// What differs from the place that is meant and stays as it is.
+    /// Paths that differ from the target and stay, and why.
     pub kept: BTreeMap<PathBytes, KeptWhy>,
-    /// Paths that are set back and that changed while a command ran.
+    /// Restored paths that changed while a command ran.
     pub of_commands: BTreeSet<PathBytes>,
-    /// Paths that are set back with the changes of somebody else put onto them.
+    /// Restored paths to which the changes of somebody else are applied.
     pub merged: BTreeSet<PathBytes>,
-    /// Paths that stay whatever is chosen for them.
+    /// Paths that stay, whatever the person chooses.
     pub fixed: BTreeSet<PathBytes>,
-    /// Paths beside others, which get what somebody else made of those and what does not fit in.
+    /// New paths beside others, with content of somebody else that does not fit into the original.
     pub beside: BTreeSet<PathBytes>,
 }
 
-/// What every path is to be.
+/// Plans the target state of every path.
 pub fn plan(changes: &Changes, wanted: &mut Wanted<'_>) -> Plan {
     let mut plan = Plan {
         target: changes.now.clone(),
@@ -127,8 +127,8 @@ pub fn plan(changes: &Changes, wanted: &mut Wanted<'_>) -> Plan {
     plan
 }
 
-/// A path is as it was, but only since a call took away what somebody else had made of it: they get
-/// that back.
+/// Handles a path that is unchanged only because a call removed the changes of somebody else: they
+/// get their changes back.
 fn undone_by_calls(
     changes: &Changes,
     path: &PathBytes,
@@ -181,7 +181,7 @@ fn is_wanted(only: Option<&BTreeSet<PathBytes>>, path: &PathBytes) -> bool {
     to_root(path).any(|path| only.contains(path))
 }
 
-/// A path, and the folders that it lies in, the deepest first.
+/// Returns a path and the folders above it, the deepest first.
 fn to_root(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
     std::iter::once(path).chain(slashes.map(|at| &path[..at]))
@@ -191,7 +191,7 @@ fn chosen_for(chosen: &BTreeMap<PathBytes, PathChoice>, path: &[u8]) -> Option<P
     to_root(path).find_map(|path| chosen.get(path).copied())
 }
 
-/// Whether a path may be set back if that is asked for.
+/// Returns an error if a path is not restored even on request.
 fn never(changes: &Changes, path: &PathBytes) -> Result<(), KeptWhy> {
     if is_version_control(path) {
         return Err(KeptWhy::VersionControl);
@@ -206,7 +206,7 @@ fn never(changes: &Changes, path: &PathBytes) -> Result<(), KeptWhy> {
     Ok(())
 }
 
-/// Whether a path may be set back at all.
+/// Returns an error if a path may not be restored.
 fn may_touch(
     changes: &Changes,
     path: &PathBytes,
@@ -222,7 +222,7 @@ fn may_touch(
     if path.starts_with(b"/") && path::below(&spot, &changes.root).is_none() {
         return Err(KeptWhy::Outside);
     }
-    // Whoever changed only their own has nothing to be asked.
+    // If only others changed the file, no approval is needed.
     let is_theirs = !is_whole && chain.links.iter().all(|link| link.by == By::Outside);
     if !is_theirs && (wanted.is_protected)(&path::clean(&spot)) {
         return Err(KeptWhy::Protected);
@@ -230,8 +230,9 @@ fn may_touch(
     Ok(())
 }
 
-/// A file that a tool wrote where nothing was covered has its whole path; when it is covered, or a
-/// marker there, it has two. The one that has a content says all of it.
+/// Returns whether another spelling of the path represents this file. A file that a tool wrote
+/// outside of the covered files is recorded by its whole path. If it is also covered, or a marker,
+/// it has two paths, and the one with content counts.
 fn is_told_elsewhere(changes: &Changes, at: &PathBytes) -> bool {
     let root = changes.root.as_bytes();
     let other = match at
@@ -249,7 +250,7 @@ fn is_told_elsewhere(changes: &Changes, at: &PathBytes) -> bool {
     if items(&other) == [None, None] {
         return false;
     }
-    // Of two with a content, the one below the root.
+    // If both have content, the one below the root counts.
     is_marker(at) || (at.starts_with(b"/") && !is_marker(&other))
 }
 
@@ -258,12 +259,12 @@ fn is_version_control(path: &[u8]) -> bool {
     text.split('/').any(|part| VERSION_CONTROL.contains(&part))
 }
 
-/// Whether nothing at or below a path may be written, whatever is asked for.
+/// Returns whether nothing at or below a path may be written, whatever the options.
 pub fn is_never_written(path: &[u8]) -> bool {
     is_version_control(path)
 }
 
-/// What lay there, unless it may have been there without being covered.
+/// Returns the earlier state, unless the file may have existed without being covered.
 fn as_it_was(chain: &Chain) -> Result<Option<Item>, KeptWhy> {
     let may_have_been = chain.links.iter().any(|link| link.may_have_been);
     match &chain.start {
@@ -282,7 +283,7 @@ fn of_path(
 ) -> Result<Option<Item>, KeptWhy> {
     let (start, now) = (&chain.start, chain.now());
     let last = chain.links.len().saturating_sub(1);
-    // Whoever touched it after the command ended was not the command.
+    // A change after the end of the command was not made by it.
     let late = |ended: i64| {
         (wanted.changed_ms)(path).is_some_and(|at| at > ended.saturating_add(SLACK_MS))
     };
@@ -334,7 +335,7 @@ fn of_path(
     }
 }
 
-/// What it was, with the changes of others put onto it. `None`: they collide.
+/// Applies the changes of others to the earlier content. `None`: they conflict.
 fn with_others(chain: &Chain, by: &[By], merge: &mut Merge<'_>) -> Option<Option<Item>> {
     let mut made = chain.start.clone();
     let mut was = &chain.start;
@@ -347,7 +348,7 @@ fn with_others(chain: &Chain, by: &[By], merge: &mut Merge<'_>) -> Option<Option
     Some(made)
 }
 
-/// What `theirs` is with the change from `base` to `ours`. `None`: they collide.
+/// Applies the change from `base` to `ours` to `theirs`. `None`: they conflict.
 fn three_way(
     base: &Option<Item>,
     ours: &Option<Item>,
@@ -374,8 +375,7 @@ fn three_way(
     Some(Some(Item::File { mode, hash, bytes }))
 }
 
-/// What was decided path by path may ask for a file where there is to be a folder: there nothing is
-/// set back.
+/// Leaves paths unchanged if the plan has a file where it also needs a folder.
 fn no_file_is_a_folder(changes: &Changes, plan: &mut Plan) {
     loop {
         let target = &plan.target.0;

@@ -1,16 +1,17 @@
 //! Rules: `Tool` or `Tool(what)`, written by people in the config and by "always".
 //!
-//! `Bash(npm run test)` is that command, `Bash(git status:*)` every command that begins
-//! with those words, `Bash(git * --stat)` has any words in the middle. `Edit` covers
-//! `write` and `edit`; `Read` covers `read`, `grep` and `glob`. Paths are patterns:
-//! `src/**` in the session's folder, `name` at any depth in it, `./name` only there,
-//! `~/x` at home, `/x` and `//x` anywhere. `mcp__server` is every tool of that server.
-//! `Network(…)` and `Full(…)` are commands as in `Bash(…)`, with more access ([`grants`]).
-//! `mcp__server__tool(spec:HASH)` is that tool as long as it is described as it was then.
-//! `Memory` and `History` are the tools that look back; `Memory(all)` is other projects too.
+//! `Bash(npm run test)` is that command, `Bash(git status:*)` every command that begins with those
+//! words, `Bash(git * --stat)` has any words in the middle. `Edit` covers `write` and `edit`;
+//! `Read` covers `read`, `grep` and `glob`. Paths are patterns: `src/**` in the session's folder,
+//! `name` at any depth in it, `./name` only there, `~/x` at home, `/x` and `//x` anywhere.
+//! `mcp__server` is every tool of that server. `Network(…)` and `Full(…)` are commands as in
+//! `Bash(…)`, with more access ([`grants`]). `mcp__server__tool(spec:HASH)` is that tool as long as
+//! its description does not change. `Memory` and `History` are the tools that look back;
+//! `Memory(all)` includes other projects.
 //!
-//! Invariant: a rule that refuses reads widely (case, `/bin/rm` for `rm`, options between
-//! words, a folder for what is in it), one that allows reads narrowly: exactly what it says.
+//! Invariant: a rule that refuses is matched widely (case, `/bin/rm` for `rm`, options between
+//! words, a folder for what is in it). A rule that allows is matched narrowly: exactly as it is
+//! written.
 
 mod flags;
 pub(crate) mod grants;
@@ -24,13 +25,14 @@ use super::permission::{FOREIGN_PREFIX, LookBack, PathUse, Reach};
 use super::shell::{self, Word};
 use super::text;
 
-/// Longer rules are mistakes.
+/// Maximum length of a rule in bytes; longer ones are mistakes.
 const MAX_RULE_BYTES: usize = 4096;
 
-/// In a text that is not understood, a rule's words are looked for in so many in a row.
+/// Maximum number of consecutive words in which a rule's words are looked for, in a text that is
+/// not understood.
 const MAX_LOOSE_WORDS: usize = 64;
 
-/// The names a rule can begin with.
+/// Names of the tools in rules.
 const NAMES: [(&str, Tool); 10] = [
     ("Bash", Tool::Bash),
     ("Network", Tool::Network),
@@ -44,14 +46,14 @@ const NAMES: [(&str, Tool); 10] = [
     ("History", Tool::LookBack(LookBack::History)),
 ];
 
-/// What is allowed, asked about, or denied: deny beats ask beats allow.
+/// The rules that allow, ask or deny: deny overrides ask, and ask overrides allow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// What runs without a question.
+    /// Rules for calls that run without a question.
     pub allow: Vec<Rule>,
-    /// What is asked about, whatever allows it.
+    /// Rules for calls that need a question, even if another rule allows them.
     pub ask: Vec<Rule>,
-    /// What never runs.
+    /// Rules for calls that never run.
     pub deny: Vec<Rule>,
 }
 
@@ -85,14 +87,15 @@ enum Scope {
     Command(CommandPattern),
     Path(PathPattern),
     Reach(Reach),
-    /// The hash of a tool's description begins so.
+    /// The beginning of the hash of a tool's description.
     Spec(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CommandPattern {
     text: String,
-    /// Empty when the text is more than one simple command: then only the same text matches.
+    /// The words, or none if the text is more than one simple command: then only the same text
+    /// matches.
     words: Vec<String>,
     prefix: bool,
 }
@@ -113,7 +116,7 @@ enum Anchor {
     Root,
 }
 
-/// For what a rule is kept that a person allows when a call asks.
+/// Scope for which a rule is stored when a person allows it in answer to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleScope {
     Session,
@@ -121,28 +124,29 @@ pub enum RuleScope {
     Everywhere,
 }
 
-/// Where patterns are anchored: clean absolute paths, each as named and as it really is.
+/// The folders to which patterns are anchored: clean absolute paths, each as named and as its real
+/// path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bases {
     pub folders: Vec<String>,
     pub roots: Vec<String>,
     pub homes: Vec<String>,
-    /// The project's own folder, where the root is a worktree of it that rewake made: what a rule
-    /// refuses there it refuses at the same place here.
+    /// The project's main folder, if the root is a worktree that rewake made of it. A path that a
+    /// rule refuses there is also refused at the same place here.
     pub projects: Vec<String>,
 }
 
-/// Whether a command is what a rule that refuses speaks of.
+/// Whether a command matches a rule that refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Likeness {
     No,
-    /// It depends on what the shell makes of a variable or a pattern.
+    /// It depends on the shell's expansion of a variable or a pattern.
     Maybe,
     Yes,
 }
 
 impl Rules {
-    /// Whether a file may not be shown at all, for tools that go through folders.
+    /// Returns whether a file may not be shown at all, for tools that search folders.
     pub fn hide(&self, path: &str, bases: &Bases) -> bool {
         let path = path::clean(path);
         let refuses = |rule: &Rule| rule.refuses_path(PathUse::Read, &path, bases);
@@ -151,7 +155,7 @@ impl Rules {
 }
 
 impl Rules {
-    /// Whether a rule denies to read a file or asks about it.
+    /// Returns whether a rule denies reading a file or asks about it.
     pub fn guard(&self, path: &str, bases: &Bases) -> bool {
         let path = path::clean(path);
         let refuses = |rule: &Rule| rule.refuses_path(PathUse::Read, &path, bases);
@@ -166,29 +170,30 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    /// Errors name the rule, what is wrong, and the nearest tool.
+    /// Parses a rule. Errors name the rule, the problem, and the nearest tool.
     pub fn parse(text: &str) -> Result<Rule, String> {
         let written = text.trim();
         parse(written).map_err(|why| format!("rule {:?}: {why}", text::one_line(written, 80)))
     }
 
-    /// The rule speaks of every shell command.
+    /// Returns whether the rule covers every shell command.
     pub fn is_all_commands(&self) -> bool {
         self.tool == Tool::Bash && self.scope == Scope::All
     }
 
-    /// The rule speaks of paths that may not be read, so what reads whole folders is suspect.
+    /// Returns whether the rule is about reading paths, so that a search of whole folders needs
+    /// care.
     pub fn is_about_reading(&self) -> bool {
         self.tool == Tool::Read
     }
 
-    /// The rule speaks of some paths, so what a command names is looked at. A rule for every
-    /// path says nothing of a command: its words may name none.
+    /// Returns whether the rule is about some paths, so that the paths in commands are checked. A
+    /// rule for every path does not apply to a command, which may name no path.
     pub fn is_about_paths(&self) -> bool {
         matches!(self.scope, Scope::Path(_))
     }
 
-    /// The rule speaks of this tool of a server.
+    /// Returns whether the rule covers this tool of a server.
     pub fn covers_foreign(&self, name: &str) -> bool {
         match &self.tool {
             Tool::Foreign(pattern) if pattern.contains('*') => path::text_matches(pattern, name),
@@ -199,8 +204,8 @@ impl Rule {
         }
     }
 
-    /// Allows: the rule speaks of this tool of a server, and of the description with this hash or of
-    /// any. `None`: nothing is known of it.
+    /// Returns whether the rule allows this tool of a server, for any description or the one with
+    /// this hash. `None`: nothing is known of the tool.
     pub fn allows_foreign(&self, name: &str, hash: Option<&str>) -> bool {
         self.covers_foreign(name)
             && match &self.scope {
@@ -209,8 +214,8 @@ impl Rule {
             }
     }
 
-    /// How the hash of the description begins that the rule allows this tool of a server with.
-    /// `None`: it allows any, or speaks of another tool.
+    /// Returns the beginning of the description's hash with which the rule allows this tool of a
+    /// server. `None`: the rule allows any description, or covers another tool.
     pub fn spec_of(&self, name: &str) -> Option<&str> {
         match &self.scope {
             Scope::Spec(spec) if self.covers_foreign(name) => Some(spec),
@@ -218,7 +223,7 @@ impl Rule {
         }
     }
 
-    /// Allows: a tool that looks back as far as this.
+    /// Returns whether the rule allows a tool to look back as far as this.
     pub fn allows_look_back(&self, tool: LookBack, reach: Reach) -> bool {
         self.tool == Tool::LookBack(tool)
             && match self.scope {
@@ -227,7 +232,7 @@ impl Rule {
             }
     }
 
-    /// Refuses: a tool that looks back as far as this, or further.
+    /// Returns whether the rule refuses a tool that looks back as far as this, or further.
     pub fn refuses_look_back(&self, tool: LookBack, reach: Reach) -> bool {
         self.tool == Tool::LookBack(tool)
             && match self.scope {
@@ -236,12 +241,12 @@ impl Rule {
             }
     }
 
-    /// The rule is written for this whole command line.
+    /// Returns whether the rule is written for this whole command line.
     pub fn is_line(&self, line: &str) -> bool {
         matches!(self.bash(), Some(c) if c.is_line(line))
     }
 
-    /// Allows: the words are spelled as the rule's are.
+    /// Returns whether the rule allows these words: they are spelled as in the rule.
     pub fn allows_words(&self, words: &[Word]) -> bool {
         match self.bash() {
             None => self.is_all_commands(),
@@ -249,7 +254,7 @@ impl Rule {
         }
     }
 
-    /// Refuses: the words are, or may turn out to be, what the rule speaks of.
+    /// Returns whether the words are, or may become, a command that the rule refuses.
     pub fn refuses_words(&self, words: &[Word]) -> Likeness {
         match self.bash() {
             None if self.is_all_commands() => Likeness::Yes,
@@ -258,7 +263,8 @@ impl Rule {
         }
     }
 
-    /// Refuses: the text, whose grammar is not understood, has the rule's words in a row.
+    /// Returns whether the rule refuses a text whose grammar is not understood: it has the rule's
+    /// words in a row.
     pub fn refuses_text(&self, text: &str) -> bool {
         match self.bash() {
             None => self.is_all_commands(),
@@ -266,7 +272,7 @@ impl Rule {
         }
     }
 
-    /// Allows: this clean path is what the rule says.
+    /// Returns whether the rule allows this clean path.
     pub fn allows_path(&self, path_use: PathUse, path: &str, bases: &Bases) -> bool {
         self.is_for(path_use)
             && match &self.scope {
@@ -276,7 +282,7 @@ impl Rule {
             }
     }
 
-    /// Refuses: this clean path, or a folder above it, is what the rule says.
+    /// Returns whether the rule refuses this clean path, or a folder above it.
     pub fn refuses_path(&self, path_use: PathUse, path: &str, bases: &Bases) -> bool {
         self.is_for(path_use)
             && match &self.scope {
@@ -286,7 +292,7 @@ impl Rule {
             }
     }
 
-    /// The commands that the rule speaks of, when it says nothing of the network or the sandbox.
+    /// Returns the commands of a `Bash` rule, which is not about the network or the sandbox.
     fn bash(&self) -> Option<&CommandPattern> {
         self.command().filter(|_| self.tool == Tool::Bash)
     }
@@ -361,7 +367,7 @@ fn tool(name: &str) -> Result<Tool, String> {
     ))
 }
 
-/// So much of a hash is written, and no less is taken.
+/// Number of hex digits of a hash that are written, and the least that are accepted.
 const SPEC_CHARS: usize = 16;
 
 fn spec(what: &str) -> Result<String, String> {
@@ -374,7 +380,7 @@ fn spec(what: &str) -> Result<String, String> {
     })
 }
 
-/// The rule for a tool of a server with this description.
+/// Returns the rule for a tool of a server with this description.
 pub(super) fn of_spec(name: &str, hash: &str) -> Option<Rule> {
     let hash = hash.get(..SPEC_CHARS)?;
     Rule::parse(&format!("{name}(spec:{hash})")).ok()
@@ -395,7 +401,7 @@ fn reach(what: &str) -> Result<Reach, String> {
         })
 }
 
-/// More access is for lines that say all that they do.
+/// Parses the pattern of a rule that gives more access, which must be literal.
 fn literal_pattern(name: &str, what: &str) -> Result<CommandPattern, String> {
     if let Some(c) = what.chars().find(|c| "$`".contains(*c)) {
         return Err(format!(
@@ -427,8 +433,8 @@ fn command_pattern(what: &str) -> Result<CommandPattern, String> {
     })
 }
 
-/// The words of one simple command, none when the text is anything else. A `*` may stand
-/// for the command's name, which the shell's own grammar would not take.
+/// Returns the words of one simple command, or none if the text is anything else. A `*` may replace
+/// the command's name, which the shell's own grammar would not accept.
 fn simple_words(text: &str) -> Vec<String> {
     let guarded = format!("x {text}");
     match shell::split(&guarded).as_deref() {
@@ -482,14 +488,14 @@ fn plain(text: String) -> Word {
     }
 }
 
-/// How the words of a command are read against a pattern.
+/// Ways to match the words of a command with a pattern.
 #[derive(Clone, Copy, PartialEq)]
 enum Reading {
-    /// Letter by letter; what the shell would expand matches nothing.
+    /// Exactly; a word that the shell would expand matches nothing.
     Exact,
-    /// Case and folder of the command's name do not count, options between the words neither.
+    /// Case and folder of the command's name are ignored, and options between the words too.
     Wide,
-    /// As `Wide`, and what the shell would expand may be anything.
+    /// As `Wide`, and a word that the shell would expand may be anything.
     Guess,
 }
 
@@ -512,7 +518,7 @@ impl CommandPattern {
         }
     }
 
-    /// The rule's words stand in a row in a text whose grammar is not understood.
+    /// Returns whether the rule's words are consecutive in a text whose grammar is not understood.
     fn refuses_text(&self, text: &str) -> bool {
         if self.text == text.trim() {
             return true;
@@ -530,7 +536,8 @@ impl CommandPattern {
         })
     }
 
-    /// Positions reached, as in `path::parts_match`, with options that may be passed over.
+    /// Matches by the positions reached, as in `path::parts_match`, with options that may be
+    /// skipped.
     fn matches(&self, words: &[Word], reading: Reading) -> bool {
         if self.words.is_empty() {
             return false;
@@ -549,7 +556,7 @@ impl CommandPattern {
                 }
                 let Some(word) = words.get(at) else { continue };
                 next[at + 1] |= word_matches(piece, word, index == 0, reading);
-                // What expands may become several of the rule's words.
+                // An expansion may become several of the rule's words.
                 next[at] |= reading == Reading::Guess && !word.is_literal();
             }
             reached = next;
@@ -561,8 +568,8 @@ impl CommandPattern {
     }
 }
 
-/// An option, with or without a value, may be between two words of a rule that refuses:
-/// `git -C dir push`.
+/// Skips options: one, with or without a value, may be between two words of a rule that refuses, as
+/// in `git -C dir push`.
 fn pass_options(reached: &mut [bool], words: &[Word], reading: Reading) {
     let is_option = |word: &Word| match reading {
         Reading::Guess => word.may_be_option(),
@@ -576,7 +583,7 @@ fn pass_options(reached: &mut [bool], words: &[Word], reading: Reading) {
     }
 }
 
-/// What expands may become nothing.
+/// Skips words with an expansion, which may become nothing.
 fn pass_nothing(reached: &mut [bool], words: &[Word]) {
     for at in 0..words.len() {
         reached[at + 1] |= reached[at] && !words[at].is_literal();

@@ -1,6 +1,6 @@
-//! Where a session pauses by itself: after so many answers, tokens or dollars.
+//! Limits at which a session pauses by itself: answers, tokens or dollars.
 //!
-//! They are chosen while it runs, by a signal, and hold for the session, also after a restart.
+//! A signal sets them while the session runs. They apply to the session, also after a restart.
 
 use super::settings::Pricing;
 use super::state::State;
@@ -8,13 +8,13 @@ use super::state::State;
 /// The limit that is reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reached {
-    /// So many answers.
+    /// The number of answers.
     Answers(u64),
-    /// So many tokens of requests and answers, of so many that there may be.
+    /// The used tokens of requests and answers, and their limit.
     Tokens { used: u64, of: u64 },
-    /// The session has cost so much (US dollars), of so much that it may.
+    /// The cost of the session in US dollars, and its limit.
     Cost { usd: f64, of: f64 },
-    /// The price of a model is not known, so a limit of cost cannot be kept.
+    /// The price of a model is not known, so a limit of cost cannot be checked.
     Unpriced,
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Display for Reached {
     }
 }
 
-/// The limit that keeps the model from being asked again. `None`: none does.
+/// Returns the limit that prevents another model call. `None`: there is none.
 pub fn reached(state: &State, price: &Pricing) -> Option<Reached> {
     let limits = state.run_limits;
     if limits.answers.is_some_and(|most| state.replies >= most) {
@@ -54,7 +54,7 @@ pub fn reached(state: &State, price: &Pricing) -> Option<Reached> {
     }
 }
 
-/// What the whole session cost, US dollars. `None`: a price is not known.
+/// Returns the cost of the whole session in US dollars. `None`: a price is not known.
 pub fn cost(state: &State, price: &Pricing) -> Option<f64> {
     let of_model = |(model, all): (&String, &Vec<_>)| -> Option<f64> {
         all.iter().map(|usage| price(model, usage)).sum()

@@ -1,4 +1,4 @@
-//! What is said again behind a summary: the user's words, the plan and the last results.
+//! Content that is repeated after a summary: the user's messages, the plan and the last results.
 
 use super::budget::Budget;
 use super::entry::Seq;
@@ -6,15 +6,15 @@ use super::planned;
 use super::quoted::{escape_tags, inside_tag};
 use super::state::State;
 
-/// The results of the last answer have about this.
+/// Approximate size in bytes of the results of the last answer.
 const RESULTS_BYTES: usize = 1_200;
 
-/// What stands above what the user said: their corrections stand in their order.
+/// Title above the user's messages, which are in their order because later ones may correct earlier
+/// ones.
 pub(crate) const WORDS_TITLE: &str = "What the user said, in its order; what was said later holds";
 
-/// The preface of a summary: the summary, what the user said up to the entry `last`, the plan
-/// and the last results. It is recorded as it is made here, and sent in the same bytes until
-/// the next compaction.
+/// Renders the preface of a summary: the summary, the user's messages up to the entry `last`, the
+/// plan and the last results. It is recorded, and sent in the same bytes until the next compaction.
 pub(crate) fn render(state: &State, budget: &Budget, summary: &str, last: Seq) -> String {
     let mut text = format!(
         "<summary>\nEntries 0-{last} of this session were summarised; memory_search finds in them, \
@@ -26,7 +26,7 @@ pub(crate) fn render(state: &State, budget: &Budget, summary: &str, last: Seq) -
     text
 }
 
-/// What the preface of a summary has besides the summary, with what was said up to `last`.
+/// Returns the size in bytes of the preface without the summary, with the messages up to `last`.
 pub(crate) fn said_again_bytes(state: &State, budget: &Budget, last: Seq) -> usize {
     250 + said_again(state, budget, last).len()
 }
@@ -47,13 +47,13 @@ fn said_again(state: &State, budget: &Budget, last: Seq) -> String {
     escape_tags(&text).into_owned()
 }
 
-/// What the user said up to the entry `last`, in its share of the window.
+/// Renders the user's messages up to the entry `last`, in their share of the window.
 pub(crate) fn words(state: &State, budget: &Budget, last: Seq) -> String {
     let room = budget.words_bytes(state.fixed_bytes());
     state.said.to_text(last, room)
 }
 
-/// The plan, in what is left of the share of the user's words, and half of it at least.
+/// Renders the plan in the room that the user's messages leave of their share, at least half of it.
 pub(crate) fn plan(state: &State, budget: &Budget, words_bytes: usize) -> Option<String> {
     let share = budget.words_bytes(state.fixed_bytes());
     let room = share.saturating_sub(words_bytes).max(share / 2);

@@ -1,4 +1,4 @@
-//! What the user and the program's start have set, as `next` needs it.
+//! Settings of the user and of the program's start, in the form that `next` needs.
 
 use std::sync::Arc;
 
@@ -9,43 +9,43 @@ use super::policy::{Judgement, Sandbox};
 use super::state::State;
 use super::window::Windows;
 
-/// Decides by the rules whether a call that needs this is allowed, denied or asked about, and
-/// how far a command may reach.
+/// Decides by the rules whether a call with this permission is allowed, denied or needs a question,
+/// and which access a command gets.
 pub type PermissionCheck = Arc<dyn Fn(&Permission, &State) -> Judgement + Send + Sync>;
 
-/// Why a tool of a server, given by its full name, cannot be called at all: told to the model before
-/// anybody is asked.
+/// Returns why a server's tool, given by its full name, cannot be called at all. The model gets the
+/// reason before anybody is asked.
 pub type ServedCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
-/// What the user and the program's start have set.
+/// Settings of the user and of the program's start.
 pub struct Policy {
-    /// The rules, as this start has them.
+    /// The permission check of this start.
     pub permission_check: PermissionCheck,
-    /// The servers' tools, as this start knows them.
+    /// The servers' tools that this start knows.
     pub served_check: ServedCheck,
     /// A person is there to be asked.
     pub interactive: bool,
-    /// The sandbox of commands, as the model is told of it.
+    /// The sandbox of commands, which the model's instructions describe.
     pub sandbox: Sandbox,
-    /// Answers for one message of the user, or for one start.
+    /// Maximum number of answers for one message of the user, or for one start.
     pub max_turns: Option<u32>,
-    /// The context window of the session's model, with what was learnt of it.
+    /// Returns the budget of a model, with the session's learnt values.
     pub budget: Budgeting,
-    /// When the context is compacted, from the config.
+    /// Settings of compaction, from the config.
     pub windows: Windows,
-    /// US dollars for one request of a model. `None`: its price is not known.
+    /// Prices one request of a model in US dollars. `None`: its price is not known.
     pub price: Pricing,
 }
 
-/// What a request of `provider/model` cost.
+/// Returns the cost of a request to `provider/model`.
 pub type Pricing = Arc<dyn Fn(&str, &Usage) -> Option<f64> + Send + Sync>;
 
-/// What a model has room for, with what the session learnt of its limit (tokens) and of its
-/// bytes per token.
+/// Returns the budget of a model. The arguments are the model, the limit (tokens) and the bytes per
+/// token that the session learnt.
 pub type Budgeting = Arc<dyn Fn(&str, Option<u64>, Option<f64>) -> Budget + Send + Sync>;
 
 impl Policy {
-    /// The budget of a model, with the limit and the ratio that this session learnt of it.
+    /// Returns the budget of a model, with the limit and the ratio that this session learnt.
     /// `model` is `provider/model`.
     pub fn budget_of(&self, state: &State, model: &str) -> Budget {
         let limit = state.limits.get(model).copied();

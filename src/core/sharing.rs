@@ -1,7 +1,7 @@
-//! Room shared out by need: what is short is whole, what is long gets what is left.
+//! Division of room by need: short texts stay whole, and long ones share the rest.
 
-/// The most that each may have, so that all of these sizes fit into the room: those at or
-/// under it are whole.
+/// Returns the maximum size of each, so that all of these sizes fit into the room. Texts up to this
+/// size stay whole.
 pub(crate) fn level(sizes: impl IntoIterator<Item = usize>, room: usize) -> usize {
     let mut sizes: Vec<usize> = sizes.into_iter().collect();
     sizes.sort_unstable();

@@ -1,23 +1,23 @@
-//! A shell command line, taken apart without running it.
+//! Parses a shell command line without running it.
 //!
-//! [`split`] gives the simple commands of a line, or says that it cannot with certainty.
-//! It knows the part of the shell's grammar in which every POSIX shell and bash agree
-//! (POSIX.1-2024, "Shell Command Language", 2.2 to 2.10); everything that can run code or
-//! change what a word means is a doubt, not a guess. [`loose_words`] is for the other
-//! direction: finding what may be hidden in a line that could not be split.
+//! [`split`] returns the simple commands of a line, or an error if it cannot split it with
+//! certainty. It knows the part of the shell's grammar on which every POSIX shell and bash agree
+//! (POSIX.1-2024, "Shell Command Language", 2.2 to 2.10). Everything that can run code or change
+//! the meaning of a word is a doubt, not a guess. [`loose_words`] is for the opposite purpose: it
+//! finds what may be hidden in a line that could not be split.
 //!
-//! Invariant: what is inside quotes never becomes a command of its own.
-//! Nothing here knows which commands are dangerous.
+//! Invariant: text inside quotes never becomes a separate command. Nothing here knows which
+//! commands are dangerous.
 
-/// Longer lines are programs, not commands.
+/// Maximum length of a line in bytes; longer lines are programs, not commands.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
 const MAX_COMMANDS: usize = 256;
 
-/// The shell joins lines before it reads them: what looks apart may be one `$(`.
+/// The shell joins lines before it reads them, so two parts may be one `$(`.
 const JOINED: Doubt = Doubt("lines that are joined inside a word");
 
-/// Words that begin something other than a simple command.
+/// Words that begin another construct than a simple command.
 const RESERVED: [&str; 24] = [
     "!", "{", "}", "[[", "]]", "if", "then", "elif", "else", "fi", "for", "while", "until", "do",
     "done", "case", "esac", "in", "function", "select", "time", "coproc", "foreach", "repeat",
@@ -32,7 +32,7 @@ pub(crate) struct Doubt(pub &'static str);
 pub(crate) struct SimpleCommand {
     pub assignments: Vec<Assignment>,
     pub words: Vec<Word>,
-    /// Only those that name a file: `2>&1` is not here.
+    /// Redirections to or from a file; `2>&1` is not included.
     pub redirects: Vec<Redirect>,
 }
 
@@ -48,45 +48,45 @@ pub(crate) struct Redirect {
     pub target: Word,
 }
 
-/// A word after quote removal, and what the shell will still make of it.
+/// A word after quote removal, with the expansions that the shell will still do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
     pub text: String,
-    /// Some of it was quoted or escaped.
+    /// A part was quoted or escaped.
     pub quoted: bool,
-    /// A variable or a brace expansion: it may become any words, or none.
+    /// It has a variable or a brace expansion: it may become any words, or none.
     pub expands: bool,
-    /// An unquoted `*`, `?` or `[`: it may become names of files.
+    /// It has an unquoted `*`, `?` or `[`: it may become names of files.
     pub glob: bool,
-    /// An unquoted `~` where the shell replaces it.
+    /// It has an unquoted `~` where the shell replaces it.
     pub tilde: bool,
 }
 
 impl Word {
-    /// The program gets exactly this text.
+    /// Returns whether the program gets exactly this text.
     pub fn is_literal(&self) -> bool {
         !self.expands && !self.glob && !self.tilde
     }
 
-    /// Whatever files there are, the shell makes no option and no operator of it: an
-    /// expansion keeps the literal beginning.
+    /// Returns whether the word can never become an option or an operator, whatever files there
+    /// are: an expansion keeps the literal beginning.
     pub fn stays_operand(&self) -> bool {
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '/');
         let is_home = self.tilde && self.text.starts_with('~');
         !self.expands && (is_home || self.text.starts_with(is_plain))
     }
 
-    /// It is an option, or the shell may make one of it.
+    /// Returns whether it is an option, or may become one.
     pub fn may_be_option(&self) -> bool {
         self.text.starts_with('-') || (!self.is_literal() && !self.stays_operand())
     }
 
-    /// The literal text before the first `*`, `?` or `[`.
+    /// Returns the literal text before the first `*`, `?` or `[`.
     pub fn certain_beginning(&self) -> &str {
         self.text.split(['*', '?', '[']).next().unwrap_or_default()
     }
 
-    /// The text as a path, in which a `~` at the beginning means the home folder.
+    /// Returns the text as a path, in which a leading `~` means the home folder.
     pub fn path(&self) -> String {
         if self.text.starts_with('~') && !self.tilde {
             format!("./{}", self.text)
@@ -96,7 +96,7 @@ impl Word {
     }
 }
 
-/// The simple commands of a line, in their order. Operators between them are dropped:
+/// Splits a line into its simple commands, in their order. The operators between them are dropped:
 /// whether a part runs depends on the part before, so each must be judged.
 pub(crate) fn split(text: &str) -> Result<Vec<SimpleCommand>, Doubt> {
     if text.len() > MAX_LINE_BYTES {
@@ -133,7 +133,7 @@ pub(crate) fn split(text: &str) -> Result<Vec<SimpleCommand>, Doubt> {
     Ok(commands)
 }
 
-/// What begins, or goes on, with a reserved word.
+/// Returns the construct that a reserved word belongs to.
 fn compound(word: &str) -> &'static str {
     match word {
         "for" | "while" | "until" | "do" | "done" | "select" | "foreach" | "repeat" => "a loop",
@@ -150,7 +150,7 @@ fn is_foreign_blank(c: char) -> bool {
 }
 
 impl SimpleCommand {
-    /// The assignments and the words, as they were written.
+    /// Returns the assignments and the words, as they were written.
     pub(crate) fn spelled(&self) -> Vec<Word> {
         let assigned = self.assignments.iter().map(|a| Word {
             text: format!("{}={}", a.name, a.value.text),
@@ -187,11 +187,11 @@ impl SimpleCommand {
 
 enum Token {
     Word(Lexed),
-    /// The file's name is the next word.
+    /// A redirection; the next word is the name of the file.
     Redirect {
         writes: bool,
     },
-    /// `2>&1` and `2>&-`: no file.
+    /// `2>&1` or `2>&-`, without a file.
     Copy,
     /// An operator or a line end.
     End,
@@ -200,7 +200,7 @@ enum Token {
 #[derive(Default)]
 struct Lexed {
     word: Word,
-    /// Where the `=` of an assignment is in the text; for `NAME+=` the name ends in `+`.
+    /// The place of an assignment's `=` in the text; for `NAME+=` the name ends in `+`.
     equals: Option<usize>,
 }
 
@@ -272,8 +272,8 @@ impl Lexer {
         Ok(Token::Redirect { writes })
     }
 
-    /// Only digits or a `-` that touch the `&`: bash runs `rm` for `>&-rm x`, and expands
-    /// what else may stand there twice.
+    /// Accepts only digits or a `-` directly after the `&`. bash runs `rm` for `>&-rm x`, and
+    /// expands other text there twice.
     fn copy(&mut self) -> Result<Token, Doubt> {
         self.at += 1;
         let start = self.at;
@@ -290,7 +290,7 @@ impl Lexer {
     fn word(&mut self) -> Result<Lexed, Doubt> {
         let mut lexed = Lexed::default();
         let mut brace = false;
-        // The last unquoted character: what makes `..` and `=~` mean something.
+        // The last unquoted character, which gives `..` and `=~` a meaning.
         let mut last = None;
         while let Some(c) = self.peek() {
             if ends_word(c) {
@@ -378,7 +378,7 @@ impl Lexer {
         Ok(None)
     }
 
-    /// What follows a `$`: a plain variable, itself, or a doubt.
+    /// Parses the text after a `$`: a plain variable, a literal `$`, or a doubt.
     fn dollar(&mut self, word: &mut Word, in_quotes: bool) -> Result<Option<char>, Doubt> {
         word.text.push('$');
         match self.peek() {
@@ -417,7 +417,7 @@ fn is_name_char(c: char) -> bool {
     c == '_' || c.is_ascii_alphanumeric()
 }
 
-/// Digits directly before `<` or `>` name a descriptor.
+/// Returns whether the word is a descriptor: digits directly before `<` or `>`.
 fn is_descriptor(word: &Word) -> bool {
     !word.quoted && !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit())
 }
@@ -427,7 +427,7 @@ impl Word {
         self.text.is_empty() && !self.quoted
     }
 
-    /// So far it is the name of a variable, or one with the `+` of `+=`.
+    /// Returns whether the text so far is the name of a variable, or one with the `+` of `+=`.
     fn is_name(&self) -> bool {
         let name = self.text.strip_suffix('+').unwrap_or(&self.text);
         !self.quoted
@@ -437,9 +437,9 @@ impl Word {
     }
 }
 
-/// Every word that may be in a text, whatever its grammar: once with quotes removed
-/// (`r""m`), once with quotes as ends (`sh -c "rm x"`). A reading, not a truth: it finds
-/// too much, and misses what is computed.
+/// Returns every word that may be in a text, whatever its grammar: once with quotes removed
+/// (`r""m`), once with quotes as ends (`sh -c "rm x"`). The result is approximate: it has too many
+/// words, and lacks those that are computed.
 pub(crate) fn loose_words(text: &str) -> [Vec<String>; 2] {
     let joined: String = text
         .replace("\\\n", "")

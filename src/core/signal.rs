@@ -1,10 +1,11 @@
-//! What another process wants of a session: pause, go on, a verdict, another model.
+//! Signals: requests from another process to a session, such as pause, continue, a verdict, another
+//! model.
 //!
-//! A signal is a row of the store until it is obeyed. It is deleted in the transaction of the
-//! entry that it becomes, or alone when nothing can come of it any more. `docs/signals.md` has
-//! the table.
+//! A signal is a row of the store until it is carried out. It is deleted in the transaction of the
+//! entry that it becomes, or alone when it can have no effect any more. `docs/signals.md` has the
+//! table.
 //!
-//! Words are no signal: they wait in the inbox, and become `Said`.
+//! Messages are not signals: they wait in the inbox, and become `Said`.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,39 +14,39 @@ use super::entry::{CallId, Choice, Entry, Mode, Seq, Verdict};
 use super::form::{self, FormAnswer};
 use super::state::State;
 
-/// What is wanted of a session. The JSON of it is a format of the store: it only grows.
+/// A request to a session. Its JSON is a format of the store: it only grows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "signal", rename_all = "snake_case")]
 pub enum Signal {
-    /// Stop what is in progress.
+    /// Stop the work in progress.
     Stop {
-        /// The last entry that was there when it was sent: who takes the session up later is not
-        /// meant.
+        /// The last entry when it was sent. The signal does not apply to a later resume.
         seen: Seq,
     },
-    /// End what was begun, and begin nothing more.
+    /// End running work, and start nothing more.
     Pause {
-        /// As that of `Stop`.
+        /// The same as in `Stop`.
         seen: Seq,
     },
-    /// Lift a pause, a limit, a failure or a crash loop, and say what waits behind a stop.
+    /// Lift a pause, a limit, a failure or a crash loop, and deliver the messages that a stop holds
+    /// back.
     GoOn,
-    /// A person's verdict on a call that was asked about.
+    /// A person's verdict on a call with a question.
     Decide {
         call: CallId,
-        /// The place of the `Asked` that was answered: a question that was put again, in another
-        /// form, has another place.
+        /// The place of the answered `Asked`. A question that was asked again in another form has
+        /// another place.
         asked: Seq,
         verdict: Verdict,
     },
-    /// A person's answer to what a server asks in the middle of a call.
+    /// A person's answer to a question of a server during a call.
     Answer {
         call: CallId,
-        /// As that of `Decide`.
+        /// The same as in `Decide`.
         asked: Seq,
         answer: FormAnswer,
     },
-    /// From the next step on.
+    /// Settings that apply from the next step on.
     Choose {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
@@ -58,15 +59,15 @@ pub enum Signal {
     },
     /// A title.
     Name { title: String },
-    /// Summarise all but the newest exchange when no call is open.
+    /// Summarise all but the newest turn when no call is open.
     Compact,
-    /// Leave the session, with all that runs going on.
+    /// Leave the session, while its background work continues.
     Leave {
-        /// As that of `Stop`.
+        /// The same as in `Stop`.
         seen: Seq,
     },
-    /// Pause after so many more answers or tokens, or when the whole session has cost so much. What
-    /// is not named stays; with none of them, there is no limit any more.
+    /// Pause after this number of further answers or tokens, or at this cost of the whole session.
+    /// Limits that are not named stay. A signal without any limit removes all.
     Limit {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         turns: Option<u64>,
@@ -77,14 +78,14 @@ pub enum Signal {
     },
 }
 
-/// Kinds of the entries that signals become.
+/// Kinds of entries that signals can become.
 pub const BECOME: &[&str] = &[
     "stopped", "paused", "lifted", "decided", "answered", "chose", "named", "closed", "woke",
 ];
 
 impl Signal {
-    /// Returns whether this answers the same question as an earlier signal. Then the earlier one
-    /// does not count any more: the newest answer wins.
+    /// Returns whether this answers the same question as an earlier signal. If so, the earlier one
+    /// is ignored: the newest answer wins.
     pub fn replaces(&self, earlier: &Signal) -> bool {
         match (self, earlier) {
             (
@@ -107,7 +108,8 @@ impl Signal {
         }
     }
 
-    /// Whether the entry may be what it became. A rebuilt store asks, where nothing else tells.
+    /// Returns whether the signal may have become this entry. A rebuilt store needs this, because
+    /// it has no other record.
     pub fn became(&self, entry: &Entry) -> bool {
         match (self, entry) {
             (Signal::Stop { .. }, Entry::Stopped { origin, .. })
@@ -133,7 +135,7 @@ impl Signal {
     }
 }
 
-/// Why a signal can no longer be obeyed, in words for a person. `None`: it can.
+/// Returns why a signal can no longer be carried out, in words for a person. `None`: it can.
 pub fn late(state: &State, signal: &Signal) -> Option<String> {
     match signal {
         Signal::Stop { seen } | Signal::Pause { seen } | Signal::Leave { seen } => {

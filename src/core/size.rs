@@ -1,34 +1,34 @@
-//! How many bytes the parts of a request have, about. Images are counted by what they cost.
+//! Estimated sizes of the parts of a request, in bytes. Images count by their cost.
 
 use super::budget::{BYTES_PER_TOKEN, IMAGE_TOKENS};
 use super::entry::{Block, Entry, Image, Layers, Outcome, Record, ToolSpec};
 use super::quoted::escape_tags;
 use super::rewind;
 
-/// The user's own words are given more room than what a tool prints.
+/// Factor by which the user's messages may be longer than the output of a tool.
 pub(super) const SAID_FACTOR: usize = 4;
 
-/// What a call, a result or a message costs besides its text.
+/// Size of a call, a result or a message without its text.
 pub(crate) const PART_BYTES: usize = 80;
 
-/// Bytes of the system prompt, the tools and the instructions.
+/// Returns the bytes of the system prompt, the tools and the instructions.
 pub fn layers_bytes(layers: &Layers) -> usize {
     let tools: usize = layers.tools.iter().map(tool_bytes).sum();
     layers.system.len() + layers.instructions.len() + tools + PART_BYTES
 }
 
-/// A tool as it stands in a request, about.
+/// Estimates the bytes of a tool in a request.
 pub fn tool_bytes(tool: &ToolSpec) -> usize {
     tool.name.len() + tool.description.len() + tool.schema.to_string().len() + PART_BYTES
 }
 
-/// What an image costs, about, and the line that stands for one that is not sent.
+/// Approximate size of an image.
 pub const IMAGE_BYTES: usize = (IMAGE_TOKENS as f64 * BYTES_PER_TOKEN) as usize;
-/// What the line costs that stands for an image that is not sent, about.
+/// Approximate size of the line that replaces an image which is not sent.
 pub const UNSENT_BYTES: usize = 200;
 
-/// The images that an entry puts into requests: those of a message, or of a result that was not
-/// cut short.
+/// Returns the images that an entry adds to requests: those of a message, or of a result that was
+/// not interrupted.
 pub fn images_of(entry: &Entry) -> &[Image] {
     match entry {
         Entry::Said { images, .. } => images,
@@ -40,7 +40,7 @@ pub fn images_of(entry: &Entry) -> &[Image] {
     }
 }
 
-/// Bytes of a record in a request, about.
+/// Estimates the bytes of a record in a request.
 pub fn record_bytes(record: &Record, inline: usize) -> usize {
     let text = |len: usize| len.min(inline) + PART_BYTES;
     let images = images_of(&record.entry).len() * IMAGE_BYTES;
@@ -66,7 +66,7 @@ pub fn record_bytes(record: &Record, inline: usize) -> usize {
             };
             text(output.map_or(0, |o| o.text.len()) + extra) + PART_BYTES + images
         }
-        // What the escape of a tag adds counts.
+        // The escape of a tag adds bytes.
         Entry::Noted { text: noted, .. } => text(escape_tags(noted).len()),
         Entry::Restored { .. } => text(rewind::told(&record.entry).map_or(0, |t| t.len())),
         Entry::Forked {

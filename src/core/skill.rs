@@ -1,33 +1,34 @@
 //! The Agent Skills format (<https://agentskills.io/specification>): a `SKILL.md` whose front
-//! matter names and describes it, with the instructions behind.
+//! matter has a name and a description, followed by the instructions.
 //!
-//! Invariant: what [`render`] writes, [`parse`] reads.
+//! Invariant: [`parse`] accepts everything that [`render`] writes.
 
 use super::front_matter::{FENCE, front_matter, in_a_line, pairs};
 use super::text::one_line;
 
 pub(crate) const FILE: &str = "SKILL.md";
-/// Where skills are, from the root of the workspace.
+/// Folder of the skills, from the root of the workspace.
 pub(crate) const FOLDER: &str = ".rewake/skills";
 
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// What is listed of a skill.
+/// The name and the description of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// One line, with marks for what is not seen, as is the description: both may be a stranger's.
+    /// One line, in which invisible characters are marked. So is the description, since both may
+    /// come from a stranger.
     pub name: String,
     pub description: String,
 }
 
-/// Its file, from the root of the workspace. `name` is checked.
+/// Returns the path of its file, from the root of the workspace. `name` must be checked.
 pub(crate) fn path(name: &str) -> String {
     format!("{FOLDER}/{name}/{FILE}")
 }
 
-/// What is wrong with a skill that is to be written, in words the model can act on.
+/// Checks a skill before it is written. The error is in words the model can act on.
 pub(crate) fn check(name: &str, description: &str, body: &str) -> Result<(), String> {
     let chars = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let length = name.chars().count();
@@ -57,18 +58,18 @@ pub(crate) fn check(name: &str, description: &str, body: &str) -> Result<(), Str
     Ok(())
 }
 
-/// The whole file.
+/// Renders the whole file.
 pub(crate) fn render(name: &str, description: &str, body: &str) -> String {
-    // A text of JSON is a text of YAML.
+    // A JSON string is a valid YAML string.
     let description = serde_json::Value::from(in_a_line(description));
     let body = body.trim();
     format!("{FENCE}\nname: {name}\ndescription: {description}\n{FENCE}\n\n{body}\n")
 }
 
-/// The heading of a `SKILL.md`.
+/// Parses the heading of a `SKILL.md`.
 ///
 /// # Errors
-/// What is wrong with its front matter.
+/// Returns a message about the first problem in the front matter.
 pub(crate) fn parse(text: &str) -> Result<Heading, String> {
     let mut name = None;
     let mut description = None;

@@ -1,11 +1,11 @@
-//! What is so: the fold of the log.
+//! The state of a session: the fold of its log.
 //!
-//! [`State::fold`] takes one record after the other and refuses what cannot have happened.
-//! The engine checks an entry before it writes it, and every load checks it again, so a log
-//! that can be opened is a log whose every prefix is legal.
+//! [`State::fold`] takes one record after the other and refuses an entry that cannot have happened.
+//! The engine checks an entry before it writes it, and every load checks it again. So every prefix
+//! of a log that can be opened is legal.
 //!
-//! Invariant: nothing that is still to be done is kept anywhere but here; `next` reads it
-//! from the state, so a restart owes exactly what the dead process owed.
+//! Invariant: pending work is stored nowhere but here; `next` reads it from the state, so a restart
+//! has exactly the pending work of the dead process.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct Illegal {
     pub seq: Seq,
     /// The kind of the entry, as it is stored.
     pub kind: &'static str,
-    /// Why it cannot stand there, in words for a person.
+    /// Why it is not allowed there, in words for a person.
     pub why: String,
 }
 
@@ -59,129 +59,128 @@ impl std::error::Error for Illegal {}
 /// The state of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
-    /// Says what the calls of answers are.
+    /// Describes the calls of answers.
     describe: Describing,
     next_seq: Seq,
-    /// The folder that the session works in, as `Opened` recorded it, or `Forked` of a fork with
-    /// files of its own.
+    /// The folder of the session, as recorded by `Opened`, or by `Forked` for a fork with separate
+    /// files.
     pub folder: String,
-    /// The layers are those of another folder.
+    /// The layers belong to another folder.
     pub has_moved: bool,
     /// The version of rewake that rendered the layers.
     pub version: String,
     /// `provider/model` that is asked next.
     pub model: String,
-    /// What runs without asking, as it was chosen last.
+    /// The permission mode, as it was chosen last.
     pub mode: Mode,
-    /// What was chosen in this session; the config says the rest.
+    /// The effort chosen in this session; the config has the default.
     pub effort: Effort,
     pub temperature: Option<f64>,
-    /// The session's own model, while a fallback answers in its place.
+    /// The session's own model, while a fallback answers instead.
     pub fallback_from: Option<String>,
     /// The session's own model, while the model of a command answers.
     pub model_before_command: Option<String>,
-    /// The answer that has to fit a schema. `None`: any answer will do.
+    /// The schema that the answer has to fit. `None`: the answer is free.
     pub structured: Option<Structured>,
-    /// What every request begins with, as it was rendered last.
+    /// The layers: the beginning of every request, as it was rendered last.
     pub layers: Layers,
-    /// The records that requests are made of: everything since the context last began.
+    /// The records in the context: everything since the context last started over.
     pub context: Vec<Record>,
-    /// What stands for the records that left the context.
+    /// The text that replaces the records which left the context.
     pub preface: Option<Preface>,
     /// The calls of the last answer, in order.
     pub calls: Vec<OpenCall>,
-    /// The model owes an answer: something was said or finished since its last one.
+    /// An answer of the model is pending: there is a message or a result after its last one.
     pub owed: bool,
-    /// Why nothing more is done without a person. `None`: nothing halts it.
+    /// Why the agent waits for a person. `None`: nothing halts it.
     pub halted: Option<Halt>,
-    /// A person paused it: nothing more is begun until one lifts that.
+    /// A person paused it: nothing new starts until a person lifts the pause.
     pub paused: bool,
-    /// Where it pauses by itself.
+    /// Limits at which it pauses by itself.
     pub run_limits: RunLimits,
-    /// How long it was worked in, milliseconds: not the time between two starts, nor that in which
-    /// nothing was to be done.
+    /// Working time in milliseconds, without the time between two starts and the time without work.
     pub worked_ms: u64,
     /// The time of the last entry.
     last_ms: Option<i64>,
-    /// The place of the entry with which the last process took it up.
+    /// The place of the entry with which the last process resumed it.
     pub taken_up: Seq,
-    /// Starts in a row that brought nothing forward.
+    /// Number of starts in a row without progress.
     pub restarts: u32,
-    /// At the last start, what an open call began was still at work.
+    /// At the last start, the work of an open call was still running.
     was_at_work: bool,
-    /// Answers since the user last spoke, or since this start.
+    /// Number of answers since the user's last message, or since this start.
     pub turns: u32,
-    /// Answers in a row that could not be used.
+    /// Number of unusable answers in a row.
     pub nonsense: u32,
-    /// Files the model knows, with the hash it knows them by.
+    /// Files that the model knows, with the hash of the known content.
     pub seen: BTreeMap<String, String>,
-    /// What changed outside of rewake and was not told to the model.
+    /// Outside changes that the model does not know yet.
     pub outside: Outside,
-    /// Commands that go on in the background, by id.
+    /// Commands that run in the background, by id.
     pub background: BTreeMap<String, Background>,
-    /// The session is that of a sub-agent.
+    /// The task of the session, if it is a subagent.
     pub assignment: Option<Assignment>,
-    /// Tasks that were begun since the user last spoke.
+    /// Number of tasks that started since the user's last message.
     pub tasks_begun: u32,
-    /// Shell commands of the user that are not over, by the place of their entry.
+    /// Running shell commands of the user, by the place of their entry.
     pub user_commands: BTreeMap<Seq, UserCommand>,
-    /// The plan as the model wrote it last. `None` until there is one.
+    /// The last plan of the model. `None` until there is one.
     pub plan: Option<Plan>,
     /// The entry of that plan.
     pub(crate) plan_at: Option<Seq>,
-    /// Of all that was asked, summaries too.
+    /// Tokens of all requests, summaries included.
     pub usage: Usage,
-    /// Of that, for summaries and notes.
+    /// Tokens of these for summaries and notes.
     pub summarising: Usage,
-    /// What each model was asked for, request by request: prices depend on the length of each.
+    /// Tokens of each model, request by request, because prices depend on the length of each.
     pub spent: BTreeMap<String, Vec<Usage>>,
-    /// Answers of the model in the whole session.
+    /// Number of answers of the model in the whole session.
     pub replies: u64,
-    /// Finished calls in the whole session.
+    /// Number of finished calls in the whole session.
     pub finished: u64,
-    /// Where the session was forked from. `None` for one that is no fork.
+    /// The point from which the session was forked. `None`: it is not a fork.
     pub forked_from: Option<ForkPoint>,
-    /// How often the context began again from a note.
+    /// Number of continuations: the context started over from a note.
     pub continuations: u32,
     name: Option<String>,
-    /// What a model made of the task, and whether one was asked.
+    /// The title that a model gave, and whether a model was asked for one.
     made_title: Option<String>,
     was_titled: bool,
     first_words: Option<String>,
-    /// The name of the last tree: what the workspace's files were when it was recorded.
+    /// Name of the last tree: the workspace's files when it was recorded.
     pub tree: Option<String>,
-    /// A call began after that tree that may have changed files.
+    /// A call that may have changed files started after that tree.
     pub may_differ_from_tree: bool,
-    /// Why the files could not be kept, when that was so at last.
+    /// Why the last snapshot of the files failed. `None`: it did not.
     pub files_not_kept: Option<String>,
-    /// The files are being set back: what is owed before all else.
+    /// The restore in progress, which comes before all other work.
     pub restoring: Option<Restoring>,
-    /// The context windows that were learnt from providers' errors, tokens.
+    /// The context windows in tokens, learnt from providers' errors.
     pub limits: BTreeMap<String, u64>,
-    /// Models whose servers refused images, and which.
+    /// Images that servers refused, by model.
     pub refused_images: BTreeMap<String, Vec<Refused>>,
     /// Bytes per token of each model, learnt from what providers counted.
     pub ratios: BTreeMap<String, f64>,
-    /// Limits learnt in a row, without an answer between.
+    /// Number of limits learnt in a row, without an answer between.
     pub learned: u32,
-    /// What the model's provider counted since the context last changed.
+    /// The provider's token counts since the context last changed.
     pub counts: Counts,
-    /// Files, commands, failures and the user's words, for summaries and notes.
+    /// Files, commands, failures and the user's messages, for summaries and notes.
     pub ledger: Ledger,
     /// The last user message, whole.
     pub words: Option<(Seq, String)>,
-    /// All that the user said.
+    /// All messages of the user.
     pub(crate) said: Words,
-    /// Results of the context that a line stands for.
+    /// Results of the context that a line replaces.
     pub freed: Freed,
-    /// What became relevant again was not looked for yet.
+    /// Content that is relevant again was not searched for yet.
     pub recall_due: bool,
     /// Rules that a person allowed for this session, oldest first.
     pub session_rules: Vec<Rule>,
 }
 
-/// No part of what is so: two states are equal by what was folded. (A function may have several
-/// addresses, so pointers to it say nothing.)
+/// Does not count when states are compared: two states are equal by what was folded. (A function
+/// may have several addresses, so comparing pointers to it proves nothing.)
 #[derive(Debug, Clone, Copy)]
 struct Describing(Describe);
 
@@ -197,13 +196,13 @@ pub struct OpenCall {
     pub call: ToolCall,
     /// The answer was cut by the output limit inside this call.
     pub cut: bool,
-    /// What a person was asked about it last.
+    /// The last question to a person about it.
     pub asked: Option<Asked>,
     /// A person's or a hook's verdict. `None`: the rules decide.
     pub decided: Option<Verdict>,
-    /// The access that a person allowed.
+    /// The access that a person approved.
     pub allowed_access: Option<Access>,
-    /// Where its path led when the person was asked.
+    /// The real path when the person was asked.
     pub asked_about: Option<String>,
     /// The last `Started` of the call.
     pub guard: Option<Guard>,
@@ -211,30 +210,30 @@ pub struct OpenCall {
     pub started_access: Option<Access>,
     /// Its result is in the log.
     pub finished: bool,
-    /// That result says that it was refused or failed.
+    /// The result says that the call was refused or failed.
     pub failed: bool,
-    /// What its server asked last, in the middle of it.
+    /// The last question of its server during the call.
     pub server_question: Option<OpenQuestion>,
-    /// What its server was answered so far, oldest first.
+    /// The answers to its server so far, oldest first.
     pub answers: Vec<(ServerQuestion, FormAnswer)>,
 }
 
 /// A question of a server, as `Entry::Asked` has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenQuestion {
-    /// The place of its entry: which question an answer is about.
+    /// The place of its entry, which identifies the question of an answer.
     pub seq: Seq,
     /// When it was asked: UTC, milliseconds since 1970.
     pub at_ms: i64,
     pub question: ServerQuestion,
-    /// The answer that was recorded. Whether the server has it is in the journal of its run.
+    /// The recorded answer. The journal of the run shows whether the server has it.
     pub answer: Option<FormAnswer>,
 }
 
 /// A question about a call, as `Entry::Asked` has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// The place of its entry: which question a verdict is about.
+    /// The place of its entry, which identifies the question of a verdict.
     pub seq: Seq,
     /// When it was asked first in this form: UTC, milliseconds since 1970.
     pub at_ms: i64,
@@ -244,7 +243,7 @@ pub struct Asked {
     pub at: Option<String>,
 }
 
-/// What the agent was halted by.
+/// Reason why the agent was halted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Halt {
     /// A person stopped it.
@@ -253,26 +252,26 @@ pub enum Halt {
     Failed(Failure),
 }
 
-/// Files that are being set back: the names of the trees that they were and are to be.
+/// A restore in progress: the names of the trees before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restoring {
     pub before: String,
     pub target: String,
-    /// They are put into the folder of a new fork.
+    /// The files are put into the folder of a new fork.
     pub new_folder: bool,
-    /// What stays as it is by the plan, and how many more.
+    /// Paths that stay by the plan, and the number of others.
     pub kept: Vec<Kept>,
     pub more_kept: u64,
 }
 
-/// A command that goes on in the background.
+/// A command that runs in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Background {
     /// The name of its run folder.
     pub run: String,
     /// The command line, as the model wrote it.
     pub command: String,
-    /// It is no command but a sub-agent.
+    /// Data of a subagent. `None`: a command.
     pub child: Option<ChildRun>,
 }
 
@@ -294,7 +293,7 @@ impl UserCommand {
 }
 
 impl State {
-    /// The state of a log without entries.
+    /// Returns the state of a log without entries.
     pub fn new(describe: Describe) -> State {
         State {
             describe: Describing(describe),
@@ -361,7 +360,7 @@ impl State {
         }
     }
 
-    /// The state after all of `records`.
+    /// Returns the state after all of `records`.
     pub fn of<'a>(
         describe: Describe,
         records: impl IntoIterator<Item = &'a Record>,
@@ -373,27 +372,27 @@ impl State {
         Ok(state)
     }
 
-    /// The place of the next entry.
+    /// Returns the place of the next entry.
     pub fn next_seq(&self) -> Seq {
         self.next_seq
     }
 
-    /// The first call without a result.
+    /// Returns the first call without a result.
     pub fn first_open(&self) -> Option<&OpenCall> {
         self.calls.iter().find(|c| !c.finished)
     }
 
-    /// Says what a call is, from its name and arguments.
+    /// Returns the function that describes a call by its name and arguments.
     pub(crate) fn describe(&self) -> Describe {
         self.describe.0
     }
 
-    /// A call of the last answer by its id. `None` for calls of earlier answers.
+    /// Returns a call of the last answer by its id. `None` for calls of earlier answers.
     pub fn call(&self, id: CallId) -> Option<&OpenCall> {
         self.calls.iter().find(|c| c.call.id == id)
     }
 
-    /// The questions that wait for a person, as far as the log says.
+    /// Returns the questions that wait for a person, as far as the log says.
     pub fn questions(&self) -> impl Iterator<Item = (&OpenCall, &Asked)> {
         let is_open = |c: &&OpenCall| !c.finished && c.guard.is_none() && c.decided.is_none();
         let open = self.calls.iter().filter(is_open);
@@ -401,7 +400,7 @@ impl State {
             .filter(|_| !self.is_stopped())
     }
 
-    /// The question of a server that waits for a person, with its call.
+    /// Returns the question of a server that waits for a person, with its call.
     pub fn server_question(&self) -> Option<(&OpenCall, &OpenQuestion)> {
         let asks = |open: &&OpenCall| !open.finished && open.guard.is_some();
         let asked = self.calls.iter().filter(asks);
@@ -411,29 +410,30 @@ impl State {
             .filter(|_| !self.is_stopped())
     }
 
-    /// A person is asked: about a call, or by a server.
+    /// Returns whether a question waits for a person: about a call, or from a server.
     pub fn asks(&self) -> bool {
         self.questions().next().is_some() || self.server_question().is_some()
     }
 
-    /// The first call that was begun and has no result.
+    /// Returns the first call that was started and has no result.
     pub fn first_begun(&self) -> Option<&OpenCall> {
         let begun = |c: &&OpenCall| c.guard.is_some() && !c.finished;
         self.calls.iter().find(begun)
     }
 
-    /// A call with an effect was begun and has no result, or a command runs in the background.
+    /// Returns whether a started call has no result, or a command runs in the background.
     pub fn acts(&self) -> bool {
         let begun = |c: &OpenCall| c.guard.is_some() && !c.finished;
         self.calls.iter().any(begun) || !self.background.is_empty()
     }
 
-    /// Whether a person stopped the agent and nothing lifted that since.
+    /// Returns whether a person stopped the agent and nothing has lifted that since.
     pub fn is_stopped(&self) -> bool {
         self.halted == Some(Halt::Stopped)
     }
 
-    /// Whether the model knows what the file of a call held when the call was begun.
+    /// Returns whether the model knows the content that the file of a call had when the call
+    /// started.
     fn knows_file_of(&self, guard: &Guard) -> bool {
         match guard {
             Guard::Checked {
@@ -449,7 +449,8 @@ impl State {
         }
     }
 
-    /// Whether the file of a call had changed since the model last saw it, when the call was begun.
+    /// Returns whether the file of a call had changed between the model's last view of it and the
+    /// start of the call.
     pub fn changed_since_seen(&self, guard: &Guard) -> bool {
         match guard {
             Guard::Checked { path, .. } => {
@@ -462,12 +463,13 @@ impl State {
         }
     }
 
-    /// Whether a sub-agent works in the background.
+    /// Returns whether a subagent runs in the background.
     pub fn works_in_background(&self) -> bool {
         self.background.values().any(|b| b.child.is_some())
     }
 
-    /// Sub-agents that are at work: their calls are in progress, or go on in the background.
+    /// Returns the sessions of running subagents: their calls are in progress, or they run in the
+    /// background.
     pub fn children(&self) -> impl Iterator<Item = &str> {
         let open = self.calls.iter().filter(|c| !c.finished);
         let waited_for = open.filter_map(|c| match &c.guard {
@@ -478,26 +480,25 @@ impl State {
         waited_for.chain(background.filter_map(|b| Some(b.child.as_ref()?.session.as_str())))
     }
 
-    /// How many sub-agents are at work.
+    /// Returns the number of running subagents.
     pub fn tasks_at_work(&self) -> usize {
         self.children().count()
     }
 
-    /// The first call of the same answer before this one that was to change a file and was refused
+    /// Returns the first earlier call of the same answer that was to change a file and was refused
     /// or failed.
     pub fn failed_change_before(&self, id: CallId) -> Option<&OpenCall> {
         let mut before = self.calls.iter().take_while(|c| c.call.id != id);
         before.find(|c| c.failed && c.changes_a_file())
     }
 
-    /// Why the images of an entry are not sent to the model; `None` when they are.
+    /// Returns why the images of an entry are not sent to the model. `None`: they are.
     pub fn image_refusal(&self, seq: Seq) -> Option<&str> {
         unsent::why(self.refused_images.get(&self.model)?, seq)
     }
 
-    /// Something is owed to the user: an answer, a call, a question, or a command that runs
-    /// under a keeper, theirs too.
-    /// Not when the user stopped it.
+    /// Returns whether work is pending: an answer, a call, a question, or a command that runs under
+    /// a keeper, also a command of the user. After a stop only open calls count.
     pub fn unfinished(&self) -> bool {
         if self.restoring.is_some() {
             return true;
@@ -513,8 +514,9 @@ impl State {
             || !self.background.is_empty()
     }
 
-    /// How the session came to its end, if this was its last entry. [`super::ending::of_entries`] says the
-    /// same from the entries alone, but for an answer that is not compared with its schema yet.
+    /// Returns the ending of the session, if this was its last entry. [`super::ending::of_entries`]
+    /// returns the same from the entries alone, except for an answer that was not compared with its
+    /// schema yet.
     pub fn ending(&self, last: Option<&Entry>) -> Ending {
         match &self.halted {
             Some(Halt::Stopped) => return Ending::Stopped,
@@ -527,7 +529,7 @@ impl State {
         }
     }
 
-    /// The answer that is still to be compared with its schema.
+    /// Returns the answer that still has to be compared with its schema.
     pub fn unchecked(&self) -> Option<Seq> {
         match self.structured.as_ref()?.standing {
             Standing::Unchecked(answer) => Some(answer),
@@ -535,7 +537,7 @@ impl State {
         }
     }
 
-    /// The schema that an answer still has to fit.
+    /// Returns the schema that an answer still has to fit.
     pub fn owed_schema(&self) -> Option<&serde_json::Value> {
         let held = self.structured.as_ref()?;
         match held.standing {
@@ -544,7 +546,7 @@ impl State {
         }
     }
 
-    /// The answer at this entry, while it is in the context.
+    /// Returns the answer at this entry, while it is in the context.
     pub fn answer(&self, seq: Seq) -> Option<(&[Block], StopReason)> {
         let record = self.context.iter().rev().find(|r| r.seq == seq)?;
         match &record.entry {
@@ -553,15 +555,15 @@ impl State {
         }
     }
 
-    /// What to call the session: its name, else what a model made of the task, else the first
+    /// Returns the title of the session: its name, else the one that a model gave, else the first
     /// words of the user.
     pub fn title(&self) -> Option<&str> {
         let named = self.name.as_deref().or(self.made_title.as_deref());
         named.or(self.first_words.as_deref())
     }
 
-    /// The words that a title is to be made from. `None`: there is one, or a model was asked for
-    /// one already, or there was no answer yet.
+    /// Returns the message for which a model should be asked for a title. `None`: there is a title,
+    /// a model was asked already, or the model has not answered yet.
     pub fn untitled_task(&self) -> Option<&str> {
         let is_due = self.name.is_none() && !self.was_titled && self.replies > 0;
         let mut said = self
@@ -574,20 +576,20 @@ impl State {
         said.next().filter(|_| is_due)
     }
 
-    /// A person named the session.
+    /// Returns whether a person named the session.
     pub fn is_named(&self) -> bool {
         self.name.is_some()
     }
 
-    /// Bytes of what every request has, whatever the conversation is: layers, and the schema of
-    /// the answer.
+    /// Returns the bytes that every request has, whatever the conversation: layers, and the schema
+    /// of the answer.
     pub fn fixed_bytes(&self) -> usize {
         let schema = self.structured.as_ref();
         let schema = schema.map_or(0, |held| held.schema.to_string().len() + PART_BYTES);
         layers_bytes(&self.layers) + schema
     }
 
-    /// What is said again behind a summary.
+    /// Returns the content that version 0.1 repeated after a summary.
     pub fn carried(&self) -> Carried<'_> {
         Carried {
             plan: self.plan.as_ref(),
@@ -596,31 +598,31 @@ impl State {
         }
     }
 
-    /// The model that the session is to use, whichever answers now.
+    /// Returns the model that the session is set to use, whichever answers now.
     pub fn own_model(&self) -> &str {
         self.fallback_from.as_deref().unwrap_or(&self.model)
     }
 }
 
 impl OpenCall {
-    /// Beyond the number of calls that are run of one answer.
+    /// Returns whether it exceeds the number of calls that one answer may run.
     pub fn is_surplus(&self) -> bool {
         self.call.id.index >= MAX_CALLS
     }
 
-    /// What a server was answered to the same question.
+    /// Returns the recorded answer to the same question of a server.
     pub fn answer_to(&self, question: &ServerQuestion) -> Option<&FormAnswer> {
         let mut answers = self.answers.iter().rev();
         let same = answers.find(|(asked, _)| asked == question);
         same.map(|(_, answer)| answer)
     }
 
-    /// Whether it is to change a file.
+    /// Returns whether it is meant to change a file.
     fn changes_a_file(&self) -> bool {
         self.call.class() == Some(Class::Checked)
     }
 
-    /// What the call is. `None` when it cannot be understood; then it is closed.
+    /// Returns the description of the call. `None`: it cannot be understood, and is closed.
     pub fn described(&self) -> Option<&Described> {
         self.call.described.as_ref().ok()
     }

@@ -1,42 +1,42 @@
-//! An answer that is to be JSON of a schema: what is owed of it, and how often it was mended.
+//! Structured output: an answer that must be JSON of a schema, its status, and the count of
+//! repairs.
 //!
-//! The schema comes with a [`Choice`](super::entry::Choice) and holds until an answer fits it, or
-//! until the user takes it back, which is a choice too.
-//! Whether one fits is looked up outside, and what came of it is
-//! [`Entry::Checked`](super::entry::Entry::Checked).
+//! The schema comes with a [`Choice`](super::entry::Choice) and applies until an answer fits it, or
+//! until another choice of the user removes it. The check of an answer happens outside, and
+//! [`Entry::Checked`](super::entry::Entry::Checked) records its result.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::entry::{Block, Seq, StopReason, Unfit};
 
-/// How often the model is told what is wrong with its answer to one message.
+/// Maximum number of repair requests for the answers to one message.
 pub const MAX_REPAIRS: u32 = 3;
 
-/// What is so of the answer that is to fit a schema.
+/// Status of the answer that must fit a schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Structured {
     pub schema: Value,
-    /// How often the model was told that its answer does not fit, since the user last spoke.
+    /// Number of repair requests since the user's last message.
     pub repairs: u32,
     pub standing: Standing,
 }
 
-/// How far it is with the answer.
+/// Progress of the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Standing {
-    /// There is none yet.
+    /// The answer is pending.
     Owed,
-    /// The answer at this entry is there, and nobody looked at it.
+    /// The answer at this entry was not checked yet.
     Unchecked(Seq),
-    /// This JSON fits, as the model wrote it.
+    /// This JSON fits. It is as the model wrote it.
     Fits(String),
-    /// The last answer that the model was to give does not fit.
+    /// The answer to the last repair request does not fit either.
     GivenUp(Unfit),
 }
 
 impl Structured {
-    /// Of a schema that nothing was answered to.
+    /// Starts with a schema that has no answer yet.
     pub fn new(schema: Value) -> Structured {
         Structured {
             schema,
@@ -45,17 +45,17 @@ impl Structured {
         }
     }
 
-    /// Whether the model may be told once more what is wrong.
+    /// Returns whether another repair request is allowed.
     pub fn may_repair(&self) -> bool {
         self.repairs < MAX_REPAIRS
     }
 }
 
-/// The JSON of an answer: all its words, else the last of its texts (the others speak of it),
-/// each without the code fence around it. As the model wrote it.
+/// Returns the JSON of an answer as the model wrote it: its whole text, else its last text block
+/// (the others only describe it). A code fence around it is removed.
 ///
 /// # Errors
-/// When there is none: why, for the model and for a person.
+/// Returns why the answer has no JSON, for the model and for a person.
 pub fn json_of(blocks: &[Block], stop: StopReason) -> Result<String, String> {
     let texts: Vec<&str> = blocks
         .iter()
@@ -77,7 +77,7 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// The text in a code fence that is all there is.
+/// Returns the text inside of a code fence, if the fence is around the whole text.
 fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let inner = || {
@@ -86,7 +86,7 @@ fn unfenced(text: &str) -> &str {
         let is_word = language.trim().chars().all(char::is_alphanumeric);
         (is_word && !inner.contains("\n```")).then_some(inner)
     };
-    // The closing fence stands on a line of its own.
+    // The closing fence is on a separate line.
     inner().map_or(text, str::trim)
 }
 
@@ -112,7 +112,7 @@ fn why_none(text: &str, stop: StopReason) -> String {
     }
 }
 
-/// What the model reads of an answer that does not fit.
+/// Returns the repair request for an answer that does not fit.
 pub fn repair(unfit: &Unfit) -> String {
     format!(
         "Your answer does not fit the JSON Schema that it has to fit.\n\

@@ -1,5 +1,5 @@
-//! What stands for exchanges that left the context: the request to the summary model, and the
-//! digest when it cannot be asked.
+//! Summaries of turns that left the context: the request to the summary model, and the digest that
+//! replaces its answer if it cannot be asked.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,27 +17,27 @@ use super::sharing;
 use super::state::State;
 use super::text::{clip, head_tail, one_line};
 
-/// What stands for a summary that could not be made.
+/// Replacement for a summary that could not be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fallback {
-    /// An extract made from the log, without a model.
+    /// An extract from the log, made without a model.
     Digest,
-    /// One line that says which entries were left out.
+    /// One line that names the missing entries.
     Placeholder,
 }
 
-/// Of a single result or answer in what is summarised, at most.
+/// Maximum size in bytes of a single result or answer in the transcript.
 const TEXT_BYTES: usize = 2_000;
 
-/// What the request has besides the instructions, the summary and the conversation, at most.
+/// Maximum size in bytes of the request without the instructions, the summary and the conversation.
 const AROUND_BYTES: usize = 500;
 
-/// Of one that left the context already: the model had what it needed of it.
+/// Maximum size in bytes of a freed result, since the model had used it before.
 const FREED_BYTES: usize = 400;
 
-/// The request that makes a summary: what there was, and the records that leave. Of `freed`
-/// results there is less.
+/// Builds the request for a summary: the previous summary, and the records that leave the context.
+/// Results in `freed` get less room.
 pub fn request(
     model: &str,
     instructions: &str,
@@ -79,8 +79,8 @@ pub fn request(
     }
 }
 
-/// The records as lines, in at most `room` bytes, shared out by need. What a person said is cut
-/// only when nothing of what the tools printed is left to cut.
+/// Renders the records as lines in at most `room` bytes, divided by need. Messages of the user are
+/// cut only when the output of tools cannot be cut further.
 fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
     let is_said = |record: &Record| matches!(record.entry, Entry::Said { .. });
     let whole: Vec<(&Record, String)> = records
@@ -117,18 +117,18 @@ fn transcript(records: &[Record], freed: &Freed, room: usize) -> String {
         })
         .collect();
     let all = lines.join("\n");
-    // What follows the cut may be the middle of a text.
+    // The text after the cut may be the middle of an entry, so it is indented.
     head_tail(&all, room, "\n[… left out …]\n  ").into_owned()
 }
 
-/// An entry of a transcript: what was said or printed in it looks neither like another entry nor
+/// Returns an entry of a transcript in which quoted text can look neither like another entry nor
 /// like the end of the transcript.
 fn entry_text(line: &str) -> String {
     let text = indented(&plain_text(line));
     escape_tags(&text).into_owned()
 }
 
-/// A line of a transcript, with what is left out of it in bytes and address.
+/// Shortens a line of a transcript, with the number of missing bytes and the address.
 fn cut(line: &str, seq: Seq, max: usize) -> String {
     if line.len() <= max {
         return line.to_string();
@@ -137,7 +137,8 @@ fn cut(line: &str, seq: Seq, max: usize) -> String {
     head_tail(line, max, &marker).into_owned()
 }
 
-/// A record as a line of a transcript, with its address. `None` for what says nothing.
+/// Renders a record as a line of a transcript, with its address. `None` for records without
+/// content.
 pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
     let seq = record.seq;
     let cut = |text: &str| head_tail(text, max_bytes, " […] ").into_owned();
@@ -159,7 +160,7 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
         Entry::Finished { outcome, .. } => {
             format!("[{seq}] result: {}", cut(&outcome.to_model_text().0))
         }
-        // It is in the log already.
+        // Recalled content is in the log already.
         Entry::Noted {
             about: Some(About::Recalled),
             ..
@@ -181,15 +182,15 @@ pub fn line(record: &Record, max_bytes: usize) -> Option<String> {
     })
 }
 
-/// Stands above what a digest has of its own, behind a summary that a model made …
+/// Title above the lines of a digest after a summary that a model made …
 const SINCE: &str = "What came after that, from the log:";
-/// … and where there is none.
+/// … and without such a summary.
 const ALL: &str = "What was done, from the log:";
 
-/// The summary without a model: the last one that a model made, whole, and a line for each
-/// thing that came of the exchanges after it, the oldest left out first. `records` are all of
-/// those, also the ones that left the context earlier. `max_bytes` is the room of a summary; a
-/// quarter of that is for lines in any case.
+/// Makes a summary without a model. It has the last summary that a model made, complete, and a line
+/// for each event in the turns after it. If there is too little room, the oldest lines are left
+/// out. `records` are all of these turns, also those that left the context earlier. `max_bytes` is
+/// the room of a summary; at least a quarter of it is for lines.
 pub fn digest(state: &State, records: &[Record], max_bytes: usize) -> String {
     const HEAD: &str = "(The summary model gave no summary.)";
     let preface = state.preface.as_ref();
@@ -202,7 +203,8 @@ pub fn digest(state: &State, records: &[Record], max_bytes: usize) -> String {
     newest(&head, &digest_lines(state, records), room)
 }
 
-/// What came of each exchange. What the user said is no part of it: it stands by itself.
+/// Describes the outcome of each turn. The user's messages are left out, because they are repeated
+/// separately.
 fn digest_lines(state: &State, records: &[Record]) -> Vec<String> {
     let calls = happened::calls(records, state.describe());
     let of = |record: &Record| match &record.entry {
@@ -230,7 +232,7 @@ fn digest_lines(state: &State, records: &[Record]) -> Vec<String> {
     records.iter().filter_map(of).collect()
 }
 
-/// As many of the last lines as fit behind the head.
+/// Returns the head and as many of the last lines as fit after it.
 fn newest(head: &str, lines: &[String], max_bytes: usize) -> String {
     let mut room = max_bytes.saturating_sub(head.len());
     let kept = lines.iter().rev().take_while(|l| {
@@ -242,7 +244,7 @@ fn newest(head: &str, lines: &[String], max_bytes: usize) -> String {
     format!("{head}{}", lines[from..].join("\n"))
 }
 
-/// One line instead of a summary.
+/// Returns one line instead of a summary.
 pub fn placeholder(range: Range) -> String {
     format!(
         "(entries 0-{} are not summarised; memory_page reads them)",
@@ -250,9 +252,10 @@ pub fn placeholder(range: Range) -> String {
     )
 }
 
-/// What a model wrote, cut to its size at the oldest content, or `None` when it is nonsense.
+/// Returns the text of a model, without its oldest lines if it is too long. Returns `None` if it is
+/// unusable.
 pub fn accept(text: &str, max_bytes: usize) -> Option<String> {
-    // Some models repeat the marks around what they were given.
+    // Some models repeat the tags around their input.
     let text = text.trim();
     let text = text.strip_prefix("<summary>").unwrap_or(text);
     let text = text.strip_suffix("</summary>").unwrap_or(text).trim();
@@ -344,7 +347,7 @@ mod tests {
             });
         }
 
-        /// The digest that stands for all but the last exchange.
+        /// Returns the digest that replaces all but the last turn.
         fn digest(&self, max_bytes: usize) -> String {
             let left = crate::core::compacting::unsummarised(&self.0);
             let left = left.map_or(&[][..], |range| {
@@ -354,7 +357,7 @@ mod tests {
             digest(&self.0, &records, max_bytes)
         }
 
-        /// All but the last exchange leave for this summary.
+        /// Replaces all but the last turn with this summary.
         fn compacts(&mut self, summary: String, by: SummaryBy) {
             let range = crate::core::window::compactable(&self.0).unwrap();
             self.push(Entry::Compacted {
@@ -411,7 +414,8 @@ mod tests {
         }
     }
 
-    /// The note of a continuation has no lines that a digest could go on from: the log has them.
+    /// A digest cannot continue from the note of a continuation, which has no lines for it: the log
+    /// has them.
     #[test]
     fn a_digest_after_a_continuation_has_what_came_before_it() {
         for sound in [None, Some("The parser was repaired.")] {

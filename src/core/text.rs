@@ -1,4 +1,4 @@
-//! Text from outside, cut to a size, and names that are near to each other.
+//! Helpers for text: cutting it to a size, sizes and counts in words, and similar names.
 //!
 //! Invariant: text is never cut inside a character, and no result is longer than asked.
 
@@ -9,10 +9,10 @@ use super::visible::{command, figure, visible};
 /// The mark of a cut.
 const ELLIPSIS: char = '…';
 
-/// Longer words are typos of nothing.
+/// Maximum length of a word for which similar names are searched.
 const MAX_NEAREST_CHARS: usize = 64;
 
-/// At most `max_bytes` of the text, with `…` for what was cut.
+/// Returns at most `max_bytes` of the text, with `…` where it was cut.
 pub(crate) fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
@@ -27,7 +27,7 @@ pub(crate) fn clip(text: &str, max_bytes: usize) -> Cow<'_, str> {
     }
 }
 
-/// A number and what is counted: `1 file`, `2 files`, `2 entries`, `2 matches`.
+/// Returns a number and its noun: `1 file`, `2 files`, `2 entries`, `2 matches`.
 pub(crate) fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     match n == N::from(1) {
         true => format!("{n} {one}"),
@@ -35,7 +35,7 @@ pub(crate) fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str
     }
 }
 
-/// The same where it may be thousands: `1 file`, `2,000 files`.
+/// Returns the same as [`count`] for numbers that may be thousands: `1 file`, `2,000 files`.
 pub(crate) fn large_count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     match n == N::from(1) {
         true => format!("{n} {one}"),
@@ -43,8 +43,8 @@ pub(crate) fn large_count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, one
     }
 }
 
-/// A size as people read it: `512 B`, `1.2 KiB`, `8 MiB`. The one form of sizes in all that is
-/// shown, with powers of 1,024 as in the config.
+/// Formats a size for people: `512 B`, `1.2 KiB`, `8 MiB`. All sizes are shown in this form, with
+/// powers of 1,024 as in the config.
 pub(crate) fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1_024 {
@@ -62,7 +62,7 @@ pub(crate) fn size_text(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
-/// The plural of a regular English noun.
+/// Returns the plural of a regular English noun.
 pub(crate) fn plural(one: &str) -> String {
     let vowel = |c: char| "aeiou".contains(c);
     match one.strip_suffix('y') {
@@ -72,13 +72,13 @@ pub(crate) fn plural(one: &str) -> String {
     }
 }
 
-/// The last boundary of characters at or before `at`; `at` is inside the text.
+/// Returns the last boundary of characters at or before `at`; `at` is inside the text.
 pub(crate) fn boundary_below(text: &str, at: usize) -> usize {
     let mut boundaries = (0..=at).rev();
     boundaries.find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-/// The first boundary of characters at or after `at`.
+/// Returns the first boundary of characters at or after `at`.
 pub(super) fn boundary_above(text: &str, at: usize) -> usize {
     let mut boundaries = at..text.len();
     boundaries
@@ -86,7 +86,7 @@ pub(super) fn boundary_above(text: &str, at: usize) -> usize {
         .unwrap_or(text.len())
 }
 
-/// Head and tail of the text with `marker` between, together at most `max_bytes`.
+/// Returns head and tail of the text with `marker` between, together at most `max_bytes`.
 pub(crate) fn head_tail<'a>(text: &'a str, max_bytes: usize, marker: &str) -> Cow<'a, str> {
     if text.len() <= max_bytes {
         return Cow::Borrowed(text);
@@ -99,10 +99,11 @@ pub(crate) fn head_tail<'a>(text: &'a str, max_bytes: usize, marker: &str) -> Co
     Cow::Owned(format!("{}{marker}{}", &text[..head], &text[tail..]))
 }
 
-/// The first line that says something, with marks for what is not seen, its blanks made single: for titles.
+/// Returns the first line with text, with invisible characters marked and single spaces: for
+/// titles.
 pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     let line = text.lines().find(|l| !l.trim().is_empty()).unwrap_or("");
-    // A character is at most 4 bytes; blanks and sequences may take some more.
+    // A character has at most 4 bytes; blanks and sequences may take some more.
     let line = clip(line, max_chars.saturating_mul(16).max(64));
     let clean = visible(&line);
     let words: Vec<&str> = clean.split_whitespace().collect();
@@ -117,12 +118,12 @@ pub(crate) fn one_line(text: &str, max_chars: usize) -> String {
     out
 }
 
-/// A task in a few words, without a model: its first sentence, cut between two words. What is not
-/// seen is still in it.
+/// Returns a title for a task without a model: its first sentence, cut between two words. Invisible
+/// characters stay.
 pub(crate) fn task_title(text: &str) -> String {
     const MAX_CHARS: usize = 60;
     const MIN_SENTENCE_CHARS: usize = 12;
-    // The first part is enough, however long the text is.
+    // The first part is enough, even of a long text.
     let start: String = text.trim_start().chars().take(MAX_CHARS * 4).collect();
     let is_mark = |word: &&str| word.chars().all(|c| "#>*-".contains(c));
     let mut title = String::new();
@@ -146,7 +147,7 @@ pub(crate) fn task_title(text: &str) -> String {
     }
 }
 
-/// The whole text as one line, with marks for line ends too: for commands.
+/// Returns the whole text as one line, with marks also for line ends: for commands.
 pub(crate) fn in_one_line(text: &str, max_chars: usize) -> String {
     let shown = command(text.trim_end()).replace('\n', " ␊ ");
     let shown = shown.replace('\t', " ");
@@ -160,7 +161,7 @@ pub(crate) fn in_one_line(text: &str, max_chars: usize) -> String {
     out
 }
 
-/// The candidate that `word` was most likely meant to be; none when nothing is near.
+/// Returns the candidate that `word` was most likely meant to be. `None`: none is similar.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -179,8 +180,8 @@ pub(crate) fn nearest<'a>(
         .map(|(_, c)| c)
 }
 
-/// Edits from one word to the other, two neighbours swapped counting as one (optimal
-/// string alignment).
+/// Returns the number of edits from one word to the other. A swap of two neighbours counts as one
+/// (optimal string alignment).
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().collect();
     let b: Vec<char> = b.chars().collect();

@@ -1,4 +1,5 @@
-//! Notes are written for the model and kept so. A person reads of themselves as "you".
+//! Texts of the log in the form that a person reads. Notes are written and stored for the model; a
+//! person reads about themselves as "you".
 
 use std::borrow::Cow;
 
@@ -6,29 +7,29 @@ use super::entry::{About, Outcome};
 use super::quoted::without_fences;
 use super::visible::{visible, without_cosmetics};
 
-/// How the note of a command of the user (`!`) begins.
+/// Beginning of the note about a command of the user (`!`).
 pub(crate) const RAN: &str = "the user ran a command: ";
-/// The same of one that had the terminal.
+/// The same for a command that had the terminal.
 pub(crate) const RAN_ON_TERMINAL: &str = "the user ran a command on the terminal: ";
-/// The same of one that was recorded and not begun.
+/// The same for a command that was recorded and not started.
 pub(crate) const NOT_BEGUN: &str = "the user ran a command that was not begun: ";
-/// What follows from that.
+/// The consequence for such a command.
 pub(crate) const TYPE_AGAIN: &str =
     "it is not run now; the user types it again if it is still wanted";
 
-/// Advice to the model at the end of a reason why a call was not run.
+/// Advice to the model at the end of the reason why a call did not run.
 pub(crate) const DO_WITHOUT: &str = "; do without it, or say what is needed";
 /// The same in plan mode.
 pub(crate) const FINISH_THE_PLAN: &str = "; finish the plan, and ask the user to leave plan mode";
-/// The same of calls beyond the limit of one answer.
+/// The same for calls beyond the limit of one answer.
 pub(crate) const SEND_THE_REST: &str = "; send the rest again";
-/// The same of a call that the output limit cut.
+/// The same for a call that the output limit cut.
 pub(crate) const SEND_SMALLER: &str = "; send it again, in smaller pieces";
-/// How the result of a call begins that was not run.
+/// Beginning of the result of a call that did not run.
 pub(crate) const NOT_RUN: &str = "not run: ";
 
-/// Returns the result of a call as a person reads it, and whether it is an error: without the advice
-/// to the model. What a tool found is not changed.
+/// Returns the result of a call as a person reads it, and whether it is an error. The advice to the
+/// model is removed; the output of a tool is not changed.
 pub fn result_to_person(outcome: &Outcome) -> (String, bool) {
     let (text, is_error) = outcome.to_model_text();
     let is_reason = match outcome {
@@ -50,8 +51,8 @@ pub fn without_advice(reason: &str) -> String {
         .fold(reason.to_string(), |text, advice| text.replace(advice, ""))
 }
 
-/// A note as the screen, `show` and `export` have it. Other notes are as they were recorded. The
-/// fences around output are for the model.
+/// Returns a note as the screen, `show` and `export` display it. Fences around output, which are
+/// for the model, are removed. Other notes stay as they were recorded.
 pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
     match about {
         Some(About::UserCommandEnded { .. }) => {
@@ -111,7 +112,7 @@ mod tests {
             read(&format!("{NOT_BEGUN}make\n{TYPE_AGAIN}")),
             "not run: make\nit was not begun; type it again if you still want it"
         );
-        // What a command printed is no word of ours.
+        // The output of a command is not a note of rewake.
         assert_eq!(
             to_person("the user ran a command: ls", None),
             "the user ran a command: ls"
@@ -145,7 +146,7 @@ mod tests {
             read("the mode is plan now; the user can be asked now"),
             "the mode is plan now; the model can ask you now"
         );
-        // What follows is for the model.
+        // The rest is for the model.
         assert_eq!(
             read("the mode is plan now\nedits: are denied in plan mode."),
             "the mode is plan now"

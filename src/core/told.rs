@@ -1,8 +1,9 @@
-//! What the model is told of the mode, of the sandbox, and whether a person answers questions. The
-//! layers say it once; a change is told as a note, which says what applies from then on.
+//! The texts that inform the model about the mode, the sandbox, and whether a person answers
+//! questions. The layers say it once; a note reports each change and says what applies from then
+//! on.
 //!
-//! Derived from the log: it is told again when the note has left the context, and after a crash
-//! only when it was not recorded.
+//! The note is derived from the log: it is repeated when it has left the context, and after a crash
+//! only if it was not recorded.
 
 use super::access::Access;
 use super::entry::{About, Entry, Mode};
@@ -10,18 +11,18 @@ use super::policy::Sandbox;
 use super::settings::Policy;
 use super::state::State;
 
-/// What the model knows.
+/// The settings that the model knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Told {
     mode: Mode,
-    /// `None`: layers of an older version do not say it.
+    /// `None`: the layers of an older version do not contain it.
     is_attended: Option<bool>,
 }
 
 const MODE: &str = "mode: ";
 const USER: &str = "user: ";
 
-/// The lines of `<environment>`: what applies in this mode, and nothing of the other modes.
+/// Returns the lines of `<environment>`: the rights in this mode, and nothing about other modes.
 pub fn lines(mode: Mode, is_attended: bool, sandbox: Sandbox) -> String {
     format!(
         "{MODE}{}\n{USER}{}\n{}",
@@ -38,7 +39,7 @@ fn answered(is_attended: bool) -> &'static str {
     }
 }
 
-/// Which edits and commands run at once, and what happens to the others.
+/// Describes which edits and commands run at once, and what happens to the others.
 fn rights(mode: Mode, is_attended: bool, sandbox: Sandbox) -> String {
     let others = match (mode, is_attended) {
         (Mode::Plan, _) => "are denied in plan mode",
@@ -82,8 +83,8 @@ fn commands(mode: Mode, sandbox: Sandbox, others: &str) -> String {
     }
 }
 
-/// Whether a command of any words runs in the sandbox with this access without approval: what
-/// [`super::policy::judge`] says where no rule speaks of it.
+/// Returns whether any command runs in the sandbox with this access without approval. It is the
+/// result of [`super::policy::judge`] when no rule applies.
 fn runs_at_once(mode: Mode, sandbox: Sandbox, access: Access) -> bool {
     match (mode, access) {
         (Mode::BypassPermissions, _) => true,
@@ -93,7 +94,7 @@ fn runs_at_once(mode: Mode, sandbox: Sandbox, access: Access) -> bool {
     }
 }
 
-/// `workspace, network and full`
+/// Joins names: `workspace, network and full`.
 fn list(levels: &[Access]) -> String {
     let names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
     match names.split_last() {
@@ -103,8 +104,8 @@ fn list(levels: &[Access]) -> String {
     }
 }
 
-/// The note that is due before the model is asked again. `None`: what it knows is so. Its first
-/// line is what changed, the others are for the model alone.
+/// Returns the note that is due before the next model call. `None`: the model's knowledge is
+/// current. The first line is the change; the others are only for the model.
 pub fn note(state: &State, policy: &Policy) -> Option<Entry> {
     changed(state, policy.interactive, policy.sandbox)
 }
@@ -131,7 +132,8 @@ fn changed(state: &State, is_attended: bool, sandbox: Sandbox) -> Option<Entry> 
     })
 }
 
-/// What stands last in what the model reads: a note of the context, else the layers.
+/// Returns the last settings that the model has read: from a note of the context, else from the
+/// layers.
 fn told(state: &State) -> Option<Told> {
     let noted = state.context.iter().rev().find_map(|r| match &r.entry {
         Entry::Noted {
@@ -146,7 +148,7 @@ fn told(state: &State) -> Option<Told> {
     noted.or_else(|| in_layers(&state.layers.system))
 }
 
-/// `None`: the layers do not say it.
+/// Reads the settings from the layers. `None`: the layers do not contain them.
 fn in_layers(system: &str) -> Option<Told> {
     let (_, environment) = system.rsplit_once("<environment>")?;
     let value = |name: &str| environment.lines().find_map(|line| line.strip_prefix(name));
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    /// What the rules decide of a command or an edit, without any rule of the user.
+    /// Returns the decision about a command or an edit, without any rule of the user.
     fn decision(permission: &Permission, mode: Mode, sandbox: Sandbox) -> Decision {
         let place = Workspace {
             folder: "/w".into(),
@@ -302,7 +304,7 @@ mod tests {
             "no sandbox, `access` has no effect. Commands that only look run at once; others are \
              denied: nobody can approve them."
         );
-        // Of other modes it says nothing, and nobody is asked where nobody is.
+        // It mentions no other mode, and no question if nobody can be asked.
         for (mode, sandbox) in Mode::ALL
             .into_iter()
             .flat_map(|mode| sandboxes().map(|sandbox| (mode, sandbox)))

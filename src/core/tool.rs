@@ -1,7 +1,7 @@
-//! Tool calls as values: what the core knows of a call of an answer.
+//! Tool calls as values, with what the core knows of each call.
 //!
-//! The core knows no tool. What a call is, from its name and arguments, says the one
-//! [`Describe`] that a state is made with; the program's is `crate::tools::describe`.
+//! The core knows no tool. The [`Describe`] of a state derives a call's meaning from its name and
+//! arguments; the program's is `crate::tools::describe`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::entry::CallId;
 use super::permission::{Permission, served_parts};
 use super::text;
 
-/// How a call that was begun and has no result is settled after a crash.
+/// How a started call without a result is settled after a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Idempotent: no effect, or one that may be repeated. Run it again.
@@ -20,31 +20,33 @@ pub enum Class {
     Supervised,
     /// A tool of a server under a keeper: its journal says whether the server had the call.
     Served,
-    /// Nobody can know: tell the model that it was interrupted.
+    /// Its outcome cannot be known: tell the model that it was interrupted.
     Opaque,
 }
 
 /// At most this many calls of one answer are run; the rest are closed with an error.
 pub const MAX_CALLS: u32 = 64;
 
-/// The length of a tool's name that a person reads. Names that can be called have at most 64 letters.
+/// Maximum length in bytes of a tool's name that a person reads. Names that can be called have at
+/// most 64 letters.
 const SHOWN_NAME_BYTES: usize = 100;
 
-/// What the core needs to know of a call that is understood.
+/// The description of a call that is understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// How it is settled after a crash.
     pub class: Class,
     /// One line that names what the call is about: a path, a command, a pattern.
     pub subject: String,
-    /// What the rules have to permit before it runs.
+    /// The permission that the rules must grant before it runs.
     pub permission: Permission,
-    /// Why it is not run though it is understood, in words the model can act on.
+    /// Why it does not run although it is understood, in words the model can act on.
     pub objection: Option<String>,
 }
 
-/// From the name and the arguments of a call to what it is, or to what is wrong with them, in
-/// words the model can act on. The same for the same, always: the log is folded with it.
+/// A function from the name and the arguments of a call to its description, or to an error in words
+/// the model can act on. It must always return the same for the same call, because the log is
+/// folded with it.
 pub type Describe = fn(&str, &str) -> Result<Described, String>;
 
 /// One call of an answer.
@@ -55,12 +57,12 @@ pub struct ToolCall {
     pub name: String,
     /// As the model wrote them.
     pub arguments: String,
-    /// What it is, or what is wrong with the arguments, told to the model.
+    /// The description, or an error about the arguments for the model.
     pub described: Result<Described, String>,
 }
 
 impl ToolCall {
-    /// Makes a call from what the model wrote. `describe` says what it is.
+    /// Makes a call from the model's text. `describe` derives its description.
     pub fn new(id: CallId, name: &str, arguments: &str, describe: Describe) -> ToolCall {
         ToolCall {
             id,
@@ -70,7 +72,7 @@ impl ToolCall {
         }
     }
 
-    /// What it is about; of a call that is not understood, its arguments as they are.
+    /// Returns the subject of the call, or the raw arguments if the call is not understood.
     pub fn subject(&self) -> &str {
         match &self.described {
             Ok(described) => &described.subject,
@@ -78,7 +80,8 @@ impl ToolCall {
         }
     }
 
-    /// The tool that is called: of a server's tool its full name, whatever it is called through.
+    /// Returns the name of the tool. For a server's tool it is the full name, whichever tool calls
+    /// it.
     pub fn full_name(&self) -> &str {
         match &self.described {
             Ok(Described {
@@ -89,12 +92,12 @@ impl ToolCall {
         }
     }
 
-    /// Whether it calls a tool of a server.
+    /// Returns whether it calls a tool of a server.
     pub fn is_served(&self) -> bool {
         self.class() == Some(Class::Served)
     }
 
-    /// Returns the name that a person reads: of a tool of a server, the server and the tool. A model
+    /// Returns the name that a person reads; for a server's tool, the server and the tool. A model
     /// may invent a name of any length, so it is cut.
     pub fn shown_name(&self) -> Cow<'_, str> {
         let full_name = text::clip(self.full_name(), SHOWN_NAME_BYTES);
@@ -104,7 +107,7 @@ impl ToolCall {
         }
     }
 
-    /// Its name and what it is about, for a person: every line of a command, as one line.
+    /// Returns its name and subject for a person: every line of a command, joined to one line.
     pub fn in_one_line(&self, max_chars: usize) -> String {
         text::in_one_line(
             &format!("{} {}", self.shown_name(), self.subject()),
@@ -112,12 +115,13 @@ impl ToolCall {
         )
     }
 
-    /// Whether it gives a task to a sub-agent.
+    /// Returns whether it gives a task to a subagent.
     pub fn is_task(&self) -> bool {
         matches!(&self.described, Ok(described) if described.permission == Permission::Task)
     }
 
-    /// `None` when the call cannot be understood: it is closed, never run.
+    /// Returns the effect class. `None`: the call cannot be understood, and is closed without
+    /// running.
     pub fn class(&self) -> Option<Class> {
         self.described.as_ref().ok().map(|d| d.class)
     }

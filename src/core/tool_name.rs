@@ -1,9 +1,9 @@
-//! The tool that a model means by a name that is not in its list: the names of other agents' tools,
+//! Finds the tool that a model means by a name that is not in its list: a name from another agent,
 //! another spelling, or a slip.
 
 use super::text::nearest;
 
-/// Names of tools of other agents, in small letters without `_` and `-`. Sources: the tool lists of
+/// Names of tools in other agents, in lower case without `_` and `-`. Sources: the tool lists of
 /// Codex, Claude Code, Gemini CLI, OpenCode, Cline and Aider.
 const OTHERS: [(&str, &[&str]); 8] = [
     (
@@ -100,10 +100,10 @@ const OTHERS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// Returns the tool of the list that `name` means, whatever its case. `None`: nothing is near.
+/// Returns the tool of the list that `name` means, in any case. `None`: no name is similar.
 pub(crate) fn meant<'a>(name: &str, listed: &[&'a str]) -> Option<&'a str> {
     let bare = |name: &str| name.replace(['_', '-', '.', ' '], "").to_lowercase();
-    // A longer name is none that anybody has for a tool.
+    // No agent has a tool with a longer name.
     let given = bare(name.get(..name.len().min(64))?);
     let same = |tool: &&&str| bare(tool) == given;
     if let Some(tool) = listed.iter().find(same) {

@@ -1,9 +1,9 @@
-//! A tree: what lies at each path of a workspace at one instant, without the contents.
+//! A tree: the state of each path of a workspace at one instant, without the contents.
 //!
-//! Trees are kept as deltas, one to the next. [`Delta`] is what differs between two trees, and
-//! its bytes are what the store keeps. Which tree belongs to a place in a log says [`tree_at`].
+//! Trees are stored as deltas, each to the previous tree. [`Delta`] is the difference between two
+//! trees, and the store has its encoded bytes. [`tree_at`] finds the tree for a place in a log.
 //!
-//! Paths are bytes, for file names are: below the workspace's root without a slash in front, and
+//! Paths are bytes, as file names are: below the workspace's root without a leading slash, and
 //! absolute where a tool wrote a file outside of it.
 //!
 //! Invariant: `a.apply(&diff(&a, &b))` is `b`, for any two trees.
@@ -19,13 +19,13 @@ pub type ContentHash = [u8; 32];
 /// A path as its bytes.
 pub type PathBytes = Vec<u8>;
 
-/// No path is longer: as the kernel has it.
+/// Maximum length of a path in bytes, as in the kernel.
 const MAX_PATH_BYTES: usize = 4_096;
 
-/// The form of [`Delta::encode`].
+/// The version of the format of [`Delta::encode`].
 const VERSION: u8 = 1;
 
-/// What lies at a path.
+/// The state of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// A regular file. `mode` is its permission bits.
@@ -36,18 +36,18 @@ pub enum Item {
     },
     /// A symbolic link, and where it points.
     Link { target: Vec<u8> },
-    /// Something whose content is not kept: it is named, and never restored.
+    /// An entry without stored content: it is named, and never restored.
     Marker {
         why: Marked,
         bytes: u64,
         /// Milliseconds since 1970.
         mtime_ms: i64,
-        /// Of files that were read all the same.
+        /// Hash of the content, for files that were read all the same.
         hash: Option<ContentHash>,
     },
 }
 
-/// Why the content of something is not kept.
+/// Reason why a content is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marked {
     /// A file over the limit.
@@ -65,7 +65,8 @@ pub enum Marked {
     Unsteady,
 }
 
-/// Each with its number in [`Delta::encode`], which never changes, and its words for a person.
+/// The reasons with their numbers in [`Delta::encode`], which never change, and their words for a
+/// person.
 const MARKED: [(Marked, u8, &str); 8] = [
     (Marked::TooBig, 1, "too big"),
     (Marked::Unreadable, 2, "not readable"),
@@ -78,7 +79,7 @@ const MARKED: [(Marked, u8, &str); 8] = [
 ];
 
 impl Marked {
-    /// For a person: "a FIFO".
+    /// Returns the reason for a person: "a FIFO".
     pub fn words(self) -> &'static str {
         let found = MARKED.iter().find(|(marked, ..)| *marked == self);
         found.map_or("not kept", |(.., words)| words)
@@ -96,7 +97,7 @@ impl Marked {
 }
 
 impl Item {
-    /// The content that is kept of it.
+    /// Returns the hash of the stored content.
     pub fn content(&self) -> Option<&ContentHash> {
         match self {
             Item::File { hash, .. } => Some(hash),
@@ -104,7 +105,7 @@ impl Item {
         }
     }
 
-    /// Of the content that is kept of it.
+    /// Returns the size of the stored content.
     fn bytes(&self) -> u64 {
         match self {
             Item::File { bytes, .. } => *bytes,
@@ -113,17 +114,18 @@ impl Item {
     }
 }
 
-/// What became of one path.
+/// The change of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// This lies there now. `entered`: it was there before, and only became covered.
+    /// The path has this state now. `entered`: it existed before and only became covered.
     Put { item: Item, entered: bool },
-    /// Nothing lies there now. `left`: it is still there, and only is not covered any more.
+    /// The path is not in the tree any more. `left`: the file still exists and only is not covered
+    /// any more.
     Gone { left: bool },
 }
 
 impl Change {
-    /// A change that somebody made to the path itself.
+    /// Returns a change that somebody made to the path itself.
     pub fn put(item: Item) -> Change {
         Change::Put {
             item,
@@ -132,16 +134,16 @@ impl Change {
     }
 }
 
-/// What differs between a tree and the one before it, by path.
+/// The difference between a tree and the previous one, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Delta(pub BTreeMap<PathBytes, Change>);
 
-/// What lies at each covered path.
+/// The state of each covered path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree(pub BTreeMap<PathBytes, Item>);
 
 impl Tree {
-    /// Makes this tree the one that the delta leads to.
+    /// Turns this tree into the one that the delta leads to.
     pub fn apply(&mut self, delta: &Delta) {
         for (path, change) in &delta.0 {
             match change {
@@ -155,12 +157,12 @@ impl Tree {
         }
     }
 
-    /// The delta from an empty tree to this one.
+    /// Returns the delta from an empty tree to this one.
     pub fn whole(&self) -> Delta {
         diff(&Tree::default(), self)
     }
 
-    /// How many folders below the root have something of it, the root with them.
+    /// Counts the folders that contain something of the tree, including the root.
     pub fn folders(&self) -> usize {
         let mut folders = std::collections::BTreeSet::from([&b""[..]]);
         for path in self.0.keys().filter(|path| !path.starts_with(b"/")) {
@@ -175,13 +177,13 @@ impl Tree {
         folders.len()
     }
 
-    /// Bytes of the files in it, those left out not counted.
+    /// Returns the bytes of the files in it, without files whose content is not stored.
     pub fn bytes(&self) -> u64 {
         self.0.values().map(Item::bytes).fold(0, u64::wrapping_add)
     }
 }
 
-/// What leads from `a` to `b`.
+/// Returns the delta from `a` to `b`.
 pub fn diff(a: &Tree, b: &Tree) -> Delta {
     let gone = a.0.keys().filter(|path| !b.0.contains_key(*path));
     let gone = gone.map(|path| (path.clone(), Change::Gone { left: false }));
@@ -192,32 +194,33 @@ pub fn diff(a: &Tree, b: &Tree) -> Delta {
     Delta(gone.chain(put).collect())
 }
 
-/// The name of the tree that is known at the place `seq` of a log; `None` when the files are
-/// not known there. Never a guess: a tree says what they were until a call with an effect began,
-/// and back to the last one that did.
+/// Returns the name of the tree that is known at the place `seq` of a log. `None`: the files are
+/// not known there. The result is never a guess: a tree is valid until the start of the next call
+/// with an effect, and back to the end of the last one.
 pub fn tree_at(records: &[Record], seq: Seq) -> Option<&str> {
     place_at(records, seq).map(|(_, tree)| tree)
 }
 
-/// The same, with the place in `records` of the entry that names the tree.
+/// Returns the same as [`tree_at`], with the place in `records` of the entry that names the tree.
 pub fn place_at(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
     around(records, records.partition_point(|r| r.seq <= seq))
 }
 
-/// The same for the files before anything was done for what stands at the place `seq`.
+/// Returns the same as [`place_at`] for the files before the entry at the place `seq` had any
+/// effect.
 pub fn place_before(records: &[Record], seq: Seq) -> Option<(usize, &str)> {
     around(records, records.partition_point(|r| r.seq < seq))
 }
 
-/// The tree that is known between the records before `split` and those behind.
+/// Returns the tree that is known between the records before `split` and those after it.
 fn around(records: &[Record], split: usize) -> Option<(usize, &str)> {
     let (until, after) = records.split_at(split);
     for (place, record) in until.iter().enumerate().rev() {
         match (named(&record.entry), &record.entry) {
-            // What lies before is of another folder.
+            // Earlier trees are of another folder.
             (None, Entry::Forked { folder, .. }) if folder.is_some() => break,
             (Some(tree), _) => return Some((place, tree)),
-            // From here on only a tree behind it says what they were.
+            // After this entry, only a later tree describes the files.
             (None, entry) if may_change_files(entry) => break,
             (None, _) => {}
         }
@@ -233,7 +236,7 @@ fn around(records: &[Record], split: usize) -> Option<(usize, &str)> {
     None
 }
 
-/// Why the files are not known at a place: what comes behind a colon.
+/// Returns why the files are not known at a place, in words that follow a colon.
 pub fn why_unknown(records: &[Record], seq: Seq) -> String {
     let (until, after) = records.split_at(records.partition_point(|r| r.seq <= seq));
     let begun = |record: &&Record| may_change_files(&record.entry);
@@ -258,8 +261,8 @@ pub fn why_unknown(records: &[Record], seq: Seq) -> String {
     }
 }
 
-/// Whether something began with this entry that may change files. A command whose sandbox lets it
-/// only read does not.
+/// Returns whether this entry starts something that may change files. A command whose sandbox only
+/// lets it read does not.
 pub fn may_change_files(entry: &Entry) -> bool {
     match entry {
         Entry::Started { access, .. } => *access != Some(Access::Read),
@@ -268,7 +271,7 @@ pub fn may_change_files(entry: &Entry) -> bool {
     }
 }
 
-/// The tree that an entry names.
+/// Returns the tree that an entry names.
 pub fn named(entry: &Entry) -> Option<&str> {
     match entry {
         Entry::Finished { tree, .. } | Entry::Saved { tree, .. } | Entry::Restored { tree, .. } => {
@@ -278,7 +281,7 @@ pub fn named(entry: &Entry) -> Option<&str> {
     }
 }
 
-/// All trees that an entry speaks of.
+/// Returns all trees that an entry mentions.
 pub fn uses(entry: &Entry) -> impl Iterator<Item = &str> {
     let both = match entry {
         Entry::Restoring { before, target, .. } => [Some(before.as_str()), Some(target.as_str())],
@@ -287,7 +290,7 @@ pub fn uses(entry: &Entry) -> impl Iterator<Item = &str> {
     both.into_iter().flatten()
 }
 
-/// A path for a person, on one line: what is no text in it as `\xNN`.
+/// Returns a path for a person on one line, with bytes that are not text as `\xNN`.
 pub fn path_text(path: &[u8]) -> String {
     let is_plain = |c: &char| !c.is_control();
     let bytes = |bytes: &[u8]| {
@@ -307,12 +310,13 @@ pub fn path_text(path: &[u8]) -> String {
 }
 
 impl Delta {
-    /// Nothing differs.
+    /// Returns whether the trees are equal.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As it is stored: sorted, each path without what it shares with the one before.
+    /// Encodes the delta as it is stored: sorted, each path without the part that it shares with
+    /// the previous one.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         let mut before: &[u8] = &[];
@@ -327,10 +331,10 @@ impl Delta {
         out
     }
 
-    /// Reads what [`Delta::encode`] wrote.
+    /// Decodes the bytes of [`Delta::encode`].
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// Returns a message if the bytes are damaged, or a newer version wrote them.
     pub fn decode(encoded: &[u8]) -> Result<Delta, String> {
         let mut input = Input(encoded);
         if input.byte()? != VERSION {
@@ -378,7 +382,7 @@ fn operation(change: &Change) -> u8 {
     }
 }
 
-/// One path as it is stored, without what it shares with the one before.
+/// Encodes one path without the part that it shares with the previous one.
 fn record(out: &mut Vec<u8>, operation: u8, before: &[u8], path: &[u8], item: Option<&Item>) {
     let shared = before.iter().zip(path).take_while(|(a, b)| a == b).count();
     out.push(operation);
@@ -454,7 +458,7 @@ fn decode_item(input: &mut Input<'_>) -> Result<Item, String> {
     })
 }
 
-/// Seven bits a byte, the lowest first (LEB128).
+/// Encodes a number with seven bits in each byte, the lowest first (LEB128).
 fn number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);

@@ -1,8 +1,9 @@
-//! Images that a server refuses: known by its words, and what is sent instead.
+//! Images that a server refuses: how a refusal is recognised by its words, and the text that is
+//! sent instead.
 //!
-//! An image stays in the log, so it would be in every request from then on, and all of them
-//! would be refused. What the server said is recorded (`Learned.images`), and from there on
-//! the images up to it stand in the requests to that model as a line of text.
+//! An image stays in the log, so it would be part of every later request, and all of them would be
+//! refused. The refusal is recorded (`Learned.images`). From then on the requests to that model
+//! have a line of text for each earlier image.
 //!
 //! Sources: the error texts of Anthropic ("Could not process image", "image exceeds 5 MB
 //! maximum"), OpenAI ("You uploaded an unsupported image", "image_url is only supported by
@@ -15,10 +16,10 @@ use super::entry::{FailureClass, Image, Refusal, Seq};
 use super::request_failure::RequestFailure;
 use super::text::one_line;
 
-/// Of a server's words, so much is told to the model.
+/// Maximum length of the server's words in the text for the model.
 const MAX_WORDS: usize = 200;
 
-/// The model takes no images at all.
+/// Messages that the model accepts no images at all.
 const NONE_TAKEN: [&str; 19] = [
     "does not support image",
     "doesn't support image",
@@ -41,7 +42,7 @@ const NONE_TAKEN: [&str; 19] = [
     "only supports text",
 ];
 
-/// This image, or these, cannot be read.
+/// Messages that this image, or these, cannot be read.
 const NOT_READ: [&str; 13] = [
     "could not process image",
     "unable to process input image",
@@ -58,7 +59,7 @@ const NOT_READ: [&str; 13] = [
     "too many images",
 ];
 
-/// Words of the field for an image, wherever a server names one.
+/// Names of the field for an image that servers mention.
 const NAMES: [&str; 6] = [
     "image",
     "images",
@@ -68,14 +69,14 @@ const NAMES: [&str; 6] = [
     "image_data",
 ];
 
-/// The server says clearly that images are why it refused, whatever its status.
+/// Returns whether the server clearly refuses because of images, whatever its status.
 pub(crate) fn is_clear(message: &str) -> bool {
     let text = message.to_lowercase();
     NONE_TAKEN.iter().chain(&NOT_READ).any(|w| text.contains(w))
 }
 
-/// What is learnt from the failure of a request that had images; `None` when they were not
-/// the reason. `model` is `provider/model`: its name may have the word in it.
+/// Returns the refusal that explains the failure of a request with images. `None`: the images were
+/// not the reason. `model` is `provider/model`, whose name may contain the word "image".
 pub(crate) fn refusal(class: FailureClass, message: &str, model: &str) -> Option<Refusal> {
     if class != FailureClass::BadRequest {
         return None;
@@ -96,26 +97,26 @@ pub(crate) fn refusal(class: FailureClass, message: &str, model: &str) -> Option
     })
 }
 
-/// The server's own, without the address that was asked.
+/// Returns the server's own words, without the address of the request.
 fn words(message: &str) -> String {
     let own = RequestFailure::parse(message).and_then(|failure| failure.server_words());
     one_line(own.unwrap_or(message), MAX_WORDS)
 }
 
-/// A refusal, and where it stands in the log.
+/// A refusal and its place in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     pub at: Seq,
     pub refusal: Refusal,
 }
 
-/// Why the images of the entry `seq` are not sent, by what was learnt, oldest first.
+/// Returns why the images of the entry `seq` are not sent, according to the refusals, oldest first.
 pub(crate) fn why(learnt: &[Refused], seq: Seq) -> Option<&str> {
     let by = learnt.iter().find(|r| seq < r.at || r.refusal.every);
     by.map(|r| r.refusal.why.as_str())
 }
 
-/// What is sent in the place of an image.
+/// Returns the text that is sent instead of an image.
 pub(crate) fn line(image: &Image, why: &str) -> String {
     format!(
         "[{}, {} bytes, not sent: the server refused images: {why}]",

@@ -1,51 +1,52 @@
-//! Text from outside, shown as it is.
+//! Text from outside, with invisible characters marked.
 //!
-//! What a model, a tool or a file says may hold bytes that drive a terminal, turn the direction
-//! of writing, or are not seen at all. Each of them is shown as a mark, and none is left out:
-//! what was not seen cannot be approved. [`visible`] is for all text, [`command`] for what is
-//! about to run, [`counted`] keeps blanks from hiding what stands behind them.
+//! The text of a model, a tool or a file may have bytes that control a terminal, change the
+//! direction of writing, or are invisible. Each of them is shown as a mark and none is left out,
+//! because a person cannot approve what they cannot see. [`visible`] is for all text and
+//! [`command`] for commands that are about to run. [`counted`] prevents spaces from hiding the text
+//! after them.
 //!
 //! Marks: control characters as their picture (`␛`, U+2400 to U+2421), all others as `<U+202E>`,
 //! many blanks as `⟨3,000 spaces⟩`.
 //!
-//! Invariant: only [`without_cosmetics`] leaves anything out, it is for what a command printed,
-//! and what it leaves out holds no text.
+//! Invariant: only [`without_cosmetics`] leaves anything out, it is for the output of commands, and
+//! what it leaves out has no text.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Blanks inside a line that are shown as they are, columns.
+/// Maximum width in columns of white space inside a line that is shown as it is.
 const MAX_BLANK_COLUMNS: usize = 8;
-/// Blanks that a line begins with: code is indented so far.
+/// The same at the beginning of a line, because code is indented.
 const MAX_INDENT_COLUMNS: usize = 32;
 const TAB_COLUMNS: usize = 4;
-/// Blank lines in a row that are shown as they are.
+/// Number of consecutive blank lines that are shown as they are.
 pub(crate) const MAX_BLANK_LINES: usize = 2;
 
-/// Behind a sign that has two forms, it asks for the emoji.
+/// Requests the emoji form of the character before it.
 const EMOJI_FORM: char = '\u{fe0f}';
 
-/// A longer escape sequence is none that moves a cursor.
+/// Maximum length of an escape sequence that only moves the cursor.
 const MAX_SEQUENCE_BYTES: usize = 64;
 
-/// How strictly characters are judged that are part of writing in some places.
+/// How strictly characters are treated that belong to writing in some places.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// Joiners inside emoji and words of scripts that need them stay; CR LF is a line end.
+    /// Joiners stay inside emoji and words of scripts that need them; CR LF is a line end.
     Prose,
-    /// A shell takes each of them as a character of a word.
+    /// Every such character is marked, since a shell takes each as a character of a word.
     Command,
 }
 
-/// Every character that is not seen, or that a terminal would obey, as a mark. Line ends and
-/// tabs are kept; CR LF becomes LF.
+/// Replaces every character that is invisible, or that a terminal would obey, with a mark. Line
+/// ends and tabs stay; CR LF becomes LF.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     marked(text, Reading::Prose)
 }
 
-/// A command line as lines: [`visible`], and besides blanks that only look like spaces are
-/// marks, many blanks or line breaks are a count, and letters that look like Latin ones have
-/// their number behind them.
+/// Returns a command line like [`visible`] does, with further marks. Blanks that only look like
+/// spaces become marks, and many blanks or line breaks become a count. Letters that look like Latin
+/// ones are followed by their number.
 pub(crate) fn command(text: &str) -> String {
     let marked = marked(text, Reading::Command);
     let marked = with_lookalikes_marked(&marked);
@@ -56,7 +57,7 @@ pub(crate) fn command(text: &str) -> String {
         let blank = rest.iter().take_while(|l| l.trim().is_empty()).count();
         if blank > MAX_BLANK_LINES {
             let empty = rest[..blank].iter().all(|l| l.is_empty());
-            // Those before and behind count too.
+            // The breaks before and after them count too.
             let breaks = (lines.len() - 1).min(blank + 1);
             out.push(match empty {
                 true => format!("⟨{} line breaks⟩", figure(breaks)),
@@ -71,8 +72,8 @@ pub(crate) fn command(text: &str) -> String {
     out.join("\n")
 }
 
-/// One line, with runs of blanks that are long enough to hide something as their count.
-/// `begins`: blanks in front are its indentation.
+/// Returns a line with a count for each run of blanks that is long enough to hide something. With
+/// `begins`, leading blanks are indentation.
 pub(crate) fn counted(line: &str, begins: bool) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut rest, mut kept) = (line, 0);
@@ -103,8 +104,8 @@ pub(crate) fn counted(line: &str, begins: bool) -> Cow<'_, str> {
     }
 }
 
-/// What a command printed, without the sequences that only move a cursor, erase or colour.
-/// None of them holds text; those that do (a window title, a link) stay, and are marks later.
+/// Removes the escape sequences that only move a cursor, erase or colour from a command's output.
+/// None of them has text; those that do (a window title, a link) stay, and become marks later.
 pub(crate) fn without_cosmetics(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| c == '\u{1b}' || ('\u{80}'..='\u{9f}').contains(&c)) {
         return Cow::Borrowed(text);
@@ -121,7 +122,7 @@ pub(crate) fn without_cosmetics(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether a joiner or a variation selector typed behind `before` is part of writing.
+/// Returns whether a joiner or a variation selector after `before` is part of writing.
 pub(crate) fn joins_behind(before: Option<char>, c: char) -> bool {
     match c {
         '\u{200c}' | '\u{200d}' => {
@@ -132,14 +133,15 @@ pub(crate) fn joins_behind(before: Option<char>, c: char) -> bool {
     }
 }
 
-/// A word has letters that look like Latin ones and are not, beside Latin ones or alone.
+/// Returns whether a word has letters that look like Latin ones and are not, beside Latin ones or
+/// alone.
 pub(crate) fn has_lookalike(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric())
         .any(is_lookalike_word)
 }
 
-/// Of one word: letters of another script that pass for Latin ones, in a word that has Latin
-/// ones too or has nothing else. `документы` is a word; `сору` (all Cyrillic) is not `copy`.
+/// Returns whether one word has letters of another script that look like Latin ones, beside Latin
+/// ones or alone. `документы` is a word; `сору` (all Cyrillic) is not `copy`.
 fn is_lookalike_word(word: &str) -> bool {
     let mut letters = word.chars().filter(|c| c.is_alphabetic());
     let is_mixed =
@@ -147,7 +149,8 @@ fn is_lookalike_word(word: &str) -> bool {
     is_mixed || (word.contains(looks_latin) && letters.all(looks_latin))
 }
 
-/// Scripts with letters that look like Latin ones, and forms of Latin letters.
+/// Returns whether a character is of a script with letters that look like Latin ones, or is a form
+/// of a Latin letter.
 fn is_of_like_script(c: char) -> bool {
     matches!(c,
         '\u{250}'..='\u{2af}' | '\u{370}'..='\u{3ff}' | '\u{400}'..='\u{52f}' | '\u{530}'..='\u{58f}'
@@ -156,13 +159,14 @@ fn is_of_like_script(c: char) -> bool {
         | '\u{1d400}'..='\u{1d7ff}')
 }
 
-/// Cyrillic and Greek letters with the shape of a Latin one, and all forms of Latin letters.
+/// Returns whether a letter looks Latin: a Cyrillic or Greek one with the shape of a Latin one, or
+/// any form of a Latin letter.
 fn looks_latin(c: char) -> bool {
     "асԁеһіјӏорԛѕуѵԝхАВЕЅІЈКМНОРСТХУοαινυρΑΒΕΖΗΙΚΜΝΟΡΤΥΧ".contains(c)
         || matches!(c, '\u{ff21}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}' | '\u{13a0}'..='\u{13ff}' | '\u{a4d0}'..='\u{a4ff}')
 }
 
-/// The look-alike letters of a command, each with its number behind it.
+/// Adds its number after each look-alike letter of a command.
 fn with_lookalikes_marked(text: &str) -> Cow<'_, str> {
     if text.is_ascii() || !has_lookalike(text) {
         return Cow::Borrowed(text);
@@ -208,7 +212,7 @@ fn marked(text: &str, reading: Reading) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Joiners and selectors where they are seen by what they do.
+/// Returns whether a joiner or selector has a visible effect here.
 fn is_writing(before: Option<char>, c: char, after: Option<char>) -> bool {
     let after_fits = |fits: fn(char) -> bool| after.is_some_and(fits);
     match c {
@@ -239,7 +243,7 @@ pub(super) fn is_unseen(c: char) -> bool {
     }
 }
 
-/// Looks like a space, and is none to a shell.
+/// Returns whether a character looks like a space but is not one for a shell.
 fn is_foreign_blank(c: char) -> bool {
     (c.is_whitespace() && !c.is_ascii()) || c == '\u{2800}'
 }
@@ -248,7 +252,7 @@ fn is_blank(c: char) -> bool {
     c != '\n' && (c.is_whitespace() || is_foreign_blank(c))
 }
 
-/// Emoji and what is shown as one, skin tones included.
+/// Returns whether a character is an emoji or shown as one, skin tones included.
 fn is_pictograph(c: char) -> bool {
     matches!(c,
         '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}'
@@ -256,8 +260,8 @@ fn is_pictograph(c: char) -> bool {
         | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Scripts whose letters change their form beside each other: Arabic and its like, Mongolian,
-/// and those of India and its neighbours.
+/// Returns whether a character is of a script whose letters change their form beside each other:
+/// Arabic and related scripts, Mongolian, and those of India and its neighbours.
 fn is_joining(c: char) -> bool {
     matches!(c, '\u{620}'..='\u{8ff}' | '\u{900}'..='\u{dff}' | '\u{1000}'..='\u{109f}'
         | '\u{1780}'..='\u{17b3}' | '\u{17b6}'..='\u{17d3}' | '\u{1820}'..='\u{18aa}')
@@ -290,7 +294,7 @@ fn name(run: &str) -> &'static str {
     }
 }
 
-/// A whole number as people read it: `3,000`.
+/// Formats a whole number for people: `3,000`.
 pub(crate) fn figure(n: impl std::fmt::Display) -> String {
     let digits = n.to_string();
     let mut out = String::new();
@@ -303,8 +307,9 @@ pub(crate) fn figure(n: impl std::fmt::Display) -> String {
     out
 }
 
-/// The bytes of the escape sequence without text that `text` begins with (ECMA-48): a control
-/// sequence, or an escape of two or three characters. One without its end is none.
+/// Returns the length of the escape sequence without text at the beginning of `text` (ECMA-48): a
+/// control sequence, or an escape of two or three characters. A sequence without its end does not
+/// count.
 pub(super) fn sequence_length(text: &str) -> Option<usize> {
     let mut chars = text.chars();
     let (kind, introducer) = match chars.next()? {
@@ -351,7 +356,7 @@ mod tests {
             assert_eq!(command(text), want);
             assert_eq!(has_lookalike(text), text != want, "{text}");
         }
-        // Prose is what it is.
+        // Prose stays unchanged.
         assert_eq!(visible("n\u{440}m"), "n\u{440}m");
     }
 
@@ -376,7 +381,7 @@ mod tests {
             ("a\u{2028}b\u{2029}", "a<U+2028>b<U+2029>"),
             ("x\u{fe0f}y\u{fe01}", "x<U+FE0F>y<U+FE01>"),
             ("→\u{fe0f}\u{fe0f}", "→\u{fe0f}<U+FE0F>"),
-            // A joiner stays where it is seen by what it does, and nowhere else.
+            // A joiner stays where it has a visible effect, and nowhere else.
             (
                 "r\u{200d}m 日\u{200d}本 é\u{200c}é",
                 "r<U+200D>m 日<U+200D>本 é<U+200C>é",
@@ -408,7 +413,7 @@ mod tests {
                 format!("{}x", " ".repeat(32)),
             ),
             (format!("{}x", " ".repeat(33)), "⟨33 spaces⟩x".into()),
-            // To a shell these are no blanks, and a CR is a character of the word.
+            // For a shell these are not blanks, and a CR is a character of the word.
             (
                 "rm\u{a0}-rf\u{3000}x\r\ny".into(),
                 "rm<U+00A0>-rf<U+3000>x␍\ny".into(),
@@ -446,7 +451,7 @@ mod tests {
             let once = visible(&text).into_owned();
             let kept = ['\u{200c}', '\u{200d}', '\u{fe0e}', '\u{fe0f}'];
             prop_assert!(!once.contains(|c| is_unseen(c) && !kept.contains(&c)), "{once:?}");
-            // What could be seen before still can be.
+            // Visible characters stay visible.
             let seen = |c: &char| !is_unseen(*c);
             let mut rest = once.chars();
             prop_assert!(text.chars().filter(seen).all(|c| rest.any(|other| other == c)));

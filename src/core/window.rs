@@ -1,9 +1,9 @@
-//! Which exchanges are in full, and which are to be summarised.
+//! Decides which turns stay in full, and which are summarised.
 //!
-//! An exchange is one user message, or one answer with its results. The context shrinks in
-//! steps, so that the prefix of the requests stays the same in between. Old results leave first,
-//! for a line each ([`super::freeing`]); when that is not enough, the oldest exchanges are
-//! summarised. The newest exchange is never summarised.
+//! A turn is one message of the user, or one answer with its results. The context shrinks in steps,
+//! so that the prefix of the requests stays the same in between. Old results leave first, and a
+//! line replaces each ([`super::freeing`]). If that is not enough, the oldest turns are summarised.
+//! The newest turn is never summarised.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,87 +16,86 @@ use super::prompt;
 use super::said_again;
 use super::state::State;
 
-/// With [`Strategy::Tokens`] the context is made shorter from this size on, whatever
-/// `max_tokens` allows. Each request pays for all of the context: a tenth of a token for each
-/// that the provider has in its cache. Over this, it is cheaper to send less and to read again
-/// what is missed.
+/// With [`Strategy::Tokens`] the context is shortened from this size on, in tokens, even if
+/// `max_tokens` is higher. Each request pays for the whole context: a cached token costs a tenth of
+/// a new one. Over this size it is cheaper to send less and to read missing content again.
 const EARLY_TOKENS: u64 = 60_000;
 
-/// How it is decided when the context is compacted.
+/// The trigger of compactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// When the request is over a size, until it is at half of that.
+    /// When the request exceeds a size, until it is at half of that.
     Tokens,
-    /// When there are more than `max_messages` exchanges, all but the last `keep`.
+    /// When there are more than `max_messages` turns: all but the last `keep`.
     Messages,
-    /// Where nothing happened for so long.
+    /// At a pause without any activity.
     Minutes,
-    /// Only when a person says so, and when nothing else fits.
+    /// Only when a person requests it, or when the request does not fit otherwise.
     Manual,
 }
 
-/// What the config says of the context. Its defaults are those of the config.
+/// Settings of the context, with the defaults of the config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
     pub strategy: Strategy,
-    /// How many of the last exchanges stay in full with [`Strategy::Messages`].
+    /// Number of the last turns that stay in full with [`Strategy::Messages`].
     pub keep: usize,
-    /// With [`Strategy::Messages`]: over so many exchanges the context is compacted.
+    /// With [`Strategy::Messages`]: maximum number of turns before the context is compacted.
     pub max_messages: usize,
     /// With [`Strategy::Tokens`]: the request is compacted at this size at the latest.
     pub max_tokens: u64,
-    /// With [`Strategy::Minutes`]: a window ends at a pause of this many seconds.
+    /// With [`Strategy::Minutes`]: a segment ends at a pause of this many seconds.
     pub idle_sec: u64,
-    /// The most a summary may have. It gets a tenth of the context window at most.
+    /// Maximum tokens of a summary. It gets at most a tenth of the context window.
     pub summary_max_tokens: u64,
-    /// A single text over this is never sent whole.
+    /// Size in bytes over which a single text is never sent whole.
     pub inline_max_bytes: usize,
 }
 
 impl Windows {
-    /// Room for a summary in this window.
+    /// Returns the room for a summary in this window, in tokens.
     pub fn summary_tokens(&self, budget: &Budget) -> u64 {
         self.summary_max_tokens.min(budget.window / 10)
     }
 }
 
-/// What stands between the state and the next request.
+/// The step that is needed before the next request can be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pressure {
-    /// It can be sent.
+    /// The request can be sent.
     Fits,
-    /// It can be sent once these results are freed.
+    /// The request can be sent after these results are freed.
     Free(Vec<Seq>),
-    /// It can be sent once these are summarised.
+    /// The request can be sent after this range is summarised.
     Compact(Range),
-    /// Summarising is not enough: the context begins again from a note.
+    /// Summaries are not enough: the context starts over from a note.
     Continue,
 }
 
-/// What is to be done before the context is full.
+/// The next step to keep the context small, before it is full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Due {
-    /// These results are freed, at once.
+    /// Free these results at once.
     Free(Vec<Seq>),
-    /// These exchanges are summarised, in the background.
+    /// Summarise these turns in the background.
     Summarise(Range),
 }
 
-/// Tokens of the request that would be sent now.
+/// Estimates the tokens of the request that would be sent now.
 pub fn request_tokens(state: &State, budget: &Budget, windows: &Windows) -> u64 {
     let inline = budget.inline_bytes(windows.inline_max_bytes);
     budget.tokens(prompt::request_bytes(state, inline))
 }
 
-/// What is to be done before the next request, at the hard limit.
+/// Returns what must happen before the next request, at the hard limit.
 pub fn pressure(state: &State, budget: &Budget, windows: &Windows) -> Pressure {
     let now = request_tokens(state, budget, windows);
     if now <= budget.hard() {
         return Pressure::Fits;
     }
     if state.context.is_empty() {
-        // A note that was written for a larger window is written again, once.
+        // A note from a larger window is written again, once.
         let room = note_bytes(state, budget);
         return match &state.preface {
             Some(preface) if preface.text.len() > room => Pressure::Continue,
@@ -114,7 +113,7 @@ pub fn pressure(state: &State, budget: &Budget, windows: &Windows) -> Pressure {
     }
 }
 
-/// What makes the context shorter while the loop goes on.
+/// Returns the next step that makes the context shorter while the loop continues.
 pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
     let all = || {
         let inline = budget.inline_bytes(windows.inline_max_bytes);
@@ -145,8 +144,8 @@ pub fn due(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
     }
 }
 
-/// Results first. Exchanges are summarised when the context would still be long without the
-/// results: then only a few more would bring it back to where it was.
+/// Frees results first. Turns are summarised if the context would still be long without the
+/// results, because it would soon reach the same size again.
 fn due_by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<Due> {
     let now = request_tokens(state, budget, windows);
     let soft = budget.soft(windows.max_tokens);
@@ -165,13 +164,13 @@ fn due_by_tokens(state: &State, budget: &Budget, windows: &Windows) -> Option<Du
     let limit = match now > soft {
         true => soft,
         false if is_mostly_freed(state, budget, windows, &freeing, early) => early,
-        // A conversation of words may be as long as the person says.
+        // A conversation without results may become long before it is summarised.
         false => return freeing.pays().then_some(Due::Free(freeing.results)),
     };
     oldest(state, budget, windows, &freeing, limit).map(|(range, _)| Due::Summarise(range))
 }
 
-/// Whether exchanges without their results make up a third of this.
+/// Returns whether turns whose results are freed make up a third of this limit.
 fn is_mostly_freed(
     state: &State,
     budget: &Budget,
@@ -194,7 +193,8 @@ fn freeing(state: &State, budget: &Budget, windows: &Windows) -> Freeing {
     Freeing::of(state, budget, budget.inline_bytes(windows.inline_max_bytes))
 }
 
-/// All but the newest exchange: what a person asks for. `None` while a call is open.
+/// Returns the range that a person's request compacts: all but the newest turn. `None` while a call
+/// is open.
 pub fn compactable(state: &State) -> Option<Range> {
     if state.first_open().is_some() {
         return None;
@@ -210,8 +210,8 @@ fn all_but(all: &[Exchange], keep: usize) -> Option<Range> {
     })
 }
 
-/// The oldest exchanges whose going brings the request down to half of `limit`, and what it has
-/// then. `None` when there is only the newest one. These results are freed with it.
+/// Returns the oldest turns whose removal brings the request down to half of `limit`, and its size
+/// afterwards. `None` when there is only the newest turn. `freeing` happens at the same time.
 fn oldest(
     state: &State,
     budget: &Budget,
@@ -227,7 +227,7 @@ fn oldest(
             + budget.tokens(said_again::said_again_bytes(state, budget, last))
     };
     let at_most = fixed(Seq::MAX);
-    // In a small window what is fixed takes more than half: then half of the rest is freed.
+    // In a small window the fixed part takes more than half. Then half of the rest is removed.
     let target = (limit / 2).max(at_most + limit.saturating_sub(at_most) / 2);
     let mut left: usize = all.iter().map(|e| e.bytes).sum();
     let mut leaving = None;

@@ -1,7 +1,7 @@
-//! What the user said, for what stands behind a compaction or a continuation: verbatim as long
-//! as it fits, in its order. A summary never stands for it.
+//! The user's messages for the text after a compaction or a continuation: verbatim as long as they
+//! fit, in their order. A summary never replaces them.
 //!
-//! Invariant: everything here is bounded. What is not kept is named by its address.
+//! Invariant: everything here is bounded. A text that is not stored is named by its address.
 
 use std::collections::VecDeque;
 
@@ -9,39 +9,39 @@ use super::constraint::constraints;
 use super::entry::Seq;
 use super::text::head_tail;
 
-/// Of all messages together; no share of a window is larger by much.
+/// Maximum size of all messages in bytes; the share of a window is never much larger.
 const MAX_BYTES: usize = 512 * 1024;
-/// Of a single message.
+/// Maximum size of a single message in bytes.
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 const MAX_MESSAGES: usize = 2_000;
 
-/// What the line costs that stands before a message, about.
+/// Approximate size of the line before a message, in bytes.
 const HEAD_BYTES: usize = 20;
-/// And those that stand before a part of it, and for what is left out behind it.
+/// Approximate size of the lines before a part of a message and for the missing text after it.
 const PART_HEAD_BYTES: usize = 90;
 
-/// All that the user said, oldest first.
+/// All messages of the user, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words {
     all: VecDeque<Message>,
     bytes: usize,
-    /// Between the first message and the second: those that were too many.
+    /// The range of dropped messages between the first one and the second one stored.
     dropped: Option<(Seq, Seq)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Message {
     seq: Seq,
-    /// The whole, else what of it is kept.
+    /// The whole text, or the part that is stored.
     text: String,
     is_whole: bool,
     constraints: Vec<String>,
 }
 
-/// What is shown of a message.
+/// The part of a message that is shown.
 enum Shown<'a> {
     Whole,
-    /// Cut to about so many bytes, with the constraints in what was cut.
+    /// The message cut to about this many bytes, with the constraints from the rest.
     Cut(usize, Vec<&'a str>),
     /// The constraints alone.
     Part(Vec<&'a str>),
@@ -84,8 +84,8 @@ impl Words {
         self.forget(|message| message.constraints = Vec::new());
     }
 
-    /// Until all is in bounds, what was said longest ago loses this. The first words are the
-    /// task: they stay, and so do the newest.
+    /// Removes a part of the oldest messages until all are within the bounds. The first message,
+    /// which is the task, and the newest one stay.
     fn forget(&mut self, part: impl Fn(&mut Message)) {
         let newest = self.all.len().saturating_sub(1);
         for message in self.all.range_mut(1.min(newest)..newest) {
@@ -98,9 +98,9 @@ impl Words {
         }
     }
 
-    /// What was said up to this entry, in about `room` bytes, in the order it was said. Empty
-    /// when nothing was. When it does not fit: the first and the newest message, what the
-    /// others demand, and the addresses of the rest.
+    /// Renders the messages up to this entry in about `room` bytes, in their order. The result is
+    /// empty if there are none. If they do not fit, it has the first and the newest message, the
+    /// constraints of the others, and the addresses of the rest.
     pub(crate) fn to_text(&self, last: Seq, room: usize) -> String {
         let all: Vec<&Message> = self.all.iter().filter(|m| m.seq <= last).collect();
         let shown = shown(&all, self.dropped.is_some(), room);
@@ -161,7 +161,7 @@ fn push_left_out(text: &mut String, range: Option<(Seq, Seq)>) {
     }
 }
 
-/// What is shown of each, so that all fits into the room.
+/// Decides the part of each message that is shown, so that all fit into the room.
 fn shown<'a>(all: &[&'a Message], some_dropped: bool, room: usize) -> Vec<Shown<'a>> {
     let whole: usize = all.iter().map(|m| m.cost()).sum();
     if !some_dropped && whole <= room && all.iter().all(|m| m.is_whole) {
@@ -176,7 +176,7 @@ fn shown<'a>(all: &[&'a Message], some_dropped: bool, room: usize) -> Vec<Shown<
         true => room - bytes_of_ends,
         false => 0,
     };
-    // What is demanded has its share also when the first and the newest message take all.
+    // Constraints have a share even if the first and the newest message fill the room.
     let for_rules = match ends_fit {
         true => rest.max(room / 4).min(room / 2),
         false => room / 2,
@@ -186,7 +186,7 @@ fn shown<'a>(all: &[&'a Message], some_dropped: bool, room: usize) -> Vec<Shown<
     let mut for_whole = rest.saturating_sub(taken);
     let each_end = shares(all, room.saturating_sub(taken));
     let mut shown: Vec<Shown<'a>> = Vec::with_capacity(all.len());
-    // The newest first: what was said later holds.
+    // The newest first, because later messages override earlier ones.
     for (place, message) in all.iter().enumerate().rev() {
         let rules = std::mem::take(&mut rules[place]);
         let fits = message.is_whole && message.cost() <= for_whole;
@@ -215,8 +215,8 @@ fn shown<'a>(all: &[&'a Message], some_dropped: bool, room: usize) -> Vec<Shown<
     shown
 }
 
-/// The constraints that are shown of each message, in at most `room` bytes, and what they
-/// take: those of the first message, then those of the newest.
+/// Returns the constraints that are shown of each message, in at most `room` bytes, and their size.
+/// Those of the first message come first, then those of the newest.
 fn chosen<'a>(
     all: &[&'a Message],
     is_open: impl Fn(usize) -> bool,
@@ -242,7 +242,7 @@ fn chosen<'a>(
     (rules, taken)
 }
 
-/// The room for the first and for the newest message, by what they need.
+/// Divides the room between the first and the newest message by need.
 fn shares(all: &[&Message], room: usize) -> (usize, usize) {
     match all {
         [] => (0, 0),

@@ -1,5 +1,5 @@
-//! What goes on while a step is in progress: commands, streamed text, the timer; and, while
-//! the step is silent, what the store has to tidy.
+//! The work of the engine while a step is in progress: it takes commands, stores streamed text and
+//! runs the timer. While the step is silent, the store does its maintenance.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -20,21 +20,21 @@ use crate::store;
 use crate::tools::Ran;
 use crate::world::{Unready, World};
 
-/// A step that has been silent for so long goes on for a while: a model that reads, a command
-/// that runs.
+/// The silence after which a step is expected to last: a model that reads, a command that runs. The
+/// store does its maintenance from then on.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// Between two pieces of tidying, so that an answer that has come is seen.
+/// The pause between two pieces of maintenance, so that an arrived answer is noticed at once.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// The streamed text of the answer that is being made.
+/// Text of the answer that is being streamed.
 #[derive(Default)]
 pub(super) struct StreamDraft {
-    /// All of it.
+    /// The whole text so far.
     text: String,
-    /// How much of it is in the store.
+    /// Number of bytes of it that are in the store.
     kept: usize,
-    /// When the rest is due there.
+    /// When the rest is to be stored. `None`: all of it is stored.
     due: Option<Instant>,
 }
 
@@ -58,9 +58,10 @@ impl StreamDraft {
             Delta::Text(text) => self.add(text),
             Delta::Retry { .. } => {
                 self.reset();
-                // Left there it is one piece too many of what is shown, and no more.
+                // A draft that stays shows some stale text after a crash and does no other harm.
                 if let Err(error) = log
                     .store
+                    .inbox_mut()
                     .clear_draft(log.head.session(), store::Draft::Stream)
                 {
                     tracing::warn!(%error, "the draft of a broken stream stays");
@@ -72,15 +73,19 @@ impl StreamDraft {
         log.emit(Event::Delta(delta));
     }
 
-    /// Puts the streamed text that is not there yet into the drafts. A full disk or a busy
-    /// store does not end the stream: the answer itself may get in, and if not, that is told.
+    /// Stores the streamed text that is not in the drafts yet. A full disk or a busy store does not
+    /// end the stream: the answer itself may be recorded later. If it is not, the user is told.
     pub(super) fn keep<W: World>(&mut self, log: &mut Recorder<W>) -> Result<(), EngineError> {
         self.due = None;
         let piece = &self.text[self.kept..];
         if piece.is_empty() {
             return Ok(());
         }
-        match log.store.append_draft(log.head.session(), piece) {
+        match log
+            .store
+            .inbox_mut()
+            .append_draft(log.head.session(), piece)
+        {
             Ok(()) => {
                 self.kept = self.text.len();
                 log.emit(Event::Kept(Ok(())));
@@ -96,25 +101,25 @@ impl StreamDraft {
     }
 }
 
-/// Whether a step may be cut short by the user.
+/// Whether the user may interrupt a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stoppable {
     Yes,
-    /// Over in an instant: what is typed waits that long.
+    /// The step ends in an instant. Commands wait for its end.
     No,
 }
 
-/// What became of a call before a person was asked about it.
+/// The result of examining a call before a person is asked about it.
 enum Unasked {
-    /// It has its result.
+    /// The call failed and has its result.
     Ended,
-    /// Where it leads, when it is about a path.
+    /// The path that the call leads to. `None`: the call is not about a path.
     LeadsTo(Option<PathBuf>),
 }
 
 impl<W: World> Engine<W> {
-    /// Drives a step to its end and attends to all else. `None` when it was cut: the stop or
-    /// the leaving is in the log, and the step's future is dropped.
+    /// Drives a step to its end and handles everything else meanwhile. Returns `None` if the step
+    /// was interrupted: the stop or the exit is in the log, and the step's future is dropped.
     pub(super) async fn attend<T>(
         &mut self,
         step: impl Future<Output = T>,
@@ -203,7 +208,8 @@ impl<W: World> Engine<W> {
         self.attend(step, none, stoppable).await
     }
 
-    /// Waits for a person's verdict. A call that must fail is not worth one.
+    /// Asks a person about a call and waits for the verdict. A call that must fail gets its error
+    /// without a question.
     pub(super) async fn ask(&mut self, call: CallId) -> Result<(), EngineError> {
         let at = match self.looked_at_unasked(call).await? {
             Unasked::Ended => return Ok(()),
@@ -230,7 +236,7 @@ impl<W: World> Engine<W> {
                         if self.accept(command).await? {
                             return Ok(());
                         }
-                        // Decided, or settled by another mode or other rules.
+                        // The call was decided, or another mode or other rules settle it.
                         if self.log.state.paused || self.log.question(call).is_none() {
                             return Ok(());
                         }
@@ -256,8 +262,8 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Records what a person is asked about, for other processes and for a verdict that comes after
-    /// a restart: this call, and the others of the answer that will be asked about.
+    /// Records the question about this call, and those about the other calls of the answer. Other
+    /// processes read them, and a verdict may arrive after a restart.
     async fn record_questions(
         &mut self,
         first: CallId,
@@ -271,7 +277,7 @@ impl<W: World> Engine<W> {
             .filter(|open| open.call.id != first);
         let others = others.filter_map(|open| {
             self.log.question(open.call.id)?;
-            // One that leads nowhere gets its error when it is its turn.
+            // A call whose path cannot be resolved gets its error when it is its turn.
             let at = self.log.world.leads_to(&open.call).ok()?;
             Some((open.call.id, at))
         });
@@ -285,8 +291,8 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// What can be known of a call before a person is asked about it: where it leads, and whether
-    /// it would fail whatever they say. Then it gets its error at once.
+    /// Examines a call before a person is asked about it. Returns the path that it leads to. A call
+    /// that would fail whatever the verdict gets its error at once.
     async fn looked_at_unasked(&mut self, id: CallId) -> Result<Unasked, EngineError> {
         let Some(open) = self.log.state.call(id) else {
             return Ok(Unasked::LeadsTo(None));
@@ -301,7 +307,7 @@ impl<W: World> Engine<W> {
             }
         };
         let policy = &self.log.policy;
-        // Only to make these ready has no effect.
+        // Only calls of this class can be prepared without any effect.
         if call.class() == Some(Class::Checked)
             && may_fail_unasked(&self.log.state, policy, open, &at.to_string_lossy())
             && let Err(Unready::Refused(outcome)) =
@@ -313,7 +319,7 @@ impl<W: World> Engine<W> {
         Ok(Unasked::LeadsTo(Some(at)))
     }
 
-    /// The timer's checkpoint, when anything changed since the last one.
+    /// Records the timer's checkpoint if anything changed since the last checkpoint.
     pub(super) async fn tick(&mut self) -> Result<(), EngineError> {
         self.draft.keep(&mut self.log)?;
         self.requests.keep_input_again(&mut self.log);
@@ -322,7 +328,7 @@ impl<W: World> Engine<W> {
         if self.log.changed || printed != self.printed_bytes {
             match self.save(SaveReason::Timer).await {
                 Ok(()) => self.printed_bytes = printed,
-                // The next one may find room: nothing is lost by waiting for it.
+                // The next checkpoint may find room. Nothing is lost by waiting for it.
                 Err(EngineError::Store(error)) if error.is_passing() => {
                     self.log.emit_not_kept(&error);
                 }

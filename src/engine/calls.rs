@@ -17,7 +17,7 @@ use crate::core::tool::ToolCall;
 use crate::tools::Ran;
 use crate::world::{Boundary, Images, Unready, World};
 
-/// Of a call that is named in another's result.
+/// Maximum number of characters of a call that the result of another call names.
 const LINE_CHARS: usize = 100;
 
 /// A question to a person about a call.
@@ -28,7 +28,7 @@ pub(super) struct Question {
 }
 
 impl<W: World> Recorder<W> {
-    /// How far the call may reach, if it runs now.
+    /// Returns the access that the call gets if it runs now. `None`: it may not run.
     pub(super) fn may_run(&self, call: CallId) -> Option<Option<Access>> {
         let open = self.state.call(call)?;
         match fate(&self.state, &self.policy, open) {
@@ -37,10 +37,11 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// Where the call leads now, which is where it may act; `None` when it is not about a path.
+    /// Returns the path that the call leads to now, on which it may act. `None`: the call is not
+    /// about a path.
     ///
     /// # Errors
-    /// When that is not known, or it may not act there. Told to the model.
+    /// When the path cannot be resolved, or the call may not act there. The model gets the error.
     pub(super) fn judged(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
         let (Some(at), Some(open)) = (self.world.leads_to(call)?, self.state.call(call.id)) else {
             return Ok(None);
@@ -56,7 +57,7 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// Makes a call with an effect ready where it was judged to lead.
+    /// Prepares a call with an effect, for the path that the rules judged.
     pub(super) async fn prepare(
         &self,
         call: &ToolCall,
@@ -80,9 +81,10 @@ impl<W: World> Recorder<W> {
         prepared
     }
 
-    /// A call that was made to follow a change of a file ran without it: the model must know.
+    /// Adds a line to the result if a file change before this call in the same answer was refused.
+    /// The call ran without that change, and the model must know it.
     pub(super) fn tell_of_change_before(&self, call: &ToolCall, outcome: &mut Outcome) {
-        // What is kept in the log alone is the same with the change and without it.
+        // A call that reads only the log gives the same result with the change and without it.
         let sees_files = match &call.described {
             Ok(described) => !matches!(
                 described.permission,
@@ -101,7 +103,7 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// The result of a call that has not touched any file.
+    /// Records the result of a call that has not touched any file.
     pub(super) async fn finish(&mut self, call: &ToolCall, ran: Ran) -> Result<(), EngineError> {
         self.finish_with(call, ran, Found::default()).await
     }
@@ -161,8 +163,8 @@ impl<W: World> Recorder<W> {
         Ok(images)
     }
 
-    /// Makes a call ready. When that takes longer than the answer waits, the answer is recorded and
-    /// the call made ready once more: nothing was done.
+    /// Prepares a call. If that takes longer than the answer may be held, records the answer and
+    /// prepares the call again: preparing it has no effect.
     pub(super) async fn prepare_in_time(
         &mut self,
         call: &ToolCall,
@@ -177,7 +179,7 @@ impl<W: World> Recorder<W> {
         Ok(self.prepare(call, access).await)
     }
 
-    /// Why a person is to be asked about a call; `None` when there is no need any more.
+    /// Returns why a person is to be asked about a call, or `None` if that is no longer needed.
     pub(super) fn question(&self, call: CallId) -> Option<Question> {
         let open = self.state.call(call).filter(|open| !open.finished)?;
         match fate(&self.state, &self.policy, open) {
@@ -186,7 +188,8 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// `None`: it was asked in the same words before.
+    /// Returns the entry for the question about a call. `None`: the same question is recorded
+    /// already.
     pub(super) fn new_question(&self, call: CallId, leads_to: Option<PathBuf>) -> Option<Entry> {
         let Question { why, rule, access } = self.question(call)?;
         let rule = rule.map(|rule| rule.to_string());

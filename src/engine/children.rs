@@ -1,5 +1,5 @@
-//! Questions of sub-agents: shown to who is here, and denied where nobody is. A verdict is a row of
-//! the store, so it reaches the sub-agent though this process dies.
+//! Questions of subagents to a person. An interactive process shows them, any other process denies
+//! them. A verdict is a row of the store, so it reaches the subagent even if this process dies.
 
 use super::{EngineError, Event, Recorder};
 use crate::core::entry::{CallId, Seq, Verdict};
@@ -12,26 +12,26 @@ use crate::store::{Store, StoreError};
 use crate::tools;
 use crate::world::World;
 
-/// Who sends the verdict.
+/// Name of the sender of a verdict.
 const ORIGIN: &str = "task";
 
 const NOBODY: &str = "nobody is there to be asked";
 
-/// A sub-agent asks a person about a call.
+/// A question of a subagent to a person, about one of its calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChildQuestion {
-    /// The session of the sub-agent.
+    /// Session of the subagent.
     pub session: String,
-    /// What its task is called.
+    /// Title of its task.
     pub title: String,
     pub call: ToolCall,
-    /// The place of the question in its log.
+    /// Sequence number of the question in the subagent's log.
     pub asked: Seq,
     pub why: String,
     /// How far the command would reach. `None`: the call runs no command.
     pub access: Option<crate::core::access::Access>,
-    /// What a server of it asks in the middle of the call. `None`: whether the call may run is
-    /// asked.
+    /// The question of an MCP server during the call. `None`: the question is whether the call may
+    /// run.
     pub form: Option<Box<ServerQuestion>>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Children {
 }
 
 impl Children {
-    /// Beside a step that takes long, those in the background are not left lying.
+    /// Restarts subagents in the background that were killed. Called while a step takes long.
     pub(super) fn keep_at_work<W: World>(&self, log: &Recorder<W>) {
         for (id, background) in &log.state.background {
             if background.child.is_some() {
@@ -52,8 +52,8 @@ impl Children {
         }
     }
 
-    /// Looks whether one asks, or asks something else by now. That it cannot be known is no failure
-    /// of the step.
+    /// Checks whether a subagent asks something new, and shows or denies the question. A read error
+    /// does not fail the step in progress.
     pub(super) fn hear<W: World>(&mut self, log: &mut Recorder<W>) {
         let asks = child_question(&log.store, &log.state).unwrap_or_else(|error| {
             tracing::warn!(%error, "it is not known whether a task asks");
@@ -98,12 +98,14 @@ impl Children {
         what: Signal,
     ) -> Result<(), EngineError> {
         let at_ms = log.world.now_ms();
-        log.store.signal(session, ORIGIN, at_ms, |_| what)?;
+        log.store
+            .inbox_mut()
+            .signal(session, ORIGIN, at_ms, |_| what)?;
         Ok(())
     }
 }
 
-/// The first question of a sub-agent of this session that is at work.
+/// Returns the first question of a running subagent of this session that has no answer yet.
 ///
 /// # Errors
 /// The store cannot be read, or a log does not fold.
@@ -112,7 +114,7 @@ pub fn child_question(store: &Store, of: &State) -> Result<Option<ChildQuestion>
     if children.is_empty() {
         return Ok(None);
     }
-    for info in store.asking()? {
+    for info in store.history().asking()? {
         if !children.contains(&info.id.as_str()) {
             continue;
         }
@@ -125,7 +127,7 @@ pub fn child_question(store: &Store, of: &State) -> Result<Option<ChildQuestion>
             Ok::<(), StoreError>(())
         })?;
         folded?;
-        let waiting = store.signals(&info.id)?;
+        let waiting = store.inbox().signals(&info.id)?;
         let is_answered = |call: CallId, asked: Seq| {
             waiting.iter().any(|sent| {
                 matches!(&sent.signal, Ok(

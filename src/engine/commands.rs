@@ -1,8 +1,8 @@
-//! What a person or a signal wants of the engine: how each command is taken, in a pause, between
-//! two steps or beside one, and what it does.
+//! Commands of a person or a signal to the engine: how each one is accepted in a pause, between two
+//! steps or during one, and what it does.
 //!
-//! Invariant: commands are applied in the order they came in. One that finds no room to be
-//! recorded waits, and so do all behind it.
+//! Invariant: commands are applied in the order they came in. A command that finds no room to be
+//! recorded waits, and so do all commands after it.
 
 use super::rewind::RewindOrder;
 use super::{Command, Engine, EngineError, Event, Recorder, Write};
@@ -19,7 +19,7 @@ use crate::world::World;
 pub(super) struct Requests {
     /// A request to leave.
     pub left: Option<SaveReason>,
-    /// Nothing is done until a person says something or continues the session.
+    /// Whether to do nothing until a person sends a message or continues the session.
     pub waits_for_person: bool,
     /// A request to compact, when no call is open.
     pub compaction: bool,
@@ -41,8 +41,8 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    /// True when the step in progress is to be dropped. A command that finds no room to be
-    /// recorded stays pending: it is applied when there is room, before all that came later.
+    /// Returns true if the step in progress is to be dropped. A command that finds no room to be
+    /// recorded stays pending. It is applied when there is room, before all later commands.
     pub(super) async fn accept(&mut self, command: Command) -> Result<bool, EngineError> {
         self.pending_commands.push_back(command);
         self.accept_pending().await
@@ -63,8 +63,8 @@ impl<W: World> Engine<W> {
         Ok(drops_step)
     }
 
-    /// [`Engine::accept`] beside a step: a full disk or a busy store does not end the step, unless
-    /// it is to be dropped anyway. No other step is begun before the command is applied.
+    /// [`Engine::accept`] during a step: a full disk or a busy store does not end the step, unless
+    /// it is to be dropped anyway. No other step starts before the command is applied.
     pub(super) async fn accept_during_step(
         &mut self,
         command: Command,
@@ -81,7 +81,7 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Nobody is left who could say something, or somebody asked to leave.
+    /// Returns whether nobody can send commands any more, or somebody asked to leave.
     pub fn is_abandoned(&mut self) -> bool {
         while let Ok(command) = self.commands.try_recv() {
             self.pending_commands.push_back(command);
@@ -92,7 +92,7 @@ impl<W: World> Engine<W> {
             || self.pending_commands.iter().any(leaves)
     }
 
-    /// True when the step in progress is to be dropped.
+    /// Applies a command. Returns true if the step in progress is to be dropped.
     pub(super) async fn apply(&mut self, command: Command) -> Result<bool, EngineError> {
         match command {
             Command::Say { message, blobs } => {
@@ -190,12 +190,13 @@ impl<W: World> Engine<W> {
         self.signals_look.was_stopped(&mut self.log);
         self.requests.without_compaction(&mut self.log)?;
         if self.log.state.is_stopped() {
-            // It is in effect already.
+            // The earlier stop is still in effect.
             return Ok(false);
         }
         let waits = self
             .log
             .store
+            .inbox()
             .oldest_queued(self.log.head.session())?
             .is_some();
         let waits_for_tasks =
@@ -218,7 +219,7 @@ impl<W: World> Engine<W> {
     async fn leave(&mut self, reason: SaveReason) -> Result<(), EngineError> {
         self.draft.keep(&mut self.log)?;
         self.requests.keep_input_again(&mut self.log);
-        // Leaving a session in which nothing is owed is nothing to remember.
+        // Leaving a session without pending work needs no record.
         if self.log.changed || self.log.state.unfinished() {
             self.save(reason).await?;
         }
@@ -228,8 +229,8 @@ impl<W: World> Engine<W> {
 }
 
 impl<W: World> Recorder<W> {
-    /// A verdict that comes too late is of no use and no harm. What was allowed is recorded
-    /// with it: a mode that changes later gives the call no more.
+    /// Records a verdict. One that comes too late is ignored. The access that was allowed is
+    /// recorded with it, so a later change of the mode does not extend it.
     pub(super) async fn decide(
         &mut self,
         call: CallId,
@@ -241,7 +242,7 @@ impl<W: World> Recorder<W> {
         let access = match (&verdict, fate) {
             (Verdict::Deny { .. }, _) | (_, None) => None,
             (_, Some(Fate::Ask { access, .. } | Fate::Run { access })) => access,
-            // Nothing that could be allowed.
+            // The call will not run, so there is nothing to allow.
             (_, Some(Fate::Close(_))) => return Ok(()),
         };
         let at = open.and_then(|open| open.asked.as_ref()?.at.clone());
@@ -260,7 +261,7 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// What was begun goes on to its end.
+    /// Records a pause. Calls that have started run to their end.
     pub(super) async fn pause(&mut self) -> Result<(), EngineError> {
         match self.state.paused {
             true => Ok(()),
@@ -291,16 +292,18 @@ impl<W: World> Recorder<W> {
         self.record(Write::of(Entry::Chose(choice))).await
     }
 
-    /// Words that were said elsewhere than in the input box. They are durable when it returns.
-    /// `blobs` are the bytes of their images.
+    /// Puts a message that did not come from the input box into the inbox. It is durable when this
+    /// returns. `blobs` are the bytes of its images.
     pub fn say(&mut self, message: &Message, blobs: &[Vec<u8>]) -> Result<(), EngineError> {
         let at_ms = self.world.now_ms();
         self.store
+            .inbox_mut()
             .queue(self.head.session(), message, blobs, at_ms)?;
         Ok(())
     }
 
-    /// Who says something where the session runs wants it to go on.
+    /// Lifts a pause for a message that was sent in this process: its sender wants the session to
+    /// continue.
     pub(super) async fn lift_for_words(&mut self) -> Result<(), EngineError> {
         match self.state.paused {
             true => self.record(Write::of(Entry::Lifted { origin: None })).await,
@@ -308,7 +311,7 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// It waits in the inbox, so it is not lost while a step is in progress.
+    /// Puts a note into the inbox, so it is not lost while a step is in progress.
     pub(super) fn note(&mut self, text: String) -> Result<(), EngineError> {
         let note = Message {
             text,
@@ -333,8 +336,8 @@ impl Requests {
         }
     }
 
-    /// What waits behind a stop is said. A pause, a limit, a failure and a crash loop are lifted,
-    /// which is recorded.
+    /// Continues the session: messages that waited after a stop are sent. Lifts a pause, a limit, a
+    /// failure or a crash loop, and records that.
     pub(super) async fn go_on<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -366,13 +369,13 @@ impl Requests {
         Ok(())
     }
 
-    /// Only what is another is recorded.
+    /// Records a choice, without the parts that change nothing.
     pub(super) async fn choose<W: World>(
         &mut self,
         log: &mut Recorder<W>,
         mut choice: Choice,
     ) -> Result<(), EngineError> {
-        // It wins over what this start was told, which may not be in the log yet.
+        // It overrides the choice of this start, which may not be in the log yet.
         if let Some(chosen) = &mut self.chosen {
             let of_model = choice.model.is_some();
             chosen.model.take_if(|_| of_model);
@@ -385,7 +388,7 @@ impl Requests {
                 .take_if(|_| of_model || choice.temperature.is_some());
         }
         let state = &log.state;
-        // A model that is chosen again begins with the settings of the config.
+        // Choosing the current model again resets its settings to those of the config.
         let is_plain = state.effort == Effort::Default
             && state.temperature.is_none()
             && state.fallback_from.is_none()
@@ -412,12 +415,12 @@ impl Requests {
         message: Option<Message>,
     ) -> Result<(), EngineError> {
         let done = match &message {
-            Some(message) => log.store.edit_queued(id, message),
-            None => log.store.remove_queued(id),
+            Some(message) => log.store.inbox_mut().edit_queued(id, message),
+            None => log.store.inbox_mut().remove_queued(id),
         };
         match (done, message) {
             (Ok(()), Some(_)) => {}
-            // Whether anything is owed is another question now.
+            // The session may have no pending work any more.
             (Ok(()) | Err(StoreError::NotFound { .. }), None) => {
                 log.record(Write::default()).await?;
             }
@@ -426,26 +429,30 @@ impl Requests {
             }
             (Err(error), _) => return Err(error.into()),
         }
-        let mut queued = log.store.queued(log.head.session())?;
+        let mut queued = log.store.inbox().queued(log.head.session())?;
         queued.retain(|q| !q.is_note());
         log.emit(Event::Requeued(queued));
         Ok(())
     }
 
-    /// What stood in the input box: it is never in both places.
+    /// Queues a message from the input box and clears that draft, so the text is never in both
+    /// places.
     pub(super) async fn send<W: World>(
         &mut self,
         log: &mut Recorder<W>,
         message: Message,
         blobs: &[Vec<u8>],
     ) -> Result<(), EngineError> {
-        // First: what fails is done again as a whole.
+        // This comes first, since a command that fails is applied again as a whole.
         log.lift_for_words().await?;
         let at_ms = log.world.now_ms();
         let session = log.head.session();
-        let id = log.store.send(session, &message, blobs, at_ms)?;
+        let id = log
+            .store
+            .inbox_mut()
+            .send(session, &message, blobs, at_ms)?;
         if let Some((_, Some(from))) = self.unkept_input.take()
-            && let Err(error) = log.store.forget_left(&from)
+            && let Err(error) = log.store.inbox_mut().forget_left(&from)
         {
             tracing::warn!(%error, "the draft of the session before was not cleared");
         }
@@ -456,7 +463,8 @@ impl Requests {
         Ok(())
     }
 
-    /// That it is not kept is told, and is no reason to stop working: it is tried again.
+    /// Stores the text of the input box. A failure is reported and does not stop the engine:
+    /// storing is tried again.
     pub(super) fn keep_input<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -465,9 +473,12 @@ impl Requests {
     ) {
         let session = log.head.session();
         let kept = match (text.is_empty(), &from) {
-            (true, _) => log.store.clear_draft(session, crate::store::Draft::Input),
-            (false, None) => log.store.set_input(session, &text),
-            (false, Some(from)) => log.store.bring_input(session, &text, from),
+            (true, _) => log
+                .store
+                .inbox_mut()
+                .clear_draft(session, crate::store::Draft::Input),
+            (false, None) => log.store.inbox_mut().set_input(session, &text),
+            (false, Some(from)) => log.store.inbox_mut().bring_input(session, &text, from),
         };
         self.unkept_input = None;
         if let Err(error) = &kept {
@@ -488,14 +499,14 @@ impl Requests {
         }
     }
 
-    /// There was nothing to compact, or it was stopped.
+    /// Ends the request to compact, since it was done or stopped, or there was nothing to compact.
     pub(super) fn without_compaction<W: World>(
         &mut self,
         log: &mut Recorder<W>,
     ) -> Result<(), EngineError> {
         self.compaction = false;
         if let Some(id) = log.signal.compaction.take() {
-            log.store.remove_signal(id)?;
+            log.store.inbox_mut().remove_signal(id)?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! Context without end: compaction, notes to go on from, limits that are learnt.
+//! An unlimited context: compaction, continuation notes, and limits of models that become known.
 //!
-//! A summary is made in the background while the loop goes on. What is to be summarised
-//! follows from the state, so after a crash it is begun again; one whose range is no longer
-//! the next is dropped. Only at the hard limit the loop waits.
+//! A summary is made in the background while the loop continues. Its range follows from the state,
+//! so a summary that a crash interrupted is made again. A summary whose range is no longer next is
+//! dropped. The loop waits only at the hard limit.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -24,90 +24,90 @@ use crate::core::window;
 use crate::model::Reply;
 use crate::world::{Boundary, World};
 
-/// How what leaves the context is summarised.
+/// Settings for summaries of the turns that leave the context.
 pub struct Summarising {
-    /// `None`: the session's own model.
+    /// The summary model. `None`: the session's own model.
     pub model: Option<String>,
-    /// For the rolling summary, and for the model's part of a continuation note.
+    /// Instructions for the rolling summary, and for the model's part of a continuation note.
     pub instructions: String,
-    /// What the model is asked for when the context begins again from a note.
+    /// Instructions for the model when the context starts over from a note.
     pub continuation: String,
-    /// What `model` is asked for when a title is to be made. `None`: none is made.
+    /// Instructions to `model` for a title. `None`: no title is made.
     pub title: Option<String>,
-    /// What stands for a summary that could not be made.
+    /// The replacement for a summary that could not be made.
     pub fallback: Fallback,
-    /// A summary that takes longer is not waited for.
+    /// Maximum time to wait for a summary.
     pub patience: Duration,
 }
 
-/// Renders layers 1 and 2 for a window of this size.
+/// A renderer of layers 1 and 2 for a window of this size.
 pub type Render = Box<dyn Fn(&Budget) -> Layers>;
 
-/// After so many failures in a row …
+/// Number of failures in a row after which the summary model is not asked for [`LEFT_ALONE`].
 const MAX_FAILURES: u32 = 3;
-/// … the summary model is left alone for this long.
+/// Time for which a failing summary model is not asked again.
 const LEFT_ALONE: Duration = Duration::from_secs(300);
 
-/// Limits learnt in a row before the request is given up.
+/// Maximum number of limits that are learnt in a row. The request fails after that.
 const MAX_LEARNED: u32 = 8;
 
-/// A limit without figures is guessed to be this part of what was refused.
+/// The guess for a limit without figures, as a fraction of the refused request.
 const GUESS: f64 = 0.7;
 
-/// Figures of the context, for the log and the stream.
+/// Figures of the context, for the log file and the stream of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextFigures {
-    /// What happened.
+    /// The change that these figures follow.
     pub what: ContextChange,
-    /// Of the next request.
+    /// Estimated tokens of the next request.
     pub request_tokens: u64,
-    /// A request over so many tokens is not sent.
+    /// Maximum tokens of a request that is sent.
     pub hard_tokens: u64,
-    /// Of the next request: those of the summary or note.
+    /// Tokens of the summary or note in the next request.
     pub summary_tokens: u64,
-    /// Entries that are in full.
+    /// Number of entries that the request has in full.
     pub window_entries: usize,
-    /// Read from the provider's cache so far.
+    /// Tokens that the session has read from the provider's cache so far.
     pub cached_tokens: u64,
 }
 
-/// What a summary model wrote, and what that took.
+/// The answer of a summary model, and the tokens that it took.
 pub(super) struct Written {
     pub(super) text: String,
     pub(super) spent: Spent,
 }
 
-/// What happened to the context, or is about to.
+/// A change of the context, or the warning that one is near.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContextChange {
-    /// The oldest exchanges were summarised.
+    /// The oldest turns were summarised.
     Compacted,
-    /// The context began again from a note.
+    /// The context started over from a note.
     Continued,
-    /// Old results left the context for a line each.
+    /// Old results left the context, and a line replaces each of them.
     Freed,
-    /// The window of the model was learnt from its server.
+    /// The context window of the model became known from its server.
     Learned,
-    /// Learnt without an error: the server cut long requests and said nothing.
+    /// A limit became known without an error: the server truncated long requests silently.
     LearnedSilently,
     /// The server refused images: they are sent as text from now on.
     ImagesRefused,
-    /// The next request is over eight tenths of what is sent at most.
+    /// The next request has over 80 % of the maximum tokens.
     NearLimit,
 }
 
 /// A summary that could not be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryFailure {
-    /// In the words of the server, or of what was wrong with the answer.
+    /// The error of the server, or what was wrong with the answer.
     pub why: String,
     pub stands_in: StandIn,
-    /// It failed so often that it is not asked again for this long.
+    /// Time for which the summary model is not asked again, since it failed too often.
     pub left_alone: Option<Duration>,
 }
 
 impl SummaryFailure {
-    /// In a sentence for a person.
+    /// Returns the failure as a sentence for a person.
     pub fn to_text(&self) -> String {
         let again = match self.left_alone {
             Some(time) => format!("it is asked again in {} s at the earliest", time.as_secs()),
@@ -121,14 +121,14 @@ impl SummaryFailure {
     }
 }
 
-/// What stands in for what the summary model did not write.
+/// The replacement for a text that the summary model did not write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StandIn {
     /// An extract made from the log.
     Digest,
     /// A line that names the entries.
     Placeholder,
-    /// A note that the log alone makes.
+    /// A note made from the log alone.
     Log,
 }
 
@@ -140,7 +140,7 @@ impl StandIn {
         }
     }
 
-    /// For a person.
+    /// Returns its name for a person.
     pub fn name(self) -> &'static str {
         match self {
             StandIn::Digest => "a digest made from the log",
@@ -153,25 +153,26 @@ impl StandIn {
 /// A question to the summary model.
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<Written, Failure>>>>;
 
-/// A summary in the making.
+/// A running or finished summary.
 pub(super) struct SummaryTask {
     range: Range,
     work: Option<Work>,
     made: Option<Result<Written, Failure>>,
 }
 
-/// The summariser's part of the engine.
+/// The state of summaries in the engine.
 pub(super) struct Summaries {
     pub(super) summarising: Summarising,
     render: Render,
     pending: Option<SummaryTask>,
-    /// When it failed last, and how often in a row.
+    /// When the summary model last failed. `failures` counts the failures in a row.
     failed_at: Option<Instant>,
     failures: u32,
     near_limit_emitted: bool,
-    /// What was asked since the last entry that says so, also for what was dropped.
+    /// Tokens used by summary models since the last entry that records them, also those of dropped
+    /// summaries.
     spent: Vec<Spent>,
-    /// The models whose server was asked for its window.
+    /// Models whose servers were asked for the context window.
     asked_windows: Vec<String>,
 }
 
@@ -193,7 +194,7 @@ impl Summaries {
         self.pending.as_ref().is_some_and(|p| p.work.is_some())
     }
 
-    /// Drives the summary in the making. Never ends when there is none.
+    /// Drives the running summary to its end. Never returns if none is running.
     pub(super) async fn drive(&mut self) {
         let work = self.pending.as_mut().and_then(|p| p.work.as_mut());
         let made = match work {
@@ -219,7 +220,7 @@ impl Summaries {
         }
     }
 
-    /// Its range is no longer next. What it took is counted all the same.
+    /// Drops a summary whose range is no longer next. The tokens that it took still count.
     fn drop_pending(&mut self) {
         if let Some(SummaryTask {
             made: Some(made), ..
@@ -229,7 +230,7 @@ impl Summaries {
         }
     }
 
-    /// The words alone; what they took waits for the next entry.
+    /// Returns the text of a summary, and adds the tokens that it took to those of the next entry.
     fn words(&mut self, made: Result<Written, Failure>) -> Result<String, Failure> {
         let Written { text, spent } = made?;
         match self.spent.iter_mut().find(|s| s.model == spent.model) {
@@ -266,8 +267,7 @@ impl Summaries {
         self.record_compaction(log, range, accepted).await
     }
 
-    /// What a model wrote, when it can be used. That it cannot be is said, with why and with what
-    /// stands in.
+    /// Returns the text of the model if it can be used. If not, emits why and what replaces it.
     pub(super) fn accepted<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -294,7 +294,7 @@ impl Summaries {
         None
     }
 
-    /// Records the summary that a model made, else what stands in for it.
+    /// Records the summary of the model, or the replacement if there is none.
     pub(super) async fn record_compaction<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -320,7 +320,7 @@ impl Summaries {
         Ok(())
     }
 
-    /// A line stands in place of each of these results from here on.
+    /// Replaces each of these results by a line from now on.
     pub(super) async fn free<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -343,7 +343,7 @@ impl Summaries {
         let records = self.to_summarise(log, range)?;
         let preface = log.state.preface.as_ref();
         let before = preface.and_then(|p| match p.unsound_from {
-            // The records say it.
+            // The records to summarise contain the rest.
             Some(_) => p.sound.clone(),
             None => p.summary.clone().or_else(|| p.sound.clone()),
         });
@@ -361,7 +361,7 @@ impl Summaries {
         Ok(())
     }
 
-    /// The records of this range, after those that left the context without a summary.
+    /// Returns the records of this range, after those that left the context without a summary.
     pub(super) fn to_summarise<W: World>(
         &self,
         log: &Recorder<W>,
@@ -385,8 +385,8 @@ impl Summaries {
         let model = self.summarising.model.as_ref().unwrap_or(&log.state.model);
         let own = log.budget();
         let room = log.policy.budget_of(&log.state, model);
-        // What leaves fitted into the session's own window; that of a model which was never
-        // asked is only assumed.
+        // The range fitted into the window of the session's model. The window of a model that was
+        // never asked is only assumed.
         let room = match own.window < room.window {
             true => Budget {
                 bytes_per_token: room.bytes_per_token,
@@ -413,8 +413,8 @@ impl Summaries {
         })
     }
 
-    /// A request that is too long teaches the model's window. False when that was learnt too
-    /// often in a row: it is a failure then.
+    /// Learns the model's window from the refusal of a request that was too long. Returns false if
+    /// this happened too often in a row: then it is a failure.
     pub(super) async fn learn<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -425,17 +425,17 @@ impl Summaries {
         if failure.class != FailureClass::TooLong || log.state.learned >= MAX_LEARNED {
             return Ok(false);
         }
-        // Not the session's own: that may have been changed while this one was asked.
+        // Not the budget of the session's model, which may have changed during the request.
         let budget = log.policy.budget_of(&log.state, model);
         let said = limits::figures(&failure.message);
         let asked = budget.tokens(usize::try_from(bytes).unwrap_or(usize::MAX)) + budget.answer;
         let guess = (asked.min(budget.window) as f64 * GUESS) as u64;
-        // A limit that was known already did not help: then it is another figure that counts.
+        // A limit that was known already did not prevent the refusal, so another limit applies.
         let limit = said
             .limit
             .filter(|l| *l < budget.window || said.counted.is_some())
             .unwrap_or(guess);
-        log.store.learn_limit(model, limit)?;
+        log.store.models().learn_limit(model, limit)?;
         let learned = Entry::Learned {
             model: model.to_string(),
             limit,
@@ -449,8 +449,8 @@ impl Summaries {
         Ok(true)
     }
 
-    /// A request that was refused for its images is sent again without them. False when they
-    /// were not the reason.
+    /// Records that the server refused the images, so the request is sent again without them.
+    /// Returns false if they were not the reason.
     pub(super) async fn learn_of_images<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -467,7 +467,7 @@ impl Summaries {
         let window = || log.policy.budget_of(&log.state, model).window;
         let learned = Entry::Learned {
             model: model.to_string(),
-            // A version that knows nothing of `images` reads this as what it knows already.
+            // A version without `images` reads this as a limit that it knows already.
             limit: known.unwrap_or_else(window),
             tokens: None,
             bytes: 0,
@@ -479,7 +479,8 @@ impl Summaries {
         Ok(true)
     }
 
-    /// A server that cuts long requests and says nothing is found out by its counts.
+    /// Records a limit that the token counts of the server revealed: it truncates longer requests
+    /// silently.
     pub(super) async fn learn_silent_limit<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -487,12 +488,12 @@ impl Summaries {
     ) -> Result<(), EngineError> {
         let Count { tokens, bytes } = count;
         let model = log.state.model.clone();
-        log.store.learn_limit(&model, tokens)?;
+        log.store.models().learn_limit(&model, tokens)?;
         let learned = Entry::Learned {
             model,
             limit: tokens,
             tokens: Some(tokens),
-            // When the first request was cut already, its bytes are no measure.
+            // If the first request was truncated already, its size in bytes is not a measure.
             bytes: bytes.min((tokens as f64 * BYTES_PER_TOKEN) as u64),
             silently: true,
             images: None,
@@ -532,8 +533,8 @@ impl Summaries {
 }
 
 impl<W: World> Engine<W> {
-    /// Puts a summary in place of these. When none was begun in the background, or it is still
-    /// being made, it is waited for; when the summary model cannot be asked, a digest stands in.
+    /// Replaces these turns by a summary. Waits for the summary, and starts it if it does not run
+    /// yet. If the summary model cannot be asked, a digest replaces the turns.
     pub(super) async fn compact_range(&mut self, range: Range) -> Result<(), EngineError> {
         let is_begun = self
             .summaries
@@ -541,7 +542,7 @@ impl<W: World> Engine<W> {
             .as_ref()
             .is_some_and(|p| p.range == range);
         if !is_begun {
-            // One that covers another range would come too late for this one.
+            // A running summary of another range would come too late for this one.
             if self.summaries.is_left_alone() {
                 return self
                     .summaries
@@ -572,8 +573,7 @@ impl<W: World> Engine<W> {
             .await
     }
 
-    /// The context begins again from a note. What is rendered for the window is rendered
-    /// again with it.
+    /// Starts the context over from a note, and renders the layers for the current window again.
     pub(super) async fn continue_from_note(&mut self) -> Result<(), EngineError> {
         self.summaries.drop_pending();
         let budget = self.log.budget();
@@ -602,7 +602,7 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    /// The model's part of the note. The outer `None`: the user stopped it.
+    /// Asks the model for its part of the note. The outer `None`: the user stopped it.
     async fn ask_for_story(&mut self) -> Result<Option<Option<String>>, EngineError> {
         let preface = self.log.state.preface.as_ref();
         let before = preface.and_then(|p| p.summary.clone().or_else(|| p.sound.clone()));
@@ -631,7 +631,8 @@ impl<W: World> Engine<W> {
         )))
     }
 
-    /// All but the newest exchange, since a person asks for it. False when there is nothing.
+    /// Compacts all but the newest turn, as a person asked. Returns false if there is nothing to
+    /// compact.
     pub async fn compact(&mut self) -> Result<bool, EngineError> {
         match window::compactable(&self.log.state) {
             Some(range) => self.compact_range(range).await.map(|()| true),
@@ -639,8 +640,8 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Asks the server of a model that nothing is known of for its window, once. True when that
-    /// was learnt: what is to be done next may be something else now.
+    /// Asks the server of a model with an unknown window for it, once. Returns true if it became
+    /// known: then another step may be next.
     pub(super) async fn ask_window(&mut self) -> Result<bool, EngineError> {
         let model = self.log.state.model.clone();
         if self.log.state.limits.contains_key(&model)
@@ -661,7 +662,7 @@ impl<W: World> Engine<W> {
         else {
             return Ok(false);
         };
-        self.log.store.learn_limit(&model, limit)?;
+        self.log.store.models().learn_limit(&model, limit)?;
         let learned = Entry::Learned {
             model,
             limit,

@@ -1,9 +1,9 @@
-//! The workspace's files around an effect: what they are before it is in the log with its
-//! `Started`. Behind an edit its one path is looked at, for its `Finished`; behind a command all
-//! of them, while the model is asked already. A command that may only read changes none.
+//! Snapshots of the workspace around an effect. The files before it are in the log with its
+//! `Started`. After an edit its one path is scanned, for its `Finished`. After a command all files
+//! are scanned, while the model is already asked. A command that may only read changes none.
 //!
-//! Invariant: no effect begins before the files before it are durable, or before it is in the
-//! log that they are not, and why.
+//! Invariant: no effect starts before the state of the files before it is durable, or the log says
+//! why that state is not stored.
 
 use std::future::{Future, pending};
 use std::path::PathBuf;
@@ -22,22 +22,22 @@ use crate::core::entry::{Entry, Guard, SaveReason};
 use crate::store::{Cause, NewTree};
 use crate::world::{Boundary, Scope, Snapshot, Wish, World};
 
-/// The result of an edit, and a session that comes to rest, wait so long for what the files are
-/// then, and no longer.
+/// Maximum time that the result of an edit, and a session that comes to rest, wait for the
+/// snapshot.
 const AFTER_CALL: Duration = Duration::from_secs(1);
 
-/// Who waits for work at the files so long is told, and again after each of the second.
+/// Waiting time after which progress is reported. [`SAID_AGAIN`] is the time between reports.
 pub(super) const SAID_AFTER: Duration = Duration::from_millis(200);
 pub(super) const SAID_AGAIN: Duration = Duration::from_millis(100);
 
-/// What is recorded of the files.
+/// The result of a snapshot, as it is recorded.
 #[derive(Default)]
 pub(super) struct Found {
-    /// The tree that says what they are.
+    /// Name of the tree that describes the files.
     pub name: Option<String>,
-    /// The same, when it is not kept yet.
+    /// The tree itself, if it is not stored yet.
     pub tree: Option<NewTree>,
-    /// Why they are not kept.
+    /// Why the files are not stored.
     pub why: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Found {
 
 type Look = Pin<Box<dyn Future<Output = Snapshot>>>;
 
-/// The look at what a command left, which goes on beside other steps.
+/// The scan after a command, which runs during other steps.
 #[derive(Default)]
 pub(super) struct LookBehind(Option<Look>);
 
@@ -73,7 +73,7 @@ impl LookBehind {
         self.0.is_some()
     }
 
-    /// Its end. Never ends when there is none.
+    /// Waits for the end of the scan. Never returns if none runs.
     pub(super) async fn end(&mut self) -> Found {
         let snapshot = match &mut self.0 {
             Some(look) => look.await,
@@ -85,13 +85,13 @@ impl LookBehind {
 }
 
 impl<W: World> Engine<W> {
-    /// What the files are before a call with an effect, and the entry that says so, if there is
-    /// anything new to say. `None` when the user stopped it.
+    /// Takes a snapshot before a call with an effect. Returns the entry for it, if there is
+    /// anything new to record. `None`: the user stopped it.
     pub(super) async fn files_before(
         &mut self,
         guard: &Guard,
     ) -> Result<Option<(Option<Entry>, Option<NewTree>)>, EngineError> {
-        // What has ended by now may have ended long ago.
+        // A scan that has ended may have ended long ago, so another one follows before the effect.
         if let Some(found) = self.files.behind.end().now_or_never() {
             self.log.record_files(found).await?;
         }
@@ -104,7 +104,7 @@ impl<W: World> Engine<W> {
         };
         let wish = match self.files.behind.0.take() {
             Some(look) => {
-                // It looks at this instant: there is no need to look again.
+                // The scan is still running, so no second one is needed.
                 let left = self.attend_quiet(look, Stoppable::Yes).await?;
                 let Some(left) = left.map(Found::of) else {
                     return Ok(None);
@@ -129,7 +129,7 @@ impl<W: World> Engine<W> {
         Ok(found.map(|found| (self.log.saved(&found), found.tree)))
     }
 
-    /// What the files are behind a call. `access` is what its command may reach.
+    /// Takes a snapshot after a call. `access` is the access of its command.
     pub(super) async fn files_after(
         &mut self,
         guard: &Guard,
@@ -139,7 +139,7 @@ impl<W: World> Engine<W> {
             (Guard::Checked { path, .. }, _) => {
                 let scope = Scope::Written(PathBuf::from(path));
                 let wish = self.log.wish(Cause::Call, scope, AFTER_CALL);
-                // What was done has its result, whatever is typed meanwhile.
+                // The edit was made, so its result is recorded even if the user stops now.
                 let found = self.snapshot(wish, Stoppable::No).await?;
                 Ok(found.unwrap_or_default())
             }
@@ -157,8 +157,8 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// What the last command left is recorded before the session comes to rest, if it is found
-    /// soon; otherwise the next process records it.
+    /// Waits a short time for the scan after the last command and records it, before the session
+    /// comes to rest. If it takes longer, the next process records it.
     pub(super) async fn rest_of_look(&mut self) -> Result<(), EngineError> {
         let Some(mut look) = self.files.behind.0.take() else {
             return Ok(());
@@ -196,7 +196,7 @@ impl<W: World> Engine<W> {
 }
 
 impl<W: World> Recorder<W> {
-    /// Records what was found when nothing is to be recorded with it.
+    /// Records a snapshot alone, if it is new.
     pub(super) async fn record_files(&mut self, found: Found) -> Result<(), EngineError> {
         match self.saved(&found) {
             Some(entry) => {
@@ -210,7 +210,7 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// The entry that says what was found, if that is new.
+    /// Returns the entry for a snapshot, if it is new.
     pub(super) fn saved(&self, found: &Found) -> Option<Entry> {
         let is_new = match (&found.why, &found.name) {
             (Some(_), _) => found.why != self.state.files_not_kept,
@@ -240,7 +240,7 @@ impl<W: World> Recorder<W> {
 /// The scans of the workspace's files.
 #[derive(Default)]
 pub(super) struct FilesLook {
-    /// The one at what a command left.
+    /// The scan after a command.
     pub behind: LookBehind,
     pub outside: OutsideLooks,
     /// When to report the progress of the scan that an effect waits for.
@@ -252,7 +252,7 @@ impl FilesLook {
         let world = Rc::clone(&log.world);
         let wish = log.wish(Cause::Call, Scope::All, Duration::MAX);
         let mut look: Look = Box::pin(async move { world.snapshot(wish).await });
-        // From here on it looks, whether somebody waits for it or not.
+        // Polled once, so that the scan starts now and not only when somebody waits for it.
         let ended = (&mut look).now_or_never();
         self.behind.0 = Some(match ended {
             Some(snapshot) => Box::pin(std::future::ready(snapshot)),
@@ -271,7 +271,7 @@ impl FilesLook {
         }
     }
 
-    /// An effect still waits for the look at the files.
+    /// Reports the progress of a scan that an effect still waits for.
     pub(super) fn report_seen<W: World>(&mut self, log: &mut Recorder<W>) {
         self.report = Some(Instant::now() + SAID_AGAIN);
         let seen = log.world.files_seen();

@@ -1,13 +1,13 @@
-//! The answer and the first call that it begins, in one transaction: one sync less for each call.
+//! Group commit of an answer and the first call that it starts: one sync less for each call.
 //!
-//! An answer is *held* for milliseconds: it is folded, so that [`next`] can say what it begins,
-//! and recorded with that. What else is recorded meanwhile (a stop, a checkpoint of the timer)
-//! takes the answer along, in front of it; and when the time is over it is recorded alone.
+//! An answer is *held* for milliseconds. It is folded, so that [`next`] returns the call that it
+//! starts, and both are recorded together. A stop or a checkpoint that is recorded meanwhile takes
+//! the answer along, in front of it. When the time is over, the answer is recorded alone.
 //!
-//! Invariant: nothing is done and nothing is told before the answer is in the log: to make a call
-//! ready has no effect. A process that dies here asks the model again, as one that dies a moment
-//! before its answer is recorded; the run folder that it leaves is removed by the next start,
-//! under the session's lock.
+//! Invariant: nothing is done and nothing is reported before the answer is in the log: preparing a
+//! call has no effect. A process that dies here asks the model again, like one that dies a moment
+//! before its answer is recorded. The next start removes the run folder that remains, under the
+//! session's lock.
 
 use std::time::Duration;
 
@@ -17,14 +17,15 @@ use crate::core::next::{Step, next};
 use crate::core::tool::Class;
 use crate::world::World;
 
-/// For [`super::Settings::begins_within`]. Without optimisation all takes its time.
+/// Value for [`super::Settings::begins_within`]. A debug build is slower and needs more time.
 pub const BEGINS_WITHIN: Duration = match cfg!(debug_assertions) {
     true => Duration::from_secs(1),
     false => Duration::from_millis(5),
 };
 
 impl<W: World> Engine<W> {
-    /// Records an answer, with the first call that it begins when rules alone allow that.
+    /// Records an answer, together with the first call that it starts if the rules allow that call
+    /// without a verdict.
     pub(super) async fn record_answer(&mut self, write: Write) -> Result<(), EngineError> {
         if !self.may_begin(&write.entries) {
             return self.log.record(write).await;
@@ -35,7 +36,7 @@ impl<W: World> Engine<W> {
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
-        // What came of the call is one thing, the answer another.
+        // The answer is recorded even if the call failed.
         let recorded = self.log.record_held().await;
         if recorded.is_err() {
             self.log.drop_held();
@@ -43,7 +44,7 @@ impl<W: World> Engine<W> {
         begun.and(recorded)
     }
 
-    /// Whether it is worth a look: it calls something, and nobody wants anything else first.
+    /// Returns whether the answer may be held: it has calls, and no command waits.
     fn may_begin(&mut self, entries: &[Entry]) -> bool {
         let is_call = |block: &Block| matches!(block, Block::Call { .. });
         let calls =
@@ -55,14 +56,14 @@ impl<W: World> Engine<W> {
             && self.commands.is_empty()
     }
 
-    /// The call with an effect that is next, if that is so without anybody's verdict.
+    /// Returns the next call, if it has an effect and needs no verdict.
     fn begins(&self) -> Result<Option<CallId>, EngineError> {
         let Step::Run(calls) = next(&self.log.state, &self.log.policy, &self.pending()?) else {
             return Ok(None);
         };
         let has_effect = |id: &CallId| {
-            // What a sub-agent is given is durable before it has a session, and what wants a
-            // server is before one is started.
+            // The answer must be durable before a subagent gets its session, and before a server is
+            // started for a call.
             let call = self.log.state.call(*id).map(|open| &open.call);
             let call = call.filter(|call| !call.is_task());
             let class = call.and_then(|call| call.class());

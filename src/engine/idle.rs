@@ -1,4 +1,4 @@
-//! A session in which nothing is to be done without a person: what is waited for.
+//! The wait of a session that has nothing to do without a person.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::core::entry::SaveReason;
 use crate::core::next::{Step, next};
 use crate::world::World;
 
-/// How often background commands are looked at.
+/// Time between two checks of background commands.
 const LOOK: Duration = Duration::from_secs(1);
-/// And while a person waits for what their own command prints.
+/// The same while a command of the user runs, whose output they wait for.
 const LOOK_FOR_PERSON: Duration = Duration::from_millis(50);
 
 impl<W: World> Engine<W> {
     /// Waits until there may be something to do: a command came, a summary is ready, or a
-    /// background command ended. Without anybody left who could say something, it leaves.
+    /// background command ended. Leaves the session if nobody can send commands any more.
     ///
     /// # Errors
     /// As [`Engine::run`].

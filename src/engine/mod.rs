@@ -1,15 +1,16 @@
-//! The reply loop: `next -> world -> append -> fold -> publish`, and nothing else.
+//! The reply loop: `next -> world -> fold -> append -> publish`, and nothing else.
 //!
-//! Starting and going on after a crash are the same: the state is folded from the log and
-//! `next` is asked. While a step is in progress the engine attends to it
-//! ([`attend`]): what is typed goes to the inbox, streamed text to the drafts, and the timer
-//! saves a checkpoint.
+//! A start and the recovery after a crash are the same: the state is folded from the log, and
+//! `next` returns the step. While a step is in progress the engine also handles everything else
+//! ([`attend`]): messages go to the inbox, streamed text goes to the drafts, and the timer records
+//! checkpoints.
 //!
-//! [`Engine`] has the loop and the steps. The log is its [`Recorder`]'s; each other subject is
-//! a type with its state: requests of a person, summaries, questions of servers, looks at the files.
+//! [`Engine`] has the loop and the steps. Its [`Recorder`] has the log. Each other subject is a
+//! type with its own state: requests of a person, summaries, questions of servers, scans of the
+//! files.
 //!
-//! Invariant: no effect is begun before its `Started` is durable, and none is reported before
-//! its `Finished` is. What cannot be recorded is not done.
+//! Invariant: no effect starts before its `Started` is durable, and none is reported before its
+//! `Finished` is. What cannot be recorded is not done.
 
 mod attend;
 mod calls;
@@ -59,109 +60,110 @@ use crate::model::Delta;
 use crate::store::{Head, InboxId, LeftDraft, Message, Queued, Store, StoreError};
 use crate::world::{ServerRequest, World};
 
-/// What a person or a signal wants of a running engine.
+/// A command of a person or a signal to a running engine.
 #[derive(Clone)]
 pub enum Command {
-    /// Waits in the inbox until no call is open. `blobs` are the bytes of its images.
+    /// Send a message. It waits in the inbox until no call is open. `blobs` are the bytes of its
+    /// images.
     Say {
         message: Message,
         blobs: Vec<Vec<u8>>,
     },
-    /// A person's verdict on a call that was asked about.
+    /// A person's verdict on a call with a question.
     Decide {
         call: CallId,
         verdict: Verdict,
-        /// Allowed with it for the rest of this session.
+        /// A rule that is allowed with it for the rest of this session.
         rule: Option<String>,
     },
-    /// A person's answer to what a server asks in the middle of a call.
+    /// A person's answer to the question of a server during a call.
     Answer {
         call: CallId,
-        /// As that of the question.
+        /// Key of the question.
         key: String,
         answer: FormAnswer,
     },
-    /// The same to a server of a sub-agent: its session, and the place of the question.
+    /// The same for a server of a subagent: its session, and the sequence number of the question.
     AnswerChild {
         session: String,
         call: CallId,
         asked: Seq,
         answer: FormAnswer,
     },
-    /// A person's verdict on a call of a sub-agent: its session, and the place of the question.
+    /// A person's verdict on a call of a subagent: its session, and the sequence number of the
+    /// question.
     DecideChild {
         session: String,
         call: CallId,
         asked: Seq,
         verdict: Verdict,
     },
-    /// A rule that was allowed for this session is taken back.
+    /// Withdraw a rule that was allowed for this session.
     TakeBackRule(String),
     /// Stop what is in progress.
     Stop,
-    /// End what was begun, and begin nothing more.
+    /// Pause: let running calls end, and start no new ones.
     Pause,
-    /// Do what waits after a stop, a pause or a failure, and lift a limit or a crash loop.
+    /// Continue after a stop, a pause or a failure, and lift a limit or a crash loop.
     GoOn,
-    /// Pause at these from here on.
+    /// Pause at these limits from now on.
     Limit(RunLimits),
-    /// Another text for a queued message; `None` takes it out. When it was said already the
-    /// new text is one more message.
+    /// Change the text of a queued message; `None` removes it. If it was sent already, the new text
+    /// is another message.
     EditQueued {
         id: InboxId,
         message: Option<Message>,
     },
-    /// The words that stand unsent in the input box.
+    /// Store the unsent text of the input box.
     KeepInput(String),
-    /// The same of words that came along from another session: they are forgotten there.
+    /// Store unsent text that was brought from another session, and remove it there.
     BringInput {
         text: String,
         from: LeftDraft,
     },
-    /// From the next step on.
+    /// Change the model, mode or other settings from the next step on.
     Choose(Choice),
     Name(String),
-    /// A shell command of the user's own, under a keeper; on the terminal it is run by whoever
-    /// has that, once it is recorded.
+    /// Run a shell command of the user under a supervisor process. With `on_terminal`, the owner of
+    /// the terminal runs it once it is recorded.
     RunForUser {
         command: String,
         on_terminal: bool,
     },
-    /// A command of the user that had the terminal is over: the place of its entry, and how it
+    /// A command of the user on the terminal ended: the sequence number of its entry, and how it
     /// ended.
     UserCommandOver {
         entry: Seq,
         ended: OnTerminal,
     },
-    /// What the model is told besides, when no call is open. It waits in the inbox, also
-    /// when the rest of that waits.
+    /// A note to the model, for when no call is open. It waits in the inbox. A stop does not hold
+    /// it back, unlike other messages.
     Note(String),
-    /// Summarise all but the newest exchange when no call is open.
+    /// Summarise all but the newest turn when no call is open.
     Compact,
-    /// Files are to be set back: what that would change, or it is done, when no step is in
-    /// progress.
+    /// Plan a restore of files, or carry it out, when no step is in progress.
     Rewind(Box<RewindOrder>),
-    /// An effect that waits for a look at the files waits until its end.
+    /// Let an effect wait for the end of its scan of the files, however long that takes.
     WaitForFiles,
-    /// A server is asked for what it has for people. What came of it goes to who asked; one whose
-    /// engine ends meanwhile hears nothing.
+    /// Ask a server for its prompts and resources. The reply goes to the sender. It is lost if the
+    /// engine ends first.
     AskServer(ServerRequest),
-    /// The rules changed.
+    /// Use changed permission rules.
     SetPermissionCheck(PermissionCheck),
-    /// Leave, with all that runs going on.
+    /// Leave the session. Running commands continue.
     Leave(SaveReason),
 }
 
-/// What an observer of the engine receives.
+/// An event for an observer of the engine.
 #[derive(Debug)]
 pub enum Event {
-    /// It is in the log.
+    /// An entry was recorded in the log.
     Recorded(Box<Record>),
-    /// A piece of an answer that is not in the log.
+    /// A piece of an answer that is not in the log yet.
     Delta(Delta),
-    /// It is in the inbox.
+    /// A message was put into the inbox.
     Queued(Queued),
-    /// What waits in the inbox was changed by hand: this is all of it.
+    /// The inbox was edited: its messages, all of them.
     Requeued(Vec<Queued>),
     /// A person is asked about this call.
     Asked {
@@ -171,41 +173,40 @@ pub enum Event {
         rule: Option<String>,
         /// How far the command would reach. `None`: the call runs no command.
         access: Option<Access>,
-        /// The number of this question, from 1, and how many the model's answer leads to.
+        /// Number of this question, from 1, and the number of questions that the answer leads to.
         place: (usize, usize),
     },
-    /// A server asks a person in the middle of this call, or still asks after a restart. It is
+    /// A server asks a person during this call, or still asks after a restart. The question is
     /// recorded.
     ServerAsks(CallId, Box<ServerQuestion>),
-    /// A sub-agent asks a person, or asks something else now. `None`: none asks any more.
+    /// A subagent asks a person, or asks something else now. `None`: no subagent asks any more.
     ChildAsks(Option<Box<ChildQuestion>>),
-    /// A shell command of the user was not begun, and why: nothing of it is recorded.
+    /// A shell command of the user was not started, and why. Nothing of it is recorded.
     CommandNotRun { command: String, why: String },
-    /// Streamed or typed text was stored in the drafts, or the error if not.
+    /// Streamed or typed text was stored in the drafts. `Err`: it could not be stored.
     Kept(Result<(), String>),
-    /// The second copy of the session is not written from now on, and why. It goes on all the
-    /// same.
+    /// The journal of the session cannot be written from now on, and why. The session continues.
     JournalFails(String),
-    /// Something for a person to know, in a line: it goes on all the same.
+    /// A line for a person. The session continues.
     Notice(String),
-    /// These words of the input box are on the disk.
+    /// This text of the input box is on the disk.
     InputKept(String),
-    /// The context changed, or is about to.
+    /// The context changed, or is close to its limit.
     Context(ContextFigures),
-    /// The summary model failed; something stands in.
+    /// The summary model failed, and a replacement is used.
     SummaryFailed(SummaryFailure),
-    /// What came of the [`Command::Rewind`] with this number.
+    /// The result of the [`Command::Rewind`] with this number.
     RewindPlanned(u64, Planned),
-    /// What is done with the files, which a person waits for. `None`: nothing any more.
+    /// Progress of work on the files that a person waits for. `None`: that work ended.
     Files(Option<FilesWork>),
 }
 
-/// Work at the workspace's files that takes its time.
+/// Work on the workspace's files that takes long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilesWork {
-    /// They are being set back, which is not stopped: how many of how many.
+    /// Files are being restored, which cannot be stopped: the number of finished files and of all.
     SettingBack { done: u64, all: u64 },
-    /// An effect waits until they are looked at: how many were.
+    /// An effect waits for a scan of the files: the number of scanned files.
     Looking { seen: u64 },
 }
 
@@ -214,22 +215,23 @@ pub enum FilesWork {
 pub enum Rest {
     /// There is nothing to do without a person or a signal.
     Waiting(Why),
-    /// It was told to leave. Commands go on.
+    /// The engine was told to leave. Background commands keep running.
     Left(SaveReason),
 }
 
-/// Why the engine could not go on.
+/// Why the engine had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The engine or the log is wrong; nothing was written.
+    /// An entry that does not fit the log: a bug of the engine, or a damaged log. Nothing was
+    /// written.
     #[error(transparent)]
     Illegal(#[from] Illegal),
 }
 
 impl EngineError {
-    /// What a person can do about it. `None`: nothing is known that helps.
+    /// Returns a hint for a person. `None`: no remedy is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             EngineError::Store(error) => error.hint(),
@@ -240,49 +242,51 @@ impl EngineError {
     }
 }
 
-/// What the engine is started with, beside its log.
+/// Settings of an engine, besides its log.
 pub struct Settings {
-    /// What `next` decides by.
+    /// The policy that `next` applies.
     pub policy: Policy,
-    /// An answer waits so long for its first call to be ready, to be recorded together with it.
+    /// Maximum time that an answer is held for its first call to be prepared, so that both are
+    /// recorded together.
     pub begins_within: Duration,
     /// Time between checkpoints of the timer.
     pub checkpoint_interval: Duration,
-    /// How summaries are asked for.
+    /// Settings for summaries.
     pub summarising: Summarising,
-    /// What renders the layers anew when the context begins again.
+    /// Renders the layers again when the context starts over.
     pub render: Render,
-    /// Another version took the session up: its version and what it renders.
+    /// Set if another version resumed the session: that version and its layers.
     pub renewed: Option<(String, Layers)>,
-    /// What this start was told to use instead of what the session was using.
+    /// Choices of this start that replace those of the session, such as the model.
     pub chosen: Option<Choice>,
-    /// Models, as `provider/model`, that are asked when the session's own cannot be, in this order.
+    /// Models, as `provider/model`, that are tried in this order if the session's model cannot be
+    /// reached.
     pub fallbacks: Vec<String>,
 }
 
-/// A session's log: where it is kept, its end, and what is so after it.
+/// A session's log: its store, its end, and the state at that end.
 pub struct Log {
     pub store: Store,
-    /// The end of the log: an append goes on from there.
+    /// The end of the log, where the next entry is appended.
     pub head: Head,
     /// The fold of the log up to `head`.
     pub state: State,
 }
 
-/// Called with every event and the state after it.
+/// A callback for every event, with the state after it.
 pub type OnEvent = Box<dyn FnMut(&State, Event)>;
 
-/// Streamed text is in the drafts after this time at most.
+/// Maximum time until streamed text is in the drafts.
 const DRAFT_INTERVAL: Duration = Duration::from_millis(400);
 
-/// The loop of one session, with its log. `W` is the world that it acts in.
+/// The loop of one session, with its log. `W` is the world that runs its effects.
 pub struct Engine<W> {
     log: Recorder<W>,
     /// The version that resumed the session, and its layers: see [`Settings::renewed`].
     renewed: Option<(String, Layers)>,
     fallbacks: Vec<String>,
     commands: UnboundedReceiver<Command>,
-    /// Commands that were received and not applied yet, since nothing could be recorded.
+    /// Commands that were received and not applied yet, because nothing could be recorded.
     pending_commands: VecDeque<Command>,
     requests: commands::Requests,
     timer: tokio::time::Interval,
@@ -299,7 +303,7 @@ pub struct Engine<W> {
 }
 
 impl<W: World> Engine<W> {
-    /// Must be called inside a tokio runtime.
+    /// Creates an engine. Must be called inside a tokio runtime.
     pub fn new(
         log: Log,
         world: Rc<W>,
@@ -337,28 +341,33 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// The fold of what is in the log.
+    /// Returns the state that is folded from the log.
     pub fn state(&self) -> &State {
         &self.log.state
     }
 
-    /// What is decided by.
+    /// Returns the policy that `next` applies.
     pub fn policy(&self) -> &Policy {
         &self.log.policy
     }
 
-    /// Records that a process took the session up again, and what this start chose for it: nobody
-    /// sees it resumed with the model and the mode from before. What was streaming at the crash
+    /// Records that a process resumed the session, together with the choices of this start. So
+    /// nobody sees it resumed with the earlier model and mode. Text that was streaming at the crash
     /// moves from the drafts into the entry.
     ///
-    /// `unrecorded`: the process before left because nothing could be recorded.
+    /// `unrecorded`: the previous process left because nothing could be recorded.
     pub async fn record_resumed(
         &mut self,
         by: By,
         found: String,
         unrecorded: bool,
     ) -> Result<(), EngineError> {
-        let draft = self.log.store.drafts(self.log.head.session())?.stream;
+        let draft = self
+            .log
+            .store
+            .inbox()
+            .drafts(self.log.head.session())?
+            .stream;
         let draft = draft.filter(|d| !d.trim().is_empty());
         let chosen = self.requests.chosen.clone().filter(|c| !c.is_empty());
         let resumed = Entry::Resumed {
@@ -376,20 +385,20 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    /// What is owed waits until a person says something or asks to go on, whatever else comes
-    /// meanwhile: in a copy they want to say what is to be another, and who opens a session that
-    /// asks for nothing may not want it to act at once.
+    /// Keeps pending work waiting until a person sends a message or continues the session. In a
+    /// copy they want to change the message first. A person who opens a session without a message
+    /// may not want it to act at once.
     pub fn wait_for_person(&mut self) {
         self.requests.waits_for_person = true;
     }
 
-    /// As [`Command::AskServer`].
+    /// Does the same as [`Command::AskServer`].
     pub fn ask_server(&self, request: ServerRequest) {
         self.log.world.ask_server(request);
     }
 
-    /// The process leaves. What lives for the next one of this session is given up when nothing is
-    /// owed in it.
+    /// Stops the servers that live for the next process of this session, unless work is pending.
+    /// Called when the process leaves.
     pub async fn leave_servers(&self) {
         if !self.log.state.owed && self.log.state.first_open().is_none() {
             self.log.world.leave().await;
@@ -399,12 +408,12 @@ impl<W: World> Engine<W> {
     /// Works until there is nothing to do without a person, or until it is told to leave.
     ///
     /// # Errors
-    /// When the log cannot be written. What was done stays to be settled by the next start.
+    /// When the log cannot be written. The next start settles the call that was running.
     pub async fn run(&mut self) -> Result<Rest, EngineError> {
         let mut rested = false;
         loop {
             self.log.refresh()?;
-            // Nothing else may be recorded meanwhile.
+            // During a restore, nothing else may be recorded.
             if self.log.state.restoring.is_some()
                 && rest(&self.log.state, &self.log.policy) != Some(Why::CrashLoop)
             {
@@ -456,7 +465,7 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// A checkpoint without a call.
+    /// Records a checkpoint that does not belong to a call.
     pub async fn save(&mut self, reason: SaveReason) -> Result<(), EngineError> {
         self.log
             .record(Write::of(Entry::Saved {
@@ -467,8 +476,8 @@ impl<W: World> Engine<W> {
             .await
     }
 
-    /// Puts words into the inbox that were said elsewhere than in the input box, and the bytes of
-    /// their images. They are durable when it returns.
+    /// Puts a message that did not come from the input box into the inbox, with the bytes of its
+    /// images. It is durable when this returns.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -492,7 +501,7 @@ impl<W: World> Engine<W> {
         self.log.rewind(rewinding).await
     }
 
-    /// Completes a rewind that is recorded and not done.
+    /// Completes a rewind that is recorded and not finished.
     ///
     /// # Errors
     /// As [`Engine::rewind`].

@@ -1,8 +1,9 @@
-//! Before the model is asked: which files it has read were changed outside of rewake.
+//! Outside changes: before a request, the model is told which files it has read were changed by
+//! others.
 //!
-//! What changed before an effect is recorded with it, and told once no call is open. When the
-//! user has said something, the files are looked at for it: they may have edited before they
-//! spoke. That look is short: what it does not find in time, the next effect does.
+//! A change before an effect is recorded with that effect, and reported when no call is open. After
+//! a message of the user the files are scanned, since they may have edited something before they
+//! wrote. That scan is short. A change that it misses is found at the next effect.
 
 use std::time::Duration;
 
@@ -14,22 +15,23 @@ use crate::core::tree::{Delta, Tree, diff};
 use crate::store::Cause;
 use crate::world::{Scope, Wish, World};
 
-/// A prompt waits so long for what the files are, and no longer.
+/// Maximum time that a prompt waits for the scan of the files.
 const AT_MESSAGE: Duration = Duration::from_millis(100);
 
-/// What was looked at already. All of it can be found out again.
+/// The parts of the log that were checked for outside changes. A restart can compute it again.
 #[derive(Debug, Default)]
 pub(super) struct OutsideLooks {
-    /// The words of the user for which the files were looked at.
+    /// The user's message for which the files were last scanned.
     words: Option<Seq>,
-    /// Everything is to be looked at while the model is asked.
+    /// A full scan is due while the model is asked.
     pub is_due: bool,
-    /// Up to here it was found out what is to be told.
+    /// The last entry up to which changes were reported.
     told: Seq,
 }
 
 impl<W: World> Engine<W> {
-    /// True when something was recorded, or the user stopped it: what is next is asked again.
+    /// Reports outside changes to the model. Returns true if something was recorded or the user
+    /// stopped it: then the next step has to be computed again.
     pub(super) async fn tell_outside_changes(&mut self) -> Result<bool, EngineError> {
         if self.look_for_message().await? {
             return Ok(true);
@@ -46,7 +48,7 @@ impl<W: World> Engine<W> {
             return Ok(false);
         }
         self.files.outside.words = words;
-        // Where the model has read nothing, nobody waits.
+        // If the model has read no file, the scan can run in the background.
         if self.log.state.seen.is_empty() || self.files.behind.is_running() {
             self.files.outside.is_due = true;
             return Ok(false);
@@ -61,7 +63,7 @@ impl<W: World> Engine<W> {
         };
         match self.snapshot(wish, Stoppable::Yes).await? {
             None => Ok(true),
-            // An effect that they are not kept for says so.
+            // The next effect reports why the files are not stored.
             Some(found) if found.why.is_some() => Ok(false),
             Some(found) => self.log.record_files(found).await.map(|()| false),
         }
@@ -69,7 +71,7 @@ impl<W: World> Engine<W> {
 }
 
 impl<W: World> Recorder<W> {
-    /// What a person is to know of how the files are looked after.
+    /// Emits the notices about the files and the servers that a person should see.
     pub(super) fn say_files_trouble(&mut self) {
         let said = [self.world.files_to_say(), self.world.servers_to_say()];
         for text in said.into_iter().flatten() {
@@ -79,7 +81,7 @@ impl<W: World> Recorder<W> {
 }
 
 impl OutsideLooks {
-    /// The note that is due.
+    /// Returns the note about the changes since the last call, if there are any.
     pub(super) fn note<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -103,21 +105,21 @@ impl OutsideLooks {
         change: &OutsideChange,
     ) -> Result<Delta, EngineError> {
         if let Some(before) = &change.before
-            && let Some(delta) = log.store.delta_from(&change.tree, before)?
+            && let Some(delta) = log.store.snapshots().delta_from(&change.tree, before)?
         {
             return Ok(delta);
         }
         let tree = |name: &str| -> Result<Option<Tree>, EngineError> {
-            Ok(log.store.tree(name)?.map(|known| known.tree))
+            Ok(log.store.snapshots().tree(name)?.map(|known| known.tree))
         };
-        // Where there was none before, all of it may be other than what was read.
+        // Without an earlier tree, any file may differ from what was read.
         let before = match &change.before {
             Some(before) => tree(before)?,
             None => Some(Tree::default()),
         };
         Ok(match (before, tree(&change.tree)?) {
             (Some(before), Some(now)) => diff(&before, &now),
-            // They are gone.
+            // The trees are not stored any more.
             _ => Delta::default(),
         })
     }

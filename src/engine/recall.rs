@@ -1,5 +1,6 @@
-//! What comes back by itself: after a user message and after a continuation, what left the
-//! context and speaks of the same things, and what earlier sessions here kept of it.
+//! Recall: after a user message and after a continuation, content that is relevant again returns to
+//! the context. It comes from the part of the log that left the context, and from the memories of
+//! earlier sessions here.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +11,17 @@ use crate::core::text::one_line;
 use crate::store::{Scope, Sought};
 use crate::world::World;
 
-/// It has at most this.
+/// Maximum size of a recall note.
 const RECALL_BYTES: usize = 1_700;
 
-/// Of the rarer words so many are looked for, and of each so many hits.
+/// Maximum number of words that are searched for. [`HITS`] limits the hits of each.
 const WORDS: usize = 8;
 const HITS: u32 = 20;
 
-/// Shorter words are in everything.
+/// Shorter words are too frequent to search for.
 const MIN_WORD_CHARS: usize = 5;
 
-/// What has fewer of the words in common says something else.
+/// Minimum number of common words. A text with fewer is about something else.
 const MIN_COMMON: u32 = 2;
 
 const MAX_LINES: usize = 5;
@@ -29,18 +30,19 @@ const LINE_CHARS: usize = 300;
 const ENTRIES: &[&str] = &["said", "finished"];
 const MEMORIES: &[&str] = &["episodic", "semantic", "procedural"];
 
-/// How many of the words an item has, and its line, by an order of their age.
+/// For each item the number of its matching words, and its line. The keys sort by age.
 type Scores<K> = BTreeMap<K, (u32, String)>;
 
-/// The searches of this process.
+/// The state of recall in this process.
 #[derive(Default)]
 pub(super) struct Recall {
-    /// The last [`crate::core::next::recall_point`].
+    /// The last [`crate::core::next::recall_point`] that was searched for.
     pub done: Option<Seq>,
 }
 
 impl Recall {
-    /// Once for each message, once for each continuation.
+    /// Searches the log and the memories, and records what was found as a note. Runs once for each
+    /// message and once for each continuation.
     pub(super) async fn recall<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -50,7 +52,7 @@ impl Recall {
         let Some((seq, words)) = log.state.words.clone() else {
             return Ok(());
         };
-        // In the context is what is newer than this.
+        // Entries after this one are still in the context.
         let last = log.state.preface.as_ref().map(|p| p.last);
         let terms = rarer(&words);
         let mut lines = self.memories_of(log, &terms)?;
@@ -75,7 +77,7 @@ impl Recall {
         Ok(())
     }
 
-    /// Those of this workspace.
+    /// Returns the lines of the matching memories of this workspace.
     pub(super) fn memories_of<W: World>(
         &self,
         log: &Recorder<W>,
@@ -85,7 +87,7 @@ impl Recall {
         let mut scores: Scores<(i64, String, u64)> = BTreeMap::new();
         for term in terms {
             let sought = self.sought(log, term, &session, MEMORIES);
-            for memory in log.store.memories(&sought)? {
+            for memory in log.store.index().memories(&sought)? {
                 let address = match memory.session == session {
                     true => format!("entry {}", memory.seq),
                     false => format!("{}:{}", memory.session, memory.seq),
@@ -99,7 +101,8 @@ impl Recall {
         Ok(best(scores))
     }
 
-    /// Entries of this session up to `last`, besides the one that asks.
+    /// Returns the lines of the matching entries of this session up to `last`, without the entry
+    /// `asking`.
     pub(super) fn entries_of<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -111,7 +114,7 @@ impl Recall {
         let mut scores: Scores<u64> = BTreeMap::new();
         for term in terms {
             let sought = self.sought(log, term, &session, ENTRIES);
-            for hit in log.store.recall(&sought)? {
+            for hit in log.store.index().recall(&sought)? {
                 if hit.seq <= last && hit.seq != asking && self.is_of_use(log, hit.seq)? {
                     let text = one_line(&hit.snippet, LINE_CHARS);
                     let line = format!("- entry {}: {text}\n", hit.seq);
@@ -122,8 +125,8 @@ impl Recall {
         Ok(best(scores))
     }
 
-    /// What a person said, and results that did what was asked. What was refused or failed helps
-    /// nobody.
+    /// Returns whether an entry is worth recalling: a message, or the result of a call that
+    /// succeeded. A refused or failed call helps nobody.
     pub(super) fn is_of_use<W: World>(
         &self,
         log: &Recorder<W>,
@@ -158,7 +161,7 @@ impl Recall {
     }
 }
 
-/// The longer words, the longest first: they are in fewer texts.
+/// Returns the longer words, the longest first, since they occur in fewer texts.
 fn rarer(words: &str) -> Vec<String> {
     let mut terms: Vec<String> = words
         .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -171,7 +174,7 @@ fn rarer(words: &str) -> Vec<String> {
     terms
 }
 
-/// The lines of what has the most words in common, of these the newest first.
+/// Returns the lines with the most words in common; of equal ones, the newest first.
 fn best<K: Ord>(scores: Scores<K>) -> Vec<String> {
     let mut best: Vec<_> = scores
         .into_iter()

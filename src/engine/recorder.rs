@@ -17,18 +17,18 @@ use crate::store::{self, Batch, Head, InboxId, LearntRatio, NewTree, SignalId, S
 use crate::tools;
 use crate::world::{Boundary, World};
 
-/// How often a busy store is tried again, each time for as long as the store waits.
+/// Number of retries for a busy store. Each takes as long as the store waits for a lock.
 const BUSY_TRIES: u32 = 2;
 
-/// A ratio that moved by less than this part is not written again.
+/// Relative change of a ratio below which it is not stored again.
 const RATIO_MOVED: f64 = 0.02;
 
-/// An answer that is folded and not recorded.
+/// An answer that is folded and not recorded yet.
 struct Held {
     write: Write,
-    /// The time that its transaction gets.
+    /// The time of its transaction: UTC, milliseconds since 1970.
     at_ms: i64,
-    /// It is recorded now, whatever is ready.
+    /// When it is recorded even if no call is ready.
     due: Instant,
 }
 
@@ -41,31 +41,30 @@ pub(super) struct SignalCause {
     pub compaction: Option<SignalId>,
 }
 
-/// A session's log while it is written: the store that it is in, its end, its fold, who is told of
-/// each entry, and the world and the rules that entries follow from.
+/// A session's log while it is written: its store, its end, its state, and the receiver of events.
+/// The world and the policy are here because entries follow from them.
 pub(super) struct Recorder<W> {
     pub store: Store,
     pub head: Head,
-    /// The fold of the log and of a held answer.
+    /// The state that is folded from the log and a held answer.
     pub state: State,
-    /// What was made of the log for the last request.
+    /// The messages that were rendered for the last request.
     pub kept: KeptMessages,
     pub world: Rc<W>,
     pub policy: Policy,
-    /// Something happened since the last checkpoint.
+    /// Whether anything happened since the last checkpoint.
     pub changed: bool,
     pub signal: SignalCause,
-    /// A person stopped this run: what waits in the inbox is not what they want done now.
+    /// A person stopped this run, so the messages in the inbox are not to be sent now.
     pub inbox_is_held: bool,
-    /// As that of [`super::Settings`].
+    /// See [`super::Settings::begins_within`].
     pub begins_within: Duration,
     on_event: OnEvent,
-    /// An answer that the state has already, and that is not in the log yet.
+    /// An answer that is in the state already and not in the log yet.
     held: Option<Held>,
-    /// The bytes per token that the store has of a model.
+    /// The bytes per token of a model, as they are in the store.
     stored_ratio: Option<(String, f64)>,
-    /// The log could not be read again after an append that failed: the state is not to be
-    /// relied on.
+    /// The log could not be read again after an append failed, so the state is not reliable.
     is_stale: bool,
 }
 
@@ -102,7 +101,7 @@ impl<W: World> Recorder<W> {
         self.is_stale = true;
     }
 
-    /// Whether what an open call began goes on without this process.
+    /// Returns whether work that an open call started is still running without this process.
     pub(super) fn is_at_work(&self) -> bool {
         let mut open = self.state.calls.iter().filter(|open| !open.finished);
         open.any(|open| {
@@ -111,10 +110,10 @@ impl<W: World> Recorder<W> {
         })
     }
 
-    /// Appends to the log, folds and publishes. An answer that is held goes first.
+    /// Appends to the log, folds and publishes. A held answer goes first.
     ///
-    /// The state is folded first, since what the row of the session says (is it unfinished?)
-    /// follows from it. When the log cannot be written, the state is read from it again.
+    /// The state is folded first, since the row of the session (is it unfinished?) follows from it.
+    /// If the log cannot be written, the state is read from it again.
     pub(super) async fn record(&mut self, write: Write) -> Result<(), EngineError> {
         self.refresh()?;
         let first = self.held.as_ref().map_or(&write, |held| &held.write);
@@ -155,7 +154,7 @@ impl<W: World> Recorder<W> {
         let mut busy = 0;
         let appended = loop {
             match self.store.append(&mut self.head, &batch) {
-                // Another process writes for long; what is to be recorded is not thrown away.
+                // Another process writes for long. The entries must not be lost because of that.
                 Err(StoreError::Busy { .. }) if busy < BUSY_TRIES => busy += 1,
                 appended => break appended,
             }
@@ -181,7 +180,7 @@ impl<W: World> Recorder<W> {
         Ok(())
     }
 
-    /// A journal that cannot be written is said once.
+    /// Emits that the journal cannot be written. The store reports each failure once.
     pub(super) fn report_journal(&mut self) {
         if let Some(why) = self.store.journal_trouble() {
             self.emit(Event::JournalFails(why));
@@ -240,7 +239,7 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// When the answer that is held is due.
+    /// Returns when the held answer is due.
     pub(super) fn held_due(&self) -> Option<Instant> {
         self.held.as_ref().map(|held| held.due)
     }
@@ -249,8 +248,8 @@ impl<W: World> Recorder<W> {
         self.policy.budget_of(&self.state, &self.state.model)
     }
 
-    /// What was learnt of the model's tokens, for other sessions, when these entries moved it. It
-    /// is recorded with them.
+    /// Returns the new bytes per token of the model if these entries changed it. It is stored for
+    /// other sessions in the same transaction.
     pub(super) fn moved_ratio(&mut self, entries: &[Entry]) -> Option<LearntRatio> {
         let measures = |e: &Entry| matches!(e, Entry::Replied { .. } | Entry::Learned { .. });
         if !entries.iter().any(measures) {
@@ -260,11 +259,11 @@ impl<W: World> Recorder<W> {
         let ratio = self.state.ratios.get(model).copied()?;
         let kept = match &self.stored_ratio {
             Some((of, kept)) if of == model => Ok(Some(*kept)),
-            _ => self.store.learnt(model).map(|l| l.bytes_per_token),
+            _ => self.store.models().learnt(model).map(|l| l.bytes_per_token),
         };
         let kept = match kept {
             Ok(kept) => kept.filter(|kept| (ratio / kept - 1.0).abs() <= RATIO_MOVED),
-            // That it is not kept is no failure of the step.
+            // A ratio that cannot be stored does not fail the step.
             Err(error) => {
                 tracing::warn!(model, %error, "the bytes per token are not kept");
                 return None;
@@ -277,7 +276,7 @@ impl<W: World> Recorder<W> {
         })
     }
 
-    /// The signal that what is about to be recorded comes of, and who sent it.
+    /// Returns the signal that caused these entries, and its sender.
     pub(super) fn signal_of(&self, entries: &[Entry]) -> Option<(SignalId, Option<String>)> {
         let is_compaction = |e: &Entry| matches!(e, Entry::Compacted { .. });
         match (&self.signal.obeying, self.signal.compaction) {
@@ -287,7 +286,7 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    /// It is in the log, and its row is gone.
+    /// Forgets a signal: its entry is in the log, and its row is deleted.
     pub(super) fn was_obeyed(&mut self, id: SignalId) {
         self.signal.obeying.take_if(|(obeying, _)| *obeying == id);
         self.signal
@@ -295,8 +294,8 @@ impl<W: World> Recorder<W> {
             .take_if(|compaction| *compaction == id);
     }
 
-    /// One piece of what the store does when nobody waits for it: some tens of milliseconds.
-    /// True when there may be more. That it fails is no failure of the step.
+    /// Does one piece of the store's maintenance, which takes some tens of milliseconds. Returns
+    /// true if there may be more. A failure does not fail the step.
     pub(super) fn tidy(&mut self) -> bool {
         let is_more = self.store.maintain().unwrap_or_else(|error| {
             tracing::warn!(%error, "the store was not tidied");
@@ -319,15 +318,15 @@ fn fold(state: &mut State, entries: &[Entry], at_ms: i64) -> Result<(), Illegal>
     Ok(())
 }
 
-/// What goes into the log in one transaction.
+/// The content of one transaction of the log.
 #[derive(Clone, Default)]
 pub(super) struct Write {
     pub entries: Vec<Entry>,
     pub blobs: Vec<Vec<u8>>,
-    /// The row of the inbox that became `Said`.
+    /// The inbox row that becomes `Said`.
     pub taken: Option<InboxId>,
     pub clear: Vec<store::Draft>,
-    /// What the files were, when an entry names a tree that is not kept yet.
+    /// The tree that an entry names, if it is not stored yet.
     pub tree: Option<NewTree>,
 }
 
@@ -339,7 +338,7 @@ impl Write {
         }
     }
 
-    /// Together in one transaction.
+    /// Returns a write of several entries in one transaction.
     pub(super) fn of_all(entries: Vec<Entry>) -> Write {
         Write {
             entries,
@@ -347,14 +346,14 @@ impl Write {
         }
     }
 
-    /// Its entries say which signal they came with.
+    /// Marks the entries with the signal that caused them.
     pub(super) fn from(mut self, signal: &str) -> Write {
         let entries = self.entries.into_iter();
         self.entries = entries.map(|entry| entry.from(signal)).collect();
         self
     }
 
-    /// This, and then `behind`, in one transaction.
+    /// Joins this write and the one that follows it, in one transaction.
     pub(super) fn and(mut self, behind: Write) -> Write {
         self.entries.extend(behind.entries);
         self.blobs.extend(behind.blobs);
@@ -366,13 +365,13 @@ impl Write {
         }
     }
 
-    /// What was streaming is recorded with this, or void.
+    /// Clears the draft of the stream, since this write records or discards its text.
     pub(super) fn clearing_stream(mut self) -> Write {
         self.clear.push(store::Draft::Stream);
         self
     }
 
-    /// What stood in the input box is recorded with this.
+    /// Clears the draft of the input box, since this write records its text.
     pub(super) fn clearing_input(mut self) -> Write {
         self.clear.push(store::Draft::Input);
         self

@@ -1,11 +1,11 @@
-//! Setting the workspace's files back to what they were at a place of the log.
+//! Rewind of the workspace's files: restoring them to their state at a place of the log.
 //!
-//! What they are now is kept first. What they are to be is a tree that is recorded before anything
-//! is changed, so a crash leaves the rest to the next start, and taking it back is the same with the
-//! trees the other way round.
+//! The current state is stored first. The target is a tree that is recorded before any file is
+//! changed, so the next start completes a restore that a crash interrupted. Undoing a rewind is the
+//! same with the trees swapped.
 //!
-//! Invariant: nothing goes on by itself behind it. What was owed is stopped in the transaction that
-//! begins it.
+//! Invariant: nothing continues by itself after a rewind. Pending work is stopped in the
+//! transaction that starts it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -31,31 +31,31 @@ use crate::store::{self, NewTree, Store, StoreError};
 use crate::workspace::files::merge3;
 use crate::world::{Boundary, RestoreEnd, RestoreOrder, RestoreProgress, Scope, World};
 
-/// To look at all files takes less.
+/// Time limit for a scan of all files, which takes less.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Where the files are set back to.
+/// The state to which files are restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Back {
-    /// As they were at this entry.
+    /// The state at this entry.
     To(Seq),
-    /// As they were before anything was done for the message at this entry.
+    /// The state before anything was done for the message at this entry.
     Before(Seq),
-    /// As they were before they were set back last.
+    /// The state before the last rewind.
     Undo,
 }
 
-/// What is asked for.
+/// A request to rewind files.
 #[derive(Clone)]
 pub struct Rewind {
     pub back: Back,
-    /// All that is covered, whoever changed it.
+    /// Restore all covered files, also those that were changed by others.
     pub whole: bool,
-    /// Only these. `None`: all.
+    /// Restore only these paths. `None`: all.
     pub only: Option<BTreeSet<PathBytes>>,
-    /// Paths that need an answer of their own, and have it.
+    /// Paths that need a separate approval, and have it.
     pub allowed: BTreeSet<PathBytes>,
-    /// What was chosen for paths, and for all below them.
+    /// Choices of a person for paths, which apply to everything below them.
     pub chosen: BTreeMap<PathBytes, PathChoice>,
     /// Whether a clean absolute path is protected.
     pub is_protected: Arc<dyn Fn(&str) -> bool + Send + Sync>,
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Rewind {
     }
 }
 
-/// A rewind that a person asked for while the session is open, by its number.
+/// A request to rewind files of an open session.
 #[derive(Debug, Clone)]
 pub struct RewindOrder {
     pub number: u64,
@@ -77,48 +77,49 @@ pub struct RewindOrder {
     pub then: AfterPlan,
 }
 
-/// What follows when it is planned.
+/// The step after a plan is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterPlan {
-    /// The person looks at it.
+    /// Show the plan to the person.
     Show,
-    /// It is done here, if the files still are as in this tree, which the person saw.
+    /// Carry it out here, if the files are still as in the tree `seen`, which the person saw.
     Do { seen: String },
-    /// The same, and it is done by who makes a copy of the session.
+    /// Under the same condition, hand it over to the code that forks the session.
     HandOver { seen: String },
 }
 
-/// What came of a plan.
+/// The result of a [`RewindOrder`].
 #[derive(Debug)]
 pub enum Planned {
-    /// To be looked at; `is_other`: not what the person had seen and wanted done.
+    /// A plan to be shown. `is_other`: the files changed since the person confirmed another plan.
     Shown {
         rewinding: Box<Rewinding>,
         is_other: bool,
     },
-    /// For a copy of the session.
+    /// A plan for a fork of the session.
     HandedOver(Box<Rewinding>),
-    /// It was done, or nothing had to be. The session of which this one is a copy that nothing
-    /// was said in since: both were gone back in.
+    /// The files were restored, or nothing differed. `copy_of` is set if this session is a fork in
+    /// which no message was sent: the session that it was forked from. Taking back a rewind of the
+    /// conversation returns to it.
     Done {
         copy_of: Option<String>,
     },
     Not(NotRewound),
 }
 
-/// Why files cannot be set back.
+/// An error that prevents a rewind of files.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRewound {
     #[error("the files are not known {0}")]
     Unknown(String),
-    /// The session worked elsewhere then.
+    /// The session worked in another folder at that time.
     #[error("what is known of the files then is of another folder: {}", .0.display())]
     OtherFolder(PathBuf),
     #[error("there is no rewind to take back in this session")]
     NothingToRedo,
     #[error("the session has a call without a result")]
     OpenCall,
-    /// What they are now could not be kept.
+    /// The current state of the files could not be stored.
     #[error("what the files are now cannot be kept: {0}")]
     NotKept(String),
     #[error(transparent)]
@@ -131,33 +132,33 @@ impl From<StoreError> for NotRewound {
     }
 }
 
-/// What is to be done, and not begun.
+/// A planned rewind that is not recorded yet.
 #[derive(Debug)]
 pub struct Rewinding {
     pub plan: Plan,
-    /// What the files were then.
+    /// The files at the chosen place of the log.
     pub then: Tree,
-    /// When that was: UTC, milliseconds since 1970.
+    /// Time of that place: UTC, milliseconds since 1970.
     pub then_ms: i64,
-    /// What the files are now.
+    /// The current files.
     pub now: Tree,
-    /// The name of that tree.
+    /// Name of the tree with the current files.
     pub before: String,
-    /// Shell commands that run now, and may write meanwhile.
+    /// Shell commands that are running, and may write during the restore.
     pub running: Vec<String>,
     /// See [`Planned::Done`].
     pub copy_of: Option<String>,
-    /// `Restoring`. `None`: nothing differs.
+    /// The `Restoring` entry to record. `None`: nothing differs.
     pub entry: Option<Entry>,
-    /// The tree that it names.
+    /// The target tree that `entry` names.
     pub tree: Option<NewTree>,
 }
 
 impl<W: World> Recorder<W> {
-    /// Plans what a person asked for, and does it if they said so.
+    /// Plans a rewind, and carries it out if the person confirmed it.
     ///
     /// # Errors
-    /// It cannot be read or recorded. The order stands.
+    /// The log cannot be read or written. The order stays pending.
     pub(super) async fn obey_rewind(&mut self, order: &RewindOrder) -> Result<(), EngineError> {
         let RewindOrder {
             number,
@@ -182,7 +183,7 @@ impl<W: World> Recorder<W> {
         Ok(())
     }
 
-    /// What follows the plan.
+    /// Takes the step that follows the plan.
     async fn follow(
         &mut self,
         rewinding: Rewinding,
@@ -210,7 +211,7 @@ impl<W: World> Recorder<W> {
     /// # Errors
     /// [`NotRewound`]; nothing was changed.
     pub(super) async fn plan_rewind(&mut self, wanted: &Rewind) -> Result<Rewinding, NotRewound> {
-        // What was begun is done first.
+        // A restore that was interrupted has to be completed first.
         self.restore().await?;
         if self.state.first_open().is_some() {
             return Err(NotRewound::OpenCall);
@@ -226,7 +227,7 @@ impl<W: World> Recorder<W> {
         );
         let copy_of = undone(&records).map(|undone| undone.copy_of);
         let root = self.world.root();
-        match self.store.tree_root(&from)? {
+        match self.store.snapshots().tree_root(&from)? {
             Some(of) if of == root => {}
             Some(of) => return Err(NotRewound::OtherFolder(of)),
             None => return Err(NotRewound::Unknown("there any more".to_string())),
@@ -295,7 +296,7 @@ impl<W: World> Recorder<W> {
         self.restore().await
     }
 
-    /// Completes a rewind that is recorded and not done.
+    /// Completes a rewind that is recorded and not finished.
     ///
     /// # Errors
     /// As [`Recorder::rewind`].
@@ -373,9 +374,9 @@ impl<W: World> Recorder<W> {
         Ok(())
     }
 
-    /// Paths in a tree that tools wrote where nothing is covered.
+    /// Returns the absolute paths in a tree: files outside of the covered ones that tools wrote.
     pub(super) fn written(&self, name: &str) -> Result<BTreeSet<PathBuf>, StoreError> {
-        let known = self.store.tree(name)?;
+        let known = self.store.snapshots().tree(name)?;
         let paths = known.iter().flat_map(|known| known.tree.0.keys());
         let absolute = paths.filter(|path| path.starts_with(b"/"));
         Ok(absolute
@@ -392,7 +393,7 @@ impl<W: World> Recorder<W> {
         root: &Path,
         contents: Vec<NewContent>,
     ) -> Result<(Option<Entry>, Option<NewTree>), NotRewound> {
-        let Some(known) = self.store.tree(before)? else {
+        let Some(known) = self.store.snapshots().tree(before)? else {
             return Err(NotRewound::Unknown("now".to_string()));
         };
         let delta = diff(&known.tree, &plan.target);
@@ -445,7 +446,7 @@ impl<W: World> Recorder<W> {
     }
 }
 
-/// What stops a session in which something is owed.
+/// Returns the entry that stops a session, if work is pending in it.
 pub fn stopped(is_owed: bool) -> Vec<Entry> {
     match is_owed {
         true => vec![Entry::Stopped {
@@ -456,8 +457,8 @@ pub fn stopped(is_owed: bool) -> Vec<Entry> {
     }
 }
 
-/// Where in the records the files were as they are to be, the tree that says so, and the entry that
-/// is meant.
+/// Returns the place in the records with the wanted state of the files, the tree that describes it,
+/// and the entry that was asked for.
 fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), NotRewound> {
     let unknown = |place: &str, seq| {
         let why = why_unknown(records, seq);
@@ -486,11 +487,11 @@ fn place(records: &[Record], back: Back) -> Result<(usize, &str, Option<Seq>), N
     }
 }
 
-/// A session that is a copy in which nothing was said: the person went back in the conversation.
+/// A fork in which no message was sent yet: the person rewound the conversation.
 struct Undone {
-    /// The session that it is a copy of.
+    /// The session that it was forked from.
     copy_of: String,
-    /// Files were set back in the copy, too.
+    /// Files were restored in the fork, too.
     has_files: bool,
 }
 
@@ -500,7 +501,7 @@ fn undone(records: &[Record]) -> Option<Undone> {
         match &record.entry {
             Entry::Said { .. } => return None,
             Entry::Restoring { .. } => has_files = true,
-            // With files of its own it is no way back.
+            // A fork with a separate folder is not a rewind of this one.
             Entry::Forked {
                 folder: Some(_), ..
             } => return None,
@@ -528,7 +529,7 @@ pub fn changes_since(
     from: &str,
     root: &Path,
 ) -> Result<Changes, NotRewound> {
-    let tree = |name: &str| match store.tree(name)? {
+    let tree = |name: &str| match store.snapshots().tree(name)? {
         Some(known) => Ok(known.tree),
         None => Err(NotRewound::Unknown(format!(
             "there any more (tree {name}): rewake gc removed what they were"
@@ -537,7 +538,7 @@ pub fn changes_since(
     let mut changes = Changes::new(&root.to_string_lossy(), tree(from)?);
     let mut last = from.to_string();
     for named in named_since(records, start, from) {
-        let exact = store.delta_from(&named.name, &last)?;
+        let exact = store.snapshots().delta_from(&named.name, &last)?;
         let is_exact = exact.is_some();
         let delta = match exact {
             Some(delta) => delta,
@@ -554,7 +555,7 @@ pub fn changes_since(
     Ok(changes)
 }
 
-/// Contents that were made of others.
+/// Contents that three-way merges produced.
 struct Merged<'a> {
     store: &'a Store,
     contents: BTreeMap<ContentHash, NewContent>,
@@ -562,7 +563,7 @@ struct Merged<'a> {
 }
 
 impl Merged<'_> {
-    /// What cannot be read or compressed is not merged.
+    /// Merges three contents. `None`: they conflict, or one of them cannot be read or compressed.
     fn merge(
         &mut self,
         base: &ContentHash,
@@ -571,14 +572,14 @@ impl Merged<'_> {
     ) -> Option<(ContentHash, u64)> {
         let content = |hash: &ContentHash| match self.made.get(hash) {
             Some(bytes) => Some(bytes.clone()),
-            None => self.store.content(hash).ok().flatten(),
+            None => self.store.snapshots().content(hash).ok().flatten(),
         };
         let merged = merge3(&content(base)?, &content(ours)?, &content(theirs)?)?;
         let hash = *blake3::hash(&merged).as_bytes();
         let bytes = merged.len() as u64;
         self.made.insert(hash, merged.clone());
-        if !self.store.has_content(&hash).ok()? {
-            let like = self.store.base(ours).ok().flatten();
+        if !self.store.snapshots().has_content(&hash).ok()? {
+            let like = self.store.snapshots().base(ours).ok().flatten();
             let compressed = contents::compress(&merged, like.as_ref(), false).ok()?;
             let content = NewContent {
                 hash,

@@ -1,7 +1,7 @@
-//! What servers ask a person in the middle of a call: recorded, shown, and answered.
+//! Questions of MCP servers to a person during a call (elicitation): recorded, shown, and answered.
 //!
-//! One question is asked at a time; the others wait at the world. Whoever asks may be dropped with
-//! its step; then it is asked again by who takes the call up, and comes here again.
+//! One question is asked at a time. The others wait in the world. The step that waits for an answer
+//! may be dropped. The server's question is then asked again when the call is resumed.
 //!
 //! Invariant: an answer is recorded before the server gets it, and a question that has a recorded
 //! answer is not asked a second time.
@@ -17,20 +17,20 @@ use crate::core::form::{self, FormAnswer, MAX_QUESTIONS, ServerQuestion};
 use crate::core::state::OpenCall;
 use crate::world::{ServerAsks, World};
 
-/// Between two tries to record a question, when there is no room for it.
+/// Time between two tries to record a question that found no room in the log.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The question that is asked now.
+/// The state of the current question.
 #[derive(Default)]
 pub(super) struct Asking {
     waiting: Option<Waiting>,
-    /// One that found no room in the log, and when it is tried again.
+    /// A question that found no room in the log, and the time of the next try.
     unrecorded: Option<(Instant, ServerAsks)>,
-    /// This start has no person, and found a question that an earlier one had asked.
+    /// This start has no person to ask, and an earlier start has already asked the question.
     pub is_left_open: bool,
 }
 
-/// Who waits for the answer.
+/// A call that waits for an answer.
 struct Waiting {
     call: CallId,
     key: String,
@@ -38,22 +38,22 @@ struct Waiting {
 }
 
 impl Asking {
-    /// Whether a person is asked now.
+    /// Returns whether a person is being asked.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting.as_ref().is_some_and(|w| !w.reply.is_closed())
     }
 
-    /// Whether another question may be asked.
+    /// Returns whether another question may be asked.
     pub(super) fn is_free(&self) -> bool {
         !self.is_waiting() && self.unrecorded.is_none()
     }
 
-    /// When what found no room is tried again.
+    /// Returns the time of the next try to record a question.
     pub(super) fn due(&self) -> Option<Instant> {
         self.unrecorded.as_ref().map(|(due, _)| *due)
     }
 
-    /// The question that found no room in the log.
+    /// Asks the question again that found no room in the log.
     pub(super) async fn ask_again<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -64,19 +64,19 @@ impl Asking {
         }
     }
 
-    /// A server asks. True: the step in progress is to be dropped, for a person is to answer and
-    /// this start has none.
+    /// Asks a person the question of a server, or answers it from the log. Returns true if the step
+    /// in progress is to be dropped: a person must answer, and this start has none.
     pub(super) async fn ask<W: World>(
         &mut self,
         log: &mut Recorder<W>,
         asked: ServerAsks,
     ) -> Result<bool, EngineError> {
-        // Who asked may have been dropped meanwhile.
+        // The step that waited for the answer may be gone.
         if asked.reply.is_closed() {
             return Ok(false);
         }
         let Some(open) = log.worked_on_by(&asked.question.server) else {
-            // It asks when nothing is wanted of it.
+            // No call to this server is open.
             return Ok(answer(asked.reply, FormAnswer::Decline));
         };
         if let Some(known) = open.answer_to(&asked.question) {
@@ -110,7 +110,7 @@ impl Asking {
         Ok(false)
     }
 
-    /// The question; where nobody is there, with its answer.
+    /// Records the question. Without a person to ask, also records that it is declined.
     pub(super) async fn record_of_server<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -138,7 +138,7 @@ impl Asking {
         log.record(Write::of_all(entries)).await
     }
 
-    /// A full disk or a busy store ends no call.
+    /// Schedules another try after a full disk or a busy store, since neither ends the call.
     pub(super) fn without_room<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -155,7 +155,8 @@ impl Asking {
         }
     }
 
-    /// A person's answer. One that comes too late, or does not fit, is of no use and no harm.
+    /// Records a person's answer and sends it to the server. One that comes too late or does not
+    /// fit is ignored.
     pub(super) async fn answer<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -204,7 +205,8 @@ impl<W: World> Recorder<W> {
     }
 }
 
-/// False: the step goes on. Who asked may be gone; whoever asks again gets what is recorded.
+/// Sends an answer. Returns false: the step continues. If the receiver is gone, the recorded answer
+/// is used when the server asks again.
 fn answer(reply: oneshot::Sender<FormAnswer>, given: FormAnswer) -> bool {
     let _ = reply.send(given);
     false

@@ -1,11 +1,11 @@
-//! Signals and messages of other processes: looked for between two steps, beside a step, and while
-//! a person is waited for.
+//! Signals and messages of other processes. The engine looks for them between two steps, during a
+//! step, and while it waits for a person.
 //!
-//! Another connection that committed changes a number that costs two microseconds to read, so there
-//! is no socket, no file that is watched, and nothing to be set up before.
+//! When another connection commits, a version number of the database changes. Reading it takes two
+//! microseconds, so no socket, watched file or setup is needed.
 //!
 //! Invariant: the row of a signal is deleted in the transaction of the entry that it becomes, or
-//! alone when nothing can come of it. Who dies before that finds it again.
+//! alone when nothing can come of it. A process that dies before that finds it again.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use crate::core::signal::{Signal, late};
 use crate::store::{InboxId, Queued, Sent};
 use crate::world::World;
 
-/// How often it is looked whether another process committed anything.
+/// Time between two checks whether another process committed anything.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The same where nothing happened for [`AT_REST`].
+/// The same after a rest of [`AT_REST`].
 const LOOK_AT_REST: Duration = Duration::from_secs(1);
 
 const AT_REST: Duration = Duration::from_secs(600);
 
-/// What is known of what other processes wrote.
+/// The state of the checks for writes of other processes.
 pub(super) struct SignalsLook {
-    /// When it is looked next.
+    /// Time of the next check.
     pub due: Instant,
-    /// What the store said at the last look. `None`: look in any case.
+    /// Version of the database at the last check. `None`: check in any case.
     version: Option<i64>,
-    /// When something was last done or heard.
+    /// Time of the last activity.
     active: Instant,
-    /// The newest message of the inbox that is known.
+    /// The newest message of the inbox at the last check.
     newest: Option<InboxId>,
     /// When the session was last stopped.
     stopped_ms: i64,
@@ -52,8 +52,8 @@ impl SignalsLook {
         }
     }
 
-    /// Why the model that a signal names is not taken: who sent it may have a key that this process
-    /// lacks, and no request could be made any more.
+    /// Returns why the model in a signal cannot be used. Its sender may have a key that this
+    /// process lacks, and with that model no request could be made any more.
     pub(super) fn not_asked<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -87,7 +87,7 @@ impl SignalsLook {
                 answer,
             } => Command::Answer {
                 call,
-                // It was looked at that this is the question.
+                // `late` has checked that this is the current question.
                 key: log
                     .state
                     .call(call)
@@ -117,7 +117,8 @@ impl SignalsLook {
         }
     }
 
-    /// The limits from here on: what is not named stays, and with neither there is none.
+    /// Returns the new limits. A limit that is not named stays, and without any named limit all are
+    /// lifted.
     pub(super) fn limits<W: World>(
         &self,
         log: &Recorder<W>,
@@ -140,18 +141,19 @@ impl SignalsLook {
         }
     }
 
-    /// Messages that another process put into the inbox. What is said behind a stop is wanted now.
+    /// Checks for messages that another process put into the inbox. A message that was sent after a
+    /// stop is to be taken now.
     pub(super) fn hear_messages<W: World>(
         &mut self,
         log: &mut Recorder<W>,
     ) -> Result<Heard, EngineError> {
         let session = log.head.session();
-        let newest = log.store.newest_queued(session)?;
+        let newest = log.store.inbox().newest_queued(session)?;
         if newest <= self.newest {
             return Ok(Heard::Nothing);
         }
         let known = std::mem::replace(&mut self.newest, newest);
-        let mut queued = log.store.queued(session)?;
+        let mut queued = log.store.inbox().queued(session)?;
         queued.retain(|q| !q.is_note());
         let is_new = |q: &&Queued| Some(q.id) > known && q.message.origin.is_some();
         let Some(last) = queued.iter().rfind(is_new) else {
@@ -164,28 +166,28 @@ impl SignalsLook {
         Ok(Heard::Something)
     }
 
-    /// What is in the inbox now was not said behind the stop.
+    /// Holds back the messages in the inbox: they were sent before the stop.
     pub(super) fn was_stopped<W: World>(&mut self, log: &mut Recorder<W>) {
         log.inbox_is_held = true;
         self.stopped_ms = log.world.now_ms();
     }
 
-    /// The engine does something: it is looked often.
+    /// Notes an activity of the engine, so that checks stay frequent.
     pub(super) fn is_active(&mut self) {
         self.active = Instant::now();
     }
 
-    /// A person is waited for from here on: what they sent before is heard at once.
+    /// Makes a check due now, since the engine starts to wait for a person.
     pub(super) fn begin_to_wait(&mut self) {
         self.due = Instant::now();
     }
 }
 
-/// What a look found, from the least to the most.
+/// The result of a check, in ascending order of its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Heard {
     Nothing,
-    /// Something else may be next.
+    /// The next step may have changed.
     Something,
     /// The step in progress is to be dropped.
     DropsStep,
@@ -201,8 +203,8 @@ fn is_replaced(sent: &Sent, later: &VecDeque<Sent>) -> bool {
 }
 
 impl<W: World> Engine<W> {
-    /// The look that is due, beside a step or while a person is waited for. That there is no room
-    /// for what was heard ends no step: it is heard again at the next look.
+    /// Checks for signals and messages. If the store has no room to record one, the step continues
+    /// and the next check finds it again.
     pub(super) async fn look_for_signals(&mut self) -> Result<Heard, EngineError> {
         let now = Instant::now();
         let pause = match now.duration_since(self.signals_look.active) > AT_REST {
@@ -211,7 +213,7 @@ impl<W: World> Engine<W> {
         };
         self.signals_look.due = now + pause;
         self.children.keep_at_work(&self.log);
-        let version = self.log.store.data_version()?;
+        let version = self.log.store.inbox().data_version()?;
         if self.signals_look.version == Some(version) {
             return Ok(Heard::Nothing);
         }
@@ -228,21 +230,21 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Obeys the signals that wait, oldest first, and looks for new messages. Of several answers to
+    /// Obeys the pending signals, oldest first, and looks for new messages. Of several answers to
     /// one question only the newest counts.
     pub(super) async fn hear(&mut self) -> Result<Heard, EngineError> {
         let mut heard = Heard::Nothing;
-        let mut waiting = VecDeque::from(self.log.store.signals(self.log.head.session())?);
+        let mut waiting = VecDeque::from(self.log.store.inbox().signals(self.log.head.session())?);
         while let Some(sent) = waiting.pop_front() {
             if is_replaced(&sent, &waiting) {
                 tracing::info!(id = sent.id.number(), "a newer answer replaces this one");
-                self.log.store.remove_signal(sent.id)?;
+                self.log.store.inbox_mut().remove_signal(sent.id)?;
             } else if self.log.signal.compaction != Some(sent.id) {
                 heard = heard.max(self.obey(sent).await?);
             }
         }
         self.children.hear(&mut self.log);
-        // Behind the signals: what was said behind a stop is not held by it.
+        // After the signals: a stop among them must not hold back messages that were sent after it.
         heard = heard.max(self.signals_look.hear_messages(&mut self.log)?);
         if heard > Heard::Nothing {
             self.signals_look.is_active();
@@ -267,13 +269,13 @@ impl<W: World> Engine<W> {
             (Ok(signal), None, _) if signal != Signal::Compact => (signal, false),
             (_, why, _) => {
                 tracing::info!(?why, "nothing comes of a signal");
-                self.log.store.remove_signal(id)?;
+                self.log.store.inbox_mut().remove_signal(id)?;
                 return Ok(Heard::Nothing);
             }
         };
         if wished {
             self.requests.compaction = true;
-            // It becomes an entry when the summary is there.
+            // The signal becomes an entry when the summary is made.
             self.log.signal.compaction = Some(id);
             return Ok(Heard::Something);
         }
@@ -285,7 +287,7 @@ impl<W: World> Engine<W> {
         let is_left = self.log.signal.obeying.take().is_some();
         let drops_step = applied?;
         if is_left {
-            self.log.store.remove_signal(id)?;
+            self.log.store.inbox_mut().remove_signal(id)?;
         }
         if stops {
             self.signals_look.stopped_ms = at_ms;

@@ -1,4 +1,4 @@
-//! One function for each step that `next` may ask for.
+//! The steps of `next`: one function for each.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -23,10 +23,11 @@ use crate::store::StoreError;
 use crate::tools::Ran;
 use crate::world::{Boundary, Settled, Unready, World};
 
-/// A stopped command is given two seconds before it is killed; this is enough for both.
+/// Time limit for a stop. A stopped command gets two seconds before it is killed, and this is
+/// enough for both.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Told with an edit that was made all the same.
+/// A note in the result of an edit of a changed file. The edit was made.
 const CHANGED_SINCE_SEEN: &str =
     "[the file had changed since it was read: read it again before you rely on the rest of it]";
 
@@ -38,7 +39,7 @@ fn unstopped() -> Settled {
 }
 
 impl<W: World> Engine<W> {
-    /// The answer is recorded before anything is done on it.
+    /// Asks the model. The answer is recorded before any of its calls has an effect.
     pub(super) async fn call_model(&mut self) -> Result<(), EngineError> {
         if self.ask_window().await? || self.log.state.is_stopped() {
             return Ok(());
@@ -124,8 +125,9 @@ impl<W: World> Engine<W> {
         self.record_answer(Write::of(entry).clearing_stream()).await
     }
 
-    /// Whether another model is asked in place of one that is overloaded or not reached. It is
-    /// in the log before it is asked: another start goes on with the same.
+    /// Switches to the next fallback model if this one is overloaded or cannot be reached. The
+    /// switch is recorded before the request, so another start uses the same model. Returns whether
+    /// it switched.
     async fn fall_back(&mut self, model: &str, error: &Failure) -> Result<bool, EngineError> {
         if !is_transient(error.class) {
             return Ok(false);
@@ -147,7 +149,7 @@ impl<W: World> Engine<W> {
         Ok(true)
     }
 
-    /// Several idempotent calls, or one call of any class.
+    /// Runs several idempotent calls, or one call of any class.
     pub(super) async fn run_calls(&mut self, ids: Vec<CallId>) -> Result<(), EngineError> {
         let calls: Vec<ToolCall> = ids
             .iter()
@@ -158,7 +160,7 @@ impl<W: World> Engine<W> {
             Some(Class::Idempotent) => self.run_idempotent(calls).await,
             Some(Class::Checked | Class::Supervised | Class::Served | Class::Opaque) => {
                 for call in &calls {
-                    // With several tasks, a stop or a leaving may come between two.
+                    // Between two tasks, a stop or an exit may arrive.
                     if self.requests.left.is_none() && !self.log.state.paused {
                         self.begin(call).await?;
                     }
@@ -169,7 +171,7 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// All at once; their results are one transaction.
+    /// Runs the calls concurrently and records their results in one transaction.
     async fn run_idempotent(&mut self, calls: Vec<ToolCall>) -> Result<(), EngineError> {
         let world = Rc::clone(&self.log.world);
         let running: Vec<_> = calls
@@ -207,7 +209,7 @@ impl<W: World> Engine<W> {
         self.log.record(write).await
     }
 
-    /// Record, then act, then record.
+    /// Starts a call with an effect: record, then act, then record.
     async fn begin(&mut self, call: &ToolCall) -> Result<(), EngineError> {
         if self.log.may_run(call.id).is_some() && call.class() == Some(Class::Served) {
             let (world, wants) = (Rc::clone(&self.log.world), call.clone());
@@ -268,12 +270,13 @@ impl<W: World> Engine<W> {
         };
         match self.attend_quiet(step, stoppable).await? {
             Some(Some(ran)) => self.end(call, guard, access, ran).await,
-            // A sub-agent is at work: it is settled like one that a process before began.
+            // A subagent is running. `settle` waits for it, as for one that an earlier process
+            // started.
             Some(None) | None => Ok(()),
         }
     }
 
-    /// A call that was begun by a process that died, or that is to be stopped.
+    /// Finds the outcome of a call that a dead process had started, or that is to be stopped.
     pub(super) async fn settle(&mut self, id: CallId) -> Result<(), EngineError> {
         let Some(open) = self.log.state.call(id) else {
             return Ok(());
@@ -291,7 +294,7 @@ impl<W: World> Engine<W> {
             world.boundary(Boundary::AfterSettle).await;
             settled
         };
-        // A keeper that does not answer must not keep the user waiting for ever.
+        // A supervisor process that does not answer must not keep the user waiting for ever.
         let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
         let step = async {
             timeout(patience, step)
@@ -337,7 +340,7 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// The result that a call gets without being run.
+    /// Records the result of a call that will not run.
     pub(super) async fn close_call(&mut self, id: CallId) -> Result<(), EngineError> {
         if !self.learn_before_refusing(id).await? {
             return Ok(());
@@ -354,8 +357,8 @@ impl<W: World> Engine<W> {
             .await
     }
 
-    /// A server may have said that its tools changed, and nobody asked for them yet: the call of a
-    /// new one is no mistake. False: something came between.
+    /// Fetches the tools of servers that reported a change of them, so that a call of a new tool is
+    /// not refused. Returns false if the fetch was interrupted.
     async fn learn_before_refusing(&mut self, id: CallId) -> Result<bool, EngineError> {
         let is_served = self
             .log
@@ -391,7 +394,8 @@ impl<W: World> Engine<W> {
     }
 }
 
-/// A full disk is not the model's to solve: the run ends, and goes on when there is room.
+/// Returns the error for a full disk. The model cannot solve that, so the run ends, and continues
+/// when there is room.
 pub(super) fn no_room(why: String) -> EngineError {
     let what = "keep what a command needs".to_string();
     EngineError::Store(StoreError::Full { what, why })

@@ -1,5 +1,5 @@
-//! An answer that has to fit a schema is looked at, and the model is told what does not fit. Both
-//! are one entry, so that no crash looks twice or tells twice.
+//! Structured output: an answer is checked against a schema, and the model is told what does not
+//! fit. Both are one entry, so a crash never repeats the check or the message.
 
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ use crate::model::schema;
 use crate::world::World;
 
 impl<W: World> Engine<W> {
-    /// The next answer has to fit this schema. It is in the log before anything is said, so that
-    /// no crash leaves the words without it.
+    /// Requires that the next answer fits this schema. That is in the log before the message, so no
+    /// crash leaves the message without it.
     ///
     /// # Errors
     /// When the log cannot be written.
@@ -52,7 +52,8 @@ impl<W: World> Recorder<W> {
         self.record(Write::of(entry)).await
     }
 
-    /// What does not fit, and whether another answer may.
+    /// Checks an answer. The error is the part that does not fit, and whether another answer may
+    /// fit.
     pub(super) async fn unfit(&self, answer: Seq) -> Result<(), (Unfit, bool)> {
         let of_all = |why: String| Unfit {
             path: String::new(),

@@ -1,5 +1,5 @@
-//! What waits outside of the log, and how each piece of it goes in: what this start was told
-//! to use, what this version renders, messages, and background commands that ended.
+//! Pending input from outside of the log, and how it is recorded: the choices of this start, the
+//! layers of this version, messages, and background commands that ended.
 
 use super::commands::Requests;
 use super::{Engine, EngineError, Recorder, Write};
@@ -9,7 +9,8 @@ use crate::store::{Message, Queued, StoreError};
 use crate::world::World;
 
 impl<W: World> Engine<W> {
-    /// Looked up anew before each step: nothing of it is remembered that a crash could lose.
+    /// Returns the pending input. It is read again before each step, so a crash cannot lose any of
+    /// it.
     pub(super) fn pending(&self) -> Result<Pending, EngineError> {
         Ok(Pending {
             choice: self.requests.chosen.is_some(),
@@ -25,7 +26,8 @@ impl<W: World> Engine<W> {
         })
     }
 
-    /// What another version renders goes into the log before the first step of its own.
+    /// Records the layers that this version renders, before its first step in a session of another
+    /// version.
     pub(super) async fn render(&mut self) -> Result<(), EngineError> {
         if let Some((version, layers)) = self.renewed.clone() {
             self.log
@@ -36,7 +38,7 @@ impl<W: World> Engine<W> {
         Ok(())
     }
 
-    /// It is asked for until it is done, or stopped.
+    /// Compacts as a person asked. The request stays until this is done or stopped.
     pub(super) async fn compact_as_asked(&mut self) -> Result<(), EngineError> {
         self.compact().await?;
         self.requests.without_compaction(&mut self.log)
@@ -50,7 +52,8 @@ impl<W: World> Recorder<W> {
         Some(id.clone())
     }
 
-    /// The model is told of a background command that ended, also while nobody was there.
+    /// Records a note to the model about a background command that ended, even one that ended while
+    /// no process was running.
     pub(super) async fn report_end(&mut self, id: &str) -> Result<(), EngineError> {
         let Some(background) = self.state.background.get(id) else {
             return Ok(());
@@ -58,7 +61,7 @@ impl<W: World> Recorder<W> {
         let Some(end) = self.world.background_end(id, background) else {
             return Ok(());
         };
-        // Where nobody stays to say something, the model is asked again by itself.
+        // If nobody is there to send a message, the note itself makes the model continue.
         let asks_model = background.child.is_some()
             && !self.state.owed
             && self.world.leaves_when_idle()
@@ -103,9 +106,10 @@ impl<W: World> Recorder<W> {
     pub(super) fn next_queued(&self) -> Result<Option<Queued>, StoreError> {
         let session = self.head.session();
         match self.inbox_is_held {
-            false => self.store.oldest_queued(session),
+            false => self.store.inbox().oldest_queued(session),
             true => Ok(self
                 .store
+                .inbox()
                 .queued(session)?
                 .into_iter()
                 .find(Queued::is_note)),
@@ -127,8 +131,8 @@ impl Requests {
         Ok(())
     }
 
-    /// The oldest message becomes `Said`, a note `Noted`, in the transaction that deletes its
-    /// row.
+    /// Records the oldest message as `Said`, or a note as `Noted`, in the transaction that deletes
+    /// its row.
     pub(super) async fn take_message<W: World>(
         &mut self,
         log: &mut Recorder<W>,

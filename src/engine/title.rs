@@ -1,9 +1,9 @@
 //! A title for the session, made from its task by the summary model.
 //!
-//! It is asked for after the first answer, and only while there is nothing else to do, so no turn
-//! waits for it: what is said meanwhile is taken up at once, and the title is looked at again when
-//! that is done. Whatever came of it is recorded, so it is asked for once; a process that dies
-//! before that asks again. Where there is none, the first words of the task are the title.
+//! The title is requested after the first answer, and only while there is nothing else to do, so no
+//! turn waits for it. A new message is taken at once, and the title is looked at again after that
+//! turn. The result is recorded even if no title came of it, so the model is asked once. Only a
+//! process that dies before that asks again. Without a title, the first words of the task are used.
 
 use super::context::{Summaries, Summarising, Work, Written};
 use super::{EngineError, Recorder, Write};
@@ -14,21 +14,21 @@ use crate::core::state::State;
 use crate::core::text::{clip, one_line};
 use crate::world::World;
 
-/// Of the task the model reads so much.
+/// Maximum size of the task in the request.
 const TASK_BYTES: usize = 4_000;
 
-/// Some models think before they write six words.
+/// Maximum tokens of the answer. Some models think before they write six words.
 const ANSWER_TOKENS: u64 = 1_000;
 
 const TITLE_CHARS: usize = 60;
 
-/// The question for a title, as far as it is.
+/// The state of the request for a title.
 #[derive(Default)]
 pub(super) enum Title {
     #[default]
     NotAsked,
     Asked(Work),
-    /// Nothing more comes of it in this process.
+    /// The request is over. This process makes no other.
     Over,
 }
 
@@ -37,7 +37,7 @@ impl Title {
         matches!(self, Title::Asked(_))
     }
 
-    /// Waits for the answer. Never ends when nothing is asked.
+    /// Waits for the answer. Never returns if nothing was asked.
     pub(super) async fn answer(&mut self) -> Result<Written, Failure> {
         let made = match self {
             Title::Asked(work) => work.await,
@@ -47,7 +47,7 @@ impl Title {
         made
     }
 
-    /// Asks for a title, where one is due. Nothing waits for the answer.
+    /// Asks for a title if one is due. Nothing waits for the answer.
     pub(super) fn ask<W: World>(&mut self, log: &Recorder<W>, summaries: &Summaries) {
         if matches!(self, Title::NotAsked)
             && let Some(request) = request(&log.state, &summaries.summarising)
@@ -56,7 +56,7 @@ impl Title {
         }
     }
 
-    /// Records what came of it. A name that a person gave meanwhile stays.
+    /// Records the result. A name that a person gave meanwhile stays.
     pub(super) async fn record<W: World>(
         log: &mut Recorder<W>,
         made: Result<Written, Failure>,
@@ -70,7 +70,7 @@ impl Title {
         };
         let title = title.filter(|_| !log.state.is_named());
         match log.record(Write::of(Entry::Titled { title, spent })).await {
-            // It is worth no pause: the first words of the task stay.
+            // A title is not worth a pause: the first words of the task stay.
             Err(EngineError::Store(error)) if error.is_passing() => {
                 tracing::warn!(%error, "the title was not recorded");
                 Ok(())
@@ -105,7 +105,7 @@ fn request(state: &State, summarising: &Summarising) -> Option<Request> {
     })
 }
 
-/// The answer as a title: what models put around one is left out.
+/// Returns the answer as a title, without the decoration that models put around one.
 fn accept(text: &str) -> Option<String> {
     let line = one_line(text, TITLE_CHARS * 4);
     let line = line.trim_start_matches("Title:");

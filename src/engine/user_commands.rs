@@ -1,10 +1,10 @@
-//! Shell commands of the user (`!`): recorded, begun under a keeper, and recorded again when they
-//! are over, by whichever process finds that. The model is told what came of them.
+//! Shell commands of the user (`!`): recorded, started under a supervisor process, and recorded
+//! again when they end, by whichever process finds that. The model is told how they ended.
 //!
-//! One that has the terminal (`!vim`) is recorded here and run by the screen. Nobody can look at
-//! it: one that this process did not hear the end of ended with another process.
+//! A command on the terminal (`!vim`) is recorded here and run by the screen. No later process can
+//! check it: if this process does not know its end, it ended with another process.
 //!
-//! Invariant: none is begun by a later start. A person may not want it any more.
+//! Invariant: a later start never starts such a command. A person may not want it any more.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +15,32 @@ use crate::core::text::one_line;
 use crate::core::to_person::RAN_ON_TERMINAL;
 use crate::world::{BackgroundEnd, Boundary, Unready, World};
 
-/// How a command that had the terminal ended.
+/// The end of a command that ran on the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnTerminal {
-    /// `None` when it did not exit by itself.
+    /// Its exit code. `None`: it did not exit by itself.
     pub exit_code: Option<i32>,
-    /// In words: `exit code 0`.
+    /// How it ended, in words: `exit code 0`.
     pub how: String,
 }
 
-/// So many run at the same time.
+/// Maximum number of commands that run at the same time.
 const MAX_RUNNING: usize = 32;
 
-/// Of a command line, in what the model is told.
+/// Maximum number of characters of a command line in the note to the model.
 const LINE_CHARS: usize = 2_000;
 
 /// Commands of the user that run on the terminal.
 #[derive(Default)]
 pub(super) struct UserCommands {
-    /// Those that this process was told to give it to, and how they ended. Another process's are
-    /// over.
+    /// The commands to which this process gave the terminal, and how they ended. Those of another
+    /// process have ended.
     on_terminal: BTreeMap<Seq, Option<OnTerminal>>,
 }
 
 impl UserCommands {
-    /// Record, then act. That it cannot be made ready is told at once. Returns whether it is
-    /// recorded.
+    /// Records a command, then starts it. If it cannot be prepared, emits that at once. Returns
+    /// whether it is recorded.
     pub(super) async fn run<W: World>(
         &mut self,
         log: &mut Recorder<W>,
@@ -76,9 +76,9 @@ impl UserCommands {
             command,
             guard: guard.clone(),
         };
-        // It stood in the input box: after a crash it is not typed there once more.
+        // Clears the input box too, so the text is not there again after a crash.
         if let Err(error) = log.record(Write::of(recorded).clearing_input()).await {
-            // It is made ready again when there is room.
+            // The command is prepared again when there is room.
             if !log.state.user_commands.contains_key(&entry) {
                 log.discard(&guard).await;
             }
@@ -94,18 +94,18 @@ impl UserCommands {
         Ok(true)
     }
 
-    /// It is recorded when no call is open.
+    /// Notes the end of a command on the terminal. It is recorded when no call is open.
     pub(super) fn over_on_terminal(&mut self, entry: Seq, ended: OnTerminal) {
         self.on_terminal.insert(entry, Some(ended));
     }
 
-    /// A command of the user that is over, and its end.
+    /// Returns a command of the user that ended, and how.
     pub(super) fn ended<W: World>(&self, log: &Recorder<W>) -> Option<(Seq, BackgroundEnd)> {
         let mut commands = log.state.user_commands.iter();
         commands.find_map(|(entry, command)| {
             let end = match (command.run(), self.on_terminal.get(entry)) {
                 (Some(_), _) => log.world.user_command_end(command)?,
-                // It has the terminal.
+                // It still has the terminal.
                 (None, Some(None)) => return None,
                 (None, Some(Some(ended))) => BackgroundEnd {
                     spent: Vec::new(),
@@ -131,7 +131,7 @@ impl UserCommands {
         })
     }
 
-    /// The end goes into the log; only then may the run folder go.
+    /// Records the end of a command. Only then the run folder may be removed.
     pub(super) async fn report_end<W: World>(
         &mut self,
         log: &mut Recorder<W>,

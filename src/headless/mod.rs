@@ -1,8 +1,9 @@
 //! The engine without a screen: `rewake -p`.
 //!
-//! stdout is data, stderr is what a person watching wants to know. Nothing here waits for a
-//! person. A reader that left stops the printing, never the work. An answer that cannot be printed
-//! for another reason makes the run fail: it is stored, and the hint says how to read it.
+//! stdout contains data, stderr contains notes for a person who watches. Nothing here waits for
+//! input. If the reader of stdout leaves, printing stops, but the work continues. An answer that
+//! cannot be printed for another reason makes the run fail: it is stored, and the hint says how to
+//! read it.
 
 mod print;
 mod signals;
@@ -38,33 +39,34 @@ use print::Printer;
 pub use wait::Ask;
 use wait::Waiting;
 
-/// What is asked of a headless run.
+/// The task of a headless run.
 pub struct Task {
-    /// Said first. `None`: the session goes on with what it owes.
+    /// Prompt to send first. `None`: the session continues with its pending work.
     pub prompt: Option<String>,
-    /// The custom command that stands for the prompt.
+    /// Custom command that the prompt was expanded from.
     pub command: Option<UsedCommand>,
-    /// What the prompt names of servers is asked of them before it is said.
+    /// Prompts and resources of servers that the prompt names. They are fetched before the prompt
+    /// is sent.
     pub named: Option<Named>,
     pub format: Format,
-    /// The user named this session: a crash loop is lifted.
+    /// Who starts the run. If the user named this session, a crash loop is lifted.
     pub by: By,
-    /// The JSON Schema that the answer has to fit.
+    /// JSON Schema that the answer has to match.
     pub schema: Option<Value>,
-    /// What becomes of what would ask a person.
+    /// Handling of questions that would need a person.
     pub ask: Ask,
 }
 
-/// What a prompt names of servers (MCP).
+/// Prompts and resources of MCP servers that a prompt names.
 pub struct Named {
     pub ctx: AppContext,
-    /// The prompt of a server that it is, and what was piped in behind it.
+    /// The server's prompt that the user typed, and the input that was piped in to follow it.
     pub prompt: Option<(CommandLine, Option<String>)>,
-    /// The resources that it mentions.
+    /// Resources that the prompt mentions.
     pub resources: Vec<ServerMention>,
 }
 
-/// Works until the model ends its turn, and gives the exit code.
+/// Runs until the model ends its turn, and returns the exit code.
 pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     session.settings.policy.interactive = task.ask.is_attended();
     session.world.leave_when_idle();
@@ -90,7 +92,7 @@ pub fn run(ctx: &AppContext, mut session: Session, task: Task) -> u8 {
     done.unwrap_or_else(|error| Trouble::from(error).report())
 }
 
-/// A headless run beside its engine.
+/// The state of a headless run beside its engine.
 struct Run {
     id: String,
     warnings: Vec<String>,
@@ -109,7 +111,8 @@ impl Run {
         {
             return self.refused(driver.engine.state(), &error);
         }
-        // First of all: who is told of the session may count on its having the words.
+        // The prompt comes first: clients that learn of the session may rely on it containing the
+        // prompt.
         let words = match self.words(&driver.engine).await {
             Ok(words) => words,
             Err((why, hint)) => {
@@ -146,7 +149,7 @@ impl Run {
             if self.task.prompt.is_none() && !found.owed {
                 note("nothing is unfinished; give a prompt to continue: rewake -p -c \"…\"");
                 let engine = &mut driver.engine;
-                // The process before may have died before it said so.
+                // The previous process may have died before it reported this.
                 let result = match next::rest(engine.state(), engine.policy()) {
                     Some(Why::Unfit) => unfit(engine.state()),
                     _ => RunResult::of(exit::DONE, None),
@@ -173,7 +176,7 @@ impl Run {
         self.finish(engine, result).await
     }
 
-    /// What is said first. Servers that the prompt names are asked for it.
+    /// Returns the text to send first. Fetches the parts that the prompt names from their servers.
     async fn words(
         &self,
         engine: &Engine<Machine>,
@@ -213,8 +216,8 @@ impl Run {
         }
     }
 
-    /// Works, and waits where a person elsewhere is waited for, and for sub-agents in the
-    /// background: their limits are the limit of that.
+    /// Runs the engine. Waits for answers from other processes if they are expected, and for
+    /// background subagents, whose limits bound that wait.
     async fn work_and_wait(&self, driver: &mut Driver, by: By) -> Result<Rest, EngineError> {
         let mut is_said = false;
         loop {
@@ -261,7 +264,7 @@ impl Run {
         note_background(engine.state().background.len());
         if result.code != exit::DONE {
             let how = match result.code {
-                // Nothing is owed, so there must be something to say.
+                // Without pending work, a prompt is required to continue.
                 exit::RESUMABLE | exit::FAILED if !engine.state().unfinished() => {
                     format!("rewake -p \"go on\" -r {short}")
                 }
@@ -273,7 +276,7 @@ impl Run {
         code
     }
 
-    /// The log cannot be written, so nothing more is done.
+    /// Reports that the log cannot be written. Nothing more is done.
     fn refused(&self, state: &State, error: &EngineError) -> u8 {
         let trouble = Trouble::from(error);
         let result = RunResult {
@@ -288,7 +291,7 @@ impl Run {
     }
 }
 
-/// How a run ended: the exit code, and why.
+/// The result of a run: the exit code and the reason.
 struct RunResult {
     code: u8,
     why: Option<String>,
@@ -375,7 +378,7 @@ fn run_result(
     }
 }
 
-/// Nobody answered in the time that was given for it.
+/// Returns the result after the time limit for an answer.
 fn waited_enough(state: &State, id: &str) -> RunResult {
     match state.asks() {
         true => question_is_open(state, id),
@@ -383,7 +386,7 @@ fn waited_enough(state: &State, id: &str) -> RunResult {
     }
 }
 
-/// The question stays open: it is answered before the next start, or in it.
+/// Returns the result for an open question. It can be answered before the next start or in it.
 fn question_is_open(state: &State, id: &str) -> RunResult {
     let short = short_id(id);
     if let Some((open, asked)) = state.server_question() {
@@ -416,7 +419,7 @@ fn question_is_open(state: &State, id: &str) -> RunResult {
     }
 }
 
-/// The JSON that fits the schema of the session, as the model wrote it.
+/// Returns the JSON that matches the schema of the session, as the model wrote it.
 fn fitting(state: &State) -> Option<&str> {
     match &state.structured.as_ref()?.standing {
         Standing::Fits(json) => Some(json),
@@ -442,7 +445,7 @@ fn unfit(state: &State) -> RunResult {
     }
 }
 
-/// The exit code when the model has nothing more to say.
+/// Returns the result after the last answer of the model.
 fn ended(stop: Option<StopReason>) -> RunResult {
     match stop {
         None | Some(StopReason::EndTurn | StopReason::ToolUse) => RunResult::of(exit::DONE, None),
@@ -453,7 +456,7 @@ fn ended(stop: Option<StopReason>) -> RunResult {
         Some(StopReason::Refusal) => {
             RunResult::of(exit::FAILED, Some("the model refused to answer"))
         }
-        // A server may name no reason, or one of its own: that alone is no failure.
+        // A server may name no reason, or an unknown one. That alone does not make it a failure.
         Some(StopReason::Other) => RunResult::of(
             exit::DONE,
             Some("the answer may not be whole: the server gave no known reason for its end"),
@@ -461,7 +464,8 @@ fn ended(stop: Option<StopReason>) -> RunResult {
     }
 }
 
-/// What may pass by itself can be gone on with; the rest needs a person first.
+/// Returns the exit code for a failure. A temporary failure is resumable, the others need a person
+/// first.
 fn code_of(class: FailureClass) -> u8 {
     match class {
         FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => {
@@ -475,7 +479,7 @@ fn code_of(class: FailureClass) -> u8 {
     }
 }
 
-/// Whether a call was denied for want of a person or by a rule.
+/// Returns whether a call was denied by a rule or because no person was available.
 fn is_denied(entry: &Entry) -> bool {
     matches!(
         entry,

@@ -1,4 +1,4 @@
-//! What a headless run prints: the answer, one JSON object, or a JSON object a line.
+//! Output of a headless run: the answer, one JSON object, or JSON lines.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ use crate::report::{exit, note, raw};
 use crate::session::objects::entry_line;
 use crate::session::{Session, journal_fails, short_id};
 
-/// What a headless run prints on stdout.
+/// The format of a headless run on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Text,
@@ -39,7 +39,7 @@ pub(super) struct Printer {
     format: Format,
     session: String,
     figures: Figures,
-    /// The words of the last answer, and why it ended.
+    /// Text of the last answer, and the reason of its end.
     answer: String,
     stop: Option<StopReason>,
     usage: Usage,
@@ -47,7 +47,7 @@ pub(super) struct Printer {
     turns: u64,
     calls: u64,
     denied: u64,
-    /// Commands whose failure looks like the sandbox.
+    /// Number of commands that probably failed because of the sandbox.
     refused: u64,
 }
 
@@ -68,7 +68,7 @@ impl Printer {
         }))
     }
 
-    /// The first line of the stream.
+    /// Prints the first line of the stream.
     pub(super) fn opened(&self, state: &State, is_resumed: bool) {
         self.line(|| {
             json!({
@@ -83,7 +83,7 @@ impl Printer {
         });
     }
 
-    /// A line of the JSON stream.
+    /// Prints a line of the JSON stream.
     fn line(&self, value: impl FnOnce() -> Value) {
         if self.format == Format::StreamJson {
             out(&value().to_string());
@@ -110,7 +110,8 @@ impl Printer {
                 short_id(&asks.session),
             )),
             Event::ChildAsks(None) => {}
-            // What other processes said is told when it is recorded. Nobody rewinds here.
+            // Messages of other processes are printed when they are recorded. A headless run never
+            // rewinds.
             Event::Queued(_)
             | Event::Requeued(_)
             | Event::Kept(_)
@@ -125,7 +126,7 @@ impl Printer {
         }
     }
 
-    /// Nobody is here to answer: how it is done from elsewhere.
+    /// Prints how to answer a question from another process, since nobody can answer here.
     fn asked(&self, state: &State, call: CallId, why: &str) {
         let what = state
             .call(call)
@@ -303,12 +304,12 @@ impl Printer {
         }
     }
 
-    /// Why the last answer of this run ended.
+    /// Returns the reason for the end of the last answer.
     pub(super) fn stop(&self) -> Option<StopReason> {
         self.stop
     }
 
-    /// The last thing on stdout.
+    /// Prints the last output on stdout.
     pub(super) fn result(&mut self, state: &State, result: &RunResult) {
         if self.denied > 0 {
             note(&format!(
@@ -328,7 +329,8 @@ impl Printer {
             ));
         }
         match self.format {
-            // What does not fit is not what the reader of stdout was promised.
+            // An answer that does not match the schema is not printed, since the reader expects
+            // one that does.
             Format::Text if state.structured.is_some() => {
                 if let Some(json) = fitting(state) {
                     out(&shown(json, std::io::stdout().is_terminal()));
@@ -376,7 +378,7 @@ fn words(blocks: &[Block]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Of a call, in the line that says that it began.
+/// Maximum length of the call in the line about its start.
 const SUBJECT_CHARS: usize = 120;
 
 fn subject(call: &ToolCall) -> String {
@@ -397,15 +399,15 @@ fn ending(outcome: &Outcome, fact: Option<&Fact>) -> String {
             format!("exit code {code}, {:.1} s", *took_ms as f64 / 1000.0)
         }
         (Outcome::Done { output }, _) => format!("done, {} bytes", output.text.len()),
-        // The reason stands behind the output of what was interrupted, and before all else of
-        // what failed.
+        // For an interrupted call, the reason follows its output. For a failed call, the reason
+        // comes first.
         (Outcome::Interrupted { .. }, _) => one_line(text.lines().last().unwrap_or(&text), 160),
         _ if is_error => one_line(text.lines().next().unwrap_or(&text), 160),
         _ => "done".to_string(),
     }
 }
 
-/// What goes to a file or a pipe stays as the model wrote it.
+/// Returns the answer as it is printed. A file or a pipe gets the model's text unchanged.
 fn shown(answer: &str, on_terminal: bool) -> Cow<'_, str> {
     match on_terminal {
         true => visible(answer),

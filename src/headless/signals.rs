@@ -1,8 +1,8 @@
-//! Signals of a headless run: the first SIGINT stops what is in progress, the second leaves
-//! at once; SIGTERM and SIGHUP leave in order, and what runs goes on.
+//! Signals of a headless run. The first SIGINT stops the work in progress, the second exits at
+//! once. SIGTERM and SIGHUP exit in order, and commands keep running.
 //!
-//! What whoever started us wants ignored (`nohup` SIGHUP, a shell SIGINT for what it runs in
-//! the background) stays ignored.
+//! A signal that the parent process ignores stays ignored: `nohup` ignores SIGHUP, and a shell
+//! ignores SIGINT for background jobs.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,7 +20,7 @@ pub(super) enum Leaving {
     HungUp,
 }
 
-/// The signal that made this process leave: 0 none, 1 SIGTERM, 2 SIGHUP.
+/// Signal that ended this process: 0 none, 1 SIGTERM, 2 SIGHUP.
 static LAST: AtomicU8 = AtomicU8::new(0);
 
 pub(super) fn last() -> Option<Leaving> {
@@ -38,7 +38,7 @@ pub(super) fn exit_code(leaving: Leaving) -> u8 {
     }
 }
 
-/// Turns signals into commands for as long as it is polled.
+/// Converts signals to commands while it is polled.
 pub(super) async fn forward(commands: UnboundedSender<Command>) -> Infallible {
     let ignored = ignored();
     let mut interrupt = caught(SignalKind::interrupt(), ignored);
@@ -58,12 +58,12 @@ pub(super) async fn forward(commands: UnboundedSender<Command>) -> Infallible {
             () = next(&mut hangup) => (2, Command::Leave(SaveReason::Signal)),
         };
         LAST.store(mark, Ordering::Relaxed);
-        // The engine is gone only when the run is over.
+        // The engine ends only when the run is over.
         let _ = commands.send(command);
     }
 }
 
-/// `None` when it is to be ignored, or cannot be caught.
+/// Returns `None` if the signal is ignored or cannot be caught.
 fn caught(kind: SignalKind, ignored: u64) -> Option<Signal> {
     if ignored & bit(kind) != 0 {
         return None;
@@ -87,8 +87,8 @@ fn bit(kind: SignalKind) -> u64 {
         .unwrap_or(0)
 }
 
-/// The signals that are ignored now, a bit for each. Only Linux tells without unsafe code:
-/// `SigIgn` in proc_pid_status(5).
+/// Returns the currently ignored signals as a bit mask. Only Linux offers this without unsafe
+/// code: `SigIgn` in proc_pid_status(5).
 fn ignored() -> u64 {
     #[cfg(target_os = "linux")]
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

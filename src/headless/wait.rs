@@ -1,4 +1,4 @@
-//! Waiting, in a run without a screen, for a person who answers from another process.
+//! Waiting for a person who answers from another process, in a run without a screen.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -17,23 +17,24 @@ use crate::engine::{Command, Event};
 use crate::report::note;
 use crate::session::{NotifyCommand, short_id};
 
-/// What becomes of what would ask a person.
+/// Handling of questions that would need a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ask {
-    /// It is denied.
+    /// The question is denied.
     #[default]
     Deny,
-    /// It is asked, and the answer of another process waited for: so long at most.
+    /// The question is asked, and the run waits for an answer from another process, at most this
+    /// long.
     Wait(Option<Duration>),
-    /// The parent of a sub-agent is asked. At its limits a sub-agent ends: its parent is told, and
-    /// decides whether it goes on.
+    /// The parent of a subagent is asked. A subagent that reaches a limit stops, its parent learns
+    /// of it and decides whether it continues.
     Parent,
 }
 
-/// Longer than this nobody waits.
+/// Longest time to wait for a person.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// As it is typed: `deny`, `wait`, `wait=30m`.
+/// Parses the typed form: `deny`, `wait`, `wait=30m`.
 impl std::str::FromStr for Ask {
     type Err = String;
 
@@ -66,16 +67,16 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 impl Ask {
-    /// Somebody can be asked.
+    /// Returns whether somebody can be asked.
     pub(super) fn is_attended(self) -> bool {
         matches!(self, Ask::Wait(_) | Ask::Parent)
     }
 }
 
-/// Since when a person is waited for.
+/// A wait for a person, and its start.
 pub(super) struct Waiting {
     ask: Ask,
-    /// Tells the person. `None`: nobody is waited for.
+    /// Command that notifies the person. `None`: the run does not wait.
     notify: Option<NotifyCommand>,
     since: Cell<Option<Instant>>,
     changed: Notify,
@@ -101,7 +102,7 @@ impl Waiting {
             }
             Event::ChildAsks(Some(_)) => self.tell(state, NotifyOn::Approval, "asks"),
             Event::Recorded(record) => match &record.entry {
-                // Not what a person has anything to do with.
+                // Nothing that a person has to act on.
                 Entry::Saved { .. } | Entry::Asked { .. } | Entry::Paused { .. } => {}
                 _ => self.waits(false),
             },
@@ -109,7 +110,7 @@ impl Waiting {
         }
     }
 
-    /// Runs the person's own program, as the screen does when they look elsewhere.
+    /// Runs the user's notification command, like the screen does in the background.
     fn tell(&self, state: &State, event: NotifyOn, what: &str) {
         if let Some(notify) = &self.notify {
             let title = state.title().unwrap_or("new session");
@@ -123,8 +124,8 @@ impl Waiting {
         self.changed.notify_one();
     }
 
-    /// Returns whether the run waits here until a person elsewhere lifts this. Says so, since
-    /// nothing else is printed meanwhile.
+    /// Returns whether the run waits until a person elsewhere resolves this. Prints a note, since
+    /// nothing else is printed during the wait.
     pub(super) fn waits_at(&self, why: Why, state: &State, session: &str) -> bool {
         let short = short_id(session);
         match (why, self.ask) {
@@ -144,7 +145,7 @@ impl Waiting {
         true
     }
 
-    /// Leaves when a person was waited for long enough.
+    /// Ends the run when the time limit for a person is reached.
     pub(super) async fn limit(&self, commands: UnboundedSender<Command>) -> Infallible {
         let Ask::Wait(Some(longest)) = self.ask else {
             return std::future::pending().await;
@@ -157,7 +158,7 @@ impl Waiting {
             tokio::select! {
                 () = sleep_until(since + longest) => {
                     self.is_over.set(true);
-                    // The engine is gone only when the run is over.
+                    // The engine ends only when the run is over.
                     let _ = commands.send(Command::Leave(SaveReason::Exit));
                     return std::future::pending().await;
                 }
@@ -166,7 +167,7 @@ impl Waiting {
         }
     }
 
-    /// The time is over, and nobody answered.
+    /// Returns whether the time limit has passed without an answer.
     pub(super) fn is_over(&self) -> bool {
         self.is_over.get()
     }

@@ -1,4 +1,4 @@
-//! The folder of a journal: where it lies, what its files are called, and which sessions have one.
+//! The folders of journals: their place, the names of their files, and the sessions that have one.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -12,12 +12,12 @@ pub(super) const TAIL: &str = "tail.jsonl";
 pub(super) const CLOSED: &str = ".closed.jsonl";
 pub(super) const FRAMES: &str = ".jsonl.zst";
 
-/// Where the journal and the mark of a data folder lie.
+/// The places of the journal and of the high-water mark of a data folder.
 #[derive(Debug, Clone)]
 pub struct JournalPlace {
-    /// A folder for each session is made in it.
+    /// The folder that contains a folder for each session.
     pub folder: PathBuf,
-    /// Where the mark lies.
+    /// The folder of the mark.
     pub state_dir: PathBuf,
     /// Time between two syncs of the journal.
     pub pause: Duration,
@@ -66,7 +66,8 @@ pub fn made_at_ms(id: &str) -> Option<i64> {
     i64::try_from(secs * 1_000 + u64::from(nanos) / 1_000_000).ok()
 }
 
-/// Makes the folder if it is missing, and sets its mode to 0700.
+/// Makes the folder with mode 0700 if it is missing. From an existing one, removes the permissions
+/// of group and others.
 ///
 /// # Errors
 /// It cannot be made, or its mode cannot be set.

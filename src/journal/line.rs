@@ -1,7 +1,7 @@
-//! A line of a journal: JSON that says where a session comes from, one entry of it, or bytes
-//! that an entry refers to.
+//! A line of a journal: JSON with the origin of a session, one of its entries, or bytes that an
+//! entry refers to.
 //!
-//! Invariant: the JSON of an entry stands in its line byte for byte as it was first stored.
+//! Invariant: the JSON of an entry is in its line byte for byte as it was first stored.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::tip::Tip;
 use crate::core::entry::Seq;
 
-/// The form of the lines; a newer one is not read.
+/// Version of the line format. A newer one is not read.
 pub const FORM: u32 = 1;
 
 /// The first line of each file and of each frame.
@@ -21,17 +21,17 @@ pub const FORM: u32 = 1;
 pub struct Header {
     /// See [`FORM`].
     pub rewake: u32,
-    /// The id of the store that wrote it.
+    /// ID of the store that wrote it.
     pub store: String,
     pub session: String,
     pub workspace: String,
     pub folder: String,
     /// UTC, milliseconds since 1970.
     pub created_ms: i64,
-    /// For a fork: the entry that it goes on behind.
+    /// For a fork: the entry that it continues from.
     #[serde(default)]
     pub forked: Option<Parent>,
-    /// The place of the next entry, and the tip of all before it.
+    /// Sequence number of the next entry, and the tip of all entries before it.
     pub first: Seq,
     pub tip: Tip,
 }
@@ -49,13 +49,13 @@ pub struct EntryLine {
     pub seq: Seq,
     pub at_ms: i64,
     pub tip: Tip,
-    /// The queued message that it was.
+    /// Row ID of the queued message that became this entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<i64>,
-    /// The signal that it was.
+    /// Row ID of the signal that became this entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i64>,
-    /// Something is to be done after it without a new message.
+    /// Whether work is pending after this entry, without a new message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owed: bool,
     pub entry: Box<RawValue>,
@@ -85,7 +85,7 @@ impl BlobLine<'_> {
         }
     }
 
-    /// `None` when they are not those that the hash is of.
+    /// Returns the bytes. `None`: they do not match the hash.
     pub fn bytes(&self) -> Option<Vec<u8>> {
         let bytes = match (&self.text, &self.base64) {
             (Some(text), None) => text.as_bytes().to_vec(),
@@ -96,19 +96,19 @@ impl BlobLine<'_> {
     }
 }
 
-/// Any line, as it is read.
+/// Any line that was read.
 pub enum Line {
     Header(Header),
     Entry(EntryLine),
-    /// Its hash is right.
+    /// Bytes whose hash was checked.
     Blob(Vec<u8>),
 }
 
 impl Line {
-    /// `None`: it is torn, or not one of ours.
+    /// Parses a line. `None`: it is torn, or not a line of a journal.
     pub fn read(line: &[u8]) -> Option<Line> {
         let line = std::str::from_utf8(line).ok()?;
-        // What comes first in a line says what it is.
+        // The first key of a line tells its kind.
         if line.starts_with("{\"seq\"") {
             return serde_json::from_str(line).ok().map(Line::Entry);
         }
@@ -121,7 +121,7 @@ impl Line {
     }
 }
 
-/// Returns whether this line is the header of a form that a newer version writes.
+/// Returns whether this line is a header of a newer format version.
 pub fn is_newer(line: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Form {

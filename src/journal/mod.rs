@@ -1,12 +1,12 @@
-//! The journal: each session a second time, as plain files beside the database or on another
+//! The journal: a second copy of each session, as plain files beside the database or on another
 //! disk. A lost, emptied or older database is restored from it.
 //!
-//! Each session has a folder. It stores the entries as [lines](mod@line), a chain in which each line
-//! names the one before it by a [tip], a hash. The hash is the same on every machine, so two
-//! copies of a session can be compared anywhere. The [writer] appends. The [worker] makes
-//! frames and syncs, so an append needs no more syncs than without a journal. A power cut may take
-//! about the last second of the journal, which the database has. [Reading](read) stops where a
-//! file is torn, and [salvage] reads what follows.
+//! Each session has a folder. It stores the entries as [lines](mod@line), a chain in which each
+//! line names the one before it by a [tip], a hash. The hash is the same on every machine, so two
+//! copies of a session can be compared anywhere. The [writer] appends. The [worker] makes frames
+//! and syncs, so an append needs no more syncs than without a journal. A power cut may take about
+//! the last second of the journal, which the database has. [Reading](read) stops where a file is
+//! torn, and [salvage] reads what follows.
 //!
 //! Nothing here uses SQLite: the store decides which lines are written, and when.
 

@@ -1,12 +1,11 @@
-//! Reading the journal of one session: its frames, the tails that were closed, the tail. A file
-//! that ends in the middle of something is read up to there, and the next one is read all the
-//! same.
+//! The reader of one session's journal: its frames, the closed tails, and the tail. A file that
+//! ends in the middle of a line or frame is read up to there, and the next one is still read.
 //!
-//! Where a file is missing, or its end, the next one is read behind the gap: what it begins with
-//! says the tip that its first line follows.
+//! If a file or its end is missing, the next one is read from beyond the gap. Its header has the
+//! tip that its first line follows.
 //!
-//! Invariant: a line is given only when its tip follows from the line before it, or from what was
-//! given as the other side of a gap.
+//! Invariant: a line is given only if its tip follows from the line before it, or from the tip that
+//! was given as the other side of a gap.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
@@ -17,28 +16,29 @@ use super::line::{EntryLine, Header, Line, is_newer};
 use super::tip::Tip;
 use crate::core::entry::Seq;
 
-/// No line is longer: a row is not, and a blob of that size is a third longer in base64.
+/// Maximum size of a line. No row is larger, and base64 makes a blob of that size a third longer.
 pub(super) const MAX_LINE_BYTES: u64 = 400 << 20;
 
 /// The end of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct End {
     pub header: Header,
-    /// The place of the next entry.
+    /// Sequence number of the next entry.
     pub next: Seq,
     pub tip: Tip,
 }
 
-/// What is met, first to last.
+/// An item of a journal, in the order of the file.
 pub enum Met {
     Entry(EntryLine),
     Blob(Vec<u8>),
-    /// Nothing is known of what lies between. The next entry has this place and follows this tip.
+    /// A gap: the entries in it are unknown. The next entry has this sequence number and follows
+    /// this tip.
     Gap(Seq, Tip),
 }
 
-/// The end of the journal in this folder, and how many bytes of the tail can be read: what is
-/// behind them was torn. `None`: there is no journal.
+/// Returns the end of the journal in this folder, and the number of readable bytes of the tail: the
+/// rest was torn. `None`: the folder is missing or has no readable header.
 ///
 /// # Errors
 /// A file could not be read.
@@ -47,7 +47,8 @@ pub fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
     if !folder.exists() {
         return Ok(None);
     }
-    // The tail alone says it, unless a kill came between two of them.
+    // The tail alone has the end, unless a kill came between closing one tail and starting the
+    // next.
     let mut walk = Walk::of(folder);
     if tail.exists() {
         walk.file(&tail, &mut |_| Ok(()))?;
@@ -61,8 +62,8 @@ pub fn end(folder: &Path) -> io::Result<Option<(End, u64)>> {
     Ok(walk.end.map(|end| (end, 0)))
 }
 
-/// All lines of it, each once, in their order, from the first entry of the session's own. Gaps
-/// are given where they are.
+/// Reads all lines of a journal, each once and in order, from the session's first own entry. Gaps
+/// are given at their places.
 ///
 /// # Errors
 /// A file could not be read, or `each` failed.
@@ -77,14 +78,14 @@ pub fn lines(
     Ok(walk.end)
 }
 
-/// What it begins with. `None`: nothing can be read of it.
+/// Returns the first header of a journal. `None`: none can be read.
 ///
 /// # Errors
 /// A file could not be read.
 pub fn begin(folder: &Path) -> io::Result<Option<Header>> {
     for file in files(folder)? {
         let mut walk = Walk::of(folder);
-        // The header comes before the first of them.
+        // The header comes before the first item, so the error ends the read after it.
         let read = walk.file(&file, &mut |_| Err(io::ErrorKind::Interrupted.into()));
         match walk.end {
             Some(end) => return Ok(Some(end.header)),
@@ -94,8 +95,9 @@ pub fn begin(folder: &Path) -> io::Result<Option<Header>> {
     Ok(None)
 }
 
-/// By their first entry, then the tail. A closed tail whose frame failed lies between frames; one
-/// that has its frame too comes behind it, and its lines are known by then.
+/// Returns the files of a journal, ordered by their first entry, with the tail last. A closed tail
+/// without a frame sorts between the frames. One that also has its frame comes after it, and its
+/// lines are already known then.
 pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut names: Vec<((u64, u8), PathBuf)> = Vec::new();
     for file in fs::read_dir(folder)? {
@@ -119,10 +121,10 @@ pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 struct Walk {
-    /// As the folder is called.
+    /// The session that the folder is named after.
     session: String,
     end: Option<End>,
-    /// Of the file that is read.
+    /// Number of bytes of the current file that could be read.
     good_bytes: u64,
 }
 
@@ -157,11 +159,11 @@ impl Walk {
     ) -> io::Result<()> {
         self.good_bytes = 0;
         let mut line = Vec::new();
-        // Blobs go with the entry behind them.
+        // Blobs belong to the entry after them.
         let mut blobs = Vec::new();
         loop {
             line.clear();
-            // A frame that is torn ends its file.
+            // A torn frame ends the reading of its file.
             let Ok(_) = (&mut from)
                 .take(MAX_LINE_BYTES)
                 .read_until(b'\n', &mut line)
@@ -195,7 +197,8 @@ impl Walk {
         }
     }
 
-    /// False: it is of another session: a file that was put there from elsewhere.
+    /// Handles a header. Returns false if it is of another session: a file that was put there from
+    /// elsewhere.
     fn begin(
         &mut self,
         header: Header,
@@ -246,7 +249,7 @@ fn newer() -> io::Error {
 
 enum Follows {
     Next,
-    /// It was in an earlier file: a kill came before that of the tail was removed.
+    /// The entry was in an earlier file: a kill came before the closed tail was removed.
     Known,
     No,
 }

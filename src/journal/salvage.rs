@@ -1,8 +1,8 @@
-//! What can be read of a journal that is damaged: each file by itself, and behind a frame that is
-//! torn the next one. Nothing here says that there is no gap.
+//! The readable part of a damaged journal: each file is read by itself, and the next frame is read
+//! after a torn one. The result may have gaps that nothing names.
 //!
-//! Invariant: a line is given only with the tip that it follows from, and only of the session that
-//! the folder is called by.
+//! Invariant: a line is given only with the tip that it follows from, and only if it belongs to the
+//! session that the folder is named after.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,16 +17,16 @@ use super::read::{MAX_LINE_BYTES, files};
 use super::tip::Tip;
 use crate::core::entry::Seq;
 
-/// Of one file no more is read: frames end at some MiB.
+/// Maximum size that is read of a file. Files of frames end at some MiB.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Lines are taken out of pieces of this size.
+/// Size of the read buffer for lines.
 const BUFFER: usize = 64 << 10;
 
-/// What a frame of zstd begins with.
+/// The magic number at the start of a zstd frame.
 const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// What is met.
+/// A part of a journal that could be read.
 pub enum Piece {
     /// An entry, and the tip that it follows.
     Entry(Tip, EntryLine),
@@ -34,7 +34,7 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// What it takes of memory, about.
+    /// Returns its approximate size in memory.
     pub fn bytes(&self) -> usize {
         match self {
             Piece::Entry(_, line) => line.entry.get().len(),
@@ -43,19 +43,19 @@ impl Piece {
     }
 }
 
-/// What a journal says of itself.
+/// A summary of a salvaged journal.
 #[derive(Default)]
 pub struct Salvaged {
     pub header: Option<Header>,
-    /// Of each stretch without a gap: the place and the tip of its last entry.
+    /// The sequence number and the tip of the last entry of each stretch without a gap.
     pub ends: Vec<(Seq, Tip)>,
-    /// Files and frames with something in them that cannot be read.
+    /// Number of files and frames with an unreadable part.
     pub damaged: u64,
     pub files: u64,
     pub frames: u64,
 }
 
-/// Reads all that can be read in this folder.
+/// Reads everything that can be read in this folder.
 ///
 /// # Errors
 /// The folder cannot be listed, or `each` failed.
@@ -69,7 +69,7 @@ pub fn salvage(
         found: Salvaged::default(),
         stretch: None,
     };
-    // To set one up costs more than a frame.
+    // Creating a context costs more than decoding a frame.
     let mut zstd = DCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
     for path in files(folder)? {
         reading.found.files += 1;
@@ -98,7 +98,7 @@ struct Reading<'e> {
     session: String,
     each: &'e mut dyn FnMut(Piece) -> io::Result<()>,
     found: Salvaged,
-    /// The place of the next entry, and the tip before it.
+    /// Sequence number of the next entry, and the tip before it.
     stretch: Option<(Seq, Tip)>,
 }
 
@@ -131,7 +131,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// False: something in it cannot be read.
+    /// Reads lines. Returns false if a part of them cannot be read.
     fn lines(&mut self, mut from: impl BufRead) -> io::Result<bool> {
         self.ends();
         let mut line = Vec::new();

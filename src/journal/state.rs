@@ -1,6 +1,6 @@
-//! What a session has besides its entries: queued messages, signals, unsent words, whether it is
-//! in the trash. It lies in a file of its own beside the entries, which older versions do not read. Each
-//! line says all of it, and the last one that is whole counts.
+//! The state of a session besides its entries: queued messages, signals, unsent text, whether it is
+//! in the trash. It is in a separate file beside the entries, which older versions do not read.
+//! Each line has the whole state, and the last complete line counts.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,18 +18,18 @@ use crate::core::entry::Seq;
 
 const STATE: &str = "state.jsonl";
 const NEW: &str = "state.jsonl.new";
-/// Held while the rows are read and the line of them is written.
+/// Lock file, held while the rows are read and their line is written.
 const LOCK: &str = "state.lock";
 
-/// Whoever holds it longer is stopped or hangs.
+/// Time to wait for the lock. A process that holds it longer is suspended or hangs.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// From this size on, what does not count any more is left out.
+/// Size from which the file is rewritten without its outdated lines.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// Two processes that write the state of a session would overtake each other: what one read before
-/// the other wrote would count. Held until it is dropped.
+/// Takes the lock until the returned file is dropped. Without it, of two processes that write the
+/// state of a session, the one with older rows could write last.
 pub(super) fn hold(folder: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
@@ -51,33 +51,33 @@ pub(super) fn hold(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// The small state of one session.
+/// The state of one session besides its entries.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct State {
     pub inbox: Vec<Waiting>,
-    /// Signals that were not obeyed yet.
+    /// Signals that were not handled yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<WaitingSignal>,
-    /// Words in the input box.
+    /// Text in the input box.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trashed_ms: Option<i64>,
-    /// Entries that the session had then.
+    /// Number of entries that the session had then.
     #[serde(default)]
     pub length: u64,
-    /// The highest number that a queued message of the store had by then.
+    /// The highest row ID that a queued message of the store had by then.
     #[serde(default)]
     pub used: i64,
-    /// The same of signals.
+    /// The same for signals.
     #[serde(default)]
     pub signals_used: i64,
-    /// The stretch of entries that is in no copy.
+    /// The stretch of entries that no copy contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<GapRow>,
 }
 
-/// A gap of a session that is named elsewhere.
+/// The stored form of a session's gap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapRow {
     pub first: Seq,
@@ -90,7 +90,7 @@ pub struct GapRow {
     pub until_ms: Option<i64>,
 }
 
-/// A queued message, as its row has it.
+/// A queued message, as in its row.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Waiting {
     pub id: i64,
@@ -98,7 +98,7 @@ pub struct Waiting {
     pub message: Box<RawValue>,
 }
 
-/// A signal, as its row has it.
+/// A signal, as in its row.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WaitingSignal {
     pub id: i64,
@@ -117,7 +117,7 @@ impl State {
     }
 }
 
-/// What was written last, by this process.
+/// The last write of this process to a state file.
 #[derive(Default)]
 pub(super) struct StateFile {
     bytes: u64,
@@ -134,7 +134,7 @@ impl StateFile {
         }
     }
 
-    /// One write that is not synced, as that of an entry.
+    /// Writes the state in one unsynced write, like an entry.
     pub(super) fn write(
         &mut self,
         folder: &Path,
@@ -146,7 +146,7 @@ impl StateFile {
         }
         let mut line = serde_json::to_vec(state)?;
         line.push(b'\n');
-        // Another process may have written behind it: who sends something to the session.
+        // Another process may have appended since: one that sent something to the session.
         let found = fs::metadata(folder.join(STATE)).map_or(0, |found| found.len());
         if found != self.bytes {
             (self.bytes, self.last) = (found, Vec::new());
@@ -169,7 +169,7 @@ impl StateFile {
         match is_anew {
             false => {
                 let mut file = options.append(true).open(folder.join(STATE))?;
-                // What a kill left half written ends here.
+                // Ends a line that a kill left incomplete.
                 if self.last.is_empty() && self.bytes > 0 {
                     text.insert(0, b'\n');
                 }
@@ -192,7 +192,7 @@ impl StateFile {
     }
 }
 
-/// The last state that is whole, and the blobs in the file. `None`: there is none.
+/// Returns the last complete state, and the blobs in the file. `None`: there is none.
 pub fn read_state(folder: &Path) -> Option<(State, Vec<Vec<u8>>)> {
     let mut file = BufReader::new(File::open(folder.join(STATE)).ok()?);
     let (mut last, mut blobs) = (None, Vec::new());

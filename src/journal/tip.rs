@@ -1,8 +1,8 @@
 //! The tip of a chain: a hash of its last entry and of all before it. Two chains with the same
 //! tip are the same; one that has the tip of another somewhere in it continues that one.
 //!
-//! Invariant: the hash is of the JSON as it was first stored. It is never serialised again for
-//! it, since another version may order the keys in another way. Row ids are no part of it.
+//! Invariant: the hash is of the JSON as it was first stored. The JSON is never serialised again
+//! for it, since another version may order the keys in another way. Row IDs are not part of it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::core::entry::Seq;
 
-/// Of a tip, in a row and in a file.
+/// Size of a tip, in a row and in a file.
 pub const TIP_BYTES: usize = 16;
 
-/// What stands for the tip of an empty chain.
+/// The input of the hash for an empty chain.
 const NOTHING: &[u8] = b"rewake: a session without an entry";
 
 /// `tip(n) = blake3(tip(n-1), seq, at_ms, JSON of the entry)`, its first 16 bytes. Numbers are
@@ -24,12 +24,12 @@ const NOTHING: &[u8] = b"rewake: a session without an entry";
 pub struct Tip([u8; TIP_BYTES]);
 
 impl Tip {
-    /// Of a chain without an entry.
+    /// Returns the tip of a chain without entries.
     pub fn of_nothing() -> Tip {
         Tip::short(blake3::Hasher::new().update(NOTHING))
     }
 
-    /// Of this chain with one more entry.
+    /// Returns the tip of this chain with one more entry.
     pub fn and(self, seq: Seq, at_ms: i64, json: &[u8]) -> Tip {
         Tip::short(
             blake3::Hasher::new()
@@ -40,12 +40,12 @@ impl Tip {
         )
     }
 
-    /// `None` when these are not 16 bytes.
+    /// Reads a tip from a row. `None`: these are not 16 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Tip> {
         bytes.try_into().ok().map(Tip)
     }
 
-    /// `None` when these are not 32 hex digits.
+    /// Parses a tip. `None`: these are not 32 hex digits.
     pub fn from_hex(hex: &str) -> Option<Tip> {
         let mut bytes = [0; TIP_BYTES];
         let digits = hex.as_bytes();
@@ -58,7 +58,7 @@ impl Tip {
         Some(Tip(bytes))
     }
 
-    /// As it lies in a row.
+    /// Returns the bytes, as they are in a row.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// It lies in databases: what it is of never changes.
+    /// Databases store tips, so the hash must never change.
     #[test]
     fn it_is_the_same_for_ever() {
         let tip = Tip::of_nothing().and(0, 1_000, br#"{"kind":"noted","text":"x"}"#);

@@ -1,8 +1,8 @@
-//! The thread that nobody waits for: it makes frames of closed tails and syncs what was written,
-//! at most once in a while.
+//! The background thread of the journal: it compresses closed tails to frames and syncs the files,
+//! at a fixed interval.
 //!
 //! Invariant: a closed tail is removed only when its frame is synced.
-//! Invariant: frames are appended only to a file that this thread began, so never behind a torn
+//! Invariant: frames are appended only to a file that this thread created, so never after a torn
 //! one.
 //! Invariant: no frame is made before that of an earlier tail of its session, so a file has no gap.
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use super::folder::{CLOSED, FRAMES};
 
-/// A file with frames is followed by another one from here on.
+/// Size from which frames go to a new file.
 const MAX_BYTES: u64 = 8 << 20;
 
 const LEVEL: i32 = 3;
@@ -28,15 +28,15 @@ pub(super) enum Job {
     /// The tail at this path, of a session's folder, is complete.
     Closed {
         path: PathBuf,
-        /// The next frame begins another file: a window of the context ended.
+        /// The next frame starts another file: a segment of the context was compacted.
         ends_file: bool,
     },
 }
 
-/// Ends when it is dropped, with all done.
+/// The handle of the thread. Dropping it waits until all work is done.
 pub(super) struct Worker {
     jobs: Option<Sender<Job>>,
-    /// What failed.
+    /// Descriptions of failures.
     troubles: Receiver<String>,
     thread: Option<JoinHandle<()>>,
 }
@@ -64,7 +64,7 @@ impl Worker {
         }
     }
 
-    /// What failed last, since this was asked.
+    /// Returns the last failure since the previous call.
     pub(super) fn trouble(&self) -> Option<String> {
         self.troubles.try_iter().last()
     }
@@ -83,9 +83,9 @@ struct Work {
     fails: Sender<String>,
     written: Option<File>,
     closed: Vec<(PathBuf, bool)>,
-    /// By the folder of the session.
+    /// The open file of each session, by its folder.
     frames: HashMap<PathBuf, Frames>,
-    /// Folders in which a frame failed: it is said once until one is made there.
+    /// Folders in which a frame failed. The failure is reported once, until a frame succeeds there.
     failing: HashSet<PathBuf>,
 }
 
@@ -106,10 +106,10 @@ impl Work {
         }
     }
 
-    /// The lines stay where they are, and are read there.
+    /// Reports a failure. The lines stay in their tail, where a reader finds them.
     fn failed(&self, what: &str, error: &io::Error) {
         tracing::warn!(%error, "{what}");
-        // Nobody asks any more when the store is closed.
+        // The receiver is gone when the store is closed.
         let _ = self.fails.send(format!("{what}: {error}"));
     }
 
@@ -128,7 +128,7 @@ impl Work {
         }
     }
 
-    /// One sync: of the frames that were made, or else of the tail.
+    /// Makes frames of the closed tails and syncs them. Without closed tails, syncs the tail.
     fn work(&mut self) {
         if self.closed.is_empty() {
             if let Some(file) = self.written.take()
@@ -152,13 +152,13 @@ impl Work {
                     made.push((folder.clone(), path));
                 }
                 Err(error) => {
-                    // Nothing is appended behind what may be half a frame.
+                    // Nothing may be appended after a frame that may be incomplete.
                     self.sync(&folder, &mut made);
                     self.frames.remove(&folder);
                     if self.failing.insert(folder.clone()) {
                         self.failed("make a frame of the journal", &error);
                     }
-                    // One that is gone was moved aside with its session.
+                    // A missing tail was moved aside with its session.
                     if error.kind() != io::ErrorKind::NotFound {
                         self.closed.push((path, ends_file));
                         waits.insert(folder);
@@ -181,7 +181,7 @@ impl Work {
         }
     }
 
-    /// What was made for this folder is synced, and its tails are removed.
+    /// Syncs the frames of this folder, and removes the tails that they contain.
     fn sync(&mut self, folder: &Path, made: &mut Vec<(PathBuf, PathBuf)>) {
         let is_of = |(of, _): &(PathBuf, PathBuf)| of == folder;
         if !made.iter().any(is_of) {
@@ -226,8 +226,8 @@ impl Work {
     }
 }
 
-/// A file of frames that is named after the tail that is its first. What a kill left under that
-/// name has no more in it than that tail, which is still there.
+/// Creates a file of frames, named after the first tail in it. If a kill left a file of that name,
+/// it contains at most that tail, which still exists.
 fn begin(tail: &Path) -> io::Result<Frames> {
     let name = tail.file_name().unwrap_or_default().to_string_lossy();
     let first = name.trim_end_matches(CLOSED);

@@ -1,4 +1,4 @@
-//! Writing the journal of a session. After each commit, and before anything is done, its lines are
+//! The writer of a session's journal. After each commit, and before anything is done, its lines are
 //! appended to `tail.jsonl` by one unsynced write, so a kill loses none of them. A tail that has
 //! grown is closed, and the [worker](super::worker) makes a frame of it.
 //!
@@ -21,10 +21,10 @@ use super::tip::Tip;
 use super::worker::{Job, Worker};
 use crate::core::entry::Seq;
 
-/// A tail of this size is closed.
+/// Size from which a tail is closed.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// A header with two paths is shorter.
+/// Maximum size of a header. One with two paths is smaller.
 const MAX_HEADER_BYTES: u64 = 64 << 10;
 
 pub struct Journal {
@@ -35,7 +35,7 @@ pub struct Journal {
     states: HashMap<String, StateFile>,
 }
 
-/// The end of one session's journal, open to be written.
+/// The end of one session's journal, open for writing.
 struct Tail {
     folder: PathBuf,
     file: File,
@@ -52,9 +52,9 @@ struct Tail {
 pub struct Lines {
     text: Vec<u8>,
     blobs: Vec<String>,
-    /// Behind the last of them: the place of the next entry, and the tip.
+    /// After the last line: the sequence number of the next entry, and the tip.
     end: Option<(Seq, Tip)>,
-    /// A window of the context ended with them.
+    /// Whether a segment of the context was compacted with them.
     pub ends_window: bool,
 }
 
@@ -105,7 +105,7 @@ impl Journal {
         Ok(folder)
     }
 
-    /// Where this session's journal ends, if it is open.
+    /// Returns the end of this session's journal, if it is open.
     pub fn end_of_open(&self, session: &str) -> Option<(Seq, Tip)> {
         self.tails.get(session).map(|tail| (tail.next, tail.tip))
     }
@@ -116,8 +116,8 @@ impl Journal {
             .is_some_and(|tail| tail.blobs.contains(hash))
     }
 
-    /// Opens the end of a session's journal to go on with it; without one, begins it with this
-    /// header.
+    /// Opens the end of a session's journal for writing. A session without a journal gets one with
+    /// this header.
     pub fn open<E: From<JournalError>>(
         &mut self,
         session: &str,
@@ -128,7 +128,7 @@ impl Journal {
         let closed = left_closed(&folder).map_err(fail)?;
         let tail = match end(&folder).map_err(fail)? {
             Some((end, bytes)) => Tail::open(&folder, end, bytes),
-            // Asked for only here: it may need what is damaged.
+            // Called only here, since it may read a damaged part of the database.
             None => {
                 let header = begin()?;
                 let (next, tip) = (header.first, header.tip);
@@ -140,7 +140,7 @@ impl Journal {
         if !closed.is_empty() {
             let worker = self.worker()?;
             for path in closed {
-                // Others may have been made behind it: a file of its own.
+                // Later frames may exist already, so this one gets a separate file.
                 worker.give(Job::Closed {
                     path,
                     ends_file: true,
@@ -151,8 +151,8 @@ impl Journal {
         Ok(end)
     }
 
-    /// One write. When it fails, the journal of this session is closed, and what is half written
-    /// is cut off when it is opened again.
+    /// Appends lines in one write. If it fails, the journal of this session is closed. The
+    /// incomplete part is cut off when it is opened again.
     pub fn write(&mut self, session: &str, lines: Lines) -> Result<(), JournalError> {
         let Some(tail) = self.tails.get_mut(session) else {
             return Ok(());
@@ -171,7 +171,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What the thread could not do, since this was asked.
+    /// Returns the last failure of the thread since the previous call.
     pub fn trouble(&self) -> Option<String> {
         self.worker.as_ref()?.trouble()
     }
@@ -191,14 +191,14 @@ impl Journal {
         self.worker = None;
     }
 
-    /// The folder of this session's journal is about to be removed.
+    /// Closes the files of this session's journal, whose folder is about to be removed.
     pub fn forget(&mut self, session: &str) {
         self.tails.remove(session);
         self.states.remove(session);
     }
 
-    /// What the session has besides its entries, as it is now.
-    /// Under the lock of [`Journal::hold_state`], which makes the folder.
+    /// Writes the current state of the session besides its entries, under the lock of
+    /// [`Journal::hold_state`], which makes the folder.
     pub fn write_state(
         &mut self,
         session: &str,
@@ -214,13 +214,14 @@ impl Journal {
         })
     }
 
-    /// Held from before the rows are read until their state is written.
+    /// Takes the lock of the state. It is held from before the rows are read until they are
+    /// written.
     pub fn hold_state(&self, session: &str) -> Result<File, JournalError> {
         let folder = self.private_folder_of(session)?;
         state::hold(&folder).map_err(|error| failed(&folder, error))
     }
 
-    /// The journal of a session goes another way than the database: it is kept beside.
+    /// Moves a journal aside that diverged from the database, so that both stay.
     pub fn move_aside(&mut self, session: &str, now_ms: i64) -> Result<(), JournalError> {
         self.forget(session);
         let from = self.of(session);
@@ -236,7 +237,7 @@ fn failed(folder: &Path, source: io::Error) -> JournalError {
     }
 }
 
-/// What a kill left closed before a frame was made of it.
+/// Returns the closed tails that have no frame yet because of a kill.
 fn left_closed(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for file in fs::read_dir(folder)? {
@@ -250,16 +251,16 @@ fn left_closed(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Tail {
-    /// `bytes` of it can be read.
+    /// Opens the tail, of which `bytes` can be read.
     fn open(folder: &Path, end: End, bytes: u64) -> io::Result<Tail> {
         let path = folder.join(TAIL);
         let End { header, next, tip } = end;
         if bytes == 0 && has_line(&path)? {
-            // Of another session, or damaged: it may be in no other copy.
+            // It is of another session or damaged, and may be the only copy.
             fs::rename(&path, folder.join(format!("{TAIL}.old-{}", unix_ms())))?;
         }
         let file = open_to_append(&path)?;
-        // What a kill or a full disk left half written.
+        // Cuts off a line that a kill or a full disk left incomplete.
         file.set_len(bytes)?;
         let mut tail = Tail {
             folder: folder.to_path_buf(),

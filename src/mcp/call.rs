@@ -1,8 +1,8 @@
-//! A call of a tool: in several rounds when the server wants to know something first, and as a task
-//! when it takes long.
+//! A tool call: in several rounds if the server needs more input first, and as a task if it takes
+//! long.
 //!
-//! Invariant: each round has an id that follows from the call's, so the journal says how far a call
-//! got: `ID`, `ID:2`, `ID:3`, … (`ID.2` is the second try of a call.)
+//! Invariant: each round has an id that follows from the call's, so the journal says how far a
+//! call got: `ID`, `ID:2`, `ID:3`, … (`ID.2` is the second try of a call.)
 
 use std::collections::HashSet;
 use std::io;
@@ -17,35 +17,36 @@ use super::result::{self, CallResult, Called};
 use super::task::{self, Status, Task};
 use crate::command::server::{Fate, Past};
 
-/// A server that wants to know something again and again gets so many answers.
+/// Maximum number of rounds of one call. A server may ask for more input in each.
 const ROUNDS_MAX: usize = 8;
 
-/// A round without a question is a server that wants to be asked again later.
+/// Pause after a round without a question: the server wants the request again later.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// In one round, no more questions are answered.
+/// Maximum number of questions that are answered in one round.
 const QUESTIONS_MAX: usize = 16;
 
-/// So often in a row a task may not be asked about, until it is given up.
+/// Maximum number of failed status requests in a row for a task.
 const LOOKS_MAX: u32 = 10;
 
 const CANCEL_WITHIN: Duration = Duration::from_secs(5);
 const CANCELLED: &str = "notifications/cancelled";
 const UPDATE: &str = "tasks/update";
 
-/// The server wants a visit first (2025-11-25).
+/// JSON-RPC error code: the user has to visit an address first (2025-11-25).
 const VISIT_REQUIRED: i64 = -32_042;
 
-/// The server knows no such task.
+/// JSON-RPC error code: the server does not know this task.
 const INVALID_PARAMS: i64 = -32_602;
 
 impl Connection {
-    /// Calls a tool, or waits for a call of this id that was made before. Repeatable: it may be
-    /// made again, so it need not be on the disk first. May be dropped: the call goes on.
+    /// Calls a tool, or waits for a call of this ID that was made before. A `repeatable` call may
+    /// be made again, so it need not be on the disk first. The future may be dropped: the call
+    /// continues.
     ///
     /// # Errors
-    /// Some say that nobody knows whether it happened ([`McpError::is_in_doubt`]); the others that
-    /// there is no result.
+    /// Errors with [`McpError::is_in_doubt`] mean that the call may have happened. After the
+    /// others, the call has no result.
     pub async fn call(
         &self,
         id: &str,
@@ -62,7 +63,8 @@ impl Connection {
         }
     }
 
-    /// Tells the server that the result of a call is not wanted any more. It may come all the same.
+    /// Tells the server that the result of a call is not wanted any more. The result may still
+    /// arrive.
     pub async fn cancel(&self, id: &str, why: &str) {
         let begun = |id: &String| !matches!(self.client().fate(id), Ok(Fate::NotBegun));
         let rounds = (2..=ROUNDS_MAX).rev().map(|round| round_id(id, round));
@@ -72,22 +74,22 @@ impl Connection {
             .unwrap_or_else(|| id.to_string());
         if let Ok(Some(task)) = task_of(self.client().fate(&last)) {
             let cancelled = self.look("tasks/cancel", json!({ "taskId": task.id }));
-            // A server that does not take it goes on with the task.
+            // A server that does not support cancellation continues the task.
             let _ = tokio::time::timeout(CANCEL_WITHIN, cancelled).await;
             return;
         }
         let params = json!({ "requestId": last, "reason": why });
         let params = era::params(self.known().era, params);
         let line = message::notification(CANCELLED, &params);
-        // A server that is gone has nothing to cancel.
+        // A server that ended has nothing to cancel.
         let _ = self.client().send(&line, false).await;
     }
 
-    /// Asks about a task until it is done: one of this call, or one that a server before this one
-    /// began ([`task_in`]). May be dropped: the task goes on.
+    /// Polls a task until it is done: one of this call, or one that an earlier server process
+    /// began ([`task_in`]). The future may be dropped: the task continues.
     ///
     /// # Errors
-    /// It failed, is not known any more, or cannot be asked about.
+    /// The task failed, is not known any more, or cannot be polled.
     pub async fn follow(&self, task: &Task) -> Result<CallResult, McpError> {
         let mut task = task.clone();
         let mut told = self.told(&task.id)?;
@@ -144,7 +146,7 @@ impl Connection {
         }
     }
 
-    /// Answers what a task waits for.
+    /// Sends the answers that a task waits for.
     async fn tell(
         &self,
         task: &str,
@@ -158,11 +160,11 @@ impl Connection {
         told.extend(answers.keys().cloned());
         let params = json!({ "taskId": task, "inputResponses": answers });
         let params = era::params(self.known().era, params);
-        // On the disk first: it is what a person said.
+        // The line must be on the disk first, since it contains a person's answer.
         self.ask(&new_id(), UPDATE, &params, true).await.map(drop)
     }
 
-    /// What of the questions of a task was answered before.
+    /// Returns the keys of the questions of a task that were already answered.
     fn told(&self, task: &str) -> io::Result<HashSet<String>> {
         let mut told = HashSet::new();
         self.client().each_sent(|line| {
@@ -177,8 +179,8 @@ impl Connection {
         Ok(told)
     }
 
-    /// Sends a request as often as the server wants to know more. The id of each round follows from
-    /// the first, and what a person answered is not asked again after a crash.
+    /// Sends a request, in as many rounds as the server needs. The ID of each round follows from
+    /// the first, so a person's answers are found after a crash.
     pub(super) async fn rounds(
         &self,
         id: &str,
@@ -213,7 +215,8 @@ impl Connection {
             tokio::time::sleep(ASK_AGAIN).await;
         } else {
             let answers = self.inputs(id, &wanted.requests).await?;
-            // The server is not told, so the call itself would be made again.
+            // A declined visit is not reported to the server, so the next round would only repeat
+            // the call.
             if wanted.is_visit && answers.values().any(|answer| answer["action"] != "accept") {
                 return Err(McpError::Refused(
                     "the server wants an address to be opened first, and that was declined"
@@ -252,11 +255,11 @@ impl Connection {
     }
 }
 
-/// What a server wants to know before it goes on.
+/// The input that a server requests before it continues a call.
 struct Input {
     requests: Map<String, Value>,
     state: Option<Value>,
-    /// In the older way: nothing of the answers is sent back.
+    /// The older way, a visit to an address: no answers are sent back.
     is_visit: bool,
 }
 
@@ -289,12 +292,12 @@ impl Input {
     }
 }
 
-/// The ids of the rounds that a request may have.
+/// Returns the IDs of all possible rounds of a request.
 pub fn rounds_of(id: &str) -> impl Iterator<Item = String> + '_ {
     (1..=ROUNDS_MAX).map(move |round| round_id(id, round))
 }
 
-/// The id of a round of a request.
+/// Returns the ID of a round of a request.
 fn round_id(id: &str, round: usize) -> String {
     match round {
         1 => id.to_string(),
@@ -302,8 +305,8 @@ fn round_id(id: &str, round: usize) -> String {
     }
 }
 
-/// The task that a call of a server that is over was answered with. A server that is started again
-/// can be asked about it ([`Connection::follow`]).
+/// Returns the task with which an earlier server process answered a call. A restarted server can
+/// continue it ([`Connection::follow`]).
 ///
 /// # Errors
 /// The journals cannot be read.

@@ -1,11 +1,11 @@
-//! What is known of the tools of a session's servers: in memory, and in the store for the next
-//! session. A session begins with it and waits for no server.
+//! The catalogue of the tools of a session's servers, in memory and in the store. A new session
+//! starts from the stored catalogue and waits for no server.
 //!
-//! Invariant: a tool's full name depends on what the config and its server's list say, and not on which
-//! server answers first. Where two names meet, the second ends with a hash.
+//! Invariant: a tool's full name depends on what the config and its server's list say, and not on
+//! which server answers first. Where two names meet, the second ends with a hash.
 //!
-//! Invariant: what is known is known of one definition. A server whose definition changed is not
-//! known until it was asked again.
+//! Invariant: a catalogue entry belongs to one definition. A server whose definition changed is
+//! unknown until it has answered again.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,55 +22,55 @@ use crate::config::mcp::{FoundServer, FoundServers};
 use crate::core::text::nearest;
 use crate::store::{Catalogued, Store, StoreError};
 
-/// Of a server so much is kept; tools behind that are left out.
+/// Maximum size of the tools of one server. Tools beyond it are left out.
 const KEPT_MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// So many former descriptions of tools are kept, and so much of them.
+/// Limits for former descriptions of tools: number and total size.
 const FORMER_MAX: usize = 64;
 const FORMER_MAX_BYTES: usize = 256 * 1024;
 
-/// Names that are told in place of one that there is not.
+/// Number of similar names in the error about an unknown name.
 const NEAR_NAMES: usize = 3;
 
-/// A tool of a server, as a model may know it.
+/// A tool of a server as the model sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogueTool {
     /// `mcp__server__tool`.
     pub full_name: String,
-    /// As the server has it.
+    /// Name on the server.
     pub name: String,
     pub description: String,
     /// An object's JSON Schema.
     pub schema: Value,
-    /// What the server says of its effects, which nobody has to believe.
+    /// Hints of the server about the tool's effects. They are not trusted.
     pub annotations: Value,
     /// [`ServerTool::hash`].
     pub hash: String,
 }
 
-/// A server of this session, and what is known of it.
+/// A server of this session and its catalogue entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CatalogueServer {
-    /// As the config names it.
+    /// Name in the config.
     pub name: String,
-    /// Of the definition that this is known of.
+    /// Hash of the definition that this entry belongs to.
     pub config_hash: String,
-    /// What it calls itself, with its version; empty while it is not known.
+    /// Name and version that the server reports; empty while it is unknown.
     pub calls_itself: String,
     pub instructions: String,
     pub tools: Vec<CatalogueTool>,
-    /// Tools as they were described before they changed or went, the newest first.
+    /// Former versions of tools that changed or were removed, the newest first.
     pub former: Vec<CatalogueTool>,
     /// Full names of tools that end with a hash because another tool has the usual name.
     pub renamed: BTreeSet<String>,
-    /// Full names of tools that the config switches off.
+    /// Full names of tools that the config disables.
     pub switched_off: BTreeSet<String>,
-    /// When it said so: UTC, milliseconds since 1970. `None`: it is not known yet.
+    /// Time of the server's answer: UTC, milliseconds since 1970. `None`: the server is unknown.
     pub at_ms: Option<i64>,
 }
 
 impl CatalogueServer {
-    /// Its name in the full names of its tools, which the model knows it by.
+    /// Returns the server's part in the full names of its tools.
     pub fn short_name(&self) -> String {
         server_part(&self.name)
     }
@@ -80,26 +80,29 @@ impl CatalogueServer {
     }
 }
 
-/// What is known of all servers of a session, as it is at one time.
+/// A snapshot of the catalogue entries of all servers of a session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Catalogue {
-    /// By name.
+    /// Servers, sorted by name.
     pub servers: Vec<CatalogueServer>,
 }
 
 impl Catalogue {
-    /// What the store knows of the servers that were found.
+    /// Loads the entries of the configured servers from the store.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Fails if the store cannot be read.
     pub fn load(store: &Store, found: &FoundServers) -> Result<Catalogue, StoreError> {
         let mut catalogue = Catalogue::default();
         for server in &found.servers {
-            let said = store.catalogued(&server.name, &server.hash)?;
-            // What another version kept, and cannot be read, is asked for again.
+            let said = store.catalogue().catalogued(&server.name, &server.hash)?;
+            // An entry that another version stored in an unknown form is requested from the server
+            // again.
             let said = said.and_then(|said| Some((said.at_ms, Said::read(&said.body)?)));
-            // Under another definition its tools may have been others.
-            let before = store.catalogued_before(&server.name, &server.hash)?;
+            // Under another definition the server may have had other tools.
+            let before = store
+                .catalogue()
+                .catalogued_before(&server.name, &server.hash)?;
             let before = before.and_then(|before| Said::read(&before.body));
             catalogue.put(server, None);
             if let (Some(before), Some(place)) = (before, catalogue.servers.last_mut()) {
@@ -112,7 +115,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// The tool of this full name.
+    /// Returns the tool with this full name.
     pub fn lookup(&self, full_name: &str) -> Option<(&CatalogueServer, &CatalogueTool)> {
         self.tools().find(|(_, tool)| tool.full_name == full_name)
     }
@@ -122,10 +125,10 @@ impl Catalogue {
         servers.flat_map(|server| server.tools.iter().map(move |tool| (server, tool)))
     }
 
-    /// Why the tool of this full name cannot be called, for the model.
+    /// Checks that the tool with this full name can be called.
     ///
     /// # Errors
-    /// That is the error.
+    /// Returns the reason, as a text for the model.
     pub fn check(&self, full_name: &str) -> Result<(), String> {
         if self.lookup(full_name).is_some() {
             return Ok(());
@@ -156,13 +159,13 @@ impl Catalogue {
         ))
     }
 
-    /// Names of servers that are not known yet.
+    /// Returns the names of servers that are still unknown.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         let unknown = self.servers.iter().filter(|server| !server.is_known());
         unknown.map(|server| server.name.as_str())
     }
 
-    /// Full names that the model may have meant.
+    /// Returns full names that are similar to this one.
     fn near(&self, full_name: &str) -> Vec<String> {
         let wanted = full_name.rsplit("__").next().unwrap_or(full_name);
         let all = || self.tools().map(|(_, tool)| tool);
@@ -179,7 +182,7 @@ impl Catalogue {
         near
     }
 
-    /// What a server said takes the place of what was known of it.
+    /// Replaces the entry of a server by its new answer.
     fn put(&mut self, found: &FoundServer, said: Option<(i64, Said)>) {
         let others = self.servers.iter().filter(|s| s.name != found.name);
         let taken: BTreeSet<String> = others
@@ -206,7 +209,8 @@ impl Catalogue {
     }
 }
 
-/// `meets`: a server before it stands for the same in the names of tools.
+/// Builds the entry of a known server. `meets`: an earlier server has the same part in the names
+/// of tools.
 fn known(
     found: &FoundServer,
     said: Option<(i64, Said)>,
@@ -254,7 +258,7 @@ fn former(found: &FoundServer, tools: impl Iterator<Item = SaidTool>) -> Vec<Cat
     named.take(FORMER_MAX).collect()
 }
 
-/// What a server said of itself, as it is kept.
+/// The stored form of a server's description of itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct Said {
     name: String,
@@ -262,7 +266,7 @@ struct Said {
     instructions: String,
     #[serde(default)]
     tools: Vec<SaidTool>,
-    /// What tools were before, so that it can be said how they changed.
+    /// Former versions of tools, to describe how they changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     former: Vec<SaidTool>,
 }
@@ -278,7 +282,7 @@ struct SaidTool {
 }
 
 impl Said {
-    /// Of a list that is too long, the tools that come first.
+    /// Converts the answer of a server. If the list is too long, only the first tools are stored.
     fn of(known: &Known, listing: &Listing) -> Said {
         let mut left = KEPT_MAX_BYTES;
         let tools = listing.tools.iter().map_while(|tool| {
@@ -300,7 +304,7 @@ impl Said {
         }
     }
 
-    /// Of what it said before, what is another now.
+    /// Adds the tools that changed or were removed to the former ones.
     fn remember(&mut self, tools: Vec<SaidTool>, former: Vec<SaidTool>) {
         let mut left = FORMER_MAX_BYTES;
         let own = std::mem::take(&mut self.former);
@@ -360,10 +364,10 @@ impl SaidTool {
     }
 }
 
-/// Asks a server for its tools.
+/// Requests the tools of a server.
 ///
 /// # Errors
-/// It does not answer within the limit, or with an error.
+/// The server does not answer within the limit, or with an error.
 pub async fn learn(connection: &Connection, limit: Duration) -> Result<Listing, McpError> {
     match connection.known().has_tools {
         true => connection.tools(limit).await,
@@ -371,10 +375,10 @@ pub async fn learn(connection: &Connection, limit: Duration) -> Result<Listing, 
     }
 }
 
-/// Keeps what a server said of itself for the sessions to come.
+/// Stores the description of a server for later sessions.
 ///
 /// # Errors
-/// When the store cannot be written.
+/// Fails if the store cannot be written.
 pub fn keep(
     store: &mut Store,
     server: &str,
@@ -384,7 +388,7 @@ pub fn keep(
     now_ms: i64,
 ) -> Result<(), StoreError> {
     let mut said = Said::of(known, listing);
-    let before = store.catalogued(server, config_hash)?;
+    let before = store.catalogue().catalogued(server, config_hash)?;
     if let Some(before) = before.and_then(|before| Said::read(&before.body)) {
         said.remember(before.tools, before.former);
     }
@@ -393,11 +397,13 @@ pub fn keep(
         at_ms: now_ms,
         body,
     };
-    store.keep_catalogued(server, config_hash, &said)
+    store
+        .catalogue()
+        .keep_catalogued(server, config_hash, &said)
 }
 
-/// The servers of one session and what is known of them by now. What is learnt in a session is
-/// found in it; what its requests begin with does not change by that.
+/// The catalogue of one session, which is updated as servers answer. The beginning of the
+/// session's requests does not change when that happens.
 #[derive(Debug, Clone, Default)]
 pub struct SessionCatalogue(Arc<Shared>);
 
@@ -408,8 +414,10 @@ struct Shared {
 }
 
 impl SessionCatalogue {
+    /// Loads the catalogue of these servers.
+    ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Fails if the store cannot be read.
     pub fn load(store: &Store, found: FoundServers) -> Result<SessionCatalogue, StoreError> {
         let now = Catalogue::load(store, &found)?;
         Ok(SessionCatalogue(Arc::new(Shared {
@@ -418,7 +426,7 @@ impl SessionCatalogue {
         })))
     }
 
-    /// Nothing is known of these servers yet.
+    /// Creates a catalogue in which all servers are unknown.
     pub fn unknown(found: FoundServers) -> SessionCatalogue {
         let mut now = Catalogue::default();
         for server in &found.servers {
@@ -430,13 +438,13 @@ impl SessionCatalogue {
         }))
     }
 
-    /// What is known now.
+    /// Returns the current catalogue.
     pub fn now(&self) -> Arc<Catalogue> {
         let now = self.0.now.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&now)
     }
 
-    /// The server of this name, as the config has it.
+    /// Returns the server of this name in the config.
     pub fn found(&self, server: &str) -> Option<&FoundServer> {
         self.0
             .found
@@ -445,18 +453,17 @@ impl SessionCatalogue {
             .find(|found| found.name == server)
     }
 
-    /// What a person is to know of servers that are not used.
+    /// Returns notes for the user about servers that are not used.
     pub fn notes(&self) -> &[String] {
         &self.0.found.notes
     }
 
-    /// Whether no server is configured.
+    /// Returns whether no server is configured.
     pub fn is_empty(&self) -> bool {
         self.0.found.servers.is_empty()
     }
 
-    /// A server of this session was asked: its tools are found from here on. Whether it said
-    /// anything that was not known.
+    /// Updates the entry of a server after it answered. Returns whether anything changed.
     pub fn learnt(&self, server: &str, known: &Known, listing: &Listing, now_ms: i64) -> bool {
         let Some(found) = self.found(server) else {
             return false;

@@ -1,16 +1,17 @@
-//! How the description of a tool changed, for the person who allowed it as it was.
+//! The changes in the description of a tool, for the person who allowed the former version.
 
 use super::catalogue::CatalogueTool;
 use crate::core::text::one_line;
 use crate::core::visible::visible;
 
-/// Words around what differs.
+/// Number of words around each difference.
 const AROUND: usize = 3;
 
-/// Of each of the two texts.
+/// Maximum length of each of the two texts.
 const SHOWN_CHARS: usize = 160;
 
-/// What differs, bounded; empty where nothing does that a person could read.
+/// Returns the differences, bounded. The text is empty if nothing differs that a person could
+/// read.
 pub fn changed(was: &CatalogueTool, is: &CatalogueTool) -> String {
     let parts = [
         ("", was.description.clone(), is.description.clone()),
@@ -33,7 +34,7 @@ pub fn changed(was: &CatalogueTool, is: &CatalogueTool) -> String {
     told.collect::<Vec<String>>().join("; ")
 }
 
-/// The part of each that is not in the other, with a few words around it.
+/// Returns the parts that differ, with a few words around them.
 fn difference(was: &str, is: &str) -> (String, String) {
     let (was, is): (Vec<&str>, Vec<&str>) = (words(was), words(is));
     let begin = was.iter().zip(&is).take_while(|(a, b)| a == b).count();
@@ -42,7 +43,7 @@ fn difference(was: &str, is: &str) -> (String, String) {
     (part(&was, begin, end), part(&is, begin, end))
 }
 
-/// JSON has no blanks: its commas end words too.
+/// Splits a text into words. JSON has no spaces, so a comma ends a word too.
 fn words(text: &str) -> Vec<&str> {
     let words = text.split_whitespace();
     words.flat_map(|word| word.split_inclusive(',')).collect()

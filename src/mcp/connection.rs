@@ -1,7 +1,8 @@
-//! Asking a server: which era it speaks, a request and its answer, and what it asks meanwhile.
+//! A connection to a server: the protocol version, requests with their answers, and the server's
+//! own requests.
 //!
-//! Invariant: a request is sent once for its id. What an agent had asked before it died is found in
-//! the journal, and its answer is waited for.
+//! Invariant: a request is sent once for its id. What an agent had asked before it died is found
+//! in the journal, and its answer is waited for.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -26,10 +27,10 @@ use super::refusal::{Refusal, Why};
 use crate::command::server::{Client, Fate, Unsent, describe};
 use crate::core::form::FormAnswer;
 
-/// A server that refuses a line because it ends is over by then.
+/// Time limit for the end of a server that refuses a line because it is ending.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a server may take to say that it has no handshake.
+/// Time limit for a server to answer that it needs no handshake.
 const DISCOVER_WITHIN: Duration = Duration::from_millis(1500);
 
 const DISCOVER_ID: &str = "rewake_discover";
@@ -37,40 +38,40 @@ const INITIALIZE_ID: &str = "rewake_initialize";
 const INITIALIZED: &str = "notifications/initialized";
 const ELICIT: &str = "elicitation/create";
 
-/// So many questions for a person are asked at the same time; what is beyond is declined.
+/// Maximum number of simultaneous questions for a person. Further questions are declined.
 const AT_ONCE_MAX: usize = 16;
 
-/// So many lines that came before an answer are heard once it is there. What is beyond is heard
-/// in the next call.
+/// Maximum number of earlier lines that are handled once an answer has arrived. Further lines are
+/// handled in the next call.
 const HEARD_BEHIND_MAX: usize = 256;
 
-/// So many questions wait to be asked again.
+/// Maximum number of questions that wait to be asked again.
 const OPEN_MAX: usize = 64;
 
-/// A server that is known.
+/// A connection to a server whose protocol version is known.
 pub struct Connection {
     client: Client,
     known: Known,
     root: PathBuf,
     elicit: Arc<dyn Elicit>,
-    /// Its requests that an agent before this one answered: how often one of each id.
+    /// Requests of the server that an earlier agent answered: the number of answers for each ID.
     answered: Mutex<HashMap<String, usize>>,
-    /// So many lines that wait to be heard were there before this process.
+    /// Number of unread lines from before this process.
     from_before: AtomicUsize,
-    /// Questions for a person that nobody answered yet: who asked was dropped.
+    /// Unanswered questions for a person whose call was dropped.
     open: Mutex<VecDeque<Vec<u8>>>,
     reopened: Notify,
-    /// How many requests wait for their answers.
+    /// Number of requests that wait for their answers.
     asking: AtomicUsize,
     noise: AtomicUsize,
 }
 
 impl Connection {
-    /// Learns what the server is, if no agent before did. `root` is the workspace, which the server
-    /// may ask for; `elicit` answers what it asks a person.
+    /// Detects the protocol of the server, unless an earlier agent stored it. `root` is the
+    /// workspace, which the server may ask for. `elicit` answers its questions for a person.
     ///
     /// # Errors
-    /// It does not answer within the limit, or speaks no version that is known here.
+    /// The server does not answer within the limit, or speaks no supported version.
     pub async fn begin(
         client: Client,
         root: &Path,
@@ -112,7 +113,7 @@ impl Connection {
         let asked = self.ask(DISCOVER_ID, "server/discover", &discover, false);
         let known = match tokio::time::timeout(DISCOVER_WITHIN.min(limit), asked).await {
             Ok(Ok(result)) => era::read_discover(&result).ok(),
-            // One that is over or wants a login says so to the next question too.
+            // A server that ended or needs a login answers the next request in the same way.
             Ok(Err(
                 fatal @ (McpError::Over(_) | McpError::Login { .. } | McpError::Journal(_)),
             )) => {
@@ -138,7 +139,7 @@ impl Connection {
         let asked = self.ask(INITIALIZE_ID, "initialize", &params, false);
         let result = match tokio::time::timeout(limit, asked).await {
             Err(_) => return Err(late("initialize")),
-            // One that was late with the first question has no handshake.
+            // A server that answered the first request too late has no handshake.
             Ok(Err(error @ McpError::Rpc { .. })) => {
                 return match self.client.fate(DISCOVER_ID)? {
                     Fate::Answered(line) => match message::read_answer(&line) {
@@ -176,30 +177,30 @@ impl Connection {
         &self.client
     }
 
-    /// How many lines the server printed that are no messages.
+    /// Returns the number of printed lines that are not messages.
     pub fn noise(&self) -> usize {
         self.noise.load(Ordering::Relaxed)
     }
 
-    /// Whether the server said that its tools changed, and they were not listed since.
+    /// Returns whether the server announced a change of its tools since they were last listed.
     pub fn is_changed(&self) -> bool {
         self.client.is_list_changed()
     }
 
-    /// Notes whether the tools are still to be listed: false before they are listed, true when that
+    /// Records whether the tools have to be listed again: false before listing them, true if that
     /// failed.
     pub fn note_changed(&self, is_changed: bool) {
         self.client.note_list_changed(is_changed);
     }
 
-    /// Asks for something that changes nothing, under an id of its own.
+    /// Sends a request without effects, under a new ID.
     pub(super) async fn look(&self, method: &str, params: Value) -> Result<Value, McpError> {
         let params = era::params(self.known.era, params);
         self.ask(&new_id(), method, &params, false).await
     }
 
-    /// Sends a request if it was never sent, and waits for its answer. What the server asks
-    /// meanwhile is answered.
+    /// Sends a request if it was never sent, and waits for its answer. Meanwhile it answers the
+    /// requests of the server.
     pub(super) async fn ask(
         &self,
         id: &str,
@@ -211,7 +212,7 @@ impl Connection {
             let line = message::request(id, method, params);
             let sent = self.client.send(&line, durable).await;
             match sent {
-                // The keeper took it, or died: then the journal says what became of it.
+                // The keeper sent the line or died. The journal shows the outcome.
                 Ok(()) | Err(Unsent::Gone) => {}
                 Err(refused) => return Err(self.unsent(refused).await),
             }
@@ -228,8 +229,8 @@ impl Connection {
         }
     }
 
-    /// Waits for an answer. Questions for a person are asked beside it, so that an answer, or the
-    /// end of the server, is not kept waiting by them.
+    /// Waits for an answer. Questions for a person run at the same time, so they do not delay the
+    /// answer or the detection of the server's end.
     async fn attend(&self, id: &str) -> io::Result<Fate> {
         let _counted = Counted::new(&self.asking);
         let mut questions: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
@@ -245,7 +246,7 @@ impl Connection {
                 }
             }
         };
-        // What the server said before its answer is heard too.
+        // Handles the messages that the server sent before its answer.
         for _ in 0..HEARD_BEHIND_MAX {
             let Ok(Some(bytes)) = self.client.try_other() else {
                 break;
@@ -256,7 +257,7 @@ impl Connection {
             }
         }
         drop(questions);
-        // A question that is open when nothing is asked of the server any more is over with it.
+        // An open question is cancelled when no request to the server is in progress any more.
         if self.asking.load(Ordering::Relaxed) == 1 {
             let open: Vec<_> = self.open().drain(..).collect();
             for line in open {
@@ -269,7 +270,7 @@ impl Connection {
         Ok(fate)
     }
 
-    /// The next message that is no answer. `None`: nothing more comes.
+    /// Returns the next message that is not an answer, or `None` if no more will come.
     async fn heard(&self) -> Option<Line> {
         loop {
             let reopened = self.reopened.notified();
@@ -288,7 +289,7 @@ impl Connection {
         }
     }
 
-    /// A line as it comes from the journal: first those that were there before this process.
+    /// Marks a line from the journal: the first ones are from before this process.
     fn said(&self, bytes: Vec<u8>) -> Line {
         let one_less = |left: usize| left.checked_sub(1);
         let (order, left) = (Ordering::Relaxed, &self.from_before);
@@ -298,7 +299,7 @@ impl Connection {
         }
     }
 
-    /// A question of an earlier start was answered then. A server may use its id again.
+    /// Returns whether an earlier process answered this request. A server may use its ID again.
     fn was_answered(&self, id: &Value) -> bool {
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let times = answered.get_mut(&id.to_string());
@@ -315,7 +316,7 @@ impl Connection {
         describe(self.client.ended().await.how())
     }
 
-    /// A server that is ending takes no more lines. How it ended says more than that.
+    /// A server that is ending accepts no more lines. The reason of its end is the better error.
     async fn unsent(&self, unsent: Unsent) -> McpError {
         match unsent {
             Unsent::Refused(why) => {
@@ -328,7 +329,8 @@ impl Connection {
         }
     }
 
-    /// `Some`: a question for a person, to be waited for beside all else.
+    /// Handles a line. Returns a future if it is a question for a person, to be awaited beside all
+    /// other work.
     async fn hear(&self, line: Line, may_ask: bool) -> Option<BoxFuture<'_, ()>> {
         let Line {
             bytes: line,
@@ -349,8 +351,8 @@ impl Connection {
                 };
                 return Some(Box::pin(async move {
                     let answer = self.question(format!("server/{id}"), &params).await;
-                    // From here on it is answered: who is dropped while the line goes its way leaves
-                    // no question behind.
+                    // From here on the question counts as answered. If the future is dropped while
+                    // the line is sent, the question is not asked again.
                     asked.line.clear();
                     self.reply(&id, Ok(answer)).await;
                 }));
@@ -362,7 +364,7 @@ impl Connection {
         None
     }
 
-    /// Asks a person what the server wants to know. What the server gets.
+    /// Asks a person the server's question, and returns the answer for the server.
     async fn question(&self, key: String, params: &Value) -> Value {
         let question = form::read(key, params);
         let answer = match &question {
@@ -372,7 +374,7 @@ impl Connection {
         form::answer(question.as_ref(), answer)
     }
 
-    /// A server is not ended while a person thinks, whether this process lives or not.
+    /// Keeps the server alive while a person thinks, even if this process ends.
     async fn ask_person(&self, question: Elicitation) -> FormAnswer {
         let mut asking = self.elicit.ask(question);
         if let Some(answer) = (&mut asking).now_or_never() {
@@ -384,7 +386,8 @@ impl Connection {
         asking.await
     }
 
-    /// What a server wants to know in the middle of a request; `None`: it is not told such things.
+    /// Returns the answer to a request that a server makes during a call, or `None` if it is not
+    /// supported.
     pub(super) async fn input(&self, key: String, request: &Value) -> Option<Value> {
         match request["method"].as_str().unwrap_or_default() {
             ELICIT => Some(self.question(key, &request["params"]).await),
@@ -394,7 +397,7 @@ impl Connection {
 
     async fn reply(&self, id: &Value, answer: Result<Value, RpcError>) {
         let line = message::answer(id, answer);
-        // A server that is gone needs no answer.
+        // A server that ended needs no answer.
         let _ = self.client.send(&line, false).await;
     }
 
@@ -403,14 +406,14 @@ impl Connection {
     }
 }
 
-/// A line of the server that is no answer.
+/// A line of the server that is not an answer.
 struct Line {
     bytes: Vec<u8>,
-    /// It was there when this process came.
+    /// The line was there before this process started.
     is_from_before: bool,
 }
 
-/// A question that is being asked. One that is dropped unanswered is asked again.
+/// A question that is being asked. If it is dropped without an answer, it is asked again.
 struct Asked<'a> {
     connection: &'a Connection,
     line: Vec<u8>,
@@ -445,13 +448,12 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// The id of a request that changes nothing, so nobody looks for it later.
+/// Returns an ID for a request without effects, which is never looked up later.
 pub(super) fn new_id() -> String {
     format!("rewake_{}", Uuid::new_v4().simple())
 }
 
-/// What an answer with an error comes to. What a bridge says in place of a server is told from what
-/// a server says.
+/// Converts an error of a request. Tells the bridge's own refusals from errors of the server.
 pub fn refused(method: &str, error: RpcError) -> McpError {
     match Refusal::read(&error) {
         None => McpError::Rpc {
@@ -473,7 +475,7 @@ fn version(found: &str) -> McpError {
     }
 }
 
-/// What a server may ask of a client.
+/// Answers a request that a server may send to a client.
 fn answer_to(method: &str, root: &Path) -> Result<Value, RpcError> {
     match method {
         "ping" => Ok(json!({})),
@@ -486,7 +488,7 @@ fn answer_to(method: &str, root: &Path) -> Result<Value, RpcError> {
     }
 }
 
-/// RFC 8089, with what may not stand in a URI as `%XX`.
+/// Returns a file URI (RFC 8089), with characters that a URI must not contain as `%XX`.
 fn file_uri(path: &Path) -> String {
     let mut uri = "file://".to_string();
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -500,7 +502,7 @@ fn file_uri(path: &Path) -> String {
     uri
 }
 
-/// How often the server's requests of each id were answered already.
+/// Counts the answered requests of the server, by ID.
 fn answered_before(client: &Client) -> io::Result<HashMap<String, usize>> {
     let mut answered = HashMap::new();
     client.each_sent(|line| {

@@ -1,5 +1,5 @@
-//! What a server asks a person for in the middle of a call: values of a form, or a visit to an
-//! address. Who answers is behind [`Elicit`].
+//! Questions of a server for a person during a call: values of a form, or a visit to an address.
+//! [`Elicit`] hides how the person is reached.
 //!
 //! Sources: <https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation>,
 //! <https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation>.
@@ -11,20 +11,21 @@ use crate::core::form::{FormAnswer, Wanted};
 /// A question of a server. All text in it is bounded and has no control characters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elicitation {
-    /// The same for the same question, also when another agent comes upon it.
+    /// Identifies the question. Another agent that meets the same question gets the same key.
     pub key: String,
-    /// What the server says of it.
+    /// The server's text about the question.
     pub message: String,
     pub wanted: Wanted,
 }
 
-/// Who answers the questions of servers.
+/// A way to reach a person who answers the questions of servers.
 pub trait Elicit: Send + Sync {
-    /// May be dropped before it is answered; then it is asked again by who comes next.
+    /// Asks a person. The future may be dropped before it is answered. Then the next process asks
+    /// again.
     fn ask(&self, question: Elicitation) -> BoxFuture<'_, FormAnswer>;
 }
 
-/// Nobody is there: every question is declined.
+/// Declines every question, because no person is present.
 #[derive(Debug, Clone, Copy)]
 pub struct Declines;
 

@@ -1,4 +1,4 @@
-//! The beginning of a connection: which era a server speaks, and what it says of itself.
+//! The beginning of a connection: the protocol era of a server, and its description of itself.
 //!
 //! Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle>,
 //! <https://modelcontextprotocol.io/specification/2026-07-28>.
@@ -21,30 +21,30 @@ const INSTRUCTIONS_MAX_BYTES: usize = 8 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Era {
-    /// `initialize` first.
+    /// The connection begins with `initialize`.
     Handshake,
-    /// Each request has all in its `_meta`.
+    /// Each request contains all data in its `_meta`.
     Stateless,
 }
 
-/// What is known of a server; kept beside it for the next agent.
+/// The protocol and the abilities of a server. They are stored beside it for the next agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     pub era: Era,
     /// The protocol's version.
     pub version: String,
-    /// What it calls itself, with its own version.
+    /// Name and version that the server reports.
     pub name: String,
     #[serde(default)]
     pub instructions: String,
-    /// It has tools.
+    /// The server has tools.
     #[serde(default)]
     pub has_tools: bool,
     #[serde(default)]
     pub has_prompts: bool,
     #[serde(default)]
     pub has_resources: bool,
-    /// It says when its tools change.
+    /// The server announces changes of its tools.
     #[serde(default)]
     pub tells_changes: bool,
 }
@@ -53,13 +53,13 @@ fn client_info() -> Value {
     json!({ "name": "rewake", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// Only what is answered: the workspace, and questions for a person. Nobody may be there to answer
-/// them; then they are declined, which the next agent need not.
+/// Returns the capabilities of this client: the workspace, and questions for a person. They are
+/// declared even without a person, since the next agent may have one.
 fn capabilities() -> Value {
     json!({ "roots": {}, "elicitation": { "form": {}, "url": {} } })
 }
 
-/// In the newer era a server may answer a call with a task.
+/// Returns the capabilities in the newer era, in which a server may answer a call with a task.
 fn stateless_capabilities() -> Value {
     let mut capabilities = capabilities();
     capabilities["extensions"] = json!({ EXTENSION: {} });
@@ -74,7 +74,7 @@ pub fn initialize_params() -> Value {
     })
 }
 
-/// The params of a request in an era: with what a stateless server wants to know each time.
+/// Returns the params of a request. In the stateless era they include the client's data.
 pub fn params(era: Era, mut params: Value) -> Value {
     if era == Era::Stateless
         && let Some(params) = params.as_object_mut()
@@ -91,8 +91,8 @@ pub fn params(era: Era, mut params: Value) -> Value {
     params
 }
 
-/// What the answer to `server/discover` says. `Err`: the versions that it has, none of which is
-/// spoken here without a handshake.
+/// Reads the answer to `server/discover`. Fails with the versions of the server if none of them is
+/// supported without a handshake.
 pub fn read_discover(result: &Value) -> Result<Known, Vec<String>> {
     let versions = result["supportedVersions"].as_array();
     let versions: Vec<&str> = versions
@@ -106,7 +106,7 @@ pub fn read_discover(result: &Value) -> Result<Known, Vec<String>> {
     }
 }
 
-/// What the answer to `initialize` says. `Err`: the version that it wants.
+/// Reads the answer to `initialize`. Fails with the version that the server wants.
 pub fn read_initialize(result: &Value) -> Result<Known, String> {
     let version = result["protocolVersion"].as_str().unwrap_or_default();
     match HANDSHAKE.contains(&version) {

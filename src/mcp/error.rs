@@ -1,4 +1,4 @@
-//! Why a server did not answer as was asked.
+//! Errors of requests to a server.
 
 use std::io;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use super::task::Task;
 pub enum McpError {
     #[error("the server is over: {0}")]
     Over(String),
-    /// It was not done.
+    /// The call did not happen.
     #[error("{0}")]
     Refused(String),
-    /// The server is over, and it may or may not have happened.
+    /// The server ended, and the call may or may not have happened.
     #[error("the server ended while it worked on this: {0}")]
     Lost(String),
-    /// The server may live, but gives no answer to this any more.
+    /// The server may still run, but will not answer this request.
     #[error("{0}; it may or may not have happened")]
     InDoubt(String),
-    /// The server works on it, or did: it can be asked about by a server that is started again.
+    /// The server works or worked on the call. A restarted server can report on it.
     #[error("{why}; the task {:?} may still be worked on", .task.id)]
     Unfinished { task: Task, why: String },
-    /// It was not done: somebody has to log in.
+    /// The call did not happen: somebody has to log in.
     #[error("{message}")]
     Login {
         message: String,
@@ -47,7 +47,7 @@ pub enum McpError {
 }
 
 impl McpError {
-    /// Nobody knows whether it happened.
+    /// Returns whether the call may or may not have happened.
     pub fn is_in_doubt(&self) -> bool {
         matches!(
             self,

@@ -1,38 +1,39 @@
-//! Finds tools of servers by words, in what is known of them: a few whole, more by name.
+//! Search for tools in the catalogue by words. The best matches are shown completely, more of them
+//! by name.
 
 use std::collections::BTreeSet;
 
 use super::catalogue::{Catalogue, CatalogueServer, CatalogueTool};
 use crate::core::text::{count, one_line};
 
-/// Of those that fit best, so many are given with their arguments.
+/// Maximum number of best matches that are shown with their arguments.
 const WHOLE: usize = 5;
-/// And so many more by name.
+/// Maximum number of further matches that are shown by name.
 const NAMED: usize = 30;
 
-/// Of a description, in a list and beside the arguments.
+/// Maximum length of a description, in the list and beside the arguments.
 const LINE_CHARS: usize = 100;
 const DESCRIPTION_CHARS: usize = 600;
-/// Of a text, so many words count.
+/// Maximum number of words of a text that count.
 const WORDS_MAX: usize = 256;
 const SERVER_NAMES: usize = 20;
 
-/// What a tool is worth for a word of the query.
+/// Scores for a word of the query, by where it occurs.
 const IN_NAME: u32 = 8;
 const IN_SERVER: u32 = 3;
 const IN_DESCRIPTION: u32 = 3;
 const IN_ARGUMENTS: u32 = 1;
 
-/// What is looked for.
+/// A query for tools.
 pub struct Wanted<'a> {
-    /// Words; none of them: all tools.
+    /// Search words. Without any, all tools match.
     pub query: &'a str,
     pub server: Option<&'a str>,
-    /// Bytes that the answer may have.
+    /// Maximum size of the answer in bytes.
     pub room: usize,
 }
 
-/// Tools that fit, best first, as a text for the model.
+/// Returns the matching tools as text for the model, best first.
 ///
 /// # Errors
 /// There is no such server.
@@ -48,7 +49,7 @@ pub fn find(catalogue: &Catalogue, wanted: &Wanted<'_>) -> Result<String, String
             }
         }
     }
-    // The order of the servers' lists where the rank is the same.
+    // The sort is stable, so equal ranks keep the order of the servers' lists.
     ranked.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     let found: Vec<&CatalogueTool> = ranked.into_iter().map(|(_, tool)| tool).collect();
     let mut text = Bounded::new(wanted.room);
@@ -121,8 +122,8 @@ fn in_a_line(tool: &CatalogueTool) -> String {
     format!("{}: {description}", tool.full_name)
 }
 
-/// How well a tool fits: what the words of the query are worth in it, all of them once more where
-/// each is met.
+/// Returns how well a tool matches: the sum of the scores of all words, multiplied by the number of
+/// words that match.
 fn rank(query: &BTreeSet<String>, server: &CatalogueServer, tool: &CatalogueTool) -> u32 {
     let name = words(&tool.name);
     let server = words(&server.name);
@@ -148,7 +149,7 @@ fn rank(query: &BTreeSet<String>, server: &CatalogueServer, tool: &CatalogueTool
     worths.iter().sum::<u32>() * met
 }
 
-/// `file` and `files`, `issue` and `issues`: one is the beginning of the other.
+/// Returns whether one word is a prefix of the other, such as `file` and `files`.
 fn begins_alike(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() < other.len() {
         (one, other)
@@ -158,7 +159,7 @@ fn begins_alike(one: &str, other: &str) -> bool {
     short.len() >= 3 && long.starts_with(short)
 }
 
-/// In small letters; `readFile` and `read_file` are two words each.
+/// Splits a text into lower-case words. `readFile` and `read_file` are two words each.
 fn words(text: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut word = String::new();
@@ -182,14 +183,14 @@ fn words(text: &str) -> BTreeSet<String> {
     words
 }
 
-/// Lines within a number of bytes.
+/// A list of lines with a limit in bytes.
 struct Bounded {
     text: String,
     room: usize,
 }
 
 impl Bounded {
-    /// Behind the last line stands how many are left out.
+    /// Space for the last line, which says how many matches are left out.
     const END: usize = 80;
 
     fn new(room: usize) -> Bounded {
@@ -199,7 +200,7 @@ impl Bounded {
         }
     }
 
-    /// False: it has no room. The first line always has.
+    /// Adds a line. Returns false if it does not fit. The first line is always added.
     fn add(&mut self, line: &str) -> bool {
         if !self.text.is_empty() {
             if self.text.len() + 1 + line.len() > self.room {

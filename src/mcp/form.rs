@@ -1,4 +1,5 @@
-//! `elicitation/create`: from what a server sends to a question, and from an answer to what it gets.
+//! `elicitation/create`: conversion of the server's request to a question, and of an answer to the
+//! server's form.
 //!
 //! Invariant: nothing that looks like a password is asked for on behalf of a server.
 
@@ -19,7 +20,7 @@ const URL_MAX_BYTES: usize = 4096;
 const FIELDS_MAX: usize = 32;
 const CHOICES_MAX: usize = 128;
 
-/// What nobody types into a form of a server.
+/// Words that identify a field for a secret. A form with such a field is declined.
 const SECRET: [&str; 14] = [
     "password",
     "passwd",
@@ -37,8 +38,8 @@ const SECRET: [&str; 14] = [
     "cvv",
 ];
 
-/// The question that a server asks. `None`: it is declined unasked, for it is none that may be
-/// asked, or cannot be understood.
+/// Reads the question of a server. Returns `None` if it must be declined without asking anybody,
+/// because it is not allowed or cannot be understood.
 pub fn read(key: String, params: &Value) -> Option<Elicitation> {
     let wanted = match params["mode"].as_str().unwrap_or("form") {
         "form" => Wanted::Form {
@@ -59,8 +60,8 @@ pub fn read(key: String, params: &Value) -> Option<Elicitation> {
     })
 }
 
-/// What the server gets. Only fields that were asked for are in it, and those that were left out
-/// have their defaults.
+/// Returns the answer for the server. It contains only requested fields. Fields that were left out
+/// get their defaults.
 pub fn answer(question: Option<&Elicitation>, answer: FormAnswer) -> Value {
     let mut values = match answer {
         FormAnswer::Decline => return json!({ "action": "decline" }),
@@ -77,7 +78,7 @@ pub fn answer(question: Option<&Elicitation>, answer: FormAnswer) -> Value {
         let value = values.remove(&field.name).or_else(|| field.default.clone());
         match value.filter(|value| fits(&field.kind, value)) {
             Some(value) => drop(content.insert(field.name.clone(), value)),
-            // What is not whole is not sent as if it were.
+            // An incomplete form is not sent as if it were complete.
             None if field.is_required => return json!({ "action": "cancel" }),
             None => {}
         }
@@ -121,7 +122,7 @@ fn field(name: &str, schema: &Value, is_required: bool) -> Option<Field> {
     {
         return None;
     }
-    // A name that is shown otherwise than it is sent could ask for something else.
+    // A name that differs from its visible form could mislead the person.
     if name.is_empty() || name.len() > NAME_MAX_BYTES || clean(name, NAME_MAX_BYTES) != name {
         return None;
     }

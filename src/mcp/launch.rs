@@ -1,4 +1,4 @@
-//! How a server of the config is started: its run folder's spec, and its environment.
+//! The start of a configured server: the spec for its run folder, and its environment.
 //!
 //! Invariant: values of variables and headers are in the environment alone, which is in no file.
 
@@ -14,46 +14,47 @@ use crate::config::mcp::{FoundServer, McpServer};
 use crate::core::access::Access;
 use crate::sandbox::Profile;
 
-/// The word by which this program is started to speak with a server over HTTP.
+/// The argument that starts this program as a bridge to a server over HTTP.
 pub const BRIDGE_WORD: &str = "__bridge";
 
 /// The variable in which the bridge finds its [`BridgeConfig`], as JSON.
 pub const BRIDGE_ENV: &str = "REWAKE_BRIDGE";
 
-/// What the bridge needs to know. It holds secrets: it is no file's business.
+/// The configuration of the bridge. It contains secrets, so it is never written to a file.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgeConfig {
     pub name: String,
     pub url: String,
-    /// With the bearer token, where one is configured.
+    /// Headers of the config, with the bearer token if one is configured.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// The folder of keys, where logins are.
+    /// Folder with the keys and the logins.
     pub keys: PathBuf,
 }
 
-/// Makes the profile of a sandbox at this level, or says why there can be none.
+/// A function that builds the profile of a sandbox for a level, or returns why it cannot.
 pub type Confine<'a> = dyn Fn(Access) -> Result<Box<Profile>, String> + 'a;
 
-/// Where a server is started, and for whom.
+/// The surroundings in which a server is started.
 pub struct LaunchPlace<'a> {
     pub env: &'a Env,
-    /// Where keys and logins are kept, which no call of a tool sees.
+    /// Folder with keys and logins, which no tool call can see.
     pub keys_dir: &'a Path,
-    /// Whose server it is.
+    /// ID of the session that uses the server.
     pub session: &'a str,
     /// The root of the workspace.
     pub workspace: &'a Path,
-    /// This program.
+    /// Path of this program.
     pub exe: &'a Path,
-    /// None: there is no sandbox. A server that is to have one is not started then.
+    /// Builder of sandbox profiles. `None`: a sandbox is not available, and a server that needs
+    /// one is not started.
     pub confine: Option<&'a Confine<'a>>,
 }
 
-/// What this server's keeper is to run, and the environment that it gets.
+/// Returns the command for this server's keeper, and its environment.
 ///
 /// # Errors
-/// Why it cannot be started, for a person.
+/// Returns why the server cannot be started, as a text for the user.
 pub fn launch(
     found: &FoundServer,
     at: &LaunchPlace<'_>,
@@ -121,7 +122,7 @@ pub fn launch(
         args,
         folder,
         env: own.into_iter().map(|(name, _)| name).collect(),
-        // With 0 its keeper would end it before its first agent is there.
+        // With 0 the keeper would end the server before its first agent connects.
         linger_ms: server.idle_timeout_sec.max(1).saturating_mul(1_000),
         sandbox,
     };
@@ -135,7 +136,8 @@ fn not_found(name: &str, command: &str) -> String {
     }
 }
 
-/// A name with a slash is meant from the server's folder, any other is looked for in its PATH.
+/// Finds the program. A name with a slash is relative to the server's folder, any other is
+/// searched in its PATH.
 fn program(
     command: &str,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! What a server has: tools, prompts and resources, page by page and within bounds.
+//! Requests for a server's tools, prompts and resources, page by page and within bounds.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use super::offers::{self, Offers, Prompt, PromptMessage, Resource};
 use super::result::Part;
 use super::tools::Listing;
 
-/// Of a list of prompts or resources, no more pages are asked for.
+/// Maximum number of pages of a list of prompts or resources.
 const PAGES_MAX: usize = 64;
 
 impl Connection {
-    /// All tools, within the bounds of [`Listing`].
+    /// Requests all tools, within the bounds of [`Listing`].
     ///
     /// # Errors
     /// The server does not answer within the limit, or with an error.
@@ -33,7 +33,7 @@ impl Connection {
         within(limit, "tools/list", all).await.map(|()| listing)
     }
 
-    /// All that the server says it has for people. Each list has this limit.
+    /// Requests all prompts and resources. The limit applies to each list.
     ///
     /// # Errors
     /// The server does not answer within the limit, or with an error.
@@ -48,7 +48,7 @@ impl Connection {
         Ok(offers)
     }
 
-    /// What the server has for people to begin with, within bounds.
+    /// Returns the server's prompts, within bounds.
     ///
     /// # Errors
     /// The server does not answer within the limit, or with an error.
@@ -90,7 +90,7 @@ impl Connection {
         Ok(offers::contents(&got))
     }
 
-    /// Each page of a list, until it ends, goes in a circle, or is too long.
+    /// Requests the pages of a list, until it ends, repeats itself or is too long.
     async fn pages(&self, method: &str, mut take: impl FnMut(&Value)) -> Result<(), McpError> {
         let mut seen = HashSet::new();
         let mut cursor = None;

@@ -1,14 +1,14 @@
-//! JSON-RPC 2.0, as MCP uses it over stdio: one object a line.
+//! JSON-RPC 2.0, as MCP uses it over stdio: one object per line.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The method is not known.
+/// JSON-RPC error code: unknown method.
 pub const METHOD_NOT_FOUND: i64 = -32_601;
 
 const MESSAGE_MAX_BYTES: usize = 2048;
 
-/// An error that a server answered with.
+/// An error in the answer of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RpcError {
     #[serde(default)]
@@ -19,10 +19,10 @@ pub struct RpcError {
     pub data: Option<Value>,
 }
 
-/// A message of a server that answers nothing.
+/// A message of a server that is not an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// It wants an answer.
+    /// A request, which needs an answer.
     Request {
         id: Value,
         method: String,
@@ -32,11 +32,11 @@ pub enum Heard {
         method: String,
         params: Value,
     },
-    /// No message: a banner, or what should have gone to stderr.
+    /// Not a message: a banner, or text for stderr.
     Noise,
 }
 
-/// The line of a request.
+/// Returns the line of a request.
 pub fn request(id: &str, method: &str, params: &Value) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
 }
@@ -45,7 +45,7 @@ pub fn notification(method: &str, params: &Value) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
 }
 
-/// The answer to a request of the server.
+/// Returns the line that answers a request of the server.
 pub fn answer(id: &Value, result: Result<Value, RpcError>) -> Vec<u8> {
     line(&match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
@@ -61,7 +61,7 @@ fn line(message: &Value) -> Vec<u8> {
     message.to_string().into_bytes()
 }
 
-/// What a line that answers says. `None`: it is not JSON, or says neither a result nor an error.
+/// Reads an answer. Returns `None` if the line is not JSON, or has neither a result nor an error.
 pub fn read_answer(line: &[u8]) -> Option<Result<Value, RpcError>> {
     let mut message = value(line)?;
     let answer = message.as_object_mut()?;
@@ -77,7 +77,7 @@ pub fn read_answer(line: &[u8]) -> Option<Result<Value, RpcError>> {
     answer.remove("result").map(Ok)
 }
 
-/// What any other line is.
+/// Reads any other line.
 pub fn read_other(line: &[u8]) -> Heard {
     let Some(mut message) = value(line) else {
         return Heard::Noise;
@@ -95,7 +95,7 @@ pub fn read_other(line: &[u8]) -> Heard {
     }
 }
 
-/// What is no UTF-8 in it is replaced.
+/// Reads a JSON object. Bytes that are not UTF-8 are replaced.
 fn value(line: &[u8]) -> Option<Value> {
     let value: Value = match std::str::from_utf8(line) {
         Ok(text) => serde_json::from_str(text),

@@ -1,30 +1,31 @@
-//! The Model Context Protocol, as a client, over the stdin and stdout of a server that a keeper
-//! holds ([`crate::command::server`]). A server over HTTP has a process between, the [`bridge`].
+//! A client of the Model Context Protocol, over the stdin and stdout of a server that a keeper
+//! runs ([`crate::command::server`]). For a server over HTTP, the [`bridge`] process is in
+//! between.
 //!
-//! The protocol has two eras, and a server is asked which one it speaks: up to 2025-11-25 a
-//! connection begins with `initialize`; from 2026-07-28 each request says all that is needed. The
-//! answer is kept beside the server, so the next agent does not ask again.
+//! The protocol has two eras, and the client asks a server which one it speaks. Up to 2025-11-25 a
+//! connection begins with `initialize`. From 2026-07-28 each request contains all that is needed.
+//! The answer is stored beside the server, so the next agent does not ask again.
 //!
 //! | file | subject |
 //! |---|---|
-//! | [`connection`] | asking a server: the era, a request and its answer; what it asks of us |
+//! | [`connection`] | a connection: its era, a request and its answer, requests of the server |
 //! | `call` | a call of a tool, in rounds, and as a task |
-//! | `lists` | what a server has: tools, prompts, resources |
-//! | [`message`] | JSON-RPC: what is sent, what came |
+//! | `lists` | a server's tools, prompts and resources |
+//! | [`message`] | JSON-RPC messages |
 //! | [`era`] | the beginning of a connection |
-//! | [`elicit`], `form` | what a server asks a person for |
+//! | [`elicit`], `form` | questions of a server for a person |
 //! | [`task`] | a call that a server answers later |
-//! | `error` | why there is no answer |
-//! | [`bridge`] | a server over HTTP, as a process that is spoken with in lines |
+//! | `error` | errors of a request |
+//! | [`bridge`] | a server over HTTP, as a process that exchanges lines |
 //! | [`oauth`] | logging in to a server over HTTP |
-//! | [`refusal`] | what a bridge answers in place of a server |
-//! | [`tools`] | what a server says of its tools, page by page, within bounds |
-//! | [`result`] | what a call gave |
+//! | [`refusal`] | errors that a bridge returns instead of the server's answer |
+//! | [`tools`] | a server's list of tools, page by page, within bounds |
+//! | [`result`] | the result of a call |
 //! | [`offers`] | prompts and resources |
-//! | [`catalogue`] | what is known of the tools of all servers of a session |
+//! | [`catalogue`] | the last known tools of all servers of a session |
 //! | [`changed`] | how the description of a tool changed |
-//! | [`find`] | tools that fit words |
-//! | [`names`] | the name that the model has for a tool |
+//! | [`find`] | search for tools by words |
+//! | [`names`] | the names of tools for the model |
 //!
 //! Invariant: all that a server says is data: bounded, without control characters, never followed.
 //!
@@ -51,8 +52,8 @@ pub mod result;
 pub mod task;
 pub mod tools;
 
-/// Text of a server as it may be shown and sent: no control characters but line break and tab, and
-/// no more than so many bytes.
+/// Removes control characters other than line break and tab from a server's text, and cuts it to
+/// `max_bytes`.
 pub(crate) fn clean(text: &str, max_bytes: usize) -> String {
     let mut clean = String::new();
     for char in text.chars().filter(|c| !is_hidden(*c)) {
@@ -65,7 +66,7 @@ pub(crate) fn clean(text: &str, max_bytes: usize) -> String {
     clean
 }
 
-/// Control characters, and those that turn the direction of what is read.
+/// Returns whether this is a control character, or one that changes the direction of text.
 fn is_hidden(char: char) -> bool {
     (char.is_control() && !matches!(char, '\n' | '\t'))
         || matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')

@@ -1,14 +1,14 @@
-//! The name that the model has for a tool of a server: `mcp__server__tool`.
+//! The name of a server's tool for the model: `mcp__server__tool`.
 //!
-//! Providers take letters, digits, `_` and `-`, at most 64. A name that had to be changed ends with
-//! a hash of what it was, so that two tools never get one name.
+//! Providers accept letters, digits, `_` and `-`, at most 64. A name that had to be changed ends
+//! with a hash of the original, so two tools never get the same name.
 
 use std::collections::BTreeSet;
 
 const MAX: usize = 64;
 const HASH_CHARS: usize = 8;
 
-/// A name of a server is part of every name of its tools.
+/// Maximum length of the server's part, which is in every name of its tools.
 const SERVER_MAX: usize = 24;
 
 pub fn tool_name(server: &str, tool: &str) -> String {
@@ -22,7 +22,7 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     name
 }
 
-/// The name of a tool whose usual one another tool has already.
+/// Returns the name of a tool if another tool already has its usual name.
 pub fn tool_name_apart(server: &str, tool: &str) -> String {
     let mut name = format!("mcp__{}__{}", server_part(server), plain(tool));
     name.truncate(MAX - HASH_CHARS - 1);
@@ -31,7 +31,8 @@ pub fn tool_name_apart(server: &str, tool: &str) -> String {
     name
 }
 
-/// Tools of one server whose usual names earlier ones have, with the names that they get.
+/// Returns the tools of one server whose usual names are taken by earlier ones, with their new
+/// names.
 pub fn apart<'a>(server: &str, tools: impl Iterator<Item = &'a str>) -> Vec<(&'a str, String)> {
     let mut taken = BTreeSet::new();
     let met = tools.filter(|tool| !taken.insert(tool_name(server, tool)));
@@ -39,12 +40,12 @@ pub fn apart<'a>(server: &str, tools: impl Iterator<Item = &'a str>) -> Vec<(&'a
         .collect()
 }
 
-/// What stands for the server in the names of its tools.
+/// Returns the server's part in the full names of its tools.
 pub fn server_part(server: &str) -> String {
     fitting(server, SERVER_MAX)
 }
 
-/// A part of a name. Two underscores stand between the parts, so none has them.
+/// Converts a part of a full name. Two underscores separate the parts, so no part contains them.
 fn fitting(part: &str, max: usize) -> String {
     let plain = plain(part);
     let has_separator = plain.contains("__") || plain.starts_with('_') || plain.ends_with('_');

@@ -1,5 +1,5 @@
-//! What a server has for people besides tools: prompts, and resources. Bounded, as all that a server
-//! says.
+//! Prompts and resources, which servers offer to people besides tools. They are bounded, like
+//! everything from a server.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::clean;
 use super::result::{Part, part};
 
-/// Of a server, no more prompts and no more resources are taken.
+/// Maximum number of prompts and of resources of one server.
 const OFFERS_MAX: usize = 512;
 const ARGUMENTS_MAX: usize = 32;
 const MESSAGES_MAX: usize = 128;
@@ -16,10 +16,10 @@ const NAME_MAX_BYTES: usize = 200;
 const URI_MAX_BYTES: usize = 2048;
 const DESCRIPTION_MAX_BYTES: usize = 2048;
 
-/// Of a prompt or a resource, no more text is taken.
+/// Maximum size of the text of a prompt or a resource.
 const TEXT_MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// All that a server has for people.
+/// The prompts and resources of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offers {
     pub prompts: Vec<Prompt>,
@@ -28,14 +28,14 @@ pub struct Offers {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// As the server has it.
+    /// Name on the server.
     pub name: String,
     pub description: String,
     pub arguments: Vec<PromptArgument>,
 }
 
 impl Prompt {
-    /// Its arguments as a person is told them: `<city> [state]`.
+    /// Returns the arguments as text for the user: `<city> [state]`.
     pub fn usage(&self) -> String {
         let named = self.arguments.iter().map(|argument| {
             let name = &argument.name;
@@ -47,10 +47,11 @@ impl Prompt {
         named.collect::<Vec<String>>().join(" ")
     }
 
-    /// The words behind its name as its arguments, in their order. The last one takes the rest.
+    /// Assigns the words after the prompt's name to its arguments, in order. The last argument
+    /// takes the rest.
     ///
     /// # Errors
-    /// What is missing, or too much.
+    /// Returns a text that names the missing arguments or the surplus words.
     pub fn fill(&self, words: &[String]) -> Result<BTreeMap<String, String>, String> {
         let missing = self.arguments.iter().skip(words.len());
         let missing: Vec<&str> = missing
@@ -86,7 +87,7 @@ pub struct PromptArgument {
 /// One message of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptMessage {
-    /// Else it is the user's.
+    /// Whether the message is from the assistant, not from the user.
     pub is_assistant: bool,
     pub part: Part,
 }
@@ -99,7 +100,7 @@ pub struct Resource {
     pub mime: String,
 }
 
-/// The prompts of a page of `prompts/list`, in their order. Nameless ones are left out.
+/// Reads the prompts of a page of `prompts/list`, in order. Prompts without a name are left out.
 pub(super) fn prompts(page: &Value, taken: &mut Vec<Prompt>) {
     for prompt in page["prompts"].as_array().into_iter().flatten() {
         let name = name(&prompt["name"]);
@@ -123,7 +124,7 @@ fn argument(argument: &Value) -> PromptArgument {
     }
 }
 
-/// The resources of a page of `resources/list`, in their order.
+/// Reads the resources of a page of `resources/list`, in order.
 pub(super) fn resources(page: &Value, taken: &mut Vec<Resource>) {
     for resource in page["resources"].as_array().into_iter().flatten() {
         let uri = clean(resource["uri"].as_str().unwrap_or_default(), URI_MAX_BYTES);
@@ -139,7 +140,7 @@ pub(super) fn resources(page: &Value, taken: &mut Vec<Resource>) {
     }
 }
 
-/// What `prompts/get` gave.
+/// Reads the answer to `prompts/get`.
 pub(super) fn messages(result: &Value) -> Vec<PromptMessage> {
     let messages = result["messages"].as_array().into_iter().flatten();
     let mut left = TEXT_MAX_BYTES;
@@ -150,7 +151,7 @@ pub(super) fn messages(result: &Value) -> Vec<PromptMessage> {
     read.collect()
 }
 
-/// What `resources/read` gave: text, images, and what is only named.
+/// Reads the answer to `resources/read`: text, images, and links to other content.
 pub(super) fn contents(result: &Value) -> Vec<Part> {
     let contents = result["contents"].as_array().into_iter().flatten();
     let mut left = TEXT_MAX_BYTES;

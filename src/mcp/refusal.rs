@@ -1,16 +1,16 @@
-//! What a bridge answers in place of a server that gave no answer. It goes over the same lines as
-//! the server's own words, so it is an error of JSON-RPC with a mark of ours.
+//! The bridge's own answer when a server gave none. It takes the same way as the server's
+//! messages, so it is a JSON-RPC error with a mark of rewake.
 
 use serde_json::{Value, json};
 
 use super::message::RpcError;
 use super::oauth::challenge::Challenge;
 
-/// Of the codes that the protocol leaves to those who implement it.
+/// An error code from the range that the protocol leaves to implementations.
 const CODE: i64 = -32_010;
 const MARK: &str = "rewake";
 
-/// Why there is no answer.
+/// The reason why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub why: Why,
@@ -19,11 +19,11 @@ pub struct Refusal {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// It was not done.
+    /// The call did not happen.
     NotDone,
-    /// It may or may not have been done.
+    /// The call may or may not have happened.
     InDoubt,
-    /// It was not done: somebody has to log in.
+    /// The call did not happen: somebody has to log in.
     Login(Challenge),
 }
 
@@ -42,7 +42,7 @@ impl Refusal {
         }
     }
 
-    /// As the `error` of an answer.
+    /// Returns the refusal as the `error` of an answer.
     pub fn to_error(&self) -> Value {
         let mark = match &self.why {
             Why::NotDone => json!({ MARK: "not_done" }),
@@ -57,7 +57,7 @@ impl Refusal {
         json!({ "code": CODE, "message": self.message, "data": mark })
     }
 
-    /// `None`: it is the server's own error.
+    /// Reads a refusal. `None`: the error is the server's own.
     pub fn read(error: &RpcError) -> Option<Refusal> {
         let data = error.data.as_ref().filter(|_| error.code == CODE)?;
         let text = |name: &str| data[name].as_str().map(str::to_string);

@@ -1,11 +1,11 @@
-//! What a call of a tool gave.
+//! The result of a tool call.
 
 use serde_json::Value;
 
 use super::clean;
 use super::task::Task;
 
-/// Of a result, no more text is kept.
+/// Maximum size of the text of a result.
 const TEXT_MAX_BYTES: usize = 8 * 1024 * 1024;
 const PARTS_MAX: usize = 256;
 const NAME_MAX_BYTES: usize = 2048;
@@ -19,7 +19,7 @@ pub enum Part {
         mime: String,
         data: String,
     },
-    /// To something that was not fetched.
+    /// A link to content that was not fetched.
     Link {
         uri: String,
         name: String,
@@ -29,17 +29,17 @@ pub enum Part {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallResult {
     pub parts: Vec<Part>,
-    /// The tool says that it failed.
+    /// The tool reports a failure.
     pub is_error: bool,
 }
 
-/// What an answer to `tools/call` is.
+/// An answer to `tools/call`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Called {
     Done(CallResult),
-    /// The server works on it, and is asked about it.
+    /// The server works on the call and has to be polled.
     Task(Task),
-    /// It is no result that is understood here.
+    /// The result has a form that is not supported.
     NotSupported(&'static str),
 }
 

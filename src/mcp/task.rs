@@ -1,6 +1,6 @@
-//! A call that a server answers with a task (`io.modelcontextprotocol/tasks`): it is asked about
-//! until it is done. Its id is in the answer of the call, which is in the journal, so the next agent
-//! goes on asking.
+//! A call that a server answers with a task (`io.modelcontextprotocol/tasks`), which is polled
+//! until it is done. The answer of the call contains the task's ID and is in the journal, so the
+//! next agent continues to poll.
 //!
 //! Source: <https://github.com/modelcontextprotocol/ext-tasks>, 2026-07-28.
 
@@ -25,29 +25,29 @@ const POLL_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     pub id: String,
-    /// How long the server keeps it. `None`: it does not say, or for ever.
+    /// Time that the server stores the task. `None`: unlimited or unknown.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
-    /// How often it is asked about.
+    /// Interval between status requests.
     pub poll_ms: u64,
 }
 
-/// How far a task is.
+/// The status of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Status {
     Working,
-    /// It waits for answers to these.
+    /// The task waits for answers to these questions.
     Waiting(Map<String, Value>),
-    /// The result of the call.
+    /// The task is done, with the result of the call.
     Done(Value),
     Failed(RpcError),
     Cancelled(String),
-    /// No status that is known.
+    /// The status is unknown.
     Garbled,
 }
 
 impl Task {
-    /// The task that an answer to a call is, or that an answer to `tasks/get` is about.
+    /// Reads a task from the answer to a call or to `tasks/get`.
     pub fn read(result: &Value) -> Option<Task> {
         let id = result["taskId"].as_str()?;
         let is_usable = !id.is_empty() && id.len() <= ID_MAX_BYTES;
@@ -60,8 +60,8 @@ impl Task {
         })
     }
 
-    /// How long to wait before it is asked about. One that is kept no time is asked about at once,
-    /// but not all the time.
+    /// Returns the pause before the next status request. A task that the server stores for no time
+    /// is requested at once the first time.
     pub fn pause(&self, is_first: bool) -> Duration {
         match self.ttl_ms {
             Some(0) if is_first => Duration::ZERO,
@@ -71,7 +71,7 @@ impl Task {
     }
 }
 
-/// What an answer to `tasks/get` says.
+/// Reads the answer to `tasks/get`.
 pub fn status(result: &Value) -> Status {
     let said = || {
         let said = result["statusMessage"].as_str().unwrap_or_default();

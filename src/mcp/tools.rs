@@ -1,4 +1,4 @@
-//! What a server says of its tools, page by page, within bounds.
+//! A server's list of tools, page by page, within bounds.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::clean;
 
-/// Of a server, no more tools are taken.
+/// Maximum number of tools of one server.
 pub const TOOLS_MAX: usize = 512;
 const PAGES_MAX: usize = 64;
 const NAME_MAX_BYTES: usize = 200;
@@ -17,17 +17,17 @@ const NOTES_MAX: usize = 16;
 /// A tool as the server describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerTool {
-    /// As the server has it.
+    /// Name on the server.
     pub name: String,
     pub description: String,
     /// An object's JSON Schema.
     pub schema: Value,
-    /// What the server says of its effects, which nobody has to believe.
+    /// Hints of the server about the tool's effects. They are not trusted.
     pub annotations: Value,
 }
 
 impl ServerTool {
-    /// Of all that the model reads of it: a tool that was changed has another.
+    /// Returns a hash of everything that the model reads of the tool. It differs after any change.
     pub fn hash(&self) -> String {
         let spec = json!([self.name, self.description, self.schema, self.annotations]);
         blake3::hash(spec.to_string().as_bytes())
@@ -36,18 +36,19 @@ impl ServerTool {
     }
 }
 
-/// A list in the making.
+/// A list of tools that is being read.
 #[derive(Debug, Default)]
 pub struct Listing {
     pub tools: Vec<ServerTool>,
-    /// What was wrong with the list, for a person.
+    /// Problems of the list, for the user.
     pub notes: Vec<String>,
     cursors: HashSet<String>,
     pages: usize,
 }
 
 impl Listing {
-    /// Takes the answer to `tools/list`; the cursor of the next page, if it is to be asked for.
+    /// Reads one answer to `tools/list`. Returns the cursor of the next page if it should be
+    /// requested.
     pub fn take(&mut self, page: &Value) -> Option<String> {
         self.pages += 1;
         match page["tools"].as_array() {
@@ -117,7 +118,7 @@ impl Listing {
     }
 }
 
-/// Only the hints that have a meaning, so that nothing endless is kept.
+/// Returns the known hints only, so the size is bounded.
 fn annotations(said: &Value) -> Value {
     let hints = [
         "readOnlyHint",
@@ -132,7 +133,7 @@ fn annotations(said: &Value) -> Value {
     Value::Object(said.collect())
 }
 
-/// Why a schema cannot be given to a model.
+/// Returns why a schema cannot be passed to a model.
 fn unusable(schema: &Value) -> Option<&'static str> {
     if schema["type"] != "object" {
         return Some("it is none of an object");
@@ -143,7 +144,7 @@ fn unusable(schema: &Value) -> Option<&'static str> {
     refers_elsewhere(schema).then_some("it refers to another document")
 }
 
-/// JSON that was read is no deeper than 128, so this is not either.
+/// Parsed JSON is at most 128 levels deep, which bounds the recursion.
 fn refers_elsewhere(schema: &Value) -> bool {
     match schema {
         Value::Object(fields) => fields.iter().any(|(name, value)| {

@@ -1,15 +1,16 @@
-//! An answer while it is streamed: blocks in the order the model gives them, within
-//! bounds. The decoders know the shapes of their protocols; this knows what is kept.
+//! An answer while it streams: blocks in the order of the model, within bounds. The decoders know
+//! the shapes of their protocols; this file stores the content.
 //!
-//! Invariant: memory is bounded whatever a server sends, and nothing is ever allocated by
-//! a number that a server names.
+//! Invariant: memory is bounded whatever a server sends, and nothing is ever allocated by a number
+//! that a server names.
 
 use serde_json::Value;
 
 use super::{Delta, Reply, errors};
 use crate::core::entry::{Block, Failure, StopReason, Usage, token_count};
 
-/// More calls than any real answer has; far more than are run.
+/// Maximum number of calls in one answer: more than any real answer has, and far more than are
+/// run.
 pub(super) const MAX_CALLS: usize = 512;
 const MAX_BLOCKS: usize = 4096;
 const MAX_BYTES: usize = 32 << 20;
@@ -22,7 +23,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Text that goes on where the last text ended, unless that one is signed.
+    /// Appends `piece` to the last text block. If that block is signed or of another kind, opens a
+    /// new one.
     pub(super) fn text(&mut self, piece: &str) -> Result<Option<Delta>, Failure> {
         if piece.is_empty() {
             return Ok(None);
@@ -40,7 +42,8 @@ impl Answer {
         Ok(Some(Delta::Text(piece.to_string())))
     }
 
-    /// Thinking that goes on where the last thinking ended, unless that one is sealed.
+    /// Appends `piece` to the last thinking block. If that block is sealed or of another kind,
+    /// opens a new one.
     pub(super) fn thinking(&mut self, piece: &str) -> Result<Option<Delta>, Failure> {
         if piece.is_empty() {
             return Ok(None);
@@ -58,7 +61,7 @@ impl Answer {
         Ok(Some(Delta::Thinking(piece.to_string())))
     }
 
-    /// A block of its own. Returns its place.
+    /// Adds a separate block and returns its index.
     pub(super) fn open(&mut self, block: Block) -> Result<usize, Failure> {
         if matches!(block, Block::Call { .. }) {
             self.calls += 1;
@@ -78,7 +81,7 @@ impl Answer {
         Ok(self.blocks.len() - 1)
     }
 
-    /// Adds to the text, thinking or arguments at a place.
+    /// Appends to the text, thinking or arguments of a block.
     pub(super) fn append(&mut self, at: usize, piece: &str) -> Result<(), Failure> {
         self.charge(piece.len())?;
         match self.blocks.get_mut(at) {
@@ -94,12 +97,12 @@ impl Answer {
         Ok(())
     }
 
-    /// Bytes that a decoder keeps beside the blocks.
+    /// Counts bytes that a decoder stores beside the blocks.
     pub(super) fn keep(&mut self, bytes: usize) -> Result<(), Failure> {
         self.charge(bytes)
     }
 
-    /// Seals the first thinking; where there is none, an empty one before everything else.
+    /// Seals the first thinking block. If there is none, adds an empty one before everything else.
     pub(super) fn seal_first(&mut self, with: Value) {
         let thinking = self.blocks.iter_mut().find_map(|block| match block {
             Block::Thinking { sealed, .. } => Some(sealed),
@@ -117,7 +120,7 @@ impl Answer {
         }
     }
 
-    /// Puts the whole in the place of its pieces.
+    /// Replaces the pieces of a block by the complete block.
     pub(super) fn replace(&mut self, at: usize, block: Block) -> Result<(), Failure> {
         self.charge(size(&block))?;
         if let Some(old) = self.blocks.get_mut(at) {
@@ -135,7 +138,7 @@ impl Answer {
         &mut self.blocks
     }
 
-    /// Bytes of all pieces so far: it grows with every piece of the answer.
+    /// Returns the number of bytes of all pieces so far. It grows with every piece of the answer.
     pub(super) fn kept(&self) -> usize {
         self.bytes
     }
@@ -144,7 +147,8 @@ impl Answer {
         self.calls > 0
     }
 
-    /// The whole answer. Servers say "stop" although calls wait, and the other way round.
+    /// Returns the complete answer. Corrects its stop reason, because servers say "stop" although
+    /// calls wait, and the other way round.
     pub(super) fn finish(mut self, usage: Usage, named: StopReason) -> Reply {
         self.blocks.retain(|block| match block {
             Block::Text { text, .. } => !text.trim().is_empty(),
@@ -175,33 +179,34 @@ impl Answer {
     }
 }
 
-/// The word that ends a stream of Chat Completions. Gateways put it behind the end of every
-/// protocol.
+/// The data of the event that ends a stream of Chat Completions. Gateways send it at the end of
+/// every protocol.
 pub(super) const DONE: &str = "[DONE]";
 
-/// The data of an event as JSON.
+/// Parses the data of an event as JSON.
 pub(super) fn json(data: &str) -> Result<Value, Failure> {
     serde_json::from_str(data)
         .map_err(|e| errors::nonsense(format!("the provider sent an event that is not JSON: {e}")))
 }
 
-/// A count of tokens that may be missing, null or nonsense.
+/// Returns a count of tokens that may be missing, null or invalid.
 pub(super) fn count(usage: &Value, pointer: &str) -> u64 {
     usage.pointer(pointer).map_or(0, token_count)
 }
 
-/// No answer costs more, US dollars.
+/// Maximum plausible cost of an answer, US dollars.
 const MAX_COST: f64 = 10_000.0;
 
-/// What the provider says that it took, in 10⁻⁹ US dollars: OpenRouter, Vercel and others give
-/// dollars, some an object of them, xAI ticks of 10⁻¹⁰. A figure that cannot be true is none.
+/// Returns the cost that the provider reports, in 10⁻⁹ US dollars. OpenRouter, Vercel and others
+/// report dollars, some of them in an object. xAI reports ticks of 10⁻¹⁰ dollars. An implausible
+/// figure gives `None`.
 pub(super) fn billed(usage: &Value) -> Option<u64> {
     let number = |at: &str| usage.pointer(at).and_then(Value::as_f64);
     let dollars = number("/cost")
         .or_else(|| number("/cost/total_cost"))
         .or_else(|| number("/cost/usd"))
         .or_else(|| Some(number("/cost_in_usd_ticks")? / 1e10))?;
-    // With a key of the user's own at the provider behind it, that one takes its part itself.
+    // If the user brings a key for the upstream provider, that provider bills its part separately.
     let is_byok = usage.get("is_byok").and_then(Value::as_bool) == Some(true);
     let upstream = number("/cost_details/upstream_inference_cost").filter(|_| is_byok);
     let dollars = dollars + upstream.unwrap_or(0.0);

@@ -1,8 +1,8 @@
 //! Anthropic Messages, as of `anthropic-version: 2023-06-01`
 //! (<https://platform.claude.com/docs/en/api/messages>).
 //!
-//! What is sealed in a `Thinking` block is `{"signature": …}` or `{"redacted": …}`; with the
-//! text beside it that is all of a thinking block, and it is sent back as it came.
+//! The `sealed` value of a `Thinking` block is `{"signature": …}` or `{"redacted": …}`. Together
+//! with the text it is the complete thinking block, and it is sent back unchanged.
 //!
 //! Invariant: at most four cache marks are sent, never on thinking and never on empty text,
 //! which the server refuses.
@@ -21,19 +21,19 @@ use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
 
-/// The protocol allows four; one is behind the system prompt.
+/// Cache marks on messages. The protocol allows four in all, and the system prompt takes one.
 const MESSAGE_MARKS: usize = 3;
 
-/// The least the protocol takes as a budget for thinking.
+/// Minimum thinking budget of the protocol.
 const MIN_THINKING_TOKENS: u64 = 1024;
 
-/// An answer has a few blocks; one with more is not worth its memory.
+/// Maximum number of blocks. Real answers have a few.
 const MAX_BLOCKS: usize = 4096;
 
-/// Under which name the messages stand.
+/// Name of the field with the messages.
 pub(crate) const LIST: &str = "messages";
 
-/// The body, but for the messages: these go to the list.
+/// Returns the body without the messages, which are added to `list`.
 pub(crate) fn body(
     request: &Request,
     target: &Target,
@@ -78,7 +78,7 @@ pub(crate) fn body(
     if let Some(budget) = budget {
         body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
     }
-    // With thinking, the server takes no other temperature than its own.
+    // With thinking, the server accepts only its default temperature.
     if let Some(temperature) = request.temperature
         && body.get("thinking").is_none()
     {
@@ -90,7 +90,8 @@ pub(crate) fn body(
     }
 }
 
-/// One mark behind the system prompt is one behind the tools too: they come before it.
+/// Returns the system prompt with a cache mark at its end. The mark also covers the tools, which
+/// come before it.
 fn system(request: &Request) -> Vec<Value> {
     let mut blocks: Vec<Value> = [&request.system, &request.instructions]
         .into_iter()
@@ -106,8 +107,9 @@ fn mark(block: &mut Value) {
     block["cache_control"] = json!({"type": "ephemeral"});
 }
 
-/// With a budget, the server wants thinking at the head of a turn that is still open. A turn
-/// that began without it (another model, another setting) is ended without it.
+/// Returns whether thinking can be enabled. With a budget, the server requires thinking at the
+/// beginning of an unfinished turn. If the turn began without it (another model, another setting),
+/// it continues without it.
 fn may_think(messages: &[Message]) -> bool {
     let is_result = |m: &Message| m.parts.iter().any(|p| matches!(p, Part::Result { .. }));
     let mut turn = messages
@@ -140,10 +142,11 @@ fn messages(request: &Request, blobs: Blobs, list: &mut List<'_>) {
     }
 }
 
-/// `None` where nothing of it can be sent.
+/// Returns the message in the form of the API, or `None` if nothing in it can be sent.
 fn said(message: &Message, is_marked: bool, blobs: Blobs) -> Option<Value> {
     let mut content = content(message, blobs);
-    // An answer that was cut while it thought: the server wants something behind it.
+    // If the answer was cut while the model was thinking, the server expects content after the
+    // thinking.
     while content.last().is_some_and(is_thinking) {
         content.pop();
     }
@@ -159,7 +162,7 @@ fn said(message: &Message, is_marked: bool, blobs: Blobs) -> Option<Value> {
         Role::Assistant => "assistant",
     };
     let mut said = json!({ "role": role });
-    // Moved in, as all that may be large: `json!` copies what it is given.
+    // Moved in, because `json!` copies its values, which may be large.
     said["content"] = content.into();
     Some(said)
 }
@@ -173,7 +176,7 @@ fn is_thinking(block: &Value) -> bool {
 
 fn content(message: &Message, blobs: Blobs) -> Vec<Value> {
     let mut blocks = Vec::new();
-    // Images of a failed call: the server wants only text in a result that is an error, and
+    // Images of a failed call are sent later: the server accepts only text in a failed result, and
     // results before everything else.
     let mut late = Vec::new();
     for part in message.parts.iter() {
@@ -216,7 +219,7 @@ fn content(message: &Message, blobs: Blobs) -> Vec<Value> {
     blocks
 }
 
-/// The server refuses texts without a word in them.
+/// Returns a text block. The server refuses texts without a word in them.
 fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
@@ -231,7 +234,7 @@ fn image_block(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
     }
 }
 
-/// `None` when it was not sealed by this protocol: the server would refuse it.
+/// Returns `None` if another protocol sealed the thinking, because the server would refuse it.
 fn thinking_block(text: &str, sealed: Option<&Value>) -> Option<Value> {
     let sealed = sealed?;
     if let Some(data) = sealed.get("redacted") {
@@ -252,7 +255,7 @@ fn result_block(id: &str, content: Vec<Value>, is_error: bool) -> Value {
     block
 }
 
-/// A block that is being streamed.
+/// A block while it streams.
 enum Open {
     Text(String),
     Thinking {
@@ -266,18 +269,18 @@ enum Open {
         given: Value,
         json: String,
     },
-    /// A kind that is not known here.
+    /// An unknown kind of block.
     Other,
 }
 
 #[derive(Default)]
 pub struct Decoder {
-    /// With the server's own index.
+    /// Open blocks with the server's index.
     blocks: Vec<(u64, Open)>,
     usage: Usage,
     stop: Option<StopReason>,
     ended: bool,
-    /// Bytes of all pieces so far.
+    /// Number of bytes of all pieces so far.
     kept: usize,
 }
 
@@ -286,7 +289,7 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// Nothing of the answer comes after this.
+    /// Returns whether the answer has ended completely.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
@@ -317,19 +320,20 @@ impl Decoder {
                 None
             }
             "error" => return Err(errors::in_stream(&data)),
-            // A server that does not stream, or one that puts an error into an event without a type.
+            // A server that does not stream, or one that sends an error in an event without a
+            // type.
             "message" => return self.whole_message(&data),
             "" if data.get("error").is_some_and(|e| !e.is_null()) => {
                 return Err(errors::in_stream(&data));
             }
-            // `ping`, `content_block_stop`, and what is added to the protocol later.
+            // `ping`, `content_block_stop`, and future events.
             _ => None,
         };
         let is_empty = |d: &Delta| matches!(d, Delta::Text(t) | Delta::Thinking(t) if t.is_empty());
         Ok(delta.into_iter().filter(|d| !is_empty(d)).collect())
     }
 
-    /// One whole message in place of its events.
+    /// Reads a complete message that the server sent without streaming.
     fn whole_message(&mut self, message: &Value) -> Result<Vec<Delta>, Failure> {
         let mut deltas = Vec::new();
         let blocks = message["content"].as_array();
@@ -343,12 +347,12 @@ impl Decoder {
         Ok(deltas)
     }
 
-    /// As [`Decoder::is_ended`]: the protocol has an event for the end.
+    /// Same as [`Decoder::is_ended`]: the protocol has an event for the end.
     pub fn is_whole(&self) -> bool {
         self.is_ended()
     }
 
-    /// Grows with every piece of the answer.
+    /// Returns a number that grows with every piece of the answer.
     pub fn kept(&self) -> usize {
         self.kept
     }
@@ -430,12 +434,12 @@ impl Decoder {
                 json.push_str(piece("partial_json"));
                 None
             }
-            // Citations, and what is added to the protocol later.
+            // Citations and future deltas.
             _ => None,
         })
     }
 
-    /// The counts are running totals: those of a later event replace those before.
+    /// Stores token counts. They are running totals, so a later event replaces earlier counts.
     fn count(&mut self, usage: &Value) {
         let fields = [
             ("input_tokens", &mut self.usage.input),
@@ -471,7 +475,7 @@ impl Open {
             } => Some(Block::Call {
                 name,
                 arguments: match json.is_empty() {
-                    // Some servers give the arguments whole, with the start of the block.
+                    // Some servers send the complete arguments with the start of the block.
                     true if given.as_object().is_some_and(|o: &Map<_, _>| !o.is_empty()) => {
                         given.to_string()
                     }

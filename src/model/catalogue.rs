@@ -1,5 +1,5 @@
-//! What is known of models: context window, output limit, prices. The figures are in
-//! `assets/models.toml`, with their date.
+//! The built-in figures of models: context window, output limit and prices. The figures and their
+//! date are in `assets/models.toml`.
 //!
 //! Invariant: nothing depends on a model being known. An unknown one gets small, safe figures
 //! and no price; the config and the provider's own errors correct them.
@@ -11,19 +11,19 @@ use serde::Deserialize;
 
 use crate::core::entry::Usage;
 
-/// No answer is given more room than this by default: what an answer may use is taken from
-/// what the context may hold.
+/// Maximum default length of an answer, tokens. The space for the answer is not available to the
+/// context.
 const MAX_DEFAULT_OUTPUT: u64 = 32_000;
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelInfo {
-    /// Tokens a prompt may have.
+    /// Maximum size of a prompt, tokens.
     pub context_window: u64,
-    /// Tokens an answer may have.
+    /// Maximum size of an answer, tokens.
     pub max_output: u64,
     pub prices: Option<Prices>,
-    /// Prices of long prompts, for the whole of the request.
+    /// Prices for the whole request if the prompt is long.
     pub long: Option<LongPrices>,
 }
 
@@ -40,13 +40,13 @@ pub struct Prices {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LongPrices {
-    /// For prompts of more tokens than this.
+    /// Size of the prompt above which these prices apply, tokens.
     pub over: u64,
     pub prices: Prices,
 }
 
 impl Default for ModelInfo {
-    /// A model of which nothing is known.
+    /// Returns the figures of an unknown model.
     fn default() -> ModelInfo {
         ModelInfo {
             context_window: 32_000,
@@ -58,12 +58,13 @@ impl Default for ModelInfo {
 }
 
 impl ModelInfo {
-    /// Tokens to ask for when nobody says how many.
+    /// Returns the default limit of an answer, tokens.
     pub fn default_output(&self) -> u64 {
         self.max_output.min(MAX_DEFAULT_OUTPUT)
     }
 
-    /// US dollars for one answer: what the provider says that it took, else by the prices.
+    /// Returns the cost of one answer in US dollars: the provider's figure, else computed from the
+    /// prices.
     pub fn cost(&self, usage: &Usage) -> Option<f64> {
         if let Some(nanos) = usage.billed_nanos {
             return Some(nanos as f64 / 1e9);
@@ -81,7 +82,7 @@ impl ModelInfo {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
-    /// The day the figures were read.
+    /// Date of the figures.
     snapshot: String,
     models: BTreeMap<String, ModelInfo>,
 }
@@ -89,22 +90,22 @@ struct Catalogue {
 fn catalogue() -> &'static Catalogue {
     static CATALOGUE: OnceLock<Catalogue> = OnceLock::new();
     let text = include_str!("../../assets/models.toml");
-    // A test reads it, so that it cannot be wrong here.
+    // A test parses the table, so it cannot be invalid here.
     CATALOGUE.get_or_init(|| toml::from_str(text).unwrap_or_default())
 }
 
-/// The day the prices are of, for those who show them.
+/// Returns the date of the prices.
 pub(crate) fn snapshot() -> &'static str {
     &catalogue().snapshot
 }
 
-/// All that are known by name.
+/// Returns the names of all known models.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     catalogue().models.keys().map(String::as_str)
 }
 
-/// `provider/model`: the model of that name, or the one with the longest name that this one
-/// begins with. `claude-x-20260102` is `claude-x`; another variant of a known model has its
+/// Returns the figures of `provider/model`: of that name, or of the longest known name that it
+/// begins with. `claude-x-20260102` is `claude-x`. Another variant of a known model gets its
 /// figures, but not its prices.
 pub(crate) fn lookup(model: &str) -> ModelInfo {
     let models = &catalogue().models;
@@ -127,7 +128,8 @@ pub(crate) fn lookup(model: &str) -> ModelInfo {
     }
 }
 
-/// `-20250929`, `-2025-08-07`, `-001`, `-latest`. Not `.2`, not `-2`: those are other models.
+/// Returns whether the rest of a name is a version: `-20250929`, `-2025-08-07`, `-001`, `-latest`.
+/// Not `.2` or `-2`, which name other models.
 fn is_version(rest: &str) -> bool {
     let digits = rest.bytes().filter(u8::is_ascii_digit).count();
     let is_date = rest

@@ -1,8 +1,8 @@
-//! Servers of models on this machine, found by asking them for their models.
+//! Model servers on this machine, found by requesting their lists of models.
 //!
-//! One small request over plain HTTP/1.0 each, all at the same time. A server is there at once or
-//! not at all, so whoever asks waits no longer than [`PATIENCE`], whatever a server does. Not for
-//! a thread that must not wait.
+//! Each server gets one small request over plain HTTP/1.0, all at the same time. A local server
+//! answers at once or not at all, so a caller waits at most [`PATIENCE`], whatever a server does.
+//! These functions block: do not call them from a thread that must not wait.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -12,37 +12,37 @@ use std::time::{Duration, Instant};
 
 use crate::config::Config;
 
-/// Where llama.cpp's server listens unless told otherwise.
+/// Default address of llama.cpp's server.
 pub(crate) const LLAMA_CPP: &str = "http://127.0.0.1:8080/v1";
 
 const OLLAMA: &str = "http://127.0.0.1:11434";
 
-/// For all that is asked of a server, from its name to the end of its answer.
+/// Time limit for one server, from resolving its name to the end of its answer.
 const PATIENCE: Duration = Duration::from_millis(600);
 
 const MAX_ANSWER_BYTES: u64 = 1 << 20;
 
 const MAX_MODELS: usize = 20;
 
-/// A server that was looked for.
+/// A server that was searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LocalServer {
     pub name: &'static str,
-    /// Its address, without a path.
+    /// Address of the server, without a path.
     pub base: String,
-    /// As `provider/model`; `None` when nothing answers there.
+    /// Models as `provider/model`. `None`: no server answers there.
     pub models: Option<Vec<String>>,
-    /// What makes it ready.
+    /// Command that makes the server ready.
     pub hint: &'static str,
 }
 
 /// A kind of server.
 struct Kind {
     name: &'static str,
-    /// What its models are named by in the config.
+    /// Name of the provider in the config, the first part of `provider/model`.
     provider: &'static str,
     usual: &'static str,
-    /// Where it lists its models.
+    /// Path of its list of models.
     path: &'static str,
     hint: &'static str,
 }
@@ -64,7 +64,7 @@ const KINDS: [Kind; 2] = [
     },
 ];
 
-/// The servers of each kind, where the config says that they are, else where they usually are.
+/// Returns the servers of each kind, at the addresses in the config or at the default ones.
 pub(crate) fn local_servers(config: &Config) -> Vec<LocalServer> {
     let named = |kind: &Kind| Some(config.provider(kind.provider).ok()?.base_url);
     let asked = KINDS.map(|kind| {
@@ -88,7 +88,7 @@ pub(crate) fn local_servers(config: &Config) -> Vec<LocalServer> {
     asked.into_iter().map(server).collect()
 }
 
-/// On a thread of its own: a resolver of names has no limit that could be set.
+/// Asks a server on a separate thread, because resolving a name has no timeout that could be set.
 fn ask(base: String, path: &'static str) -> mpsc::Receiver<Option<Vec<String>>> {
     let (sender, answer) = mpsc::sync_channel(1);
     let work = move || drop(sender.send(models(&base, path, Instant::now() + PATIENCE)));
@@ -108,13 +108,14 @@ fn models(base: &str, path: &str, end: Instant) -> Option<Vec<String>> {
     listed(&answer(address, host, path, end)?)
 }
 
-/// The body of the answer; what comes behind the limits is not waited for.
+/// Returns the body of the answer. Does not wait for data beyond the limits.
 fn answer(address: SocketAddr, host: &str, path: &str, end: Instant) -> Option<String> {
-    // Zero would mean for ever.
+    // A timeout of zero would mean no limit.
     let left = || Some(end.saturating_duration_since(Instant::now())).filter(|t| !t.is_zero());
     let mut stream = TcpStream::connect_timeout(&address, left()?).ok()?;
     stream.set_write_timeout(left()).ok()?;
-    // At once: some servers answer and close on the first piece.
+    // The request is sent in one write, because some servers answer and close after the first
+    // piece.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
@@ -132,7 +133,7 @@ fn answer(address: SocketAddr, host: &str, path: &str, end: Instant) -> Option<S
     Some(body.to_string())
 }
 
-/// `{"models": [{"name": …}]}` (Ollama), or `{"data": [{"id": …}]}` (OpenAI).
+/// Parses `{"models": [{"name": …}]}` (Ollama) or `{"data": [{"id": …}]}` (OpenAI).
 fn listed(body: &str) -> Option<Vec<String>> {
     let value: serde_json::Value = serde_json::from_str(body).ok()?;
     let list = value

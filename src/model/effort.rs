@@ -1,4 +1,4 @@
-//! How hard a model is to think, in the words of each protocol.
+//! The reasoning effort of a model, in the terms of each protocol.
 //!
 //! Sources: OpenAI `reasoning_effort` and `reasoning.effort`; OpenRouter `reasoning`; Anthropic
 //! `output_config.effort` with `thinking: {"type": "adaptive"}` from Claude 4.6 on, a budget of
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::config::EffortField;
 use crate::core::choice::Effort;
 
-/// Tokens of thinking, for the models that count them.
+/// Returns the thinking budget in tokens, for models with a budget.
 fn budget(effort: Effort) -> Option<u64> {
     Some(match effort {
         Effort::Default | Effort::None => return None,
@@ -25,17 +25,17 @@ fn budget(effort: Effort) -> Option<u64> {
     })
 }
 
-/// The words of OpenAI; `None` when nothing is asked for.
+/// Returns OpenAI's name of the effort, or `None` for the default.
 fn openai(effort: Effort) -> Option<&'static str> {
     match effort {
         Effort::Default => None,
-        // There is no step above.
+        // OpenAI has no level above `xhigh`.
         Effort::Max => Some(Effort::Xhigh.name()),
         effort => Some(effort.name()),
     }
 }
 
-/// Of Chat Completions: name and value.
+/// Returns the name and the value of the field in a Chat Completions request.
 pub(super) fn chat(effort: Effort, field: EffortField) -> Option<(&'static str, Value)> {
     let word = openai(effort)?;
     Some(match field {
@@ -51,7 +51,7 @@ pub(super) fn chat(effort: Effort, field: EffortField) -> Option<(&'static str, 
     })
 }
 
-/// `reasoning` of the Responses API.
+/// Returns `reasoning` for the Responses API.
 pub(super) fn responses(effort: Effort) -> Option<Value> {
     Some(match openai(effort)? {
         "none" => json!({ "effort": "none" }),
@@ -59,12 +59,12 @@ pub(super) fn responses(effort: Effort) -> Option<Value> {
     })
 }
 
-/// What a model of Anthropic is told.
+/// Form in which a request tells an Anthropic model how hard to think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anthropic {
     /// `thinking.budget_tokens`
     Budget(u64),
-    /// `output_config.effort`; the model thinks as it sees fit.
+    /// `output_config.effort`; the model decides how much it thinks.
     Effort(&'static str),
     Nothing,
 }
@@ -86,7 +86,8 @@ pub(super) fn anthropic(effort: Effort, model: &str) -> Anthropic {
     })
 }
 
-/// `claude-opus-4-6`, `claude-opus-4.6`, `claude-3-7-sonnet-20250219`. A date is no version.
+/// Returns the version in a model's name: `claude-opus-4-6`, `claude-opus-4.6`,
+/// `claude-3-7-sonnet-20250219`. A date does not count as a version.
 pub(super) fn claude_version(model: &str) -> (u32, u32) {
     let mut numbers = model
         .split(['-', '.', '/', '@', ':'])
@@ -99,7 +100,7 @@ pub(super) fn claude_version(model: &str) -> (u32, u32) {
     (major, numbers.next().unwrap_or(0))
 }
 
-/// `thinkingConfig` of Gemini.
+/// Returns `thinkingConfig` for Gemini.
 pub(super) fn gemini(effort: Effort, model: &str) -> Option<Value> {
     if effort == Effort::Default {
         return None;
@@ -110,7 +111,7 @@ pub(super) fn gemini(effort: Effort, model: &str) -> Option<Value> {
         .any(|old| model.starts_with(old));
     let is_pro = model.contains("-pro");
     if is_old {
-        // Within what all models with a budget take; Pro does not do without.
+        // The value is within the limits of all models with a budget. Pro always thinks.
         let tokens = match (budget(effort), is_pro) {
             (Some(tokens), _) => tokens.min(24_576),
             (None, true) => 128,
@@ -121,14 +122,14 @@ pub(super) fn gemini(effort: Effort, model: &str) -> Option<Value> {
     let level = match effort {
         Effort::Default | Effort::None | Effort::Minimal if !is_pro => "minimal",
         Effort::Default | Effort::None | Effort::Minimal | Effort::Low => "low",
-        // The first Pro of the family knows two levels.
+        // The first Pro model of the family has only two levels.
         Effort::Medium if !model.starts_with("gemini-3-pro") => "medium",
         Effort::Medium | Effort::High | Effort::Xhigh | Effort::Max => "high",
     };
     Some(json!({ "includeThoughts": true, "thinkingLevel": level }))
 }
 
-/// Puts a temperature into a body.
+/// Adds a temperature to a body.
 pub(super) fn put_temperature(body: &mut Map<String, Value>, temperature: Option<f64>) {
     if let Some(temperature) = temperature {
         body.insert("temperature".into(), temperature.into());

@@ -1,8 +1,8 @@
-//! What a provider's error means: the class decides whether the request is sent again,
+//! The meaning of a provider's error. Its class decides whether the request is sent again,
 //! shortened, or shown to the user.
 //!
-//! The wordings of all providers are known in one place, because routers and compatible
-//! servers pass on the words of whoever is behind them.
+//! The wordings of all providers are in one place, because routers and compatible servers pass on
+//! the messages of other providers.
 //!
 //! Invariant: the message carries the server's own words, clipped and without control
 //! characters, and nothing of the request.
@@ -12,17 +12,18 @@ use serde_json::Value;
 use super::too_long;
 use crate::core::entry::{Failure, FailureClass};
 
-/// As much of a server's words as a person reads, in characters.
+/// Maximum length of a server's message, in characters.
 const MAX_WORDS: usize = 500;
 
-/// An answer with another status than success. The message is the server's own, if it has one.
+/// Classifies an answer whose status is not success. The message is the server's own, if it has
+/// one.
 pub(crate) fn classify(status: u16, body: &str) -> Failure {
     let said = Said::in_body(body);
     let message = clip(&said.words);
     failure(status, &said, message)
 }
 
-/// An error inside a stream that began well.
+/// Classifies an error inside a stream that began successfully.
 pub(crate) fn in_stream(error: &Value) -> Failure {
     let said = Said::in_value(error);
     let message = match clip(&said.words).as_str() {
@@ -32,7 +33,7 @@ pub(crate) fn in_stream(error: &Value) -> Failure {
     failure(said.status(), &said, message)
 }
 
-/// A stream that ended before the protocol's own end.
+/// Returns the failure for a stream that ended too early.
 pub(crate) fn cut() -> Failure {
     Failure {
         class: FailureClass::Network,
@@ -41,7 +42,7 @@ pub(crate) fn cut() -> Failure {
     }
 }
 
-/// The request or its answer did not get through.
+/// Returns the failure for a request or an answer that did not arrive.
 pub(crate) fn network(message: &str) -> Failure {
     Failure {
         class: FailureClass::Network,
@@ -50,7 +51,7 @@ pub(crate) fn network(message: &str) -> Failure {
     }
 }
 
-/// An answer that makes no sense in its protocol.
+/// Returns the failure for an answer that violates its protocol.
 pub(crate) fn nonsense(what: impl Into<String>) -> Failure {
     Failure {
         class: FailureClass::Protocol,
@@ -59,7 +60,7 @@ pub(crate) fn nonsense(what: impl Into<String>) -> Failure {
     }
 }
 
-/// A server's words on one line: no control characters, at most 500 characters.
+/// Returns a server's message on one line, without control characters, at most 500 characters.
 pub(crate) fn clip(words: &str) -> String {
     let mut out = String::new();
     let mut room = MAX_WORDS;
@@ -82,14 +83,14 @@ pub(crate) fn clip(words: &str) -> String {
     out
 }
 
-/// What a server says of an error, whatever shape it gives it.
+/// The content of an error, independent of the shape that the server gives it.
 #[derive(Default)]
 struct Said {
-    /// All of them: what an error is may be said far behind its beginning.
+    /// The complete text. The part that identifies the error may be far from the beginning.
     words: String,
     /// `code`, `type`, `status` and reasons, in lower case.
     codes: Vec<String>,
-    /// The quota that is used up is one of the day (Google).
+    /// The used-up quota is a daily one (Google).
     per_day: bool,
 }
 
@@ -110,7 +111,7 @@ impl Said {
     fn in_value(value: &Value) -> Said {
         let value = value.get(0).unwrap_or(value);
         let error = value.get("error").filter(|e| !e.is_null()).unwrap_or(value);
-        // Beside `{"error": "words"}` the code stands outside.
+        // In `{"error": "words"}`, the code is outside of the error.
         let coded = if error.is_object() { error } else { value };
         let mut said = Said {
             words: words(error),
@@ -132,7 +133,7 @@ impl Said {
         self.codes.iter().any(|c| codes.contains(&c.as_str()))
     }
 
-    /// The HTTP status that the codes of an error in a stream stand for.
+    /// Returns the HTTP status that corresponds to the codes of an error in a stream.
     fn status(&self) -> u16 {
         if let Some(status) = self.codes.iter().find_map(|c| c.parse().ok()) {
             return status;
@@ -167,7 +168,7 @@ impl Said {
     }
 }
 
-/// Codes of a limit by time.
+/// Codes of rate limits.
 const RATE_CODES: [&str; 4] = [
     "rate_limit_exceeded",
     "rate_limit_error",
@@ -175,8 +176,7 @@ const RATE_CODES: [&str; 4] = [
     "too_many_requests",
 ];
 
-/// The words of an error, and of no other part of it: some servers send back what they were
-/// asked.
+/// Returns only the message of an error. Some servers also send back parts of the request.
 pub(crate) fn words(error: &Value) -> String {
     let message = ["message", "msg", "detail"]
         .iter()
@@ -188,14 +188,15 @@ pub(crate) fn words(error: &Value) -> String {
         Value::Array(faults) => messages(faults).unwrap_or_else(|| message.to_string()),
         other => other.to_string(),
     };
-    // A router says "provider returned error" and keeps the provider's words beside it.
+    // A router says "provider returned error" and puts the provider's message beside it.
     match error.pointer("/metadata/raw").and_then(Value::as_str) {
         Some(raw) => format!("{message}: {raw}"),
         None => message,
     }
 }
 
-/// The messages of a list of faults: `[{"loc": [...], "msg": "...", "input": ...}]`.
+/// Returns the messages of a list of validation errors: `[{"loc": [...], "msg": "...", "input":
+/// ...}]`.
 fn messages(faults: &[Value]) -> Option<String> {
     let messages = faults.iter().map(|fault| fault.get("msg")?.as_str());
     Some(messages.collect::<Option<Vec<_>>>()?.join("; "))
@@ -235,7 +236,7 @@ const TOMORROW: &str =
     "the quota of the day is used up: wait until tomorrow, or choose another model or plan";
 const TOOLS: &str = "choose a model that can call tools";
 
-/// Nothing is left, and waiting for some minutes brings nothing back.
+/// Codes of used-up credit. Waiting for some minutes does not help.
 const USED_UP_CODES: [&str; 5] = [
     "insufficient_quota",
     "billing_error",
@@ -257,7 +258,7 @@ const USED_UP: [&str; 11] = [
     "calls / month",
 ];
 
-/// The model is not there under that name.
+/// Codes of unknown model names.
 const UNKNOWN_CODES: [&str; 4] = [
     "model_not_found",
     "invalid_model",
@@ -275,7 +276,7 @@ const UNKNOWN: [&str; 8] = [
     "no endpoints found for",
 ];
 
-/// What the same request never gets, whatever the status, and what helps.
+/// Texts of errors that the same request always gets, whatever the status, each with a hint.
 const NEVER: [(&str, &str); 6] = [
     (
         "--jinja",
@@ -294,7 +295,7 @@ const NEVER: [(&str, &str); 6] = [
 fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
     let text = said.words.to_lowercase();
     let says = |list: &[&str]| list.iter().any(|words| text.contains(words));
-    // Waiting does not help: the account has nothing left.
+    // Waiting does not help: the account has no credit left.
     if status == 402 || said.is(&USED_UP_CODES) || says(&USED_UP) || is_monthly(&text) {
         return (FailureClass::Auth, Some(BILLING));
     }
@@ -306,7 +307,7 @@ fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
     let never = NEVER.iter().find(|(words, _)| text.contains(words));
     let is_unknown = said.is(&UNKNOWN_CODES) || says(&UNKNOWN);
     match status {
-        // Which key that is, the caller knows.
+        // The caller adds the name of the key.
         401 | 403 => (FailureClass::Auth, None),
         _ if refused_key => (FailureClass::Auth, None),
         _ if never.is_some() => (FailureClass::BadRequest, never.map(|(_, hint)| *hint)),
@@ -315,7 +316,7 @@ fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
             (FailureClass::TooLong, None)
         }
         429 => (FailureClass::RateLimit, None),
-        // A gateway may give the status of its own.
+        // A gateway may replace the status by another one.
         _ if said.is(&["rate_limit_error"]) => (FailureClass::RateLimit, None),
         _ if said.is(&["overloaded_error"]) => (FailureClass::Overloaded, None),
         _ if said.is(&["authentication_error", "permission_error"]) => (FailureClass::Auth, None),
@@ -325,7 +326,7 @@ fn class(status: u16, said: &Said) -> (FailureClass, Option<&'static str>) {
     }
 }
 
-/// A limit that ends with the month, in whatever words.
+/// Returns whether the text describes a monthly limit.
 fn is_monthly(text: &str) -> bool {
     let of_month = ["month", "billing period", "billing cycle"];
     let limit = ["limit", "quota", "credits", "allowance"];

@@ -1,10 +1,10 @@
 //! Google Gemini, `generateContent` and `streamGenerateContent?alt=sse`.
 //! <https://ai.google.dev/api/generate-content>
 //!
-//! The model's name and whether it streams stand in the URL, not in the body. Thought
-//! signatures are kept on the part they came with and go back on it. So does the id of a
-//! call, where the model gave one: its result carries it too. Without ids, results are
-//! matched by name and order.
+//! The model's name and the choice of streaming are in the URL, not in the body. Thought
+//! signatures are stored with their part and sent back with it. The same applies to the id of a
+//! call, if the model gave one: its result carries it too. Without ids, results are matched by
+//! name and order.
 //!
 //! Deliberately absent: hosted tools.
 
@@ -21,17 +21,17 @@ use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
 
-/// Gemini 3 refuses a call of the running turn without a signature. The documentation
-/// names this word for calls that another model made.
+/// Signature for calls of another model. Gemini 3 refuses calls of the current turn without a
+/// signature, and its documentation names this value.
 const FOREIGN_CALL: &str = "skip_thought_signature_validator";
 
-/// Within what all models with a budget take, tokens.
+/// Range of budgets that all models with a budget accept, tokens.
 const BUDGET: (u64, u64) = (512, 24_576);
 
-/// Under which name the messages stand.
+/// Name of the field with the messages.
 pub(crate) const LIST: &str = "contents";
 
-/// The body, but for the messages: these go to the list.
+/// Returns the body without the messages, which are added to `list`.
 pub(crate) fn body(
     request: &Request,
     target: &Target,
@@ -49,7 +49,7 @@ pub(crate) fn body(
                 return Vec::new();
             }
             let mut content = json!({ "role": role });
-            // Moved in: `json!` copies what it is given.
+            // Moved in, because `json!` copies its values.
             content["parts"] = parts.into();
             vec![content]
         });
@@ -108,7 +108,7 @@ fn declaration(tool: &crate::core::entry::ToolSpec) -> Value {
     Value::Object(out)
 }
 
-/// Results first and together, as the calls were; then everything else.
+/// Converts a user message. Results come first, in the order of their calls, then everything else.
 fn user(parts: &[Part], blobs: Blobs) -> Vec<Value> {
     let mut results = Vec::new();
     let mut rest = Vec::new();
@@ -163,7 +163,7 @@ fn model(parts: &[Part], signed: bool) -> Vec<Value> {
         )
     };
     let is_call = |p: &&Part| matches!(p, Part::Call { .. });
-    // Of parallel calls only the first is signed.
+    // Only the first of several parallel calls is signed.
     let mut foreign = signed && parts.iter().find(is_call).is_some_and(unsigned);
     let mut out = Vec::new();
     for part in parts {
@@ -172,7 +172,7 @@ fn model(parts: &[Part], signed: bool) -> Vec<Value> {
             Part::Text { text, signature } => (json!({ "text": text }), signature.as_deref()),
             Part::Thinking { text, sealed } => match sealed.as_ref().and_then(Value::as_str) {
                 Some(signature) => (json!({ "text": text, "thought": true }), Some(signature)),
-                // A summary for the reader.
+                // This is a summary for people.
                 None => continue,
             },
             Part::Call {
@@ -201,7 +201,7 @@ fn model(parts: &[Part], signed: bool) -> Vec<Value> {
     out
 }
 
-/// A stream of `GenerateContentResponse`, or one.
+/// A decoder for a stream of `GenerateContentResponse`, or for a single one.
 #[derive(Debug, Default)]
 pub struct Decoder {
     answer: Answer,
@@ -215,8 +215,8 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// Nothing of the answer comes after this. Why it ended is no such sign: some models
-    /// name it in every chunk.
+    /// Returns whether the answer has ended completely. The stop reason does not prove it, because
+    /// some models send one in every chunk.
     pub fn is_ended(&self) -> bool {
         self.done
     }
@@ -229,7 +229,7 @@ impl Decoder {
             return Ok(deltas);
         }
         let chunk = match answer::json(data) {
-            // The answer is whole; this is not of the protocol.
+            // The answer is complete, so this invalid event is ignored.
             Err(_) if self.stop.is_some() => return Ok(deltas),
             chunk => chunk?,
         };
@@ -307,8 +307,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// A signature belongs to the text it came with. It may also come late, in a part
-    /// without text: then it is the last text's, or the first call's.
+    /// Stores a signature with its text. It may also arrive late, in a part without text. Then it
+    /// belongs to the last text or the first call.
     fn sign(&mut self, given: &str) {
         let blocks = self.answer.blocks_mut();
         let target = match blocks.last() {
@@ -355,7 +355,7 @@ impl Decoder {
             "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" => {
                 StopReason::Refusal
             }
-            // The next try may be well formed.
+            // A second try may succeed.
             "MALFORMED_FUNCTION_CALL"
             | "UNEXPECTED_TOOL_CALL"
             | "TOO_MANY_TOOL_CALLS"
@@ -371,7 +371,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Why it ended was said. Some models say so in every chunk.
+    /// Returns whether a stop reason was received. Some models send one in every chunk.
     pub fn is_whole(&self) -> bool {
         self.stop.is_some()
     }

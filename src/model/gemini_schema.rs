@@ -1,17 +1,17 @@
-//! JSON Schema → the subset of OpenAPI that Gemini takes for the parameters of a function.
+//! Conversion of JSON Schema to the OpenAPI subset that Gemini accepts for parameters.
 //! <https://ai.google.dev/api/caching#Schema>
 //!
-//! Gemini refuses a whole request for one key it does not know, so what is not known to be
-//! taken is left out. The schema only guides the model: arguments are checked by the tool.
+//! One unknown key makes Gemini refuse the whole request, so only supported keys are sent. The
+//! schema only guides the model: each tool checks its arguments.
 
 use serde_json::{Map, Value, json};
 
-/// Deeper schemas end in an object of any shape; so do references in a circle.
+/// Maximum depth. Deeper schemas and cyclic references become an object of any shape.
 const MAX_DEPTH: usize = 16;
-/// A schema of references may grow without end: what is beyond is left out.
+/// Maximum number of nodes. References may expand without end, so the rest is left out.
 const MAX_NODES: usize = 2000;
 
-/// Keys that are taken as they are.
+/// Keys that are copied unchanged.
 const PLAIN: [&str; 12] = [
     "title",
     "description",
@@ -27,7 +27,8 @@ const PLAIN: [&str; 12] = [
     "example",
 ];
 
-/// `None` for a function without parameters: an object without properties is refused.
+/// Returns the parameters, or `None` for a function without any: Gemini refuses an object without
+/// properties.
 pub(super) fn parameters(schema: &Value) -> Option<Value> {
     let mut cleaner = Cleaner {
         root: schema,
@@ -58,7 +59,7 @@ impl Cleaner<'_> {
                 out.insert(key.into(), value.clone());
             }
         }
-        // An object keeps its properties; what alternatives say beside them is left out.
+        // An object keeps its properties, and additional alternatives are left out.
         let alternatives = ["anyOf", "oneOf", "allOf"];
         let of = alternatives
             .iter()
@@ -88,7 +89,7 @@ impl Cleaner<'_> {
         schema.clone()
     }
 
-    /// One alternative stands for itself; null is a flag.
+    /// Converts alternatives. A single one replaces the list, and null becomes a flag.
     fn any_of(&mut self, of: &[Value], depth: usize, out: &mut Map<String, Value>) {
         let is_null = |s: &&Value| s.get("type").is_some_and(|t| t == "null");
         if of.iter().any(|s| is_null(&s)) {
@@ -164,8 +165,8 @@ impl Cleaner<'_> {
     }
 }
 
-/// An object of any shape. Below the top, Gemini refuses one without properties: it is written as
-/// text.
+/// Returns an object of any shape. Below the top, Gemini refuses an object without properties, so
+/// it becomes a string.
 fn any_object(description: Option<&Value>, depth: usize) -> Value {
     const AS_TEXT: &str = "an object, as JSON";
     if depth == 0 {
@@ -178,7 +179,7 @@ fn any_object(description: Option<&Value>, depth: usize) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-/// The type of a schema that does not say it.
+/// Returns a guess of a missing type.
 fn guess(from: &Map<String, Value>) -> &'static str {
     match (from.contains_key("properties"), from.contains_key("items")) {
         (true, _) => "object",
@@ -187,7 +188,7 @@ fn guess(from: &Map<String, Value>) -> &'static str {
     }
 }
 
-/// Only strings have an enumeration, and few formats are known.
+/// Converts a scalar. Gemini supports enumerations only for strings, and few formats.
 fn scalar(kind: &str, from: &Map<String, Value>, out: &mut Map<String, Value>) {
     let formats: &[&str] = match kind {
         "string" => &["enum", "date-time"],

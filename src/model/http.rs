@@ -1,11 +1,11 @@
-//! One request to a provider over HTTP: sent, streamed, decoded, and tried again.
+//! One request to a provider over HTTP: sent, streamed, decoded and retried.
 //!
-//! Every wait has an end: for a connection, for the next byte, for the whole of an answer
-//! or of an error. Dropping the future closes the connection.
+//! Every wait has a limit: for a connection, for the next byte, for a complete answer or error.
+//! Dropping the future closes the connection.
 //!
 //! Invariant: redirects are not followed, since the key would go along. Failures name the
-//! provider, the address and the status; the key, the query and the credentials of the
-//! address are not in them, not even when the server repeats them.
+//! provider, the address and the status; the key, the query and the credentials of the address are
+//! not in them, not even when the server repeats them.
 
 use std::error::Error as _;
 use std::path::PathBuf;
@@ -31,14 +31,14 @@ use crate::net;
 use crate::net::address::is_loopback;
 use crate::net::client::{Kind, reason};
 
-/// The most bytes a list of models may have.
+/// Maximum size of a list of models.
 const MAX_LIST_BYTES: usize = 8 * 1024 * 1024;
 
-/// Of an error answer this much is read, and so much of its message shown.
+/// Limits for an error response: bytes that are read, and length of the shown message.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 const MAX_MESSAGE_CHARS: usize = 1_000;
 
-/// Connections to providers. Cheap to clone; clones share them.
+/// The connections to providers. Clones are cheap and share them.
 #[derive(Debug, Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -46,17 +46,18 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     retry: Retry,
     ca_file: Option<PathBuf>,
-    /// Built with the first request: it reads the system's certificates, which takes time.
+    /// Built for the first request, because loading the system's certificates takes time.
     remote: OnceLock<reqwest::Client>,
     /// For servers on this machine, which no proxy can reach.
     local: OnceLock<reqwest::Client>,
     local_plain: OnceLock<reqwest::Client>,
-    /// What was made for the last request.
+    /// The encoded messages of the last request, reused by the next.
     kept: Mutex<Kept>,
 }
 
 impl Client {
-    /// `ca_file`: certificates (PEM) that are trusted besides those of the system.
+    /// Creates a client. `ca_file`: certificates (PEM) that are trusted besides those of the
+    /// system.
     pub fn new(retry: Retry, ca_file: Option<PathBuf>) -> Client {
         Client(Arc::new(Inner {
             retry,
@@ -68,7 +69,7 @@ impl Client {
         }))
     }
 
-    /// The body is made before this returns, once for all tries.
+    /// Sends a request. The body is built before this returns, once for all tries.
     pub fn call<'a>(
         &'a self,
         provider: &'a Provider,
@@ -77,7 +78,8 @@ impl Client {
         on: &'a mut (dyn FnMut(Delta) + Send),
     ) -> impl Future<Output = Result<Reply, Failure>> + Send + use<'a> {
         let post = {
-            // A summary that is made meanwhile has other messages: the next request is made anew.
+            // A summary that is requested meanwhile replaces the kept messages. The next request
+            // then encodes its messages from scratch.
             let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
             Post::new(provider, request, blobs, &mut kept)
         };
@@ -121,7 +123,8 @@ impl Client {
         Err(refuse(post.codec, provider, response, &patience).await)
     }
 
-    /// A small JSON answer, with the provider's headers. `None` when there is none.
+    /// Requests a small JSON document, with the provider's headers. Returns `None` if there is
+    /// none.
     pub async fn get(&self, provider: &Provider, url: &Url) -> Option<serde_json::Value> {
         let headers = post::headers(provider.protocol.codec()?, provider).ok()?;
         let client = self.client(url).ok()?;
@@ -163,9 +166,9 @@ fn build(kind: Kind, ca_file: Option<&PathBuf>) -> Result<reqwest::Client, Failu
     })
 }
 
-/// The server closed the connection when the request was on its way, and said nothing: it may be
-/// one that was used before and is over. Then the request is sent once more at once. A server
-/// that does so again has failed.
+/// Returns whether the server closed the connection without an answer while the request was on its
+/// way. That happens to reused connections, so the request is sent once more at once. If it
+/// happens again, the server has failed.
 fn is_closed_unanswered(error: &reqwest::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
     if error.is_connect() || error.is_timeout() {
@@ -188,7 +191,7 @@ fn is_closed_unanswered(error: &reqwest::Error) -> bool {
     false
 }
 
-/// An answer that is not 2xx.
+/// Reads the failure from an answer that is not 2xx.
 async fn refuse(
     codec: Codec,
     provider: &Provider,
@@ -206,8 +209,8 @@ async fn refuse(
             }
         }
     };
-    // What cannot be read of it changes nothing: the status says enough. So one that drips is
-    // waited for no longer than one that does not come.
+    // An unreadable body does not matter, since the status says enough. So a server that sends it
+    // slowly is not waited for longer than a silent one.
     let _ = tokio::time::timeout(Duration::from_millis(provider.idle_timeout_ms), read).await;
     let body = String::from_utf8_lossy(&body);
     let mut failure = codec.classify(status.as_u16(), &body);
@@ -244,13 +247,13 @@ async fn refuse(
 }
 
 impl Refused {
-    /// Says where it happened, and what to do; takes out what must not be shown.
+    /// Adds the place and a hint, and removes secrets.
     fn about(mut self, provider: &Provider, url: &Url) -> Refused {
         let failure = &mut self.failure;
         let redacted = |text: &str| clip(&provider.redact(text));
         let (reason, address) = (redacted(&failure.message), redacted(&shown(url)));
         failure.message = request_failure::message(&provider.name, &reason, &address);
-        // Some servers say so with a status that means "again", or inside the stream.
+        // Some servers refuse images with the status of a temporary failure, or inside the stream.
         if is_transient(failure.class) && unsent::is_clear(&failure.message) {
             failure.class = FailureClass::BadRequest;
         }
@@ -278,7 +281,8 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
         FailureClass::Network => {
             Some("check the network connection; `rewake demo` needs none".to_string())
         }
-        // Until nothing is left that could leave the context, this is learnt from.
+        // The user sees this only if nothing more can leave the context. Before that, the session
+        // learns the limit from the error.
         FailureClass::TooLong => Some(
             "the least that rewake has to send does not fit: give the model a larger context window \
              (llama-server -c 32768, OLLAMA_CONTEXT_LENGTH=32000), or choose another"
@@ -292,18 +296,18 @@ fn hint(class: FailureClass, provider: &Provider, url: &Url) -> Option<String> {
     }
 }
 
-/// Without what may be secret in it.
+/// Returns the address without parts that may be secret.
 fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // These fail only for addresses that have no place for them.
+    // These fail only for addresses without a user.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.to_string()
 }
 
-/// One line, not too long.
+/// Returns the message on one line, cut to a maximum length.
 fn clip(message: &str) -> String {
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_MESSAGE_CHARS) {

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::target::Blobs;
 use crate::core::entry::BlobRef;
 
-/// Stands in the request where the bytes of an image are gone.
+/// Text that replaces an image whose bytes are missing.
 pub(super) const MISSING: &str = "[image not available]";
 
 pub(super) fn base64(blob: &BlobRef, blobs: Blobs) -> Option<String> {

@@ -1,8 +1,8 @@
-//! The long list in the body of a request: its messages, as JSON. A request has the one before as
-//! its beginning, so that stays as it stands, and only what is new or other is made and written.
+//! The list of messages in the body of a request, as JSON. A request has the previous one as its
+//! beginning, so the JSON of that part is reused. Only new or changed messages are encoded.
 //!
-//! Invariant: what is used again was made of the same message, compared in full. What has images
-//! is made each time: their bytes are not in the message.
+//! Invariant: reused JSON was made from the same message, compared in full. Messages with images
+//! are encoded every time: their bytes are not in the message.
 
 use std::mem;
 use std::ops::Range;
@@ -12,34 +12,34 @@ use serde_json::{Map, Value};
 
 use crate::core::request::{Message, Part};
 
-/// What was made for the last request.
+/// The encoded messages of the last request.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    /// Each protocol has a form of its own, and so may a model.
+    /// Identifies the encoding: each protocol encodes messages differently, and a model may too.
     form: String,
     made: MadeList,
 }
 
-/// The list as it was made, or a part of it.
+/// Encoded items, the complete list or a part of it.
 #[derive(Debug, Default)]
 struct MadeList {
-    /// With a comma behind each item.
+    /// Each item is followed by a comma.
     json: Vec<u8>,
     made: Vec<Made>,
 }
 
-/// What was made of one message, or of something that is none.
+/// The range of one encoded message, or of an item that does not come from a message.
 #[derive(Debug)]
 struct Made {
-    /// Without its mark. `None`: it is made each time.
+    /// The message without its cache mark. `None`: it is encoded every time.
     message: Option<Message>,
     is_marked: bool,
-    /// Where its JSON ends. It may be empty.
+    /// End of its JSON in the list. The range may be empty.
     end: usize,
 }
 
 impl Kept {
-    /// A list for a request in this form.
+    /// Returns a list for a request with this encoding.
     pub(super) fn list(&mut self, form: String) -> List<'_> {
         if self.form != form {
             self.made = MadeList::default();
@@ -55,7 +55,7 @@ impl Kept {
 }
 
 impl MadeList {
-    /// Where the JSON of this item is.
+    /// Returns the range of an item's JSON.
     fn range(&self, place: usize) -> Range<usize> {
         self.begin(place)
             ..self
@@ -74,7 +74,7 @@ impl MadeList {
         }
     }
 
-    /// Everything from this item on.
+    /// Removes and returns everything from this item on.
     fn split_off(&mut self, place: usize) -> MadeList {
         let begin = self.begin(place);
         let mut made = self.made.split_off(place.min(self.made.len()));
@@ -96,8 +96,8 @@ impl MadeList {
         });
     }
 
-    /// The same message as this item was made of. It is the one to compare with from now on: most
-    /// are the very same as in the request before.
+    /// Returns whether the item was made from the same message. The item then refers to the new
+    /// message, since most messages of the next request are identical to it.
     fn is_made_of(&mut self, place: usize, message: &Message, is_marked: bool) -> bool {
         let Some(made) = self
             .made
@@ -120,25 +120,28 @@ impl MadeList {
     }
 }
 
-/// The messages of one request, in their order.
+/// A builder for the list of messages of one request, in order.
 pub(crate) struct List<'k> {
-    /// Up to `place` it is of this request; behind that, until something is another, of the last.
+    /// Items before `place` belong to this request. Until the first difference, items from `place`
+    /// on belong to the last request.
     list: &'k mut MadeList,
-    /// Of the next item.
+    /// Index of the next item.
     place: usize,
-    /// What the last request had from the first item on that is another now, and the place of that.
+    /// The items of the last request from the first difference on, and the index of that
+    /// difference.
     old: Option<(usize, MadeList)>,
     failed: Option<serde_json::Error>,
 }
 
 impl List<'_> {
-    /// What is no message of the request: it stands before them.
+    /// Adds an item that is not a message of the request. Such items come before all messages.
     pub(crate) fn push(&mut self, item: &Value) {
         let json = self.written(std::slice::from_ref(item));
         self.add(&json, None, false);
     }
 
-    /// The next message. `is_marked`: as it is sent, whatever the message says.
+    /// Adds the next message. `is_marked`: whether a cache mark is sent, whatever the message
+    /// says.
     pub(crate) fn message(
         &mut self,
         message: &Message,
@@ -195,10 +198,10 @@ impl List<'_> {
         self.list.add(json, message, is_marked);
     }
 
-    /// The whole body: the list stands in `rest` under this name.
+    /// Returns the complete body, with the list under this name in `rest`.
     ///
     /// # Errors
-    /// Something of it cannot be written as JSON.
+    /// A part of it cannot be written as JSON.
     pub(crate) fn into_body(
         self,
         name: &str,
@@ -208,10 +211,11 @@ impl List<'_> {
             mem::take(self.list);
             return Err(error);
         }
-        // What the last request had more of.
+        // Removes surplus items of the last request.
         self.list.split_off(self.place);
         let list = self.list.json.strip_suffix(b",").unwrap_or(&[]);
-        // The next request is a little longer, and the allocator has room of the same size at hand.
+        // The next request is a little longer, so the allocator can reuse a block of the same
+        // size.
         let room = (list.len() + (16 << 10)).next_power_of_two();
         let mut body = Vec::with_capacity(room);
         body.push(b'{');

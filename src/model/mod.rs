@@ -1,9 +1,9 @@
 //! Models: wire protocols over HTTP, and the scripted model.
 //!
-//! One request goes in, deltas come out while it runs, one whole [`Reply`] at the end.
+//! A request produces deltas while it runs, and one complete [`Reply`] at the end.
 //!
-//! Invariant: nothing here is stored, and nothing waits for anything but the model. The
-//! future of a call may be dropped at any time; that ends the request.
+//! Invariant: nothing here is stored, and nothing waits for anything but the model. The future of
+//! a call may be dropped at any time; that ends the request.
 
 mod answer;
 pub(crate) mod anthropic;
@@ -44,49 +44,50 @@ use futures_util::future::Either;
 use crate::core::entry::{Block, Failure, StopReason, Usage};
 use crate::core::request::Request;
 
-/// What a stream gives while it runs. Shown and kept as a draft, never an entry.
+/// A piece of an answer while it streams. It is shown and stored as a draft, never as an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delta {
-    /// A piece of the words for the user.
+    /// A piece of the text for the user.
     Text(String),
     Thinking(String),
-    /// A call begins; its arguments follow with the whole answer.
+    /// Start of a call. Its arguments follow with the complete answer.
     Call {
         name: String,
     },
-    /// The stream was cut and the request is sent again: what was shown is void.
+    /// The stream broke and the request is sent again. The deltas so far are void.
     Retry {
         /// The pause before the request is sent again, milliseconds.
         after_ms: u64,
-        /// When it is sent: UTC, milliseconds since 1970.
+        /// Time of the next try: UTC, milliseconds since 1970.
         until_ms: i64,
-        /// What broke the last try.
+        /// Reason why the last try failed.
         failure: Failure,
     },
 }
 
-/// One whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// In the order the model gave them.
+    /// Blocks in the order in which the model produced them.
     pub blocks: Vec<Block>,
-    /// What the provider counted. 0 where it counted nothing.
+    /// Token counts of the provider, 0 for those that it does not report.
     pub usage: Usage,
-    /// Why the answer ended.
+    /// Reason for the end of the answer.
     pub stop: StopReason,
 }
 
-/// A model that can be asked.
+/// A model that can answer requests.
 #[derive(Debug, Clone)]
 pub enum Backend {
-    /// A server that is asked over HTTP.
+    /// A server over HTTP.
     Http(http::Client, provider::Provider),
     /// Answers from a file, for tests and the demo.
     Script(script::Script),
 }
 
 impl Backend {
-    /// Images are read before this returns; what it returns holds no store.
+    /// Sends the request. Images are read before this returns, so the future does not use the
+    /// store.
     pub fn call<'a>(
         &'a self,
         request: &'a Request,
@@ -102,7 +103,7 @@ impl Backend {
     }
 }
 
-/// `provider/model` -> provider, model. The model's own name may have slashes.
+/// Splits `provider/model`. The model's own name may contain slashes.
 pub fn split_name(model: &str) -> Option<(&str, &str)> {
     let (provider, name) = model.split_once('/')?;
     (!provider.is_empty() && !name.is_empty()).then_some((provider, name))

@@ -1,12 +1,12 @@
-//! Names of tools on the wire. Models invent tools, and a provider refuses the whole
-//! request for one name it does not like, for as long as that call is in the history.
+//! Names of tools on the wire. Models invent tools, and a provider refuses every request with an
+//! invalid name as long as that call is in the history.
 
 use std::borrow::Cow;
 
-/// What every provider takes as a name.
+/// Length of a tool name that every provider accepts.
 const MAX_LEN: usize = 64;
 
-/// The name of a call the model made. A name that a provider takes stays as it is.
+/// Returns the name of a call in a form that every provider accepts. A valid name stays unchanged.
 pub(super) fn tool_name(name: &str) -> Cow<'_, str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';

@@ -1,12 +1,11 @@
-//! OpenAI Chat Completions, as OpenAI and every compatible server speak it: Ollama,
-//! llama.cpp, vLLM, LM Studio, OpenRouter, DeepSeek and others.
-//! <https://platform.openai.com/docs/api-reference/chat>
+//! OpenAI Chat Completions, for OpenAI and every compatible server: Ollama, llama.cpp, vLLM, LM
+//! Studio, OpenRouter, DeepSeek and others. <https://platform.openai.com/docs/api-reference/chat>
 //!
-//! The servers agree on the request and differ in the stream, so the request is plain and
-//! the decoder takes every shape that was seen.
+//! The servers agree on the request and differ in the stream. So the request is plain, and the
+//! decoder accepts every known shape.
 //!
 //! Deliberately absent: `strict` and `parallel_tool_calls`, which some servers refuse; `<think>`
-//! inside text, which is text here. Effort and temperature are sent when they are asked for.
+//! inside text, which is text here. Effort and temperature are sent only if they are set.
 
 mod details;
 
@@ -24,17 +23,18 @@ use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
 
-/// DeepSeek and Kimi refuse an answer with calls that comes back without the thinking it
-/// came with. Of the other fields for it only [`details`] go back: `reasoning` is not taken.
+/// Field of thinking that is sent back. DeepSeek and Kimi refuse an answer with calls that is sent
+/// back without its thinking. Of the other such fields only [`details`] are sent back: servers do
+/// not accept `reasoning`.
 ///
-/// What is sealed in a `Thinking` block is this word, or `{"reasoning_details": […]}`, with
-/// `"reasoning_content": true` in it when the text goes back too.
+/// The `sealed` value of a `Thinking` block is this word, or `{"reasoning_details": […]}`. The
+/// latter contains `"reasoning_content": true` if the text is sent back too.
 const SENT_BACK: &str = "reasoning_content";
 
-/// Under which name the messages stand.
+/// Name of the field with the messages.
 pub(crate) const LIST: &str = "messages";
 
-/// The body, but for the messages: these go to the list.
+/// Returns the body without the messages, which are added to `list`.
 pub(crate) fn body(
     request: &Request,
     target: &Target,
@@ -87,8 +87,8 @@ pub(crate) fn body(
     body
 }
 
-/// Results are messages of their own directly behind the calls; what else the user's
-/// message holds, and the images of results, follow in one message.
+/// Converts a user message. Results become separate messages directly after the calls. The other
+/// parts of the message and the images of results follow in one message.
 fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
     let mut content = Vec::new();
     for part in parts {
@@ -103,7 +103,7 @@ fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
             } => {
                 let result = plain::result(text, *is_error);
                 let mut message = json!({ "role": "tool", "tool_call_id": id });
-                // Moved in: `json!` copies what it is given.
+                // Moved in, because `json!` copies its values.
                 message["content"] = result.into();
                 messages.push(message);
                 for (media_type, blob) in images {
@@ -122,7 +122,7 @@ fn user(parts: &[Part], blobs: Blobs, messages: &mut Vec<Value>) {
     }
 }
 
-/// Many local servers take only a string where there is only text.
+/// Joins a list of texts to one string, because many local servers accept nothing else.
 fn joined(content: Vec<Value>) -> Value {
     let texts: Option<Vec<&str>> = content
         .iter()
@@ -195,7 +195,7 @@ fn assistant(parts: &[Part]) -> Option<Value> {
     Some(Value::Object(message))
 }
 
-/// Where servers say how much of the prompt was read from a cache, and how much written to it.
+/// Fields in which servers report tokens that were read from or written to a cache.
 const CACHED: [&str; 4] = [
     "/prompt_tokens_details/cached_tokens",
     "/prompt_cache_hit_tokens",
@@ -207,7 +207,7 @@ const CACHE_WRITTEN: [&str; 2] = [
     "/cache_creation_input_tokens",
 ];
 
-/// A stream of `chat.completion.chunk`, or one whole `chat.completion`.
+/// A decoder for a stream of `chat.completion.chunk`, or for one complete `chat.completion`.
 #[derive(Debug, Default)]
 pub struct Decoder {
     answer: Answer,
@@ -216,15 +216,15 @@ pub struct Decoder {
     stop: Option<StopReason>,
     done: bool,
     refused: bool,
-    /// The thinking came in the field that is sent back.
+    /// The thinking arrived in the field that is sent back.
     sent_back: bool,
     details: Details,
 }
 
-/// A call that may still grow, by what its server tells it apart.
+/// An unfinished call, with the data by which its server identifies it.
 #[derive(Debug)]
 struct OpenCall {
-    /// Its place in the answer.
+    /// Index of the block in the answer.
     at: usize,
     index: Option<u64>,
     id: Option<String>,
@@ -243,7 +243,8 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// Nothing of the answer comes after this. Why it ended is no such sign: the usage follows.
+    /// Returns whether the answer has ended completely. The stop reason does not prove it, because
+    /// the usage follows.
     pub fn is_ended(&self) -> bool {
         self.done
     }
@@ -255,7 +256,7 @@ impl Decoder {
             return Ok(Vec::new());
         }
         let chunk = match answer::json(data) {
-            // The answer is whole; this is not of the protocol.
+            // The answer is complete, so this invalid event is ignored.
             Err(_) if self.stop.is_some() => return Ok(Vec::new()),
             chunk => chunk?,
         };
@@ -267,7 +268,7 @@ impl Decoder {
         let mut deltas = Vec::new();
         let choices = chunk.get("choices").and_then(Value::as_array);
         let Some(choice) = choices.and_then(|c| c.iter().find(|c| is_first(c))) else {
-            // The counts alone are the last chunk, also of a server that sends no `[DONE]`.
+            // A chunk with only the counts is the last one, also without `[DONE]`.
             self.done |= counts && self.stop.is_some();
             return Ok(deltas);
         };
@@ -280,7 +281,7 @@ impl Decoder {
         Ok(deltas)
     }
 
-    /// The stream's pieces, or the whole message of an answer that is not a stream.
+    /// Returns the delta of a stream, or the complete message of an answer without streaming.
     fn delta_of<'a>(&self, choice: &'a Value) -> Option<&'a Value> {
         let delta = choice.get("delta").filter(|d| d.is_object());
         delta.or_else(|| {
@@ -321,7 +322,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Mistral's form: `[{"type":"text"}, {"type":"thinking","thinking":[{"type":"text"}]}]`.
+    /// Reads Mistral's form: `[{"type":"text"},
+    /// {"type":"thinking","thinking":[{"type":"text"}]}]`.
     fn parts(&mut self, parts: &[Value], deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         for part in parts {
             let text = part.get("text").and_then(Value::as_str).unwrap_or("");
@@ -383,8 +385,8 @@ impl Decoder {
         Ok(at)
     }
 
-    /// The call a piece belongs to; none when it begins a new one. Index and id are both
-    /// optional, both may be repeated for another call, and the id may change within one.
+    /// Returns the call that a piece belongs to, or `None` if it begins a new one. Index and id
+    /// are both optional, both may be repeated for another call, and the id may change within one.
     fn find(&self, piece: &Piece) -> Option<usize> {
         let open = match (piece.index, piece.id) {
             (Some(index), _) => self.calls.iter().rev().find(|c| c.index == Some(index)),
@@ -393,7 +395,7 @@ impl Decoder {
                 .iter()
                 .rev()
                 .find(|c| c.id.as_deref() == Some(id)),
-            // A name begins a call where nothing else tells them apart.
+            // Without index and id, a name begins a new call.
             (None, None) => self.calls.last().filter(|_| piece.name.is_none()),
         }?;
         let begins = piece.name.is_some()
@@ -404,7 +406,7 @@ impl Decoder {
         (!begins).then_some(open.at)
     }
 
-    /// The call has a name and all of its arguments.
+    /// Returns whether the call has a name and complete arguments.
     fn is_whole_call(&self, at: usize) -> bool {
         match self.answer.blocks().get(at) {
             Some(Block::Call {
@@ -418,7 +420,8 @@ impl Decoder {
         }
     }
 
-    /// False when there is none. The counts are of the whole; those that come last hold.
+    /// Stores the token counts. Returns false if there are none. They are totals, so the last ones
+    /// apply.
     fn usage(&mut self, holder: &Value) -> bool {
         let Some(usage) = holder.get("usage").filter(|u| u.is_object()) else {
             return false;
@@ -431,7 +434,7 @@ impl Decoder {
         let said = count("/completion_tokens");
         let thought = count("/completion_tokens_details/reasoning_tokens");
         let output = said.saturating_add(thought);
-        // xAI counts the thinking beside the answer, where all others count it in it.
+        // xAI counts the thinking separately, all others count it in the output.
         let output = match prompt.saturating_add(output) == count("/total_tokens") {
             true => output,
             false => said,
@@ -461,7 +464,7 @@ impl Decoder {
         };
     }
 
-    /// Why it ended was said: only what stands beside the answer may follow.
+    /// Returns whether the stop reason was received. Only data beside the answer may follow.
     pub fn is_whole(&self) -> bool {
         self.stop.is_some()
     }
@@ -502,7 +505,7 @@ impl Decoder {
     }
 }
 
-/// Only one answer is asked for; where its index is missing, it is that one.
+/// Returns whether this is the first choice. Only one is requested, so its index may be missing.
 fn is_first(choice: &Value) -> bool {
     choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0
 }

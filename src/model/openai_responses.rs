@@ -1,10 +1,10 @@
 //! OpenAI Responses. <https://platform.openai.com/docs/api-reference/responses>
 //!
-//! Nothing is stored at the provider: `store` is false, and the encrypted reasoning items
-//! of an answer are kept and sent back before the calls they belong to.
+//! Nothing is stored at the provider: `store` is false. The encrypted reasoning items of an answer
+//! are stored here and sent back before the calls they belong to.
 //!
-//! Deliberately absent: `previous_response_id` and the ids of items, which mean nothing to
-//! a provider that stored nothing; hosted tools.
+//! Deliberately absent: `previous_response_id` and the ids of items, which mean nothing to a
+//! provider that stored nothing; hosted tools.
 
 use serde_json::{Map, Value, json};
 
@@ -18,10 +18,10 @@ use crate::net::sse::Event;
 
 pub(crate) use super::errors::classify;
 
-/// Under which name the messages stand.
+/// Name of the field with the messages.
 pub(crate) const LIST: &str = "input";
 
-/// The body, but for the messages: these go to the list.
+/// Returns the body without the messages, which are added to `list`.
 pub(crate) fn body(
     request: &Request,
     target: &Target,
@@ -76,14 +76,14 @@ pub(crate) fn body(
     body
 }
 
-/// The older models refuse a request that asks for encrypted reasoning.
+/// Returns whether the model reasons. Older models refuse a request for encrypted reasoning.
 fn reasons(model: &str) -> bool {
     let model = model.rsplit('/').next().unwrap_or(model);
     let plain = ["gpt-3", "gpt-4", "chatgpt", "gpt-5-chat"];
     !plain.iter().any(|prefix| model.starts_with(prefix))
 }
 
-/// The protocol has three steps where others count tokens.
+/// Returns the effort for a token budget. The protocol has three levels.
 fn by_budget(budget_tokens: u64) -> &'static str {
     match budget_tokens {
         0..=4_096 => "low",
@@ -115,7 +115,7 @@ fn user(parts: &[Part], blobs: Blobs, input: &mut Vec<Value>) {
                         .collect(),
                 };
                 let mut item = json!({ "type": "function_call_output", "call_id": id });
-                // Moved in: `json!` copies what it is given.
+                // Moved in, because `json!` copies its values.
                 item["output"] = output;
                 input.push(item);
             }
@@ -142,7 +142,7 @@ fn image_part(media_type: &str, blob: &BlobRef, blobs: Blobs) -> Value {
 }
 
 fn assistant(parts: &[Part], input: &mut Vec<Value>) {
-    // Reasoning that nothing follows is refused, so it waits for what it led to.
+    // Reasoning at the end is refused, so it is held back until another item follows.
     let mut reasoning = Vec::new();
     let mut is_said = false;
     for part in parts {
@@ -168,17 +168,18 @@ fn assistant(parts: &[Part], input: &mut Vec<Value>) {
         input.push(item);
         is_said = true;
     }
-    // A gateway gives the signature of another provider's model as reasoning behind the words
-    // it belongs to. What OpenAI thought last, in an answer that was cut, is refused.
+    // A gateway sends the signature of another provider's model as reasoning after the text that
+    // it belongs to. OpenAI refuses reasoning at the end of an answer that was cut, so that is
+    // removed.
     reasoning.retain(|item| item.get("format").is_some());
     if let Some(last) = input.len().checked_sub(1).filter(|_| is_said) {
         input.splice(last..last, reasoning);
     }
 }
 
-/// A text alone: content in parts has an id and a status in OpenAI's schema, which an answer
-/// that nobody stored has not. The phase tells a remark on the way from the final answer;
-/// without it newer models take the one for the other and stop early.
+/// Returns a message with a plain string. In OpenAI's schema, content in parts requires an id and
+/// a status, which an answer that was not stored does not have. The phase separates interim
+/// remarks from the final answer. Without it, newer models confuse them and stop early.
 fn message(text: &str, phase: Option<&str>) -> Value {
     match phase {
         Some(phase @ ("commentary" | "final_answer")) => {
@@ -188,14 +189,14 @@ fn message(text: &str, phase: Option<&str>) -> Value {
     }
 }
 
-/// A reasoning item that stands for itself: one without its content is only an id, of
-/// something the provider did not store.
+/// Returns whether a reasoning item is complete. Without its content it is only an id of an item
+/// that the provider did not store.
 fn is_sealed(item: &Value) -> bool {
     let content = item.get("encrypted_content").and_then(Value::as_str);
     content.is_some_and(|content| !content.is_empty())
 }
 
-/// A stream of events that build output items, or one whole `response`.
+/// A decoder for a stream of events that build output items, or for one complete `response`.
 #[derive(Debug, Default)]
 pub struct Decoder {
     answer: Answer,
@@ -205,7 +206,7 @@ pub struct Decoder {
     refused: bool,
 }
 
-/// An output item and its place in the answer.
+/// An output item and its block in the answer.
 #[derive(Debug)]
 struct Item {
     index: Option<u64>,
@@ -226,7 +227,7 @@ impl Decoder {
         Decoder::default()
     }
 
-    /// Nothing of the answer comes after this.
+    /// Returns whether the answer has ended completely.
     pub fn is_ended(&self) -> bool {
         self.stop.is_some()
     }
@@ -263,7 +264,7 @@ impl Decoder {
         Ok(deltas)
     }
 
-    /// A piece of an item; it makes the item where the server did not announce it.
+    /// Adds a piece to an item. Creates the item if the server did not announce it.
     fn piece(&mut self, kind: Kind, event: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         let piece = event.get("delta").and_then(Value::as_str).unwrap_or("");
         if piece.is_empty() {
@@ -282,7 +283,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Parts of a summary are paragraphs.
+    /// Begins a new paragraph: the parts of a summary are paragraphs.
     fn paragraph(&mut self, event: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         let at = self
             .open_item(Kind::Reasoning, index_of(event))
@@ -296,7 +297,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// All arguments of a call at once, where the item itself may come without them.
+    /// Stores the complete arguments of a call. The item itself may arrive without them.
     fn arguments(&mut self, event: &Value) -> Result<(), Failure> {
         let given = event.get("arguments").and_then(Value::as_str).unwrap_or("");
         let Some(at) = self
@@ -325,8 +326,8 @@ impl Decoder {
         }
     }
 
-    /// An item as it begins, or as it is in the end: that one counts, the pieces before it
-    /// stand only for what it leaves out.
+    /// Stores an item at its start or in its final form. The final form replaces the pieces,
+    /// except for parts that it leaves out.
     fn item(&mut self, event: &Value, done: bool, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         let item = event.get("item").unwrap_or(&Value::Null);
         let Some((kind, block)) = block(item) else {
@@ -371,8 +372,8 @@ impl Decoder {
         Ok(at)
     }
 
-    /// The newest item of this kind that is not done. Some servers give every item the
-    /// same index, some none.
+    /// Returns the newest unfinished item of this kind. Some servers give every item the same
+    /// index, some none.
     fn open_item(&mut self, kind: Kind, index: Option<u64>) -> Option<&mut Item> {
         self.items.iter_mut().rev().find(|item| {
             let same = index.is_none() || item.index.is_none() || item.index == index;
@@ -418,7 +419,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// As [`Decoder::is_ended`]: why it ended is said in the last event.
+    /// Same as [`Decoder::is_ended`]: the last event contains the reason of the end.
     pub fn is_whole(&self) -> bool {
         self.is_ended()
     }
@@ -437,7 +438,7 @@ impl Decoder {
     }
 }
 
-/// The type of an event. A whole response is taken for the event that would end it.
+/// Returns the type of an event. A complete response is treated like the event that would end it.
 fn kind_of(event: &Event, value: &Value) -> String {
     let text = |key| value.get(key).and_then(Value::as_str);
     match (text("type"), text("object")) {
@@ -530,7 +531,7 @@ fn has_refusal(item: &Value) -> bool {
         .any(|part| part.get("refusal").is_some())
 }
 
-/// What is shown of an item that comes as a whole.
+/// Returns the part to show of an item that arrives complete.
 fn shown(block: &Block) -> Option<Delta> {
     match block {
         Block::Text { text, .. } if !text.is_empty() => Some(Delta::Text(text.clone())),
@@ -540,7 +541,7 @@ fn shown(block: &Block) -> Option<Delta> {
     }
 }
 
-/// The item as it is in the end, with the pieces for what it leaves out.
+/// Returns the final form of an item, with the pieces for parts that it leaves out.
 fn completed(mut whole: Block, pieces: &Block) -> Block {
     let keep = |text: &mut String, piece: &String| {
         if text.is_empty() {

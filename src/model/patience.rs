@@ -1,9 +1,9 @@
-//! How long an answer is waited for.
+//! Time limits for an answer.
 //!
-//! Three limits. Silence: nothing comes at all. No progress: something comes, but not a word
-//! of the answer (keep-alive comments, pings, empty pieces). The whole: from the request to
-//! the last byte. Before the first word only silence and the whole count, since a local
-//! server may read a long prompt for many minutes and show only that it lives.
+//! There are three limits. Idle: no data arrives. Progress: data arrives, but no part of the
+//! answer (keep-alive comments, pings, empty pieces). Answer: from the request to the last byte.
+//! Before the first part of the answer, the progress limit does not apply, since a local server
+//! may read a long prompt for many minutes and only send keep-alive data.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ pub(super) struct Patience<'a> {
     progress: Duration,
     answer: Duration,
     began: Instant,
-    /// When the last word came.
+    /// Time of the last piece of the answer.
     content: Option<Instant>,
 }
 
 impl<'a> Patience<'a> {
-    /// The request is about to be sent.
+    /// Starts the clock right before the request is sent.
     pub(super) fn begin(provider: &'a Provider) -> Patience<'a> {
         Patience {
             provider,
@@ -35,12 +35,12 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// A piece of the answer came.
+    /// Records that a piece of the answer arrived.
     pub(super) fn progressed(&mut self) {
         self.content = Some(Instant::now());
     }
 
-    /// What comes next, or why it is not waited for any longer.
+    /// Waits for the next piece. Fails when one of the time limits is reached.
     pub(super) async fn wait<T>(&self, next: impl Future<Output = T>) -> Result<T, Failure> {
         let now = Instant::now();
         let whole = (self.began + self.answer, Limit::Answer);
@@ -54,7 +54,7 @@ impl<'a> Patience<'a> {
                     idle,
                     |least, other| if other.0 < least.0 { other } else { least },
                 );
-        // What drips is always there before the time is looked at.
+        // With slow data, `next` is always ready before the timer is checked.
         if end <= now {
             return Err(self.over(limit));
         }
@@ -75,7 +75,7 @@ impl<'a> Patience<'a> {
                 secs(self.answer)
             ),
         };
-        // A server that says nothing may not run at all: there is another hint for that.
+        // A silent server may not be running, which has a different hint.
         let hint = match limit {
             Limit::Idle => None,
             Limit::Progress | Limit::Answer => Some(format!(

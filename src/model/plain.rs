@@ -1,8 +1,8 @@
-//! What is said in plain words where a protocol has no field for it.
+//! Plain-text replacements for content that a protocol has no field for.
 
 use crate::core::request::Request;
 
-/// Both system texts as one.
+/// Returns both system texts as one.
 pub(super) fn system(request: &Request) -> String {
     [request.system.trim_end(), request.instructions.trim_end()]
         .into_iter()
@@ -11,7 +11,7 @@ pub(super) fn system(request: &Request) -> String {
         .join("\n\n")
 }
 
-/// The result of a call, for a protocol that does not know failed ones.
+/// Returns the text of a result, for a protocol without failed results.
 pub(super) fn result(text: &str, is_error: bool) -> String {
     match (text.is_empty(), is_error) {
         (true, true) => "error".to_string(),
@@ -21,7 +21,7 @@ pub(super) fn result(text: &str, is_error: bool) -> String {
     }
 }
 
-/// Stands before an image that cannot stand inside the result it belongs to.
+/// Returns the label before an image that cannot be inside its result.
 pub(super) fn image_label(name: &str, id: &str) -> String {
     format!("Image in the result of {name} ({id}):")
 }

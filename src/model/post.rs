@@ -1,5 +1,5 @@
-//! A request of ours as one of HTTP: address, headers, body. Made once, sent as often as it
-//! takes, so that every try sends the same bytes.
+//! The HTTP form of a request: address, headers, body. It is built once, so every try sends the
+//! same bytes.
 //!
 //! Invariant: what is wrong with the configuration is found here, before anything is sent.
 
@@ -45,7 +45,7 @@ impl Post {
         };
         let base_url = with_model(&provider.base_url, model);
         let Some(url) = codec.url(&base_url, model) else {
-            // It is not repeated: it may hold a password where a host is expected.
+            // The address is not repeated, because it may contain a password instead of a host.
             let mut failure = bad_request(format!("the base_url of {name} is not an HTTP address"));
             failure.hint = Some("it begins with http:// or https://".to_string());
             return Err(failure);
@@ -67,13 +67,13 @@ impl Post {
     }
 }
 
-/// The address of a server that has one for each model.
+/// Returns the address for a server that has a separate one for each model.
 fn with_model<'a>(base_url: &'a str, model: &str) -> Cow<'a, str> {
     const PLACE: &str = "{model}";
     if !base_url.contains(PLACE) {
         return Cow::Borrowed(base_url);
     }
-    // As one segment of a path, whatever is in it.
+    // The name becomes one segment of the path.
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~".contains(b);
     let segment: String = model
         .bytes()
@@ -92,8 +92,8 @@ pub(super) fn headers(codec: Codec, provider: &Provider) -> Result<HeaderMap, Fa
     if codec == Codec::Anthropic {
         headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
     }
-    // Where no key is named none is wanted, or a header of the user's carries it. One that is
-    // named and missing is found when the provider is made ready.
+    // Without a configured key, none is required, or a header of the user contains it. A missing
+    // key is reported when the provider is created.
     let key = provider.key.as_ref().map(|key| key.expose().trim());
     if let Some(key) = key.filter(|key| !key.is_empty()) {
         let (name, before) = match &provider.quirks.key_header {

@@ -1,4 +1,4 @@
-//! A provider: where its models are, which protocol they speak, and the key.
+//! A provider: address, protocol and key.
 //!
 //! Invariant: a key is never printed. What may hold one goes through [`Provider::redact`].
 
@@ -14,7 +14,7 @@ impl Secret {
         Secret(key.into())
     }
 
-    /// For the header of a request, nothing else.
+    /// Returns the key. Use it for the header of a request only.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -32,32 +32,34 @@ impl std::fmt::Display for Secret {
     }
 }
 
-/// Shorter "keys" are the words that local servers want to see (`none`, `ollama`), no secrets.
+/// Minimum length of a secret. Shorter values are placeholders for local servers (`none`,
+/// `ollama`).
 const MIN_SECRET_BYTES: usize = 8;
 
 #[derive(Clone)]
 pub struct Provider {
-    /// As in `provider/model`.
+    /// Name as in `provider/model`.
     pub name: String,
     pub protocol: Protocol,
-    /// Without the path of the protocol: `https://api.anthropic.com`, `http://localhost:8080/v1`.
-    /// `{model}` in it stands for the model's name.
+    /// Address without the path of the protocol: `https://api.anthropic.com`,
+    /// `http://localhost:8080/v1`. `{model}` stands for the model's name.
     pub base_url: String,
     pub key: Option<Secret>,
-    /// The variable the key is looked for in: named in hints.
+    /// Name of the variable for the key, for hints.
     pub key_env: String,
-    /// Sent with every request. They win over the protocol's own.
+    /// Headers of every request. They take precedence over the protocol's own.
     pub headers: Vec<(String, String)>,
     pub idle_timeout_ms: u64,
     pub progress_timeout_ms: u64,
     pub answer_timeout_ms: u64,
-    /// Tokens for thinking, for models that take a budget. Newer ones think as they see fit.
+    /// Thinking budget in tokens, for models that support one. Newer models decide themselves.
     pub thinking_budget: Option<u64>,
     pub quirks: Quirks,
 }
 
 impl Provider {
-    /// The text without the key and without the values of the headers, which often are keys.
+    /// Returns the text without the key and without the values of the headers, which often are
+    /// keys.
     pub fn redact(&self, text: &str) -> String {
         let values = self.headers.iter().map(|(_, value)| value.as_str());
         let key = self.key.iter().map(Secret::expose);

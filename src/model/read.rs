@@ -1,10 +1,10 @@
-//! A successful answer, read from the connection to its end: an event stream, or one JSON
-//! object from a server that does not stream.
+//! Reading a successful answer to its end: an event stream, or one JSON object from a server that
+//! does not stream.
 //!
-//! Once the server said why the answer ended, nothing fails it any more: no word that is not
-//! of the protocol, no error, no broken connection. A server that then keeps the connection
-//! open is waited for [`GRACE`]. The exception is a server that says so in every event: there
-//! the end is that of the connection.
+//! Once the server has sent the stop reason, later problems do not fail the answer: invalid data,
+//! errors or a broken connection. If the server then keeps the connection open, the wait is
+//! limited to [`GRACE`]. The exception is a server that sends a stop reason in every event: there,
+//! the answer ends with the connection.
 
 use std::time::Duration;
 
@@ -20,22 +20,22 @@ use crate::core::text::size_text;
 use crate::net::client::reason;
 use crate::net::sse::{self, Event};
 
-/// After the last event a well-behaved server closes the answer, and the connection can be
-/// used again; another one is not waited for.
+/// Time to wait for the end of the connection after the last event. A well-behaved server ends the
+/// response, and the connection can be reused.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// What may follow the reason why the answer ended (counts, the protocol's own end) comes at
-/// once, or never.
+/// Time to wait for more data after the reason of the end. Counts and the protocol's own end
+/// arrive at once or never.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A pause behind what may be the end of an object: then it is looked at.
+/// Pause after which a possible end of a JSON object is checked.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The most bytes an answer may have in all, and one that is no stream.
+/// Maximum size of a streamed answer, and of one that is not a stream.
 const MAX_ANSWER_BYTES: usize = 128 * 1024 * 1024;
 const MAX_OBJECT_BYTES: usize = 32 * 1024 * 1024;
 
-/// Of an answer that is neither, so much is shown.
+/// Bytes that an error shows of an answer that is neither.
 const HEAD_BYTES: usize = 200;
 
 type Deltas<'a> = &'a mut (dyn FnMut(Delta) + Send);
@@ -52,7 +52,7 @@ pub(super) async fn answer(
         let next = patience.wait(response.chunk());
         let next = match body.end_at() {
             None => next.await,
-            // It ends here if nothing comes.
+            // The answer ends here if nothing more arrives.
             Some(end) => match tokio::time::timeout_at(end, next).await {
                 Ok(next) => next,
                 Err(_) if body.is_over() => break None,
@@ -75,7 +75,7 @@ pub(super) async fn answer(
         }
     };
     if broken.is_none() {
-        // What comes behind the end is nobody's answer, and may not end at all.
+        // Data after the end does not belong to any answer, and may be endless.
         let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
         let _ = tokio::time::timeout(LINGER, rest).await;
     }
@@ -84,24 +84,24 @@ pub(super) async fn answer(
 
 enum Flow {
     Goes,
-    /// Nothing that matters follows.
+    /// Nothing relevant follows.
     Ended,
 }
 
-/// The bytes of an answer so far.
+/// The part of the answer that was received.
 struct Body {
     decoder: Decoder,
     parser: sse::Parser,
     head: Vec<u8>,
     bytes: usize,
     events: usize,
-    /// The whole, when it begins as JSON.
+    /// The complete body, if it begins as JSON.
     object: Option<Vec<u8>>,
-    /// Since when the answer is whole.
+    /// Time at which the answer became complete.
     whole: Option<Instant>,
-    /// There is more in it than thinking.
+    /// The answer contains more than thinking.
     said: bool,
-    /// Pieces of the answer came behind its end: the server names one in every event.
+    /// More pieces of the answer arrived after its end: the server reports an end in every event.
     reopened: bool,
 }
 
@@ -120,14 +120,14 @@ impl Body {
         }
     }
 
-    /// Until when more is waited for, once all that has to come is there.
+    /// Returns the time until which to wait for more data, once the answer is complete.
     fn end_at(&self) -> Option<Instant> {
         let pause = if self.object.is_some() { PAUSE } else { GRACE };
         self.whole.filter(|_| !self.reopened).map(|at| at + pause)
     }
 
-    /// Asked when nothing came for so long. What only looked like the end of a JSON object is
-    /// waited for as before.
+    /// Returns whether the answer is over, after a pause. If the JSON object is not complete yet,
+    /// waiting continues.
     fn is_over(&mut self) -> bool {
         let Some(object) = &self.object else {
             return true;
@@ -152,7 +152,7 @@ impl Body {
         let missing = HEAD_BYTES.saturating_sub(self.head.len());
         self.head.extend(chunk.iter().take(missing));
         if self.events == 0 && self.object.is_none() && begins_as_json(&self.head) {
-            // What came before is blank, or it would not begin as JSON.
+            // The bytes before are blank, otherwise it would not begin as JSON.
             self.object = Some(Vec::new());
         }
         match &mut self.object {
@@ -207,8 +207,8 @@ impl Body {
         Ok(Flow::Goes)
     }
 
-    /// What is wrong behind the end is not the answer's. One without a word is none, though:
-    /// then an error says more.
+    /// Ignores a failure after the end of an answer. The exception is an answer without any text
+    /// or call: there the failure explains more.
     fn unless_whole(&self, failure: Failure) -> Result<Flow, Failure> {
         match self.whole.is_some() && self.said && !self.reopened {
             true => Ok(Flow::Ended),
@@ -235,9 +235,10 @@ impl Body {
             return Err(no_answer(&self.head));
         }
         match broken {
-            // A server that always says that it ended said nothing of where.
+            // A server that reports the end in every event does not prove that the answer is
+            // complete.
             Some(failure) if self.reopened && !self.decoder.is_ended() => Err(failure),
-            // A connection that breaks behind the protocol's own end has cut nothing.
+            // A connection that breaks after the protocol's own end has not cut the answer.
             broken => self
                 .decoder
                 .finish()
@@ -246,7 +247,8 @@ impl Body {
     }
 }
 
-/// One object, or a list of what would be the events of a stream. `None`: it is not JSON.
+/// Returns one object, or a list of objects that would be the events of a stream. `None`: it is
+/// not JSON.
 fn objects(bytes: &[u8]) -> Option<Vec<Value>> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     match serde_json::from_str(&String::from_utf8_lossy(bytes)).ok()? {
@@ -260,7 +262,8 @@ fn begins_as_json(head: &[u8]) -> bool {
     matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
-/// Comments and empty lines, with which a server shows that it lives, are of an event stream too.
+/// Returns whether the data is an event stream. Comments and empty lines, which servers send as
+/// keep-alive data, count too.
 fn begins_as_events(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     let line = head.trim_start_matches('\u{feff}').trim_start();

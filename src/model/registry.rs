@@ -1,5 +1,4 @@
-//! From `provider/model` to something that can be asked: what the config says of providers,
-//! with their keys, and what is known of models.
+//! The models of a config: their backends with keys, and their figures.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +17,7 @@ use crate::core::state::State;
 
 const SCRIPT_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The models of the config. A provider is made ready when it is first asked.
+/// The models of the config. A provider is created when it is first used.
 pub struct Models {
     config: Config,
     env: Env,
@@ -28,7 +27,7 @@ pub struct Models {
 }
 
 impl Models {
-    /// The models that this config names. Keys are read from `env` when a model is first asked.
+    /// Creates the registry. Keys are read from `env` when a model is first used.
     pub fn new(config: Config, env: Env) -> Models {
         Models {
             config,
@@ -38,8 +37,8 @@ impl Models {
         }
     }
 
-    /// Whether the model could be asked: its provider is known and has its key. Gives what
-    /// the user should be warned of.
+    /// Returns whether the model can be used: its provider is known and has its key. Returns
+    /// warnings for the user.
     pub fn check(&self, model: &str) -> Result<Vec<String>, ConfigError> {
         let name = ModelName::parse(model)?;
         let provider = self.config.provider(&name.provider)?;
@@ -54,8 +53,8 @@ impl Models {
             .collect())
     }
 
-    /// Asks the request's model. What the request leaves open of effort and temperature is as
-    /// the config says: of the model, else of all.
+    /// Sends the request to its model. Missing effort and temperature are taken from the config:
+    /// of the model, else the global ones.
     pub async fn call(
         &self,
         mut request: Request,
@@ -104,7 +103,7 @@ impl Models {
         Ok(structured::read(reply, &schema))
     }
 
-    /// The context window that the server names, for a model of which nothing else is known.
+    /// Returns the context window that the server reports, for a model that is otherwise unknown.
     pub async fn asked_window(&self, model: &str) -> Option<u64> {
         if Figures::new(&self.config).window(model).1 != WindowFrom::Nothing {
             return None;
@@ -137,7 +136,8 @@ impl Models {
         Ok(backend)
     }
 
-    /// A person typed another key since. What cannot be read now is no other key.
+    /// Returns whether the user has stored another key since. An unreadable key does not count as
+    /// another one.
     fn has_other_key(&self, name: &str, backend: &Backend) -> bool {
         let Backend::Http(_, provider) = backend else {
             return false;
@@ -184,32 +184,33 @@ fn read_script(config: &ProviderConfig) -> Result<Script, ConfigError> {
     Script::parse(&text).map_err(|e| ConfigError::new(format!("{}: {e}", path.display())))
 }
 
-/// Who says how large a context window is.
+/// The source of the size of a context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WindowFrom {
-    /// The config, for this model.
+    /// The config for this model.
     Config,
-    /// The list of models that comes with the program.
+    /// The built-in catalogue.
     Catalogue,
-    /// The model is not known.
+    /// The model is unknown.
     Nothing,
 }
 
-/// Context windows, output limits and prices: the catalogue's, with the config over them.
+/// Context windows, output limits and prices from the catalogue and the config, which takes
+/// precedence.
 #[derive(Clone)]
 pub struct Figures {
     config: Config,
 }
 
 impl Figures {
-    /// The figures as this config has them. What was learnt of a model is not among them.
+    /// Returns the figures for this config. They do not include learnt limits of models.
     pub fn new(config: &Config) -> Figures {
         Figures {
             config: config.clone(),
         }
     }
 
-    /// What is known of `provider/model`: of an unknown one, small and safe figures.
+    /// Returns the figures of `provider/model`. An unknown model gets small, safe figures.
     pub fn of(&self, model: &str) -> catalogue::ModelInfo {
         let mut info = catalogue::lookup(model);
         let Some(own) = self.config.models.get(model) else {
@@ -238,7 +239,7 @@ impl Figures {
         })
     }
 
-    /// The models that something is known of: the config's first.
+    /// Returns the names of known models, those of the config first.
     pub fn names(&self) -> Vec<String> {
         let own = self.config.model.iter().chain(self.config.models.keys());
         let mut names: Vec<String> = own.cloned().collect();
@@ -248,7 +249,7 @@ impl Figures {
         names
     }
 
-    /// The context window, tokens.
+    /// Returns the context window in tokens, and its source.
     pub fn window(&self, model: &str) -> (u64, WindowFrom) {
         let own = self.config.models.get(model).and_then(|m| m.context_window);
         let listed = catalogue::lookup(model);
@@ -261,7 +262,7 @@ impl Figures {
         }
     }
 
-    /// Room for one answer, tokens.
+    /// Returns the maximum length of an answer in tokens.
     pub fn answer_tokens(&self, model: &str) -> u64 {
         let info = self.of(model);
         match self.config.max_output_tokens {
@@ -270,7 +271,7 @@ impl Figures {
         }
     }
 
-    /// US dollars for one answer; `None` when the price is not known.
+    /// Returns the cost of one answer in US dollars, or `None` if the price is unknown.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
         self.of(model).cost(usage)
     }

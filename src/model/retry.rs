@@ -1,9 +1,9 @@
-//! Which failures are tried again, how often, and after how long.
+//! Retries: which failures are retried, how often, and after which pause.
 //!
-//! A request has no effect but its price, so it may be sent again at any time; what was
-//! streamed before the failure is void, and the caller is told so by [`Delta::Retry`].
+//! A request has no effect except its price, so it may be sent again at any time. The deltas
+//! before the failure are void, and [`Delta::Retry`] tells the caller.
 //!
-//! A limit by time ends by itself, so it is waited for until [`Retry::max_wait_ms`] is used up,
+//! A rate limit ends by itself, so it is waited for until [`Retry::max_wait_ms`] is used up,
 //! however many tries that takes. Every other failure uses up one of the tries.
 //!
 //! Invariant: every wait and every number of tries is bounded. A server that asks for a longer
@@ -17,10 +17,10 @@ use jiff::Timestamp;
 use super::{Delta, wait};
 use crate::core::entry::{Failure, FailureClass};
 
-/// A server may end its limit at once and never answer: this bounds the tries within the wait.
+/// Maximum number of rate-limited tries, for servers whose limits end at once and return at once.
 const MAX_LIMITED: u32 = 100;
 
-/// A failure, and how long the server asks to be left alone.
+/// A failure, and the pause that the server asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refused {
     pub failure: Failure,
@@ -29,7 +29,7 @@ pub(crate) struct Refused {
 
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Refused {
-        // Inside a stream there are only words.
+        // Inside a stream, only the message can name a pause.
         let retry_after = match failure.class {
             FailureClass::RateLimit => wait::in_words(&failure.message),
             _ => None,
@@ -43,18 +43,18 @@ impl From<Failure> for Refused {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// In all, the first one included.
+    /// Maximum number of tries, including the first.
     pub tries: u32,
-    /// The back-off before the second try; it doubles with each.
+    /// Pause before the second try, which doubles with each further one.
     pub base_ms: u64,
     pub cap_ms: u64,
-    /// In all, for limits by time and for what a server asks for.
+    /// Maximum total wait for rate limits and for pauses that servers ask for.
     pub max_wait_ms: u64,
 }
 
 impl Retry {
-    /// The wait after `failed` failed tries: exponential with full jitter, never less than
-    /// what the server asks for. `jitter` is between 0 and 1.
+    /// Returns the pause after `failed` failed tries: exponential with full jitter, never less
+    /// than the server asks for. `jitter` is between 0 and 1.
     fn delay(&self, failed: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
         let doubled = 1u64.checked_shl(failed.saturating_sub(1));
         let most_ms = self
@@ -65,12 +65,12 @@ impl Retry {
         backoff.max(retry_after.unwrap_or_default())
     }
 
-    /// Who wants one try wants no waiting either.
+    /// Returns whether to wait for a rate limit. A single try means no waiting either.
     fn waits_for(&self, class: FailureClass) -> bool {
         class == FailureClass::RateLimit && self.tries > 1
     }
 
-    /// How long to wait before the next try, or why there is none.
+    /// Returns the pause before the next try, or the failure if no tries are left.
     fn next(&self, so_far: &SoFar, refused: Refused, jitter: f64) -> Result<Duration, Failure> {
         let Refused {
             mut failure,
@@ -90,8 +90,8 @@ impl Retry {
         let is_limit = self.waits_for(failure.class);
         let all = so_far.failed + so_far.limited;
         let delay = match is_limit {
-            // Never at once, so that the tries last. A server that names the end is taken at
-            // its word each time.
+            // The pause is never zero, so that the tries last. If a server names the end of its
+            // limit, the pause is exactly that each time.
             true => {
                 let doublings = if retry_after.is_some() {
                     1
@@ -116,7 +116,7 @@ impl Retry {
     }
 }
 
-/// The same request may well succeed a little later.
+/// Returns whether the same request may succeed a little later.
 pub(crate) fn is_transient(class: FailureClass) -> bool {
     match class {
         FailureClass::RateLimit | FailureClass::Overloaded | FailureClass::Network => true,
@@ -128,13 +128,13 @@ pub(crate) fn is_transient(class: FailureClass) -> bool {
     }
 }
 
-/// What came of the tries so far.
+/// Outcome of the tries so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct SoFar {
     failed: u32,
-    /// Refused for a limit by time.
+    /// Refusals because of a rate limit.
     limited: u32,
-    /// For what servers asked, and for limits.
+    /// Total time waited because servers asked for it, or because of rate limits.
     waited: Duration,
 }
 
@@ -152,12 +152,12 @@ impl Tries {
         }
     }
 
-    /// How many tries failed.
+    /// Returns the number of failed tries.
     pub(crate) fn failed(&self) -> u32 {
         self.so_far.failed + self.so_far.limited
     }
 
-    /// Returns when the request is to be sent again, or with the failure when it is not.
+    /// Waits until the request should be sent again, or returns the failure if it should not.
     pub(crate) async fn pause(
         &mut self,
         refused: Refused,
@@ -186,8 +186,8 @@ impl Tries {
     }
 }
 
-/// Between 0 and 1. The keys of the standard hash maps are random: good enough to keep
-/// clients apart.
+/// Returns a number between 0 and 1. The keys of the standard hash maps are random enough to
+/// spread clients.
 fn jitter() -> f64 {
     let bits = RandomState::new().hash_one(0) >> 11;
     bits as f64 / (1u64 << 53) as f64

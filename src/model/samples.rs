@@ -1,4 +1,4 @@
-//! For the tests of the protocols: one conversation with everything in it, and streams.
+//! Test data for the protocols: a conversation with all kinds of content, and streams.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -9,8 +9,9 @@ use crate::core::entry::{BlobRef, Failure, FailureClass, ToolSpec};
 use crate::core::request::{Message, Part, Request, Role};
 use crate::net::sse::Event;
 
-/// System, instructions, images, thinking, two parallel calls with results, one failed.
-/// `sealed` and `signature` are what the protocol under test kept of the answer.
+/// Returns a conversation with system prompt, instructions, images, thinking, and two parallel
+/// calls with results, one of them failed. `sealed` and `signature` are the data that the tested
+/// protocol stored from the answer.
 pub(super) fn conversation(sealed: Option<Value>, signature: Option<&str>) -> Request {
     let message = |role, parts: Vec<Part>| Message {
         role,
@@ -112,12 +113,12 @@ fn blob(hash: &str) -> BlobRef {
     }
 }
 
-/// Knows the bytes of one image, which are `AQID` in base64.
+/// Returns the bytes of the only known image, which are `AQID` in base64.
 pub(super) fn bytes(blob: &BlobRef) -> Option<Vec<u8>> {
     (blob.hash == "png").then(|| vec![1, 2, 3])
 }
 
-/// One event per line that is not empty.
+/// Returns an event for each line that is not empty.
 pub(super) fn events(lines: &str) -> Vec<Event> {
     lines
         .lines()
@@ -134,7 +135,7 @@ pub(super) fn data(data: &str) -> Event {
     }
 }
 
-/// What the decoders have in common.
+/// Common interface of the decoders.
 pub(super) trait Decode: Default {
     fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure>;
     fn finish(self) -> Result<Reply, Failure>;
@@ -154,7 +155,7 @@ macro_rules! decode {
 }
 decode!(openai_chat, openai_responses, gemini);
 
-/// What is shown on the way, and the answer or the failure in the end.
+/// Returns the deltas of the events, and the answer or the failure at the end.
 pub(super) fn decode<D: Decode>(events: &[Event]) -> (Vec<Delta>, Result<Reply, Failure>) {
     let mut decoder = D::default();
     let mut deltas = Vec::new();
@@ -171,13 +172,13 @@ pub(super) fn reply<D: Decode>(lines: &str) -> Reply {
     decode::<D>(&events(lines)).1.unwrap()
 }
 
-/// The class of the failure a stream ends in.
+/// Returns the class of the failure at the end of a stream.
 pub(super) fn failed<D: Decode>(lines: &str) -> FailureClass {
     decode::<D>(&events(lines)).1.unwrap_err().class
 }
 
-/// The stream cut behind every event before the one that ends the answer is a failure of
-/// the network; cut behind a later one it is the whole answer.
+/// Cuts the stream after each event. Before the event that ends the answer, the result must be a
+/// network failure. After a later one, it must be the complete answer.
 pub(super) fn cut_everywhere<D: Decode>(lines: &str, end: usize) {
     let events = events(lines);
     let whole = decode::<D>(&events).1.unwrap();
@@ -189,7 +190,7 @@ pub(super) fn cut_everywhere<D: Decode>(lines: &str, end: usize) {
     }
 }
 
-/// What some servers and gateways send behind the end of every protocol.
+/// Returns events that some servers and gateways send after the end, in every protocol.
 pub(super) fn tails() -> Vec<Event> {
     let ping = Event {
         event: "ping".into(),
@@ -202,7 +203,7 @@ pub(super) fn tails() -> Vec<Event> {
     vec![data("[DONE]"), named, data(""), ping, data("no JSON")]
 }
 
-/// The answer of a stream is the same with any of them behind its end.
+/// Checks that the answer of a stream stays the same if any of them follows its end.
 pub(super) fn ends_once<D: Decode>(lines: &str) {
     let events = events(lines);
     let want = decode::<D>(&events).1.unwrap();
@@ -212,7 +213,7 @@ pub(super) fn ends_once<D: Decode>(lines: &str) {
     }
 }
 
-/// All that was shown as text, and all that was shown as thinking.
+/// Returns the shown text and the shown thinking.
 pub(super) fn shown(deltas: &[Delta]) -> (String, String) {
     let mut out = (String::new(), String::new());
     for delta in deltas {
@@ -225,7 +226,7 @@ pub(super) fn shown(deltas: &[Delta]) -> (String, String) {
     out
 }
 
-/// JSON of any shape, made of the keys that the protocols know.
+/// Returns JSON of any shape, built from the keys of the protocols.
 pub(super) fn junk() -> impl Strategy<Value = Vec<Value>> {
     const KEYS: [&str; 24] = [
         "args",

@@ -1,8 +1,7 @@
-//! JSON against a JSON Schema, as both come from outside.
+//! Validation of JSON against a JSON Schema, both of them untrusted.
 //!
-//! Invariant: no `$ref` leads out of the schema: nothing is read from a file or a server for it.
-//! A schema has bounds (size, patterns and what they need when they are compiled), and so has an
-//! answer.
+//! Invariant: no `$ref` leads out of the schema: nothing is read from a file or a server for it. A
+//! schema has bounds (size, number of patterns, size of a compiled pattern), and so has an answer.
 
 use std::time::Duration;
 
@@ -12,19 +11,20 @@ use serde_json::Value;
 
 use crate::core::entry::Unfit;
 
-/// It goes with every request.
+/// Maximum size of a schema, which is sent with every request.
 pub const MAX_BYTES: u64 = 64 * 1024;
 const MAX_PATTERNS: usize = 100;
-/// What one pattern may need when it is compiled.
+/// Memory that one compiled pattern may need.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
 const MAX_ANSWER_BYTES: usize = 4 << 20;
-/// A schema of a few lines can ask for more comparisons than a machine ever makes.
+/// Time limit of a check. A schema of a few lines can require more comparisons than any machine
+/// can make.
 const MAX_TIME: Duration = Duration::from_secs(10);
 
-/// Where a schema without an address of its own stands for its references.
+/// Base address for the references of a schema that has none.
 const ADDRESS: &str = "schema:///";
 
-/// Things said of one answer.
+/// Maximum number of reasons that are reported for one answer.
 const MAX_REASONS: usize = 5;
 const REASON_CHARS: usize = 300;
 
@@ -36,10 +36,10 @@ impl UrlLoader for NoLoader {
     }
 }
 
-/// Whether the schema can be used at all.
+/// Checks that the schema can be used.
 ///
 /// # Errors
-/// Why not, for a person.
+/// Returns the reason as a text for the user.
 pub fn check_schema(schema: &Value) -> Result<(), String> {
     if !schema.is_object() {
         return Err("a schema is an object: {\"type\": \"object\", …}".into());
@@ -93,10 +93,10 @@ fn compiled(schema: &Value) -> Result<(Schemas, boon::SchemaIndex), String> {
     Ok((schemas, index))
 }
 
-/// Whether this JSON fits the schema.
+/// Checks that this JSON matches the schema.
 ///
 /// # Errors
-/// What does not fit, and where.
+/// Returns the first mismatches and their place.
 pub fn check(schema: &Value, json: &str) -> Result<(), Unfit> {
     let at_the_top = |why: String| Unfit {
         path: String::new(),
@@ -116,10 +116,10 @@ pub fn check(schema: &Value, json: &str) -> Result<(), Unfit> {
         .map_err(|error| unfit(&error))
 }
 
-/// The same on a thread of its own, for as long as that is worth it.
+/// Same as [`check`], on a separate thread and with a time limit.
 ///
 /// # Errors
-/// As of [`check`]. The flag: another answer may fit.
+/// Same as [`check`]. The flag says whether another answer may match.
 pub async fn check_in_time(schema: Value, json: String) -> Result<(), (Unfit, bool)> {
     let (done, checked) = tokio::sync::oneshot::channel();
     let begun = std::thread::Builder::new()

@@ -13,19 +13,18 @@
 //!     { name = "read", arguments = '{"path": ' },   # text: sent as it is, sense or not
 //! ]
 //! stop = "tool_use"             # default: tool_use with calls, else end_turn
-//! chunk_chars = 4               # streamed in pieces of so many characters (default: whole)
-//! chunk_ms = 20                 # with so much time before each piece (default: none)
+//! chunk_chars = 4               # streamed in pieces of this many characters (default: whole)
+//! chunk_ms = 20                 # pause before each piece (default: none)
 //! usage = { input = 100, cached = 900, output = 20 }   # default: a quarter of the bytes
 //! fail = { class = "overloaded", tries = 2 }           # the first tries of each call fail
 //! ```
 //!
-//! Everything in a step may be left out. After the last step the model says that the script
-//! is at its end.
+//! Every field of a step is optional. After the last step the model answers that the script has
+//! ended.
 //!
-//! Invariant: a script remembers nothing. Which step is played follows from the request: it
-//! is the number of answers in it. So a process that was killed plays on where it was. (A
-//! request whose older answers were summarised plays an earlier step: a script is for
-//! sessions that fit in their context.)
+//! Invariant: a script remembers nothing. The number of answers in the request selects the step.
+//! So a killed process continues at the same step. (A request whose older answers were summarised
+//! plays an earlier step: a script is for sessions that fit in their context.)
 
 use std::time::Duration;
 
@@ -42,7 +41,7 @@ const AT_ITS_END: &str = "The script is at its end.";
 
 const MAX_CHUNK_MS: u64 = 10_000;
 
-/// Nobody is spared by waiting.
+/// Retries happen at once, because waiting does not change a script.
 const RETRY: Retry = Retry {
     tries: 6,
     base_ms: 20,
@@ -62,7 +61,7 @@ struct File {
     step: Vec<Written>,
 }
 
-/// A step as it stands in the file.
+/// A step as written in the file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -113,7 +112,7 @@ struct Step {
 }
 
 impl Script {
-    /// Errors name the place in the file, or the step.
+    /// Parses a script. Errors name the place in the file, or the step.
     pub fn parse(text: &str) -> Result<Script, String> {
         let file: File = toml::from_str(text).map_err(|e| format!("reading the script: {e}"))?;
         let steps = file.step.into_iter().enumerate().map(|(index, written)| {
@@ -265,7 +264,7 @@ impl Step {
     }
 }
 
-/// What a message says in words.
+/// Returns the text of a message.
 fn words(message: &Message) -> String {
     let texts = message.parts.iter().filter_map(|part| match part {
         Part::Text { text, .. } | Part::Thinking { text, .. } | Part::Result { text, .. } => {

@@ -1,9 +1,9 @@
-//! An answer that is to fit a JSON Schema, in the form that a server has for it: a field of the
+//! Answers that must match a JSON Schema, in the form that the server supports: a field of the
 //! request, or a tool that the model calls with its answer.
 //!
-//! A form only helps the model. Whether an answer fits is looked at here, whatever the server
-//! promises ([`super::schema`]). What came as a call of the tool becomes the text that it stands
-//! for, so that one answer looks like another from there on.
+//! Either form only helps the model. [`super::schema`] checks every answer, whatever the server
+//! promises. A call of the tool is converted to the text that it carries, so all later code sees
+//! one form of answer.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use crate::config::{Protocol, Quirks};
 use crate::core::entry::{Block, Failure, FailureClass, StopReason, ToolSpec};
 use crate::core::request::Request;
 
-/// The tool of the answer, where there is no field for it.
+/// Name of the tool that carries the answer, for servers without a field for it.
 pub(super) const TOOL: &str = "structured_answer";
-/// What stands for the answer in the arguments of the tool, when it need not be an object.
+/// Name of the argument that carries the answer when it need not be an object.
 const WRAPPED: &str = "answer";
 
-/// What the schema is called in fields that want a name.
+/// Name of the schema in fields that require one.
 const NAME: &str = "answer";
 
-/// Puts the request into the form that the server takes.
+/// Converts the request to the form that the server supports.
 pub(super) fn prepare(request: &mut Request, protocol: Protocol, quirks: &Quirks) {
     let Some(schema) = &request.schema else {
         return;
@@ -34,7 +34,7 @@ pub(super) fn prepare(request: &mut Request, protocol: Protocol, quirks: &Quirks
     }
 }
 
-/// The answer is given by calling a tool.
+/// Lets the model answer by calling a tool.
 pub(super) fn use_tool(request: &mut Request) {
     if let Some(schema) = request.schema.take() {
         request.tools.push(ToolSpec {
@@ -52,10 +52,10 @@ fn has_field(protocol: Protocol, quirks: &Quirks, model: &str, schema: &Value) -
     match protocol {
         Protocol::Script => true,
         Protocol::OpenaiResponses => is_object(schema),
-        // Most servers refuse the field beside tools, or give up the tools for it.
+        // Most servers refuse the field together with tools, or ignore the tools.
         Protocol::OpenaiChat => quirks.json_schema && is_object(schema),
         Protocol::Anthropic => effort::claude_version(model) >= (4, 5) && is_strict(schema),
-        // Older ones refuse it beside tools.
+        // Older models refuse it together with tools.
         Protocol::Gemini => is_gemini_3(model) && is_plain(schema),
     }
 }
@@ -70,21 +70,21 @@ fn is_gemini_3(model: &str) -> bool {
         .is_some_and(|v| v >= 3)
 }
 
-/// `response_format` of Chat Completions.
+/// Returns `response_format` for Chat Completions.
 pub(super) fn response_format(schema: &Value) -> Value {
     json!({ "type": "json_schema", "json_schema": {
         "name": NAME, "schema": schema, "strict": is_strict(schema),
     }})
 }
 
-/// `text.format` of the Responses API.
+/// Returns `text.format` for the Responses API.
 pub(super) fn text_format(schema: &Value) -> Value {
     json!({
         "type": "json_schema", "name": NAME, "schema": schema, "strict": is_strict(schema),
     })
 }
 
-/// `output_config.format` of Anthropic.
+/// Returns `output_config.format` for Anthropic.
 pub(super) fn output_format(schema: &Value) -> Value {
     json!({ "type": "json_schema", "schema": schema })
 }
@@ -93,7 +93,7 @@ fn is_object(schema: &Value) -> bool {
     schema.get("type") == Some(&"object".into()) && schema.get("anyOf").is_none()
 }
 
-/// What all of the servers take that hold a model to a schema.
+/// Keywords of JSON Schema that all servers with structured output accept.
 const PLAIN: [&str; 13] = [
     "$defs",
     "$ref",
@@ -115,8 +115,8 @@ fn is_plain(schema: &Value) -> bool {
     all(schema, 0, &|_| true)
 }
 
-/// OpenAI and Anthropic hold a model to a schema only if its objects have exactly the properties
-/// that it names.
+/// Returns whether strict mode is possible. OpenAI and Anthropic enforce a schema only if its
+/// objects have exactly the named properties.
 fn is_strict(schema: &Value) -> bool {
     is_object(schema) && all(schema, 0, &is_closed)
 }
@@ -132,7 +132,8 @@ fn is_closed(schema: &Map<String, Value>) -> bool {
             && properties.is_some_and(|of| of.keys().all(is_required)))
 }
 
-/// Whether it is so of the schema and of each schema in it, and each has only what is plain.
+/// Returns whether `is_so` is true for the schema and all schemas in it, and all use plain
+/// keywords only.
 fn all(schema: &Value, depth: usize, is_so: &dyn Fn(&Map<String, Value>) -> bool) -> bool {
     let Some(map) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else {
         return schema.is_boolean();
@@ -152,8 +153,8 @@ fn all(schema: &Value, depth: usize, is_so: &dyn Fn(&Map<String, Value>) -> bool
     is_so(map) && map.iter().all(of_key)
 }
 
-/// The arguments of the tool: an object, as all servers want it. What a schema defines stays at
-/// the top, where its references look for it.
+/// Returns the parameters of the tool. All servers require an object. Definitions stay at the top,
+/// where references look for them.
 fn arguments(schema: &Value) -> Value {
     if is_object(schema) {
         return schema.clone();
@@ -170,7 +171,7 @@ fn arguments(schema: &Value) -> Value {
     out
 }
 
-/// Whether the server does not know the field.
+/// Returns whether the server does not know the field.
 pub(super) fn is_refused(failure: &Failure) -> bool {
     const WORDS: [&str; 9] = [
         "response_format",
@@ -187,8 +188,8 @@ pub(super) fn is_refused(failure: &Failure) -> bool {
     failure.class == FailureClass::BadRequest && WORDS.iter().any(|word| message.contains(word))
 }
 
-/// An answer in which the call of the tool is the text that it stands for. One that came with
-/// other calls came too early: it stands before them.
+/// Replaces the call of the tool by the text of the answer. If there are other calls, the answer
+/// came too early, and its text is put before them.
 pub(super) fn read(mut reply: Reply, schema: &Value) -> Reply {
     let (given, mut blocks): (Vec<Block>, Vec<Block>) = reply
         .blocks

@@ -1,19 +1,19 @@
-//! What a codec is given beside the request.
+//! The input of a codec besides the request.
 
 use crate::config::Quirks;
 use crate::core::entry::BlobRef;
 
-/// What a codec needs to know beside the request.
+/// The parameters of a codec besides the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     /// The provider's own model name, without `provider/`.
     pub model: &'a str,
-    /// Always true for now.
+    /// Whether to stream. Currently always true.
     pub stream: bool,
-    /// Tokens that the model may think with. `None`: no thinking is asked for.
+    /// Maximum number of tokens for thinking. `None`: the request does not ask for thinking.
     pub thinking_budget: Option<u64>,
     pub quirks: &'a Quirks,
 }
 
-/// Bytes of images.
+/// A lookup of the bytes of images.
 pub type Blobs<'a> = &'a dyn Fn(&BlobRef) -> Option<Vec<u8>>;

@@ -1,13 +1,13 @@
-//! Whether an error says that the request does not fit into the context of the model.
+//! Detection of errors about a request that does not fit into the context window.
 //!
-//! This is asked here for all protocols: a router, a gateway or a local server speaks one
-//! protocol and passes on the words of another. The sizes that such an error names are read
-//! by [`crate::core::limits`].
+//! The check is the same for all protocols: a router, a gateway or a local server uses one
+//! protocol and passes on the messages of another. [`crate::core::limits`] reads the sizes in such
+//! an error.
 //!
-//! Deliberately not meant: an answer that may not be so long (`max_tokens`), and limits by
-//! time (tokens per minute), for a shorter request changes nothing there.
+//! Deliberately excluded: a limit on the answer (`max_tokens`), and rate limits (tokens per
+//! minute), since a shorter request would not help.
 
-/// `code` and `type` of the providers that have one for it.
+/// Providers' codes and types for this error.
 const CODES: [&str; 9] = [
     "context_length_exceeded",
     "context_window_exceeded",
@@ -17,11 +17,11 @@ const CODES: [&str; 9] = [
     "too_many_prompt_tokens",
     "tokens_limit_reached",
     "request_too_large",
-    // LiteLLM puts the name of its own error into the words.
+    // LiteLLM puts the name of its error type into the message.
     "contextwindowexceedederror",
 ];
 
-/// A limit by time, or by money.
+/// Texts of rate limits and spending limits.
 const RATES: [&str; 11] = [
     "rate limit",
     "rate-limit",
@@ -36,7 +36,7 @@ const RATES: [&str; 11] = [
     "billing",
 ];
 
-/// Words that say it all.
+/// Texts that identify the error on their own.
 const SURE: [&str; 19] = [
     "maximum context length",
     "maximum prompt length",
@@ -52,10 +52,10 @@ const SURE: [&str; 19] = [
     "length of all messages is too long",
     "reduce the length of",
     "too large for model with",
-    // text-generation-inference: what it got, and what may be left for the answer.
+    // text-generation-inference: the size of the input, and the size left for the answer.
     "inputs tokens +",
     "inputs must have less than",
-    // In bytes, but a shorter request is what helps.
+    // A limit in bytes, but a shorter request helps.
     "request payload size exceeds",
     "request entity too large",
     "request body too large",
@@ -91,10 +91,10 @@ const EXCEEDED: [&str; 9] = [
     "but the configured",
 ];
 
-/// A number of tokens, of which only the rest says whether it is the prompt's.
+/// Texts about a number of tokens. The rest of the message decides whether it means the prompt.
 const TOKENS: [&str; 3] = ["token limit", "tokens limit", "too many tokens"];
 
-/// The room for the answer.
+/// Texts about the length of the answer.
 const OUTPUT: [&str; 7] = [
     "output token",
     "completion token",
@@ -105,8 +105,8 @@ const OUTPUT: [&str; 7] = [
     "maxoutputtokens",
 ];
 
-/// Any other wording: what is too much, and that it is. Said of a request that is refused as
-/// such (400, 413, 422), and not of one of the things below.
+/// Parts of any other wording: a measure and an excess. They count only for refused requests (400,
+/// 413, 422), and not for the errors below.
 const MEASURE: [&str; 4] = ["context", "token", "length", "sequence"];
 const TOO_MUCH: [&str; 25] = [
     "exceed",
@@ -176,19 +176,20 @@ const OTHER_THINGS: [&str; 38] = [
     "cache_control",
 ];
 
-/// Of a string that may not be so long, this is the least that can be a whole conversation:
-/// the limits of ids, names and descriptions are far below.
+/// Minimum length of a string that can be a whole conversation. Limits of ids, names and
+/// descriptions are far lower.
 const LONG_STRING: u64 = 100_000;
 
-/// `status`: that of HTTP, or what stands for it inside a stream. `codes`: in lower case.
-/// `words`: all that the server says of the error, and nothing of what it was asked.
+/// Returns whether the error means that the request is too long. `status`: the HTTP status, or the
+/// corresponding one of an error in a stream. `codes`: in lower case. `words`: the complete
+/// message of the server, without parts of the request.
 pub(super) fn is_too_long(status: u16, codes: &[String], words: &str) -> bool {
     let words = words.to_lowercase().replace(['`', '\'', '"'], "");
     let says = |list: &[&str]| list.iter().any(|phrase| words.contains(phrase));
     match status {
         401..=403 => return false,
         413 => return true,
-        // More than the rate allows in one request: it never fits, however long we wait.
+        // The request is larger than the rate allows, so it never fits.
         429 => return words.contains("request too large"),
         _ => {}
     }
@@ -205,7 +206,7 @@ pub(super) fn is_too_long(status: u16, codes: &[String], words: &str) -> bool {
     says(&SURE) || is_window || is_tokens || is_long_string(&words) || (is_refused && is_any())
 }
 
-/// OpenAI: "string too long. Expected a string with maximum length 10485760".
+/// Reads OpenAI's "string too long. Expected a string with maximum length 10485760".
 fn is_long_string(words: &str) -> bool {
     let Some((_, rest)) = words.split_once("string too long") else {
         return false;

@@ -1,19 +1,19 @@
-//! How long a server asks to be left alone: in a header, in a field of its error, or in words.
+//! The pause that a server asks for: in a header, in a field of its error, or in its message.
 //!
 //! Sources: RFC 9110, section 10.2.3 (`retry-after`); Azure (`retry-after-ms`); Google
-//! (`RetryInfo.retryDelay`); OpenAI, Groq and their like (`x-ratelimit-reset-tokens: 6m0s`,
-//! "Please try again in 1m26.4s"); OpenRouter (`X-RateLimit-Reset` in milliseconds since 1970);
-//! Anthropic (`anthropic-ratelimit-tokens-reset`, a time).
+//! (`RetryInfo.retryDelay`); OpenAI, Groq and others (`x-ratelimit-reset-tokens: 6m0s`, "Please
+//! try again in 1m26.4s"); OpenRouter (`X-RateLimit-Reset` in milliseconds since 1970); Anthropic
+//! (`anthropic-ratelimit-tokens-reset`, a time).
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// What the headers of one answer say, by name in lower case.
+/// A lookup of the headers of one answer, by lower-case name.
 pub(super) type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Limits whose end a header names: `PREFIX-remaining…` and `PREFIX-reset…`.
+/// Header names of rate limits: `PREFIX-remaining…` and `PREFIX-reset…`.
 const RESETS: [(&str, &str); 8] = [
     (
         "x-ratelimit-remaining-requests",
@@ -40,7 +40,7 @@ const RESETS: [(&str, &str); 8] = [
     ("ratelimit-remaining", "ratelimit-reset"),
 ];
 
-/// What stands before a time in words.
+/// Words that precede a time in a message.
 const BEFORE: [&str; 7] = [
     "try again in ",
     "retry in ",
@@ -51,8 +51,8 @@ const BEFORE: [&str; 7] = [
     "reset in ",
 ];
 
-/// The wait that a refusal asks for. What is said of this refusal comes before what is said
-/// of limits, of which not all are reached.
+/// Returns the wait that a refusal asks for. A statement about this refusal takes precedence over
+/// statements about rate limits, which are not all reached.
 pub(super) fn asked(status: u16, headers: Headers, body: &str, now: Timestamp) -> Option<Duration> {
     let ms = headers("retry-after-ms").and_then(|ms| number(&ms));
     let ms = ms.and_then(|ms| seconds(ms / 1000.0));
@@ -63,7 +63,7 @@ pub(super) fn asked(status: u16, headers: Headers, body: &str, now: Timestamp) -
         .or_else(|| of_limits(headers, now).filter(|_| status == 429))
 }
 
-/// `retry-after: 2`, or `Wed, 21 Oct 2026 07:28:00 GMT`.
+/// Parses `retry-after: 2` or `Wed, 21 Oct 2026 07:28:00 GMT`.
 fn retry_after(after: &str, now: Timestamp) -> Option<Duration> {
     if let Some(asked) = number(after) {
         return seconds(asked);
@@ -72,7 +72,7 @@ fn retry_after(after: &str, now: Timestamp) -> Option<Duration> {
     until(at.timestamp(), now)
 }
 
-/// `RetryInfo` of Google, and the headers that a router keeps in its error.
+/// Reads Google's `RetryInfo`, and headers that a router puts into its error.
 fn in_body(body: &str, now: Timestamp) -> Option<Duration> {
     let value: Value = serde_json::from_str(body).ok()?;
     let value = value.get(0).unwrap_or(&value);
@@ -93,7 +93,7 @@ fn in_body(body: &str, now: Timestamp) -> Option<Duration> {
     })
 }
 
-/// "Please try again in 1m26.4s", "retry after 20 seconds".
+/// Parses "Please try again in 1m26.4s" or "retry after 20 seconds".
 pub(super) fn in_words(text: &str) -> Option<Duration> {
     let text = text.to_lowercase();
     BEFORE.iter().find_map(|before| {
@@ -102,7 +102,8 @@ pub(super) fn in_words(text: &str) -> Option<Duration> {
     })
 }
 
-/// When all limits that are reached are over. When none says that it is, the first that ends.
+/// Returns the time until all reached limits have ended. If none is marked as reached, returns the
+/// earliest end.
 fn of_limits(headers: Headers, now: Timestamp) -> Option<Duration> {
     let limits: Vec<(bool, Duration)> = RESETS
         .iter()
@@ -116,10 +117,10 @@ fn of_limits(headers: Headers, now: Timestamp) -> Option<Duration> {
     last.or_else(|| limits.iter().map(|(_, end)| *end).min())
 }
 
-/// The end of a limit: seconds from now, a time in words, since 1970 (seconds or
+/// Parses the end of a limit: seconds from now, a duration, a time since 1970 (seconds or
 /// milliseconds), or RFC 3339.
 fn end_of(text: &str, now: Timestamp) -> Option<Duration> {
-    /// Numbers over these are since 1970; no limit lasts so long.
+    /// Larger numbers are times since 1970, because no limit lasts that long.
     const SINCE_1970_S: f64 = 1e9;
     const SINCE_1970_MS: f64 = 1e12;
     match number(text) {
@@ -137,13 +138,14 @@ fn end_of(text: &str, now: Timestamp) -> Option<Duration> {
     }
 }
 
-/// What is over already is no wait.
+/// Returns the time until `at`, or `None` if it has passed.
 fn until(at: Timestamp, now: Timestamp) -> Option<Duration> {
     let left = Duration::try_from(at.duration_since(now)).unwrap_or_default();
     plausible(left)
 }
 
-/// No limit lasts longer than a year: such a number says nothing.
+/// Returns `wait` if it is plausible. No limit lasts longer than a year, so such a number is
+/// ignored.
 fn plausible(wait: Duration) -> Option<Duration> {
     const LONGEST: Duration = Duration::from_secs(366 * 86_400);
     (wait <= LONGEST).then_some(wait)
@@ -157,8 +159,8 @@ fn seconds(seconds: f64) -> Option<Duration> {
     plausible(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// A time at the beginning of a text: `6m0s`, `1.5s`, `20ms`, `2 minutes 30 seconds`. A number
-/// without a unit is none.
+/// Parses a duration at the beginning of a text: `6m0s`, `1.5s`, `20ms`, `2 minutes 30 seconds`. A
+/// number without a unit is not one.
 fn time(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut sum: Option<f64> = None;

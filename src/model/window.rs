@@ -21,13 +21,13 @@ use super::http::Client;
 use super::provider::Provider;
 use crate::config::Protocol;
 
-/// For all questions together: the first message waits for it.
+/// Time limit for all requests together, because the first message waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Smaller numbers are no windows, larger ones no real ones.
+/// Range of plausible sizes.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
 
-/// The window in tokens; `None` when nobody says.
+/// Returns the context window in tokens, or `None` if no server reports it.
 pub(super) async fn ask(client: &Client, provider: &Provider, model: &str) -> Option<u64> {
     let asked = tokio::time::timeout(PATIENCE, questions(client, provider, model));
     asked.await.ok().flatten()
@@ -41,7 +41,7 @@ async fn questions(client: &Client, provider: &Provider, model: &str) -> Option<
         }
     }
     let base = base(&provider.base_url)?;
-    // The others are servers that people run themselves.
+    // The other addresses are for self-hosted servers.
     if base.scheme() != "http" {
         return None;
     }
@@ -60,8 +60,8 @@ async fn questions(client: &Client, provider: &Provider, model: &str) -> Option<
     None
 }
 
-/// Where a provider says what it knows of its models. `None`: nowhere. An address with the name
-/// of a deployment in it (Azure) lists nothing.
+/// Returns the address of the provider's list of models, or `None`. An address with the name of a
+/// deployment (Azure) has no list.
 fn list_url(protocol: Protocol, base_url: &str, model: &str) -> Option<Url> {
     if base_url.contains("{model}") {
         return None;
@@ -74,21 +74,21 @@ fn list_url(protocol: Protocol, base_url: &str, model: &str) -> Option<Url> {
     };
     let url = at(&at(&url, version)?, &["models"])?;
     match protocol {
-        // The whole list has pages.
+        // The complete list has pages.
         Protocol::Gemini => at(&url, &[model]),
         Protocol::Script => None,
         Protocol::Anthropic | Protocol::OpenaiChat | Protocol::OpenaiResponses => Some(url),
     }
 }
 
-/// Whether the address ends with the version of an API: `v1`, `v1beta`, `v4`.
+/// Returns whether the address ends with an API version: `v1`, `v1beta`, `v4`.
 fn has_version(url: &Url) -> bool {
     let last = url.path().trim_end_matches('/').rsplit('/').next();
     let version = last.and_then(|last| last.strip_prefix('v'));
     version.is_some_and(|v| v.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The address without the version of its protocol.
+/// Returns the address without the version of its protocol.
 fn base(base_url: &str) -> Option<Url> {
     let mut url = Url::parse(base_url).ok()?;
     let has_version = has_version(&url);
@@ -107,7 +107,7 @@ fn at(base: &Url, path: &[&str]) -> Option<Url> {
     Some(url)
 }
 
-/// The entry of a model, in a list under `data` or `models`, or in one that is all there is.
+/// Returns the entry of a model, in a list under `data` or `models`, or in a top-level list.
 fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     let inner = list.get("data").or_else(|| list.get("models"));
     let list = inner.unwrap_or(list).as_array()?;
@@ -117,13 +117,13 @@ fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
             name == model || name.strip_suffix(":latest") == Some(model)
         })
     };
-    // A server of one model answers to any name.
+    // A server with one model answers to any name.
     let only = list.first().filter(|_| list.len() == 1);
     list.iter().find(is_it).or(only)
 }
 
 fn listed(list: &Value, model: &str) -> Option<u64> {
-    // Gemini was asked for this one alone.
+    // Gemini returns only the entry of this model.
     let entry = entry(list, model).unwrap_or(list);
     let places = [
         "/max_model_len",

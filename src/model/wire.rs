@@ -1,8 +1,8 @@
-//! What all protocols have in common, and the one place that knows all of them.
+//! The common part of all protocols, and the one place that knows all of them.
 //!
 //! A protocol is a file with `body` (Request -> JSON), `Decoder` (events -> deltas and one
-//! [`Reply`]) and `classify` (an HTTP error -> [`Failure`]). None of them knows of sockets,
-//! keys or time: where a request goes is said here, that it goes there is [`super::http`].
+//! [`Reply`]) and `classify` (an HTTP error -> [`Failure`]). None of them knows of sockets, keys
+//! or time. This file provides the URL of a request, and [`super::http`] sends it.
 //!
 //! Invariant: `Decoder::finish` gives an answer only if the server said why it ended. A stream
 //! that was cut is never an answer.
@@ -19,7 +19,7 @@ use crate::core::request::Request;
 use crate::net::sse::Event;
 
 impl Protocol {
-    /// `None` for the scripted model: nothing of it goes over a wire.
+    /// Returns the codec, or `None` for the scripted model, which has no wire protocol.
     pub fn codec(self) -> Option<Codec> {
         match self {
             Protocol::Anthropic => Some(Codec::Anthropic),
@@ -31,7 +31,7 @@ impl Protocol {
     }
 }
 
-/// A protocol that goes over HTTP.
+/// A protocol over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Codec {
     Anthropic,
@@ -41,17 +41,17 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The request as the protocol's JSON. `blobs` gives the bytes of images.
+    /// Returns the request as JSON of the protocol. `blobs` returns the bytes of images.
     pub fn body(self, request: &Request, target: &Target, blobs: Blobs) -> Value {
         let json = self.json(request, target, blobs, &mut Kept::default());
         let body = json.and_then(|json| serde_json::from_slice(&json));
         body.unwrap_or(Value::Null)
     }
 
-    /// The same as it is sent. `kept`: what was made for the request before.
+    /// Returns the same as bytes. `kept`: the encoded messages of the last request.
     ///
     /// # Errors
-    /// Something of it cannot be written as JSON.
+    /// A part of the request cannot be written as JSON.
     pub(super) fn json(
         self,
         request: &Request,
@@ -81,7 +81,7 @@ impl Codec {
         list.into_body(name, body)
     }
 
-    /// A decoder for the stream of one answer.
+    /// Returns a decoder for the stream of one answer.
     pub fn decoder(self) -> Decoder {
         match self {
             Codec::Anthropic => Decoder::Anthropic(anthropic::Decoder::new()),
@@ -91,7 +91,7 @@ impl Codec {
         }
     }
 
-    /// What an HTTP error means, from its status and the body that came with it.
+    /// Classifies an HTTP error by its status and its body.
     pub fn classify(self, status: u16, body: &str) -> Failure {
         match self {
             Codec::Anthropic => anthropic::classify(status, body),
@@ -101,14 +101,14 @@ impl Codec {
         }
     }
 
-    /// Where requests go. `base` keeps its query, which some gateways need. `None` when it
-    /// is no HTTP address.
+    /// Returns the URL for requests. `base` keeps its query, which some gateways need. `None` when
+    /// `base` is not an HTTP address.
     pub fn url(self, base: &str, model: &str) -> Option<Url> {
         let mut url = Url::parse(base).ok()?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return None;
         }
-        // People copy the base with and without the version.
+        // Users copy the base URL with or without the version.
         let version = match self {
             Codec::Anthropic => Some("v1"),
             Codec::Gemini => Some("v1beta"),
@@ -134,7 +134,7 @@ impl Codec {
         Some(url)
     }
 
-    /// The header that carries the key, and what stands before the key in it.
+    /// Returns the header for the key, and the prefix of its value.
     pub fn key_header(self) -> (&'static str, &'static str) {
         match self {
             Codec::Anthropic => ("x-api-key", ""),
@@ -144,7 +144,7 @@ impl Codec {
     }
 }
 
-/// Reads the stream of one answer, event by event.
+/// A decoder for the stream of one answer, event by event.
 pub enum Decoder {
     Anthropic(anthropic::Decoder),
     OpenaiResponses(openai_responses::Decoder),
@@ -153,10 +153,10 @@ pub enum Decoder {
 }
 
 impl Decoder {
-    /// Takes the next event, and gives what of it is shown.
+    /// Handles the next event, and returns the deltas to show.
     ///
     /// # Errors
-    /// When the server says that it failed, or sends what makes no sense in its protocol.
+    /// The server reports a failure, or violates its protocol.
     pub fn feed(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         match self {
             Decoder::Anthropic(d) => d.feed(event),
@@ -166,8 +166,8 @@ impl Decoder {
         }
     }
 
-    /// Nothing that matters follows: the stream need not be read to its end, which some
-    /// servers never send.
+    /// Returns whether the answer has ended completely. The rest of the stream need not be read,
+    /// since some servers never end it.
     pub fn is_ended(&self) -> bool {
         match self {
             Decoder::Anthropic(d) => d.is_ended(),
@@ -177,8 +177,8 @@ impl Decoder {
         }
     }
 
-    /// Why the answer ended was said. What follows is only what stands beside it (counts, the
-    /// protocol's own end), unless the server says so in every event.
+    /// Returns whether the stop reason was received. Only data beside the answer may follow
+    /// (counts, the protocol's own end), unless the server sends a stop reason in every event.
     pub fn is_whole(&self) -> bool {
         match self {
             Decoder::Anthropic(d) => d.is_whole(),
@@ -188,7 +188,8 @@ impl Decoder {
         }
     }
 
-    /// Grows with every piece of the answer, also with those that give no delta.
+    /// Returns a number that grows with every piece of the answer, including those without a
+    /// delta.
     pub fn kept(&self) -> usize {
         match self {
             Decoder::Anthropic(d) => d.kept(),
@@ -198,10 +199,10 @@ impl Decoder {
         }
     }
 
-    /// The whole answer.
+    /// Returns the complete answer.
     ///
     /// # Errors
-    /// When the stream ended before the server said why the answer ended.
+    /// The stream ended before the server sent the stop reason.
     pub fn finish(self) -> Result<Reply, Failure> {
         match self {
             Decoder::Anthropic(d) => d.finish(),
@@ -219,7 +220,7 @@ mod tests {
     use crate::core::entry::BlobRef;
     use crate::model::samples::{bytes, conversation, text};
 
-    /// A session goes on, marks move, a result leaves, an image gets lost, another model is asked.
+    /// Covers a longer session, moved marks, a removed result, a lost image and another model.
     #[test]
     fn what_was_kept_of_the_last_request_changes_no_byte_of_the_next() {
         let whole = conversation(None, Some("sealed"));
@@ -386,7 +387,8 @@ mod tests {
         }
     }
 
-    /// What gives no delta may be a piece of the answer all the same: arguments of a call.
+    /// An event without a delta may still be a piece of the answer, such as the arguments of a
+    /// call.
     #[test]
     fn every_piece_of_an_answer_counts_as_progress() {
         let cases: [(Codec, &str, &[&str], &[&str]); 4] = [

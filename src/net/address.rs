@@ -1,15 +1,15 @@
-//! Which addresses are on this machine, and which are in a private network.
+//! Classification of addresses: on this machine, or in a private network.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use reqwest::Url;
 
-/// On this machine, by name or by address.
+/// Returns whether the host is this machine, by name or by address.
 pub fn is_loopback(url: &Url) -> bool {
     host(url) == "localhost" || literal(url).is_some_and(|address| address.is_loopback())
 }
 
-/// The address that stands in the URL itself.
+/// Returns the IP address in the URL, if its host is one.
 pub fn literal(url: &Url) -> Option<IpAddr> {
     host(url).trim_matches(['[', ']']).parse().ok()
 }
@@ -18,7 +18,8 @@ fn host(url: &Url) -> &str {
     url.host_str().unwrap_or_default()
 }
 
-/// Not for everybody to reach: this machine, its networks, the metadata service of a cloud.
+/// Returns whether the address is not public: this machine, its networks, or the metadata service
+/// of a cloud.
 pub fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -47,7 +48,7 @@ pub fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// The address of version 4 that one of version 6 stands for: mapped, 6to4, or behind a NAT64.
+/// Returns the IPv4 address inside an IPv6 address: mapped, 6to4, or of a NAT64.
 fn inside(v6: Ipv6Addr) -> Option<IpAddr> {
     if let Some(v4) = v6.to_ipv4_mapped() {
         return Some(v4.into());

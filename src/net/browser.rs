@@ -1,4 +1,4 @@
-//! An address that is given to the browser of the person who sits here.
+//! Opens addresses in the browser of the user.
 //!
 //! Invariant: only addresses of the web are, and each is one argument: no shell reads it.
 
@@ -13,10 +13,10 @@ const OPENER: &str = if cfg!(target_os = "macos") {
     "xdg-open"
 };
 
-/// Gives it to the browser, and does not wait for that.
+/// Opens the address in the browser, without waiting for it.
 ///
 /// # Errors
-/// It is not a web address, or there is no program that opens addresses.
+/// The address is not a web address, or the system has no program that opens addresses.
 pub fn open(url: &Url) -> io::Result<()> {
     if !matches!(url.scheme(), "http" | "https") {
         let why = format!("{}: is not a web address", url.scheme());
@@ -29,7 +29,7 @@ pub fn open(url: &Url) -> io::Result<()> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| io::Error::new(error.kind(), format!("cannot run {OPENER}: {error}")))?;
-    // Nobody else waits for it.
+    // Waits for the process, so that it does not remain a zombie.
     std::thread::spawn(move || drop(child.wait()));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Building a client of HTTP: TLS with the roots of the system, proxies, no redirects.
+//! Construction of HTTP clients: TLS with the roots of the system, proxies, no redirects.
 //!
 //! Invariant: a client follows no redirect by itself, since a key would go along.
 
@@ -12,17 +12,17 @@ use super::address::is_loopback;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How the error of the library begins where the system has no certificates.
+/// Beginning of the library's error if the system has no certificates.
 const NO_AUTHORITIES: &str = "No CA certificates";
 
-/// Where the servers are that a client is for.
+/// The location of the servers that a client is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Remote,
     /// On this machine, which no proxy can reach.
     Local,
-    /// The same, without TLS: the system's certificates are not read. That takes milliseconds, and
-    /// a small container has none.
+    /// On this machine, without TLS. The system's certificates are not read: that takes
+    /// milliseconds, and a small container has none.
     LocalPlain,
 }
 
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// Why there is no client.
+/// An error while building a client.
 #[derive(Debug, Error)]
 pub enum Unbuilt {
     #[error("reading the certificates in {}: {why}", .path.display())]
@@ -49,7 +49,7 @@ pub enum Unbuilt {
 }
 
 impl Unbuilt {
-    /// What to do.
+    /// Returns a hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Unbuilt::Certificates { .. } => Some("the file holds certificates in PEM form"),
@@ -61,13 +61,14 @@ impl Unbuilt {
     }
 }
 
-/// What every client begins with. `ca_file`: certificates (PEM) that are trusted besides those of
-/// the system.
+/// Returns the common settings of every client. `ca_file`: certificates (PEM) that are trusted
+/// besides those of the system.
 ///
 /// # Errors
 /// The certificates cannot be read.
 pub fn builder(kind: Kind, ca_file: Option<&Path>) -> Result<ClientBuilder, Unbuilt> {
-    // An error says that there is one already, which is as good. Without one, building panics.
+    // If a provider is already installed, the error can be ignored. Without a provider, building
+    // panics.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("rewake/", env!("CARGO_PKG_VERSION")))
@@ -94,10 +95,11 @@ pub fn builder(kind: Kind, ca_file: Option<&Path>) -> Result<ClientBuilder, Unbu
     Ok(builder)
 }
 
-/// Reads the system's certificates, which takes time, but for [`Kind::LocalPlain`].
+/// Builds the client. Reads the system's certificates, which takes time, except for
+/// [`Kind::LocalPlain`].
 ///
 /// # Errors
-/// They cannot be read.
+/// The certificates cannot be read.
 pub fn build(builder: ClientBuilder) -> Result<reqwest::Client, Unbuilt> {
     builder.build().map_err(|e| match reason(e) {
         why if why.contains(NO_AUTHORITIES) => Unbuilt::NoAuthorities,
@@ -105,8 +107,8 @@ pub fn build(builder: ClientBuilder) -> Result<reqwest::Client, Unbuilt> {
     })
 }
 
-/// The innermost reason: the outer ones say only that a request failed. Without the address, which
-/// may hold a secret.
+/// Returns the innermost reason, because the outer ones say only that a request failed. The text
+/// does not contain the address, which may contain a secret.
 pub fn reason(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut inner: &dyn std::error::Error = &error;

@@ -1,10 +1,10 @@
-//! What all clients of HTTP here share.
+//! The common parts of all HTTP clients of the program.
 //!
 //! | file | subject |
 //! |---|---|
 //! | [`client`] | building a client: TLS, proxies, no redirects |
 //! | [`sse`] | server-sent events, from bytes |
-//! | [`browser`] | giving an address to the person's browser |
+//! | [`browser`] | opening an address in the person's browser |
 //! | [`address`] | which addresses are on this machine or in a private network |
 
 pub mod address;

@@ -13,10 +13,10 @@ use std::time::Duration;
 use crate::core::entry::{Failure, FailureClass};
 use crate::core::text::size_text;
 
-/// The most bytes one event may have.
+/// Maximum size of one event.
 const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
-/// A longer id of an event is none: it is sent back in a header.
+/// Maximum length of an event's ID, which is sent back in a header. Longer ones are ignored.
 const MAX_ID_BYTES: usize = 4096;
 
 /// One server-sent event.
@@ -28,41 +28,41 @@ pub struct Event {
     pub data: String,
 }
 
-/// Makes events of the bytes of a stream, however they are cut into chunks.
+/// A parser for the bytes of a stream, however they are cut into chunks.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The line that the last chunk ended in the middle of.
+    /// Incomplete line at the end of the last chunk.
     line: Vec<u8>,
     name: Vec<u8>,
-    /// `None` until there is a `data` line: an event without one is none.
+    /// `None` until there is a `data` line: an event without one is ignored.
     data: Option<Vec<u8>>,
-    /// The last byte was a CR: an LF that follows belongs to it.
+    /// The last byte was a CR. A following LF belongs to it.
     after_cr: bool,
     /// The first line may begin with a byte order mark.
     begun: bool,
-    /// The `id` of the event that is being read.
+    /// `id` of the current event.
     id: Option<String>,
     last_id: Option<String>,
     retry: Option<Duration>,
 }
 
 impl Parser {
-    /// A parser before the first byte of a stream.
+    /// Creates a parser for the start of a stream.
     pub fn new() -> Parser {
         Parser::default()
     }
 
-    /// From which event on the stream can be taken up again: the `id` of the last one that ended.
+    /// Returns the `id` of the last complete event, after which the stream can be resumed.
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref()
     }
 
-    /// How long the server wants to be left alone before the stream is taken up again.
+    /// Returns the pause that the server wants before the stream is resumed.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// The events that end in this chunk.
+    /// Returns the events that end in this chunk.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<Vec<Event>, Failure> {
         let mut events = Vec::new();
         let mut rest = chunk;
@@ -104,7 +104,7 @@ impl Parser {
         })
     }
 
-    /// `end` is the line, or what the last chunk left unfinished of it.
+    /// Completes a line. `end` is the line, or the rest of one that began in an earlier chunk.
     fn take_line(&mut self, end: &[u8]) -> Option<Event> {
         if self.line.is_empty() {
             return self.field(end);

@@ -1,8 +1,9 @@
-//! What the program says to the shell that started it: exit codes, data on stdout, notes and
+//! The program's output for the shell that started it: exit codes, data on stdout, notes and
 //! errors on stderr.
 //!
-//! With a screen or without, an error has the same words, the same hint and the same exit code.
-//! A reader that left is not an error. Data on stdout that is lost for another reason is one.
+//! An error has the same text, the same hint and the same exit code with and without a screen. A
+//! reader that closed the pipe is not an error. Data on stdout that is lost for another reason is
+//! one.
 
 pub(crate) mod exit;
 mod output;

@@ -8,13 +8,13 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::core::visible::visible;
 
-/// What became of the data that this process printed.
+/// State of the data that this process printed on stdout.
 enum Stdout {
     /// All of it was written.
     Written,
-    /// The reader left.
+    /// The reader closed the pipe.
     Unread,
-    /// Some of it was not written. `None`: that was said.
+    /// Some of it was not written. `None`: the error was already reported.
     Lost(Option<io::Error>),
 }
 
@@ -61,13 +61,13 @@ pub fn take_lost_output() -> Option<io::Error> {
     }
 }
 
-/// One line on stderr for the person who watches.
+/// Prints one line on stderr, for the person who watches.
 pub fn note(text: &str) {
     let mut stderr = io::stderr().lock();
     let _ = writeln!(stderr, "{}", visible(text));
 }
 
-/// What went wrong, and what to do.
+/// Prints an error and a hint on stderr.
 pub fn error(message: &str, hint: Option<&str>) {
     note(&format!("error: {message}"));
     if let Some(hint) = hint {

@@ -1,4 +1,4 @@
-//! What went wrong, what to do, and the exit code.
+//! An error for the user: message, hint and exit code.
 
 use super::exit;
 use crate::config::ConfigError;
@@ -7,18 +7,18 @@ use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::workspace::HereError;
 
-/// An error that ends the program: what the user reads, and the exit code.
+/// An error that ends the program: the text for the user, and the exit code.
 #[derive(Debug)]
 pub struct Trouble {
     pub message: String,
-    /// What the user can do about it.
+    /// Advice for the user.
     pub hint: Option<String>,
     /// The exit code.
     pub code: u8,
 }
 
 impl Trouble {
-    /// An error without a hint. `code` is the exit code.
+    /// Creates an error without a hint. `code` is the exit code.
     pub fn new(code: u8, message: impl Into<String>) -> Trouble {
         Trouble {
             message: message.into(),
@@ -27,13 +27,13 @@ impl Trouble {
         }
     }
 
-    /// Adds what the user can do about it.
+    /// Adds advice for the user.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Trouble {
         self.hint = Some(hint.into());
         self
     }
 
-    /// On stderr and in the log; gives the exit code.
+    /// Reports the error on stderr and in the log. Returns the exit code.
     pub fn report(&self) -> u8 {
         tracing::error!(code = self.code, "{}", self.message);
         super::error(&self.message, self.hint.as_deref());
@@ -91,7 +91,7 @@ impl From<&EngineError> for Trouble {
         Trouble {
             message: error.to_string(),
             hint: error.hint(),
-            // Nothing was named that could be named otherwise.
+            // The user typed no name, so this is not a usage error.
             code: if code == exit::USAGE {
                 exit::FAILED
             } else {

@@ -1,9 +1,9 @@
 //! Protected names that were made anywhere in the workspace while a command ran.
 //!
-//! A look through the workspace when the command is over, with the bounds of the one before it.
-//! What was there before is known by name. A repository that the command made may stay when
-//! nothing in it runs. Of one that was cloned with the network, which is never had unasked, all
-//! the rest may stay too.
+//! The workspace is scanned when the command ends, with the bounds of the scan before it. Paths of
+//! the first scan are known by name. A repository that the command created may stay if nothing in
+//! it runs. The other files of a repository that was cloned with the network, which always needs
+//! approval, may stay too.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -21,11 +21,11 @@ use super::protected::{MAX_DEPTH, MAX_FOLDERS_LOOKED_AT, is_passed_over, modules
 use crate::core::access::Access;
 use crate::workspace::{is_inert, is_inert_folder};
 
-/// Clocks of file systems are behind by as much.
+/// Maximum lag of a file system's clock.
 const GRAIN: Duration = Duration::from_millis(20);
 
-/// What was made since then and is not to stay: the topmost path of each. `before` is what of the
-/// profile's protected paths there was.
+/// Returns the protected paths that were created since then and must not stay: the topmost path of
+/// each. `before` has those protected paths of the profile that existed.
 pub(super) fn appeared(
     profile: &Profile,
     before: &BTreeSet<PathBuf>,
@@ -48,16 +48,16 @@ pub(super) fn appeared(
 struct Look<'a> {
     before: &'a BTreeSet<PathBuf>,
     since: SystemTime,
-    /// The look before the command saw all: what it did not see is new.
+    /// The scan before the command was complete, so any path that it did not find is new.
     whole: bool,
-    /// The command was allowed by a person, or by a rule.
+    /// Whether a person or a rule allowed the command.
     is_allowed: bool,
     found: Vec<PathBuf>,
 }
 
 impl Look<'_> {
     fn through(&mut self, workspace: &Path) {
-        // A folder, how deep it is, and whether it is in a repository that the command made.
+        // A folder, its depth, and whether it is in a repository that the command created.
         let mut folders = VecDeque::from([(workspace.to_path_buf(), 0, false)]);
         let mut looked_at = 0;
         while let Some((folder, depth, is_inside)) = folders.pop_front() {
@@ -72,7 +72,7 @@ impl Look<'_> {
                 if self.before.contains(&path) || name == ".git" || self.found.contains(&path) {
                     continue;
                 }
-                // The look before saw no further than this one, and through no link.
+                // The scan before the command had the same depth, and followed no link.
                 let is_old_link = is_link(&path) && !made_since(&path, self.since, false);
                 let obeyed = match is_inside || depth == MAX_DEPTH || is_old_link {
                     true => Vec::new(),
@@ -92,8 +92,8 @@ impl Look<'_> {
         }
     }
 
-    /// Takes note of a repository in this folder that may not stay. True: it is new and may, with
-    /// all that lies in it.
+    /// Records a repository in this folder if it may not stay. Returns whether the repository is
+    /// new and may stay with all files in it.
     fn judge_repository(&mut self, top: &Path) -> bool {
         let git = top.join(".git");
         let head = entries(top).into_iter().map(|(path, _)| path);
@@ -109,7 +109,7 @@ impl Look<'_> {
             return false;
         };
         if found.is_dir() {
-            // Of a submodule that is not there yet, git takes what lies ready.
+            // For a submodule that is not checked out yet, git uses a folder that is already there.
             for module in modules_of(&found) {
                 let was_there = self.before.contains(&module);
                 let is_inert = || !is_link(&module) && is_inert_folder(&module).is_ok();
@@ -123,7 +123,7 @@ impl Look<'_> {
             return false;
         }
         match is_inert(top) {
-            // A person allowed what it was made from: nothing reaches the network unasked.
+            // A person allowed its source: nothing reaches the network without approval.
             Ok(()) => self.is_allowed && is_repository(&found),
             Err(_) => {
                 self.found.push(found);
@@ -149,8 +149,9 @@ fn is_link(path: &Path) -> bool {
         .is_ok_and(|found| found.is_symlink())
 }
 
-/// What of a path the user's tools run or obey unasked. The policy protects more: names that a
-/// build makes all day, and whole folders of which one file is obeyed.
+/// Returns those parts of a path that the user's tools run or obey without asking. The policy
+/// protects more: names that builds create all the time, and whole folders of which one file is
+/// obeyed.
 fn obeyed(path: &Path) -> Vec<PathBuf> {
     let is_project = |e: &OsStr| e.eq_ignore_ascii_case("code-workspace");
     if path.extension().is_some_and(is_project) {
@@ -178,8 +179,9 @@ fn obeyed(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// By when it was made, where the file system knows. `by_birth` alone of folders, which change
-/// with what is in them; of all else also by when it last changed, as a rename changes it.
+/// Returns whether a path was created since then. For folders (`by_birth`) only the creation time
+/// counts, if the file system has it, since they change with their entries. For other files the
+/// last status change counts too, since a rename changes it.
 fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else {
         return false;
@@ -193,7 +195,7 @@ fn made_since(path: &Path, since: SystemTime, by_birth: bool) -> bool {
     at + GRAIN >= since
 }
 
-/// Of what is no folder: whether it was made, renamed or changed since then.
+/// Returns whether a file that is not a folder was created, renamed or changed since then.
 #[allow(
     clippy::unnecessary_cast,
     clippy::useless_conversion,

@@ -1,9 +1,11 @@
-//! seccomp: which system calls a command may not make. The rest of the sandbox does not govern
-//! them: sockets by family, metadata of files, what reaches other processes or the kernel.
+//! The seccomp filter: system calls that a command may not make, because the rest of the sandbox
+//! does not govern them. They concern sockets by family, metadata of files, other processes and the
+//! kernel.
 //!
-//! Lists of what is denied, but for sockets: there the families that are allowed. Programs for
-//! another architecture are killed (their numbers mean other calls), and so is the x32
-//! interface refused whole. Integer arguments are compared in the 32 bits that the kernel uses.
+//! The lists are of denied calls, except for sockets, where the allowed families are listed.
+//! Programs for another architecture are killed, since their numbers mean other calls. The x32
+//! interface is refused as a whole. Integer arguments are compared in the 32 bits that the kernel
+//! uses.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +32,7 @@ const ARCH: Option<TargetArch> = Some(TargetArch::riscv64);
 )))]
 const ARCH: Option<TargetArch> = None;
 
-/// Calls that are newer than the library's list; the same number on every architecture.
+/// Calls that are newer than the library's list, with the same number on every architecture.
 const MOUNT_SETATTR: i64 = 442;
 const FCHMODAT2: i64 = 452;
 const SETXATTRAT: i64 = 463;
@@ -38,7 +40,7 @@ const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
 
-/// At every level: the kernel itself, other processes, mounts, keys.
+/// Calls that are denied at every level: the kernel itself, other processes, mounts, keys.
 const DENIED: [i64; 57] = [
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -112,8 +114,8 @@ const DENIED_HERE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const DENIED_HERE: &[i64] = &[libc::SYS_kexec_file_load];
 
-/// Shared memory, semaphores and messages that are found by number, where they are not in a
-/// namespace of their own.
+/// Calls for shared memory, semaphores and messages that are found by number. They are denied
+/// without an IPC namespace.
 const SYSTEM_V: [i64; 11] = [
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -128,7 +130,7 @@ const SYSTEM_V: [i64; 11] = [
     libc::SYS_msgctl,
 ];
 
-/// What Landlock does not govern of a file: level `read` changes nothing of any.
+/// Calls that change metadata, which Landlock does not govern. Level `read` denies them.
 const METADATA: [i64; 14] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -159,7 +161,7 @@ const METADATA_HERE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const METADATA_HERE: &[i64] = &[FILE_SETATTR];
 
-/// Without a scope for signals: no signal at all, also not to oneself.
+/// Calls that send signals. Without a scope for signals all are denied, even to the sender itself.
 const SIGNALS: [i64; 6] = [
     libc::SYS_kill,
     libc::SYS_tkill,
@@ -169,22 +171,22 @@ const SIGNALS: [i64; 6] = [
     libc::SYS_pidfd_send_signal,
 ];
 
-/// `ioctl`s that put keys into a terminal.
+/// `ioctl`s that insert keystrokes into a terminal.
 const TERMINAL_IOCTLS: [u64; 2] = [libc::TIOCSTI, 0x541C];
 
-/// `ioctl`s that change a file through a descriptor that only reads: flags, project, verity.
+/// `ioctl`s that change a file through a read-only descriptor: flags, project, verity.
 const METADATA_IOCTLS: [u64; 4] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4080_6685];
 
-/// `fcntl` and `ioctl` that have the kernel send signals.
+/// `fcntl` and `ioctl` that make the kernel send signals.
 const SIGNAL_FCNTLS: [u64; 3] = [8, 10, 15];
 const SIGNAL_IOCTLS: [u64; 2] = [0x8901, 0x8902];
 
 const CLONE_NEW: u64 = 0x7E02_0080;
 
-/// One program for the kernel: each further one is paid for at every start of a command.
+/// One filter program for the kernel: each further one would slow down every start of a command.
 pub(super) struct Filter(Vec<sock_filter>);
 
-/// What the stage reached for the command; the rest is up to the filters.
+/// The namespaces that the stage has set up. The filter covers the rest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reached {
     pub private_network: bool,
@@ -196,14 +198,15 @@ impl Filter {
     pub(super) fn new(profile: &Profile, reached: Reached) -> Result<Filter, String> {
         let failed = |e: seccompiler::BackendError| format!("cannot make the call filter: {e}");
         let denied = denied(profile, reached).map_err(failed)?;
-        // Its flags lie in memory, where no filter sees them. Programs fall back on `clone`.
+        // The flags of `clone3` are in memory, where no filter sees them. Programs fall back on
+        // `clone`.
         let mut absent = vec![libc::SYS_clone3];
         if profile.kernel.landlock < 3 {
             absent.push(libc::SYS_openat2);
         }
         let mut program = marked();
         program.extend(absent_calls(&absent));
-        // It begins with the architecture, and its jumps are relative.
+        // `denied` begins with the check of the architecture, and its jumps are relative.
         program.extend(compiled(denied).map_err(failed)?);
         Ok(Filter(program))
     }
@@ -213,7 +216,7 @@ impl Filter {
     }
 }
 
-/// Whether filters can be had. Changes this process: it can take no more privileges.
+/// Returns whether filters work. Changes this process: it can gain no more privileges.
 pub(super) fn can_filter() -> bool {
     let mut program = absent_calls(&[]);
     program.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
@@ -237,10 +240,10 @@ fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
     sock_filter { code, jt, jf, k }
 }
 
-/// The beginning of a program: these calls, and all of the x32 interface (numbers with that
-/// bit, some of them for calls of its own), are as if the kernel did not have them. A number
-/// that means another call on another architecture is refused as well, which kills such
-/// programs in what follows.
+/// Returns the beginning of a program. These calls, and the whole x32 interface (numbers with that
+/// bit, of which some are x32 calls only), fail as if the kernel did not have them. A number that
+/// means another call on another architecture is refused as well; the rest of the filter kills such
+/// programs.
 fn absent_calls(numbers: &[i64]) -> Vec<sock_filter> {
     const NUMBER: u32 = 0;
     const X32: u32 = 0x4000_0000;
@@ -260,13 +263,14 @@ fn absent_calls(numbers: &[i64]) -> Vec<sock_filter> {
     program
 }
 
-/// The call by which a program asks for the mark, its argument, and the answer. Without the filter
-/// the kernel says that there is no such process.
+/// The call by which a program asks for the mark, with its argument and its answer. Without the
+/// filter the kernel answers that the process does not exist.
 const ASKED: i64 = libc::SYS_kcmp;
 const ARGUMENT: u32 = 0x7e77_a4e0;
 const ANSWER: i32 = libc::ENOTNAM;
 
-/// The beginning of a program: whoever is below the filter can know it, and cannot take it off.
+/// Returns the beginning of a program that marks the process: a process below the filter can detect
+/// the mark, and cannot remove it.
 fn marked() -> Vec<sock_filter> {
     const NUMBER: u32 = 0;
     const FIRST_ARGUMENT: u32 = if cfg!(target_endian = "big") { 20 } else { 16 };
@@ -287,7 +291,7 @@ fn marked() -> Vec<sock_filter> {
     ]
 }
 
-/// Whether this process is below a filter of ours.
+/// Returns whether this process is below a filter of rewake.
 #[allow(unsafe_code)]
 pub(super) fn is_marked() -> bool {
     // SAFETY: it compares two processes and changes nothing. There are none of these numbers.
@@ -331,14 +335,14 @@ fn denied(profile: &Profile, reached: Reached) -> Made {
     rules.insert(
         libc::SYS_socketpair,
         vec![
-            // A pair of another family is none.
+            // Only the family of Unix sockets has pairs.
             rule([(0, SeccompCmpOp::Ne, families::UNIX)])?,
             // A pair of datagrams could send to a socket by its path.
             rule([(1, SeccompCmpOp::MaskedEq(0xf), 2)])?,
             rule([(1, SeccompCmpOp::MaskedEq(0xf), 3)])?,
         ],
     );
-    // No new namespace: in a user namespace a command would have every capability.
+    // Denies new namespaces: in a user namespace a command would have every capability.
     let namespaces: Result<Vec<SeccompRule>, _> = (0..32)
         .map(|bit| 1_u64 << bit)
         .filter(|bit| CLONE_NEW & bit != 0)
@@ -348,7 +352,7 @@ fn denied(profile: &Profile, reached: Reached) -> Made {
     // For `clone` the lowest byte is the signal at the end, not a flag.
     rules.insert(libc::SYS_clone, namespaces[1..].to_vec());
     rules.insert(libc::SYS_unshare, namespaces);
-    // Limits and priorities of other processes of the user.
+    // Denies changing limits and priorities of other processes of the user.
     rules.insert(libc::SYS_prlimit64, vec![rule([(0, SeccompCmpOp::Ne, 0)])?]);
     rules.insert(
         libc::SYS_setpriority,
@@ -360,7 +364,8 @@ fn denied(profile: &Profile, reached: Reached) -> Made {
     Ok(rules)
 }
 
-/// Before version 3 Landlock does not govern it, and a file that may be read could be emptied.
+/// Denies truncation: before version 3 Landlock does not govern it, so a readable file could be
+/// emptied.
 fn truncation(rules: &mut Rules) -> Result<(), seccompiler::BackendError> {
     const READING_AND_TRUNCATING: SeccompCmpOp = SeccompCmpOp::MaskedEq(0o1003);
     rules.insert(libc::SYS_truncate, Vec::new());
@@ -383,7 +388,7 @@ mod families {
     pub(super) const NETLINK: u64 = 16;
 }
 
-/// The rules that deny a socket: all families but those of the level.
+/// Adds the rules that deny all families of sockets except those of the level.
 fn sockets(
     network: Network,
     reached: Reached,
@@ -400,7 +405,7 @@ fn sockets(
     let other = [INET, INET6, NETLINK].map(|family| (0, SeccompCmpOp::Ne, family));
     Ok(vec![
         rule(other)?,
-        // Of netlink only NETLINK_ROUTE, which says what interfaces there are.
+        // Netlink sockets only for NETLINK_ROUTE, which lists the network interfaces.
         rule([(0, SeccompCmpOp::Eq, NETLINK), (2, SeccompCmpOp::Ne, 0)])?,
         // No raw sockets.
         rule([
@@ -416,7 +421,7 @@ fn any_of(argument: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler:
         .collect()
 }
 
-/// All conditions together.
+/// Returns a rule that needs all conditions.
 fn rule<const N: usize>(
     conditions: [(u8, SeccompCmpOp, u64); N],
 ) -> Result<SeccompRule, seccompiler::BackendError> {

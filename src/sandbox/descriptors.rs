@@ -1,12 +1,12 @@
-//! Descriptors that somebody before us left open.
+//! Closing of file descriptors that were inherited.
 
 use std::path::Path;
 
-/// Closes every descriptor above 2 but `keep`. The agent's own close at exec by themselves; these are what
-/// others left to us. They would be held open for as long as a command runs, and what they lead
-/// to would be open to it. A system that does not list them has none closed.
+/// Closes every descriptor above 2 but those in `keep`. The agent's own close at exec by
+/// themselves; these are inherited from other programs. They would stay open as long as a command
+/// runs, and the command could use them. On a system that does not list them, none is closed.
 ///
-/// To be called first in a process, on its only thread, before anything in it owns one.
+/// Call this first in a process, on its only thread, before anything in it owns a descriptor.
 #[allow(unsafe_code)]
 pub fn close_inherited(keep: &[i32]) {
     let list = if cfg!(target_os = "linux") {
@@ -22,7 +22,7 @@ pub fn close_inherited(keep: &[i32]) {
         .filter(|fd| *fd > 2 && !keep.contains(fd))
         .collect();
     for fd in open {
-        // The one of the listing itself is closed already.
+        // The descriptor of the listing itself is closed already.
         if Path::new(list)
             .join(fd.to_string())
             .symlink_metadata()

@@ -1,6 +1,6 @@
-//! Which variables a command in the sandbox sees.
+//! The environment variables of a command in the sandbox.
 
-/// Ends of names whose values are secrets by custom.
+/// Endings of names whose values are usually secrets.
 const SECRET_ENDS: [&str; 14] = [
     "_TOKEN",
     "_KEY",
@@ -27,7 +27,7 @@ const SECRET_BEGINNINGS: [&str; 6] = [
     "ARM_CLIENT_",
 ];
 
-/// Whole names: secrets, and addresses of agents that act for the user.
+/// Whole names of variables with secrets, or with addresses of agents that act for the user.
 const SECRET_NAMES: [&str; 14] = [
     "TOKEN",
     "PASSWORD",
@@ -45,8 +45,8 @@ const SECRET_NAMES: [&str; 14] = [
     "TMUX",
 ];
 
-/// Whether a variable of this name is kept from commands in the sandbox, unless
-/// `shell.pass_env` names it.
+/// Returns whether a variable of this name is removed from the environment of commands in the
+/// sandbox, unless `shell.pass_env` names it.
 pub fn looks_secret(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
     let name = upper.as_str();
@@ -59,7 +59,7 @@ pub fn looks_secret(name: &str) -> bool {
         || name.contains("_SECRET_")
 }
 
-/// Where programs keep caches that they fill again: the variable, and the folder below ours.
+/// Caches that programs can fill again: the variable, and the folder below rewake's cache folder.
 pub(super) const CACHES: [(&str, &str); 13] = [
     ("XDG_CACHE_HOME", "xdg"),
     ("GOCACHE", "go-build"),

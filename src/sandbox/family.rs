@@ -1,12 +1,12 @@
-//! All that a command started: the descendants of its keeper.
+//! The family of a command: all processes that it started, the descendants of its keeper.
 //!
-//! A keeper that adopts orphans ([`adopt_orphans`]) is the parent of every process whose parent
-//! ended, also of those that left the session.
+//! A keeper that adopts orphans ([`adopt_orphans`]) becomes the parent of every process whose
+//! parent ended, even of those that left the process session.
 //!
-//! Where the command has a process namespace, the kernel ends the family when the command is over.
-//! Elsewhere it is looked for in `/proc` and ended. Such a look cannot be exact: a process that
-//! forks and exits may be missed by each of them. So one look that finds nobody proves nothing,
-//! and what is still found when the time is over is reported ([`Ended::survivors`]).
+//! If the command has a process namespace, the kernel ends the family with the command. Otherwise
+//! the family is searched for in `/proc` and ended. Such a scan cannot be exact: it may miss a
+//! process that forks and exits. So one scan without a result proves nothing, and the processes
+//! that are still found at the time limit are reported ([`Ended::survivors`]).
 
 use std::collections::BTreeSet;
 use std::num::NonZeroI32;
@@ -19,17 +19,18 @@ use rustix::process::{
 
 use super::profile::Profile;
 
-/// How long ending a family may take.
+/// Time limit for ending a family.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// So many looks, and so far apart, have to find nobody.
+/// Number of consecutive scans that must find nobody.
 const EMPTY_LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// More are not counted.
+/// Maximum number of processes that are counted.
 const MOST: usize = 20_000;
 
-/// From now on, descendants whose parent ends are ours. Linux only; elsewhere it does nothing.
+/// Makes this process the parent of descendants whose parent ends. Does nothing on systems other
+/// than Linux.
 pub fn adopt_orphans() {
     #[cfg(target_os = "linux")]
     {
@@ -40,29 +41,28 @@ pub fn adopt_orphans() {
 /// The descendants of this process.
 #[derive(Debug)]
 pub struct Family {
-    /// Our own child, which is reaped elsewhere.
+    /// The first process, a child of this one. It is reaped elsewhere.
     first: Pid,
-    /// The kernel ends them with the first.
+    /// Whether the kernel ends the family with its first process.
     is_contained: bool,
-    /// The kernel keeps the limit of processes.
+    /// Whether the kernel enforces the limit of processes.
     is_limited: bool,
-    /// Of the descendants, so many are ours and not the command's.
+    /// Number of descendants that belong to rewake and not to the command.
     between: usize,
 }
 
-/// What ending a family came to.
+/// The result of ending a family.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Processes that were ended.
+    /// Number of processes that were ended.
     pub ended: usize,
-    /// Processes that were found when the time was over.
+    /// Processes that were still found at the time limit.
     pub survivors: Vec<Pid>,
 }
 
 impl Family {
-    /// The family of this process. `first` is the pid of what [`super::command`] or
-    /// [`super::forked`] started with this profile, and is a child of this process. `None` when
-    /// that cannot be a pid.
+    /// Returns the family of this process. `first` is the pid of the child that [`super::command`]
+    /// or [`super::forked`] started with this profile. Returns `None` for an invalid pid.
     pub fn of(first: u32, profile: &Profile) -> Option<Family> {
         let first = i32::try_from(first).ok().and_then(Pid::from_raw)?;
         let between = profile.processes_between();
@@ -74,7 +74,7 @@ impl Family {
         })
     }
 
-    /// How many processes of the command are alive, itself included. Threads do not count.
+    /// Returns how many processes of the command are alive, including itself. Threads do not count.
     pub fn count(&self) -> usize {
         let others = self.others().len();
         match self.is_contained {
@@ -83,7 +83,7 @@ impl Family {
         }
     }
 
-    /// Those alive, without the first.
+    /// Returns the living processes, without the first.
     fn others(&self) -> Vec<Pid> {
         let mut found = Vec::new();
         let mut parents = vec![rustix::process::getpid()];
@@ -101,14 +101,14 @@ impl Family {
         found
     }
 
-    /// Whether the kernel lets the command have only as many processes as it may.
+    /// Returns whether the kernel enforces the limit of processes.
     pub fn is_limited(&self) -> bool {
         self.is_limited
     }
 
-    /// Takes the ends of adopted orphans, so that none is left behind as a zombie.
+    /// Reaps adopted orphans, so that none stays as a zombie.
     pub fn reap(&self) {
-        // In a namespace its first process does that.
+        // In a namespace the first process reaps them.
         if !self.is_contained {
             self.reap_orphans();
         }
@@ -116,7 +116,8 @@ impl Family {
 
     fn reap_orphans(&self) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        // The first one's end is left for whoever waits for it, and would hide the others'.
+        // Another place waits for the first process, whose unreaped end would hide those of the
+        // others.
         for child in children(rustix::process::getpid()) {
             let ended =
                 child != self.first && matches!(waitid(WaitId::Pid(child), options), Ok(Some(_)));
@@ -126,13 +127,14 @@ impl Family {
         }
     }
 
-    /// Ends all but the first, which is expected to be over.
+    /// Ends all processes but the first, which is expected to have ended.
     ///
-    /// Only own children are signalled, and the groups they are in. Nobody but this process takes
-    /// their ends, so until then their numbers and those of their groups are not given away again,
-    /// and no signal reaches a stranger. The children of one that was ended are own ones next.
+    /// Only own children and their process groups get signals. Nobody but this process reaps them,
+    /// so until then their pids and group numbers are not reused, and no signal reaches a stranger.
+    /// The children of an ended process become own children.
     pub fn end(&self) -> Ended {
-        // The first is over when its namespace is, and else was killed with its children.
+        // The first process ends with its namespace. Without one it was killed together with its
+        // children.
         let empty_looks = match self.is_contained {
             true => 1,
             false => EMPTY_LOOKS,
@@ -141,7 +143,7 @@ impl Family {
         let mut ended = BTreeSet::new();
         let mut empty = 0;
         loop {
-            // One that has ended counts as well: it may have forked before.
+            // An ended process counts as well: it may have forked before.
             let own = self.own_children();
             if own.is_empty() {
                 empty += 1;
@@ -169,15 +171,15 @@ impl Family {
         }
     }
 
-    /// Those whose parent is this process, also those that have ended.
+    /// Returns the children of this process, including those that have ended.
     fn own_children(&self) -> Vec<Pid> {
         let all = children(rustix::process::getpid());
         all.into_iter().filter(|pid| *pid != self.first).collect()
     }
 }
 
-/// Groups first: those of processes that fork and exit hold still for a single signal. Then each.
-/// Returns those that were alive.
+/// Kills the groups first, since one signal stops processes that fork and exit, and then each
+/// process. Returns those that were alive.
 fn end_now(own: &[Pid]) -> Vec<NonZeroI32> {
     let seen: Vec<_> = own
         .iter()
@@ -197,8 +199,8 @@ fn end_now(own: &[Pid]) -> Vec<NonZeroI32> {
     alive.map(|(pid, _)| pid.as_raw_nonzero()).collect()
 }
 
-/// The file is there where the kernel is built with CONFIG_PROC_CHILDREN, as all distributions'
-/// are; else the list of all processes is gone through.
+/// Returns the children of a process. The file `children` exists if the kernel has
+/// CONFIG_PROC_CHILDREN, as in all distributions; otherwise all processes are searched.
 fn children(parent: Pid) -> Vec<Pid> {
     let tasks = format!("/proc/{}/task", parent.as_raw_nonzero());
     let tasks = std::fs::read_dir(tasks).into_iter().flatten();
@@ -219,8 +221,8 @@ fn children_by_list(parent: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// The kernel writes -1 for what a process that is just going has no more, and a signal to that
-/// group would go to process 1.
+/// Parses a pid or group. The kernel writes -1 for fields of a process that is just exiting, and a
+/// signal to that group would reach process 1.
 fn pid(text: &str) -> Option<Pid> {
     let number = text.parse().ok().filter(|number| *number > 0)?;
     Pid::from_raw(number)

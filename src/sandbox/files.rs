@@ -1,8 +1,8 @@
-//! Landlock: which files may be reached. Strictly: a right that the kernel does not know is an
-//! error here, and [`Kernel`] has said before which ones it knows.
+//! The Landlock rules: files that a command may reach. A right that the kernel does not know is an
+//! error here; [`Kernel`] has determined before which ones it knows.
 //!
-//! Folders are opened without following a link anywhere in their path: the profile has them
-//! resolved, so a link is one that somebody put there since.
+//! Folders are opened without following a link anywhere in their path. The profile has resolved
+//! paths, so any link was put there afterwards.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::kernel::{Kernel, NEWEST_ABI};
 use super::profile::{MAX_SIBLINGS, Network, Profile};
 
-/// The newest interface of which every right can be had: by trying, without changing anything.
+/// Returns the newest version of the interface with all its rights, by trying, without a change.
 pub(super) fn newest_abi() -> u8 {
     let found = (1..=NEWEST_ABI)
         .rev()
@@ -43,7 +43,7 @@ fn ruleset(abi: u8, closed_network: bool) -> Result<RulesetCreated, String> {
     rules.create().map_err(failed)
 }
 
-/// What may be done below a path.
+/// The rights below a path, by kind of access.
 struct Rights {
     read: BitFlags<AccessFs>,
     write: BitFlags<AccessFs>,
@@ -54,7 +54,7 @@ impl Rights {
     fn of(kernel: &Kernel) -> Rights {
         let all = AccessFs::from_all(ABI::from(i32::from(kernel.landlock)));
         let read = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
-        // No devices, and no sockets: nothing below level full may connect to one.
+        // No devices and no sockets: below level `full` a command may not connect to a socket file.
         let write = AccessFs::WriteFile
             | AccessFs::RemoveDir
             | AccessFs::RemoveFile
@@ -73,21 +73,21 @@ impl Rights {
     }
 }
 
-/// A path that a rule is made for.
+/// A path with its rule.
 struct Grant {
     at: OwnedFd,
     rights: BitFlags<AccessFs>,
 }
 
-/// The rules of a profile, with their folders open, but not in force.
+/// The rules of a profile, with their folders open, not yet enforced.
 pub(super) struct Rules {
     grants: Vec<Grant>,
     abi: u8,
     closed_network: bool,
 }
 
-/// Opens what the rules are about. Before namespaces change what the paths lead to: `inside`
-/// says whether hidden files are hidden by mounts.
+/// Opens the paths of the rules, before namespaces change where the paths lead. `hidden_by_mounts`
+/// says whether mounts hide the hidden files.
 pub(super) fn open(profile: &Profile, hidden_by_mounts: bool) -> Result<Rules, String> {
     for pinned in &profile.pinned {
         let Some(fd) = open_exactly(&pinned.path)? else {
@@ -132,7 +132,7 @@ impl Rules {
         let found = fstat(&at).map_err(|e| cannot_open(path, e))?;
         let rights = match FileType::from_raw_mode(found.st_mode) {
             FileType::Directory => rights,
-            // Below a link there is nothing.
+            // A link has nothing below it.
             FileType::Symlink => return Ok(()),
             _ => rights & AccessFs::from_file(ABI::from(i32::from(self.abi))),
         };
@@ -140,8 +140,8 @@ impl Rules {
         Ok(())
     }
 
-    /// All but the hidden: the folders that lead to it are granted without reading, and what
-    /// lies beside it one by one.
+    /// Grants everything but a hidden path: the folders that lead to it are granted without
+    /// reading, and their other entries one by one.
     fn grant_around(
         &mut self,
         path: &Path,
@@ -170,7 +170,7 @@ impl Rules {
         Ok(())
     }
 
-    /// For this process and all that it starts, for ever.
+    /// Enforces the rules for this process and all that it starts, for ever.
     pub(super) fn enforce(self) -> Result<(), String> {
         let failed = |e: landlock::RulesetError| format!("cannot apply the rules for files: {e}");
         let mut rules =
@@ -194,7 +194,7 @@ fn cannot_open(path: &Path, e: impl std::fmt::Display) -> String {
     format!("cannot open {}: {e}", path.display())
 }
 
-/// None: it is not there, or a link leads there now.
+/// Opens a path without following links. `None` when it does not exist or contains a link now.
 pub(super) fn open_exactly(path: &Path) -> Result<Option<OwnedFd>, String> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
@@ -209,7 +209,8 @@ mod tests {
     use super::*;
     use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 
-    /// A kernel without it, for one thread: best effort would find all versions there.
+    /// Simulates a kernel without Landlock for one thread: best effort would find all versions
+    /// there.
     #[test]
     fn where_there_is_no_landlock_no_version_of_it_is_found() {
         let none = std::thread::spawn(|| {

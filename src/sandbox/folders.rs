@@ -1,12 +1,12 @@
-//! What lies in the folders of a tree, remembered from one look to the next.
+//! The entries of the folders of a tree, remembered from one scan to the next.
 //!
-//! A look asks the file system for each folder whether it changed, and lists only those that did.
-//! Nothing that was made, renamed or removed before a look is missed by it: a folder is taken
-//! from memory only when it is the same one and its status was last changed (ctime, which no
-//! program can set) well before it was listed. A folder that was changed a moment ago is listed
-//! again, since a file system's clock is coarse and a second change could bear the same time.
+//! A scan checks each folder for a change, and lists only changed ones. It misses no entry that was
+//! created, renamed or removed before it. A folder is taken from memory only when it is the same
+//! one and its status was last changed (ctime, which no program can set) well before it was listed.
+//! A folder that was changed a moment ago is listed again, since a file system's clock is coarse
+//! and a second change could have the same time.
 //!
-//! Invariant: what is remembered of a folder is which of its entries are folders and which are
+//! Invariant: the memory of a folder consists of which of its entries are folders and which are
 //! marked. Both follow from names and kinds alone, which cannot change without the folder.
 
 use std::collections::HashMap;
@@ -19,24 +19,24 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::workspace::handle::Folder;
 
-/// A change is at least so old before it counts as over. No clock of a file system that is
-/// trusted is coarser.
+/// Minimum age of a change before it counts as complete. No trusted file system has a coarser
+/// clock.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// More are not remembered.
+/// Maximum number of folders that are remembered.
 const MAX_FOLDERS: usize = 50_000;
 
-/// Says of an entry whether it is to be found: its path, and whether it is a folder.
+/// Returns whether an entry is marked, from its path and whether it is a folder.
 type Mark = Box<dyn Fn(&Path, bool) -> bool + Send>;
 
 pub struct Folders {
     mark: Mark,
     known: HashMap<PathBuf, Known>,
-    /// Whether changes on a device can be told by their times.
+    /// For each device, whether times reveal changes.
     devices: HashMap<u64, bool>,
-    /// Counts the looks: what one of them did not come by is forgotten.
+    /// Number of the scan. Folders that a scan did not visit are forgotten.
     look: u64,
-    /// Folders that were listed, and not taken from memory.
+    /// Number of folders that were listed and not taken from memory.
     listed: u64,
 }
 
@@ -46,7 +46,7 @@ struct Known {
     look: u64,
 }
 
-/// What tells that a folder is the same and as it was.
+/// The identity of a folder and the time of its last change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     device: u64,
@@ -54,13 +54,13 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// The entries of one folder that matter. A marked folder is in `marked` alone.
+/// The relevant entries of one folder. A marked folder is in `marked` only.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// Names of folders that are not marked.
     pub folders: Vec<OsString>,
     pub marked: Vec<Marked>,
-    /// How many there are in all.
+    /// Number of all entries.
     pub entries: usize,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Debug for Folders {
 }
 
 impl Folders {
-    /// `mark` has to follow from the path and the kind alone.
+    /// Creates an empty memory. `mark` must depend on the path and the kind only.
     pub fn new(mark: impl Fn(&Path, bool) -> bool + Send + 'static) -> Folders {
         Folders {
             mark: Box::new(mark),
@@ -89,20 +89,21 @@ impl Folders {
         }
     }
 
-    /// Before the first [`Folders::list`] of a look.
+    /// Starts a scan. Call it before the first [`Folders::list`].
     pub fn begin(&mut self) {
         self.look += 1;
     }
 
-    /// After the last one of a look.
+    /// Ends a scan.
     pub fn end(&mut self) {
         let look = self.look;
         self.known.retain(|_, known| known.look == look);
     }
 
-    /// A folder as it is now. One that cannot be read, or is none any more, is empty.
+    /// Returns the current entries of a folder; none if it cannot be read or is not a folder any
+    /// more.
     pub fn list(&mut self, folder: &Path) -> Listing {
-        // Before the listing: what changes in between shows at the next look.
+        // Before the listing, so that the next scan notices a change in between.
         let found = std::fs::symlink_metadata(folder);
         let Some(found) = found.ok().filter(Metadata::is_dir) else {
             return Listing::default();
@@ -151,8 +152,9 @@ impl Folders {
     }
 }
 
-/// What lies in a folder, and whether it is a folder. One of ours that we may not list is listed
-/// all the same: else nothing in it would be found, and nothing held. No link is followed.
+/// Returns the entries of a folder, and whether each is a folder. A folder of the user whose mode
+/// forbids listing is listed all the same; otherwise nothing in it would be found and protected. No
+/// link is followed.
 pub(super) fn entries(folder: &Path) -> Vec<(PathBuf, bool)> {
     let Ok(open) = Folder::open(folder) else {
         return Vec::new();
@@ -183,8 +185,8 @@ impl Stamp {
     }
 }
 
-/// File systems of this machine, which set the times of a folder by its clock and at each
-/// change. Of others (network, FUSE) nothing is remembered.
+/// Returns whether the file system is local, and so sets the times of a folder by this machine's
+/// clock at each change. For others (network, FUSE) nothing is remembered.
 #[cfg(target_os = "linux")]
 fn tells_changes(folder: &Path) -> bool {
     const EXT: i64 = 0xEF53;
@@ -211,7 +213,7 @@ fn tells_changes(_: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// Marks what ends in `.env`.
+    /// Marks the names that end in `.env`.
     fn secrets() -> Folders {
         Folders::new(|path, _| path.to_string_lossy().ends_with(".env"))
     }
@@ -240,7 +242,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().canonicalize().unwrap();
         let mut folders = secrets();
-        // As quickly as can be: many of the times are the same.
+        // As fast as possible, so that many of the times are equal.
         for number in 0..300 {
             let name = folder.join(format!("{number}.env"));
             std::fs::write(&name, "").unwrap();
@@ -262,7 +264,7 @@ mod tests {
         assert_eq!(marked(&mut folders, &folder), ["a.env"]);
         let told = tells_changes(&folder);
         assert_eq!(folders.listed, if told { 1 } else { 2 });
-        // Put back to the old time: ctime shows it all the same.
+        // The old modification time is set again; ctime reveals the change anyway.
         let modified = std::fs::metadata(&folder).unwrap().modified().unwrap();
         std::fs::write(folder.join("b.env"), "").unwrap();
         let times = std::fs::FileTimes::new().set_modified(modified);
@@ -284,8 +286,8 @@ mod tests {
         assert_eq!(marked(&mut folders, &sub), ["c.env"]);
     }
 
-    /// The clock of a file system may stand still for a moment, and times of another machine's
-    /// may lie ahead.
+    /// The clock of a file system may stand still for a moment, and times from another machine may
+    /// be in the future.
     #[test]
     fn a_change_counts_as_over_only_after_a_while() {
         let now = UNIX_EPOCH + Duration::from_secs(1_000);

@@ -10,17 +10,17 @@
 //! All are made by forking the process that sets up the sandbox. The bound is left out where the
 //! kernel has one `pid_max` for the whole machine.
 //!
-//! The kernel treats pid 1 apart: a signal that it has no handler for does nothing to it, and it
+//! The kernel treats pid 1 specially: a signal without a handler does nothing to it, and it
 //! inherits every process whose parent has ended. A shell is not made for that. So the first
-//! process starts the command, takes the ends of all others, and ends what is left when the
-//! command is over. It reports the status and the number of processes that it ended.
+//! process starts the command, reaps all others, and kills the remaining ones when the command
+//! ends. It reports the status and the number of processes that it killed.
 //!
-//! Invariant: nothing of a namespace outlives the stage, and the stage does not outlive whoever
-//! started it. The kernel sees to both: each of the three gets SIGKILL when its parent ends, and
-//! with its pid 1 a namespace ends.
+//! Invariant: nothing of a namespace outlives the stage, and the stage does not outlive the process
+//! that started it. The kernel ensures both: each of the three gets SIGKILL when its parent ends,
+//! and a namespace ends with its pid 1.
 //!
-//! Invariant: none of them has an open descriptor of the command. The end of a pipe is seen as if
-//! they were not there.
+//! Invariant: none of them has an open descriptor of the command. So the end of a pipe is noticed
+//! as if they did not exist.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -38,21 +38,22 @@ use rustix::process::{
 use super::kernel::Kernel;
 use super::namespaces::own_processes;
 
-/// The number that the next process of a namespace follows. It is the reader's namespace that
-/// counts, not that of the mount.
+/// File with the last pid that was given in a namespace. The reader's namespace counts, not that of
+/// the mount.
 pub(super) const LAST_NUMBER: &str = "/proc/sys/kernel/ns_last_pid";
 
-/// The first number that no process gets.
+/// File with the first pid that no process gets.
 pub(super) const MOST_NUMBERS: &str = "/proc/sys/kernel/pid_max";
 
-/// The kernel gives numbers below this one away only once.
+/// The kernel uses pids below this one only once.
 const RESERVED: u32 = 300;
 
-/// How long what a command left running may take to end. A process that waits for a dead disk
-/// cannot be ended, and must not keep the result.
+/// Time for the processes that a command left running to end. A process that waits for a dead disk
+/// cannot be killed, and must not delay the result.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Who started the stage, and where it tells how many processes were ended with the command.
+/// The process that started the stage, and the pipe on which the stage reports how many processes
+/// ended with the command.
 #[derive(Debug)]
 pub(super) struct Parent {
     pub pid: Option<Pid>,
@@ -61,18 +62,18 @@ pub(super) struct Parent {
 
 /// The first process of a namespace, before it starts the command.
 pub(super) struct First {
-    /// Where it tells the stage what it knows.
+    /// Pipe on which it reports to the stage.
     ends: PipeWriter,
-    /// Which signals the command finds blocked.
+    /// The signals that are blocked for the command.
     mask: libc::sigset_t,
 }
 
-/// Forks into the process namespace that was just made. Returns in its first process only. An
-/// error may come from any of the processes, and is to be reported by it.
+/// Forks into the process namespace that was just created. Returns only in the first process of it.
+/// An error may come from any of the processes, which must report it.
 pub(super) fn enter(kernel: &Kernel, processes: u32, parent: &Parent) -> Result<First, String> {
     let outside = Outside::look();
     let (ends, end) = io::pipe().map_err(|e| format!("cannot make a pipe: {e}"))?;
-    // Whoever started us may ignore SIGCHLD, and then nothing would be told of an end.
+    // The process that started us may ignore SIGCHLD, and then no end would be reported.
     set_default(libc::SIGCHLD);
     let mask = set_mask(libc::SIG_BLOCK, &all_signals());
     end_with_parent(parent.pid);
@@ -114,7 +115,7 @@ impl First {
     }
 }
 
-/// In the first process: the status of the command. Ends of orphans are taken meanwhile.
+/// Returns the status of the command, and reaps orphans meanwhile. Runs in the first process.
 fn wait_for_command(command: Pid) -> i32 {
     loop {
         match wait(WaitOptions::empty()) {
@@ -125,8 +126,8 @@ fn wait_for_command(command: Pid) -> i32 {
     }
 }
 
-/// Ends all other processes of the namespace. They are killed in one step of the kernel, so none
-/// can fork its way out. Returns how many there were.
+/// Kills all other processes of the namespace. The kernel kills them in one step, so none can
+/// escape by forking. Returns their number.
 fn end_the_rest() -> u32 {
     kill_all();
     let mut ended = 0;
@@ -139,7 +140,7 @@ fn end_the_rest() -> u32 {
     }
 }
 
-/// In the bound. If the first process was killed, so was the command.
+/// Waits in the bound. If the first process was killed, so was the command.
 fn bound(first: Pid, mut end: PipeWriter) -> ! {
     leave_all_but(&[end.as_raw_fd()]);
     match wait_for(first) {
@@ -151,7 +152,7 @@ fn bound(first: Pid, mut end: PipeWriter) -> ! {
     exit_with(0)
 }
 
-/// Its raw status.
+/// Waits for a child and returns its raw status.
 fn wait_for(child: Pid) -> Option<i32> {
     loop {
         match waitpid(Some(child), WaitOptions::empty()) {
@@ -162,12 +163,12 @@ fn wait_for(child: Pid) -> Option<i32> {
     }
 }
 
-/// In the stage: waits until the namespace is gone, and ends as the command did.
+/// Waits in the stage until the namespace is gone, and ends as the command did.
 fn follow(child: Pid, mut ends: PipeReader, left: Option<&OwnedFd>) -> ! {
     let kept: Vec<i32> = left.map(AsRawFd::as_raw_fd).into_iter().collect();
     let kept = [&kept[..], &[ends.as_raw_fd()]].concat();
     leave_all_but(&kept);
-    // A terminal may stop the group of the command, and the shell that waits has to see that.
+    // A terminal may stop the process group of the command, and the waiting shell must notice that.
     for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
         set_mask(libc::SIG_UNBLOCK, &one_signal(signal));
     }
@@ -196,7 +197,7 @@ fn follow(child: Pid, mut ends: PipeReader, left: Option<&OwnedFd>) -> ! {
     exit_with(status.code().unwrap_or(1))
 }
 
-/// The raw status of a child that is gone in time.
+/// Returns the raw status of a child if it ends in time.
 fn wait_until(child: Pid, until: Instant) -> Option<i32> {
     if let Ok(process) = pidfd_open(child, PidfdFlags::empty())
         && !is_readable(&process, until)
@@ -224,11 +225,11 @@ fn read_i32(from: &mut PipeReader) -> Option<i32> {
     read.ok().map(|()| i32::from_ne_bytes(bytes))
 }
 
-/// What the stage sees, which is outside of the namespaces.
+/// The values that the stage has outside of the namespaces.
 struct Outside {
-    /// Its own number.
+    /// The pid of the stage.
     own: u32,
-    /// As [`MOST_NUMBERS`] says, and the file that said it.
+    /// The value of [`MOST_NUMBERS`].
     most: u32,
     limit: Option<std::fs::File>,
 }
@@ -242,8 +243,8 @@ impl Outside {
         }
     }
 
-    /// Whether what is written there is about the namespace of whoever asks. A kernel before 6.14
-    /// has one limit for the whole machine, and it is one and the same file then.
+    /// Returns whether a write to that file affects only the caller's namespace. A kernel before
+    /// 6.14 has one limit for the whole machine, and then both files are the same.
     fn is_own_limit(&self) -> bool {
         let inode = |file: &std::fs::File| file.metadata().ok().map(|found| found.ino());
         let (Some(outside), Ok(inside)) = (&self.limit, std::fs::File::open(MOST_NUMBERS)) else {
@@ -253,7 +254,7 @@ impl Outside {
     }
 }
 
-/// Tries both files in the first process of a namespace: whether numbers can be chosen, and
+/// Tries both files in the first process of a namespace: returns whether pids can be chosen, and
 /// whether they can be limited. `outside` is the file of the parent, still open there.
 pub(super) fn try_numbers(outside: u64) -> (bool, bool) {
     let numbers = write_number(LAST_NUMBER, RESERVED).is_ok();
@@ -263,20 +264,20 @@ pub(super) fn try_numbers(outside: u64) -> (bool, bool) {
     (numbers, limit)
 }
 
-/// In a namespace of its own: so many processes may be below this one, and the first of them. One
-/// more may be made, so that whoever counts sees that there are too many. Threads count too.
+/// Limits the number of processes below this one, which is in a separate namespace, to `processes`
+/// besides the first. One more is possible, so that a count notices the excess. Threads count too.
 fn limit_numbers(processes: u32) -> Result<(), String> {
     let most = RESERVED.saturating_add(processes).saturating_add(2);
     write_number(MOST_NUMBERS, most)
-        // Numbers below the reserved ones would be given away too, once.
+        // Otherwise pids below the reserved ones would be used too, once.
         .and_then(|()| write_number(LAST_NUMBER, RESERVED))
         .map_err(|e| format!("cannot limit the processes of a command: {e}"))
 }
 
-/// The number of the first process that a command consists of. Commands share a folder for
-/// temporary files, and `$TMPDIR/x.$$` has to be another file for each. So the number follows
-/// from that of the stage, which the machine gives away once in a long time, and lies far from
-/// those of processes outside: a PID file of one of them names nobody in the namespace.
+/// Returns the pid of a command's first process. Commands share a folder for temporary files, and
+/// `$TMPDIR/x.$$` must be another file for each. So the pid follows from that of the stage, which
+/// the machine reuses only after a long time. It is far from the pids outside, so a PID file from
+/// there names nobody in the namespace.
 fn first_number(outside: u32, most_outside: u32, most: u32) -> u32 {
     match most / most_outside.max(1) {
         0 | 1 => {
@@ -295,7 +296,7 @@ fn write_number(path: &str, number: u32) -> io::Result<()> {
     std::fs::write(path, number.to_string())
 }
 
-/// The kernel ends this process when its parent ends. `None`: it may live on.
+/// Makes the kernel kill this process when its parent ends. `None`: it may outlive its parent.
 fn end_with_parent(parent: Option<Pid>) {
     let Some(parent) = parent else { return };
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
@@ -304,8 +305,8 @@ fn end_with_parent(parent: Option<Pid>) {
     }
 }
 
-/// The same in a child of the stage, where the parent has no number. The stage alone reads what is
-/// written to `end`.
+/// Does the same in a child of the stage, where the parent has no pid. Only the stage reads from
+/// the other side of `end`.
 fn end_with_stage(end: &PipeWriter) -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| format!("cannot end with the process that keeps the command: {e}"))?;
@@ -318,7 +319,7 @@ fn end_with_stage(end: &PipeWriter) -> Result<(), String> {
     }
 }
 
-/// Nothing of this process is the command's, and the command cannot look into it.
+/// Closes all descriptors but `kept`, and keeps the command from inspecting this process.
 #[allow(unsafe_code)]
 fn leave_all_but(kept: &[i32]) {
     super::conceal();
@@ -328,7 +329,7 @@ fn leave_all_but(kept: &[i32]) {
         .collect();
     kept.sort_unstable();
     let mut from = 0;
-    // Not by the list in `/proc`, where this process may not be.
+    // Without the list in `/proc`, which may lack this process.
     for end in kept.into_iter().chain([u32::MAX]) {
         if from < end {
             // SAFETY: what owned these descriptors is not used in this process any more.
@@ -336,20 +337,20 @@ fn leave_all_but(kept: &[i32]) {
         }
         from = end.saturating_add(1);
     }
-    // The handlers of whoever was forked are not ours.
+    // The forked program's signal handlers must not run here.
     for signal in 1..=libc::SIGSYS {
         set_default(signal);
     }
 }
 
-/// Without the handlers and buffers of the program that was forked.
+/// Exits without running the exit handlers of the forked program, or flushing its buffers.
 #[allow(unsafe_code)]
 fn exit_with(code: i32) -> ! {
     // SAFETY: ends this process, and nothing of it is used after that.
     unsafe { libc::_exit(code) }
 }
 
-/// None: in the new process.
+/// Forks. Returns `None` in the new process.
 #[allow(unsafe_code)]
 fn fork() -> Result<Option<Pid>, String> {
     // SAFETY: a stage has one thread, so the new process holds no lock of another one and may
@@ -363,7 +364,7 @@ fn fork() -> Result<Option<Pid>, String> {
     }
 }
 
-/// All but the caller, in its namespace.
+/// Kills all processes of the namespace but the caller.
 #[allow(unsafe_code)]
 fn kill_all() {
     if getpid().as_raw_nonzero().get() == 1 {
@@ -399,7 +400,7 @@ fn one_signal(signal: i32) -> libc::sigset_t {
     }
 }
 
-/// Which signals are blocked. The ones that were before.
+/// Changes the blocked signals and returns the previous ones.
 #[allow(unsafe_code)]
 fn set_mask(how: i32, set: &libc::sigset_t) -> libc::sigset_t {
     let mut before = all_signals();

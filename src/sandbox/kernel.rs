@@ -1,8 +1,9 @@
-//! What the kernel can do for a sandbox, found by trying it and never by its version.
+//! Features of the kernel for a sandbox, determined by trying them and never by the kernel's
+//! version.
 //!
-//! It is tried in a process of its own ([`super::stage`]), since trying changes the one who
-//! tries. [`Kernel::pretending`] takes away from what was found, so that tests can stand on an
-//! older kernel; it can add nothing.
+//! They are tried in a separate process ([`super::stage`]), since trying changes the process.
+//! [`Kernel::pretending`] removes features from the result, so that tests can simulate an older
+//! kernel; it can add nothing.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,35 +15,36 @@ use crate::core::access::Access;
 /// The hidden first argument that makes this program a [`super::stage`].
 pub(super) const STAGE_WORD: &str = "__sandbox";
 
-/// The second argument that asks what the kernel gives. The answer is JSON on stdout.
+/// The second argument that asks for the features of the kernel. The answer is JSON on stdout.
 pub(super) const PROBE: &str = "probe";
 
 /// The newest version of Landlock's interface whose rights are used.
 pub(super) const NEWEST_ABI: u8 = 6;
 
-/// What this kernel has for a sandbox, as it was tried.
+/// The features of this kernel for a sandbox, as they were tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Kernel {
-    /// The version of Landlock's interface. 0: there is none.
+    /// The version of Landlock's interface; 0 without Landlock.
     pub landlock: u8,
-    /// System calls can be filtered.
+    /// Whether system calls can be filtered.
     pub seccomp: bool,
-    /// A mount namespace of one's own, in which mounting works.
+    /// Whether a process can get a mount namespace in which mounting works.
     pub mounts: bool,
-    /// A network of one's own with a loopback interface that is up.
+    /// Whether a process can get a network namespace with a loopback interface that is up.
     pub private_network: bool,
-    /// A process namespace of one's own: a command sees no processes but its own.
+    /// Whether a process can get a process namespace, in which a command sees only its own
+    /// processes.
     pub process_namespace: bool,
-    /// In such a namespace the numbers of processes can be chosen.
+    /// Whether pids can be chosen in such a namespace.
     pub process_numbers: bool,
-    /// Such a namespace has a limit of its own for the number of processes (Linux 6.14).
+    /// Whether such a namespace has a separate limit for the number of processes (Linux 6.14).
     pub process_limit: bool,
-    /// The namespaces come with a user namespace, since we are not root.
+    /// Whether the namespaces need a user namespace, because rewake does not run as root.
     pub user_namespace: bool,
 }
 
-/// What runs without a question on this kernel, as far as the sandbox goes.
+/// The levels that run without approval on this kernel, as far as the sandbox is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unasked {
     /// Commands at level `read`.
@@ -52,8 +54,8 @@ pub struct Unasked {
 }
 
 impl Kernel {
-    /// Asks the kernel. `exe` is this program. An error says why it could not be asked; then
-    /// there is no sandbox.
+    /// Determines the features of the kernel. `exe` is this program. After an error, which says why
+    /// it was not possible, commands have no sandbox.
     pub fn probe(exe: &Path) -> Result<Kernel, String> {
         let output = Command::new(exe)
             .args([STAGE_WORD, PROBE])
@@ -66,8 +68,8 @@ impl Kernel {
             .map_err(|e| format!("cannot read what the kernel has for a sandbox: {e}"))
     }
 
-    /// This kernel with less: `abi=N`, `no-namespaces`, `no-network`, `no-pid`, `no-numbers`,
-    /// `no-pid-max`, `no-seccomp`, separated by commas.
+    /// Returns this kernel without some features: `abi=N`, `no-namespaces`, `no-network`, `no-pid`,
+    /// `no-numbers`, `no-pid-max`, `no-seccomp`, separated by commas.
     pub fn pretending(mut self, less: &str) -> Result<Kernel, String> {
         for word in less.split(',').filter(|word| !word.is_empty()) {
             match word {
@@ -90,24 +92,26 @@ impl Kernel {
         Ok(self)
     }
 
-    /// Whether a command can be put into a sandbox at all.
+    /// Returns whether a command can run in a sandbox at all.
     pub fn can_sandbox(&self) -> bool {
         self.landlock > 0 && self.seccomp
     }
 
-    /// Without this a command could end processes that are not its own.
+    /// Returns whether Landlock confines signals. Without this a command could kill processes that
+    /// are not its own.
     pub(super) fn scopes_signals(&self) -> bool {
         self.landlock >= 6
     }
 
-    /// Whether a command gets a process namespace. Commands share `$TMPDIR`: where all would get the
-    /// same numbers, only one that could end processes of others without it gets one.
+    /// Returns whether a command gets a process namespace. Commands share `$TMPDIR`, so pids must
+    /// differ. Without a choice of pids, a command gets a namespace only if it could otherwise kill
+    /// other processes.
     pub fn gives_own_processes(&self) -> bool {
         self.process_namespace && (self.process_numbers || !self.scopes_signals())
     }
 
-    /// Which levels run without a question here. A kernel that cannot keep a level's promises
-    /// has no command run for them unasked.
+    /// Returns the levels that run without approval here. A kernel that cannot keep a level's
+    /// promises runs none of that level's commands without approval.
     pub fn unasked(&self) -> Unasked {
         let read = self.landlock >= 3 && self.seccomp;
         let contained = self.scopes_signals() || self.process_namespace;
@@ -117,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// The most that a command gets unasked here.
+    /// Returns the highest level that a command gets without approval here.
     pub fn most_unasked(&self) -> Option<Access> {
         let unasked = self.unasked();
         match (unasked.workspace, unasked.read) {
@@ -127,7 +131,7 @@ impl Kernel {
         }
     }
 
-    /// What is missing, each with what follows from it, in words for a person.
+    /// Lists the missing features and their consequences, in words for a person.
     pub fn lacks(&self) -> Vec<&'static str> {
         let mut lacks = Vec::new();
         match self.landlock {

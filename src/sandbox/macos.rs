@@ -1,5 +1,5 @@
-//! The profile in the language of `sandbox-exec`, for macOS. Untested on the system itself: no
-//! command runs unasked because of it.
+//! The profile in the language of `sandbox-exec`, for macOS. Untested on the system itself, so it
+//! lets no command run without approval.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The sandbox of commands: what the system itself keeps a command from doing.
+//! The sandbox of commands: restrictions that the operating system enforces.
 //!
 //! ```text
 //! Request ── Profile::new ──► Profile ── a memory file ──► stage ── exec ──► the command
@@ -6,39 +6,39 @@
 //!   Kernel::probe               the run
 //! ```
 //!
-//! [`Profile`] says what a command may do, as plain data. The keeper starts this program again
-//! as the *stage* ([`stage`]): a fresh process with one thread, which takes its own rights away
-//! and becomes the command. What it cannot take away it reports, and the command does not run.
-//! Everything is inherited by whatever the command starts.
+//! A [`Profile`] has the permissions of a command as plain data. The keeper starts this program
+//! again as the *stage* ([`stage`]): a fresh process with one thread, which drops its own rights
+//! and becomes the command. If it cannot drop a right, it reports that, and the command does not
+//! run. All processes that the command starts inherit the restrictions.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `profile` | from a level and the folders to a [`Profile`] |
+//! | `profile` | computation of a [`Profile`] from a level and the folders |
 //! | `paths` | which paths exist, where they lead, and which lie below others |
 //! | `repository` | the git folders of a workspace |
-//! | `protected` | what of a workspace is protected: a look below it |
-//! | `folders` | what lies in folders, remembered between looks and never stale |
+//! | `protected` | the protected files of a workspace, found by a scan |
+//! | `folders` | the entries of folders, remembered between scans and never stale |
 //! | `places` | the lists: system folders, toolchains, secrets, caches, protected names |
 //! | `toolchains` | the folders with programs that the environment names |
-//! | `environment` | which variables a command sees |
-//! | `kernel` | what the kernel can do, by trying it |
+//! | `environment` | the variables of a command |
+//! | `kernel` | the features of the kernel, determined by trying them |
 //! | `stage` | the process that becomes the command |
 //! | `init` | the processes of a process namespace before its command |
 //! | `namespaces`, `mounts`, `files`, `calls`, `rights` | one mechanism each |
-//! | `start` | the command line that starts a stage, and what it reports |
-//! | `watch` | protected files that cannot be held: compared afterwards |
-//! | `states` | what lies at a path, with its content |
+//! | `start` | the command line that starts a stage, and its report |
+//! | `watch` | protected files that mounts cannot protect: compared afterwards |
+//! | `states` | the state of a path, with its content |
 //! | `writable` | the open folders that a command may write to, and names below them |
-//! | `appeared` | protected files that a command made anywhere in the workspace |
-//! | `modes` | permission bits of rewake's own folders and of key files, put back afterwards |
+//! | `appeared` | protected files that a command created anywhere in the workspace |
+//! | `modes` | permission bits of rewake's own folders and of key files, restored afterwards |
 //! | `family` | all processes that a command started |
 //! | `macos` | the same profile in the language of `sandbox-exec` |
 //!
-//! Invariant: a level is applied whole or the command does not run. Nothing is dropped in
-//! silence because a kernel is old; [`Kernel`] decides beforehand, and [`Profile::gaps`] says
-//! what is missing.
+//! Invariant: a level is applied completely or the command does not run. No restriction is dropped
+//! silently because a kernel is old; [`Kernel`] decides beforehand, and [`Profile::gaps`] lists the
+//! missing ones.
 //!
-//! Deliberately absent: bubblewrap or any other program, and trying again without a sandbox.
+//! Deliberately absent: bubblewrap or any other program, and a retry without a sandbox.
 
 mod appeared;
 mod environment;
@@ -77,18 +77,18 @@ mod namespaces;
 mod rights;
 pub mod stage;
 
-/// Keeps other processes of the user from looking into this one: its memory, its environment
-/// with the keys, its files. Not kept by what it executes. Linux only.
+/// Keeps other processes of the user from inspecting this one: its memory, its environment with the
+/// keys, its files. Executed programs do not inherit this. Linux only.
 pub fn conceal() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // A kernel that refuses it leaves things as they always were.
+        // If the kernel refuses, nothing changes.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }
 
-/// Whether this process runs in a sandbox of ours: as a command, or started by one.
+/// Returns whether this process runs in a sandbox of rewake: as a command, or started by one.
 pub fn is_inside() -> bool {
     #[cfg(target_os = "linux")]
     let inside = calls::is_marked();

@@ -1,10 +1,11 @@
-//! Permission bits of rewake's own folders, of what lies in them and of key files: put back when a
-//! command is over. Landlock does not govern `chmod`, so a command reaches every file of its user.
+//! Permission bits of rewake's own folders, of the files in them and of key files, which are
+//! restored at the end of a command. Landlock does not govern `chmod`, so a command reaches every
+//! file of its user.
 //!
-//! All is done by open folders, which are opened before the command starts.
+//! All changes go through folders that are opened before the command starts.
 //!
-//! Invariant: nobody but the owner gets a right by this. Another command may have opened a file before
-//! this one began, and the keeper of that one has closed it since.
+//! Invariant: nobody but the owner gets a right by this. Another command may have opened a file
+//! before this one started, and that command's keeper has closed it since.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -14,11 +15,11 @@ use rustix::fs::{FileType, Stat, fstat};
 
 use crate::workspace::handle::{self, Folder};
 
-/// More folders, and more entries of one, are not looked at.
+/// Maximum number of folders that are inspected.
 const MAX_FOLDERS: usize = 100;
 const MAX_ENTRIES: usize = 1_000;
 
-/// Rights of the owner, and of reading.
+/// The rights of the owner.
 const OWNER: u32 = 0o700;
 const OWNER_READS: u32 = 0o400;
 
@@ -30,7 +31,7 @@ pub struct Modes(Vec<KeptFolder>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModeChange {
     pub path: PathBuf,
-    /// Others have no more rights than before.
+    /// Whether others have no more rights than before.
     pub restored: bool,
 }
 
@@ -38,7 +39,7 @@ pub struct ModeChange {
 struct KeptFolder {
     path: PathBuf,
     folder: Folder,
-    /// None: only of what lies in it.
+    /// The folder's own mode; `None` if only its entries are compared.
     own: Option<u32>,
     entries: Vec<KeptEntry>,
 }
@@ -51,7 +52,8 @@ struct KeptEntry {
 }
 
 impl Modes {
-    /// Looks at these folders with what lies directly in them, and at these files. Links are followed.
+    /// Records the modes of these folders with their direct entries, and of these files. Links are
+    /// followed.
     pub fn look(paths: &[PathBuf]) -> Modes {
         let mut modes = Modes(Vec::new());
         let mut files = Vec::new();
@@ -108,11 +110,11 @@ impl Modes {
         }
     }
 
-    /// Puts back what differs now. Returns what did.
+    /// Restores changed modes. Returns the changes.
     pub fn restore(&self) -> Vec<ModeChange> {
         let mut changes = Vec::new();
         for kept in &self.0 {
-            // Of the folder first: without its rights nothing in it is reached.
+            // The folder first: without its rights its entries cannot be reached.
             let own = kept.own.and_then(|mode| put_back(&kept.folder, mode));
             changes.extend(own.map(|restored| ModeChange {
                 path: kept.path.clone(),
@@ -139,7 +141,7 @@ impl KeptEntry {
         })
     }
 
-    /// None: it is as it was, or another file has its name now.
+    /// Restores one mode. `None` if it did not change, or another file has the name now.
     fn put_back(&self, folder: &Folder) -> Option<bool> {
         let is_it = |stat: &Stat| identity(stat) == self.file;
         let stat = folder.stat(&self.name).ok().filter(is_it)?;
@@ -152,17 +154,17 @@ impl KeptEntry {
     }
 }
 
-/// None: there is nothing to put back.
+/// Restores the mode of an open file. `None` if there is nothing to restore.
 fn put_back(of: impl AsFd, before: u32) -> Option<bool> {
     let stat = fstat(&of).ok()?;
     let mode = wanted(before, bits(&stat), &stat)?;
     Some(handle::set_mode(of, mode).is_ok())
 }
 
-/// The bits it is to have. None: those that it has.
+/// Returns the bits to set, or `None` if they are already right.
 fn wanted(before: u32, now: u32, stat: &Stat) -> Option<u32> {
     let owner = match FileType::from_raw_mode(stat.st_mode) {
-        // Another command took them before this one began.
+        // Another command removed them before this one started.
         _ if before & OWNER_READS != 0 => before & OWNER,
         FileType::Directory => OWNER,
         _ => 0o600,
@@ -214,7 +216,7 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         symlink(&linked, own.join("config.toml")).unwrap();
-        // Before, what a command makes of it, and after.
+        // The mode before, the mode that a command sets, and the mode afterwards.
         let cases = [
             (0o600, 0o666, 0o600),
             (0o600, 0o777, 0o600),
@@ -222,7 +224,7 @@ mod tests {
             (0o640, 0o646, 0o640),
             (0o400, 0o444, 0o400),
             (0o644, 0o644, 0o644),
-            // The keeper of another command closed it meanwhile, or a person did.
+            // The keeper of another command, or a person, closed it meanwhile.
             (0o666, 0o600, 0o600),
             (0o000, 0o600, 0o600),
         ];
@@ -260,7 +262,7 @@ mod tests {
         fs::write(own.join("a"), "").unwrap();
         chmod(&own.join("a"), 0o600);
         let modes = Modes::look(std::slice::from_ref(&own));
-        // The folder is another one too, and the link in its place leads nowhere new.
+        // The folder is another one too, and the link instead of it has no effect.
         fs::rename(&own, &aside).unwrap();
         symlink(&root, &own).unwrap();
         fs::write(root.join("a"), "").unwrap();

@@ -1,9 +1,9 @@
-//! Mounts: what holds protected files and hides secret ones, in a mount namespace of our own.
+//! Mounts that protect files and hide secret ones, in a separate mount namespace.
 //!
-//! A protected path is bound on itself read-only. Each folder between it and the folder that
-//! may be written is bound on itself too: a mount cannot be renamed, and without that renaming
-//! the folder would go round it. `/dev/null` lies over a hidden file, an empty folder that
-//! nobody can open over a hidden folder.
+//! A protected path is bound on itself read-only. Each folder between it and the writable folder is
+//! bound on itself too, since a mount cannot be renamed; otherwise renaming the folder would bypass
+//! the protection. `/dev/null` covers a hidden file, and an empty folder that nobody can open
+//! covers a hidden folder.
 //!
 //! Every path is opened without following links and mounted by its descriptor.
 
@@ -21,7 +21,7 @@ use super::paths::is_below_any;
 use super::places::SHARED_MEMORY;
 use super::profile::Profile;
 
-/// The first thing in a new mount namespace: nothing that is mounted here is seen elsewhere.
+/// Makes the new mount namespace private: nothing that is mounted here is visible elsewhere.
 pub(super) fn make_private() -> Result<(), String> {
     mount_change(
         "/",
@@ -30,14 +30,14 @@ pub(super) fn make_private() -> Result<(), String> {
     .map_err(|e| format!("cannot make mounts private: {e}"))
 }
 
-/// A list of processes that shows those of the own namespace alone. In a container whose list is
-/// covered in part there is none to be had, and the one that is there stays.
+/// Mounts a `/proc` that lists only the processes of this namespace. In a container whose `/proc`
+/// is partly covered this is not possible, and the existing one stays.
 pub(super) fn own_process_list() {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let _ = mount("proc", "/proc", "proc", flags, None);
 }
 
-/// Whether mounting works at all. There are systems that give the namespace and then refuse.
+/// Returns whether mounting works. Some systems allow the namespace and then refuse to mount.
 pub(super) fn can_mount() -> bool {
     make_private().is_ok() && mount_bind("/dev", "/dev").is_ok() && cover_folder("/dev").is_ok()
 }
@@ -64,7 +64,7 @@ pub(super) fn hold(profile: &Profile) -> Result<(), String> {
     Ok(())
 }
 
-/// The folders between protected paths and the folders that may be written, outermost first.
+/// Returns the folders between protected paths and the writable folders, outermost first.
 fn parents(protected: &[PathBuf], write: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
     for path in protected {
@@ -77,7 +77,7 @@ fn parents(protected: &[PathBuf], write: &[PathBuf]) -> BTreeSet<PathBuf> {
     folders
 }
 
-/// False: it is not there, or is a link.
+/// Binds a path on itself. Returns false when it does not exist or is a link.
 fn bind_on_itself(path: &Path) -> Result<bool, String> {
     let Some(fd) = open_unlinked(path)? else {
         return Ok(false);
@@ -93,7 +93,7 @@ fn make_read_only(path: &Path) -> Result<(), String> {
     };
     let flags = fstatvfs(&fd).map_err(|e| cannot("hold", path, e))?.f_flag;
     let mut keep = MountFlags::BIND | MountFlags::RDONLY;
-    // Whoever is not the owner of the file system may not drop these.
+    // Only the owner of the file system may drop these flags.
     keep.set(
         MountFlags::NOSUID,
         flags.contains(StatVfsMountFlags::NOSUID),
@@ -130,7 +130,7 @@ fn hide(path: &Path) -> Result<(), String> {
     done.map_err(|e| cannot("hide", path, e))
 }
 
-/// An empty one: what other processes of the user share is theirs.
+/// Mounts an empty folder for shared memory, separate from that of the user's other processes.
 fn own_shared_memory() -> Result<(), String> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let data = Some(c"size=25%,mode=1777");
@@ -149,7 +149,8 @@ fn cover_folder(at: &str) -> rustix::io::Result<()> {
     )
 }
 
-/// None also for a link: it is compared afterwards, since nothing can be mounted on it.
+/// Opens a path. `None` also for a link: nothing can be mounted on it, so it is compared
+/// afterwards.
 fn open_unlinked(path: &Path) -> Result<Option<OwnedFd>, String> {
     let Some(fd) = open_exactly(path)? else {
         return Ok(None);

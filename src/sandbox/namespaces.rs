@@ -1,7 +1,7 @@
 //! Namespaces: views of mounts, network and processes that are the command's own.
 //!
-//! As root they are taken directly; otherwise together with a user namespace, in which this
-//! process is itself and nobody else.
+//! Root creates them directly. Other users also need a user namespace, in which this process keeps
+//! its own user ID and has no other.
 
 use std::io;
 
@@ -17,7 +17,7 @@ pub(super) struct Wanted {
     pub processes: bool,
 }
 
-/// Puts this process into namespaces of its own; a process namespace begins with its next child.
+/// Moves this process into new namespaces. A process namespace starts with the next child.
 pub(super) fn enter(wanted: Wanted) -> Result<(), String> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     let mut flags = UnshareFlags::NEWIPC;
@@ -42,7 +42,7 @@ pub(super) fn enter(wanted: Wanted) -> Result<(), String> {
     Ok(())
 }
 
-/// The next child is the first of a process namespace, below the one that was made before.
+/// Makes the next child the first process of a namespace below the previous one.
 pub(super) fn own_processes() -> rustix::io::Result<()> {
     unshare(UnshareFlags::NEWPID)
 }
@@ -54,7 +54,7 @@ fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
-/// One message to the kernel: interface 1 is to be up. rtnetlink(7).
+/// Brings the loopback interface up, with one message to the kernel, rtnetlink(7).
 fn loopback_up() -> io::Result<()> {
     const SET_LINK: u16 = 16;
     const REQUEST_AND_ACK: u16 = 1 | 4;

@@ -1,24 +1,25 @@
-//! Paths of a profile: which exist, where they lead, and which lie below others.
+//! Helpers for the paths of a profile: which exist, where they lead, and which are below others.
 
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// With the links of its folder resolved, and its own name as it is. None: it does not exist.
+/// Resolves the links of a path's folder, but not of its last component. `None` if it does not
+/// exist.
 pub(super) fn real_parent(path: &Path) -> Option<PathBuf> {
     let parent = path.parent()?.canonicalize().ok()?;
     let path = parent.join(path.file_name()?);
     std::fs::symlink_metadata(&path).ok().map(|_| path)
 }
 
-/// Where a path really lies whose folder is a link: what is there is obeyed too.
+/// Returns the real path of a path whose folder is a link: tools obey the file there too.
 pub(super) fn below_link(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| folder.is_symlink())?;
     Some(folder.canonicalize().ok()?.join(path.file_name()?))
 }
 
-/// Returns whether this user may read it; other paths need no hiding. Opening asks the kernel.
+/// Returns whether this user may read the file; others need no hiding. Opening it asks the kernel.
 pub(super) fn may_be_read(path: &Path) -> bool {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => std::fs::read_dir(path).is_ok(),
@@ -36,13 +37,13 @@ pub(super) fn below<'a>(names: &'a [&'a str]) -> impl Fn(&Path) -> Vec<PathBuf> 
     |folder| names.iter().map(|name| folder.join(name)).collect()
 }
 
-/// Those that exist, with links resolved.
+/// Returns the existing paths, with links resolved.
 pub(super) fn existing(paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     let paths = paths.into_iter();
     paths.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-/// Sorted, without what lies below another.
+/// Returns the sorted paths, without those below another one.
 pub(super) fn without_nested(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     paths.dedup();

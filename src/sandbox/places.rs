@@ -1,8 +1,8 @@
-//! The lists: what of a machine a command may read, what it never may, and what it may not
-//! change although it lies where it may write. Names are relative to the folder that each list
-//! is named after. What does not exist is passed over.
+//! Lists of the paths of a machine that a command may read, never reads, and may not change
+//! although they are in writable folders. Names are relative to the folder after which a list is
+//! named. Paths that do not exist are ignored.
 
-/// Readable at every level, with all below.
+/// Folders that are readable at every level, with everything below.
 pub(super) const SYSTEM: [&str; 26] = [
     "/usr",
     "/bin",
@@ -32,7 +32,7 @@ pub(super) const SYSTEM: [&str; 26] = [
     "/var/cache/fontconfig",
 ];
 
-/// Not readable below [`SYSTEM`]: files of root that root without capabilities could read.
+/// Files below [`SYSTEM`] that are not readable: root without capabilities could read them.
 pub(super) const SYSTEM_SECRETS: [&str; 19] = [
     "/etc/shadow",
     "/etc/shadow-",
@@ -55,7 +55,7 @@ pub(super) const SYSTEM_SECRETS: [&str; 19] = [
     "/etc/ssh/ssh_host_ed25519_key",
 ];
 
-/// May be read and written at every level.
+/// Devices that may be read and written at every level.
 pub(super) const DEVICES: [&str; 5] = [
     "/dev/null",
     "/dev/zero",
@@ -64,10 +64,10 @@ pub(super) const DEVICES: [&str; 5] = [
     "/dev/urandom",
 ];
 
-/// Memory shared by processes, from `workspace` on.
+/// Folder of shared memory, from level `workspace` on.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
-/// What of the home folder may be read: settings without secrets, and toolchains.
+/// Readable paths of the home folder: settings without secrets, and toolchains.
 pub(super) const HOME: [&str; 57] = [
     ".gitconfig",
     ".gitignore",
@@ -128,7 +128,7 @@ pub(super) const HOME: [&str; 57] = [
     ".nix-profile",
 ];
 
-/// Secrets of the home folder: never readable, also where the workspace holds them.
+/// Secrets of the home folder: never readable, even if the workspace contains them.
 pub(super) const SECRETS: [&str; 68] = [
     ".ssh",
     ".aws",
@@ -216,8 +216,8 @@ pub(super) const SHARED_CACHES: [&str; 12] = [
     ".local/share/uv/cache",
 ];
 
-/// In a workspace: what the user's tools run or obey. A command does not make it. What exists of
-/// it, and all else that the policy protects, is found by a look below the workspace.
+/// Paths of a workspace that the user's tools run or obey. A command may not create them. Existing
+/// ones, and all others that the policy protects, are found by a scan of the workspace.
 pub(super) const PROTECTED: [&str; 100] = [
     ".rewake",
     ".mcp.json",
@@ -321,7 +321,7 @@ pub(super) const PROTECTED: [&str; 100] = [
     ".bash_login",
 ];
 
-/// In a git folder: what git executes or obeys.
+/// Paths of a git folder that git executes or obeys.
 pub(super) const PROTECTED_GIT: [&str; 8] = [
     "config",
     "config.worktree",

@@ -1,7 +1,8 @@
-//! What a command may do, as plain data, made by one function from the level and the folders.
+//! The profile of a command: its permissions as plain data, computed by one function from the level
+//! and the folders.
 //!
-//! Making it looks at the file system only to resolve links and to see what exists. A profile
-//! is stored with the run of its command: it names variables and never holds their values.
+//! Computing it reads the file system only to resolve links and to see which paths exist. A profile
+//! is stored with the run of its command: it names variables and never contains their values.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,42 +21,42 @@ use super::toolchains::{OffLimits, Toolchains};
 use super::{environment, places};
 use crate::core::access::Access;
 
-/// How many entries of one folder are allowed one by one around a hidden one.
+/// Maximum number of entries of one folder that are granted one by one around a hidden one.
 pub(super) const MAX_SIBLINGS: usize = 500;
 
-/// What a profile is made from. All paths are absolute.
+/// The input for a profile. All paths are absolute.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     /// The level that the profile is for.
     pub access: Access,
     /// The root of the workspace.
     pub workspace: &'a Path,
-    /// The git folders of the workspace, when it is a repository.
+    /// The git folders of the workspace, if it is a repository.
     pub repository: Option<Repository>,
-    /// The user's home folder. `None`: not known.
+    /// The user's home folder, if it is known.
     pub home: Option<&'a Path>,
     /// Folders with programs that the environment names.
     pub toolchains: &'a Toolchains,
-    /// `[sandbox] read` and `write`: further folders.
+    /// Additional folders from `[sandbox] read` and `write`.
     pub more_read: &'a [PathBuf],
     pub more_write: &'a [PathBuf],
-    /// `shell.pass_env`: variables that are given on although they look secret.
+    /// Variables from `shell.pass_env`, which are passed on although they look secret.
     pub pass_env: &'a [String],
     /// Files that a rule denies to read.
     pub denied: &'a [PathBuf],
     /// rewake's own folders, which no command reads.
     pub private: &'a [PathBuf],
-    /// What of `private` may be read all the same: the run's script, outputs of this session.
+    /// Paths in `private` that may be read: the run's script, outputs of this session.
     pub shown: &'a [PathBuf],
-    /// The session's temporary folder. It has to exist.
+    /// The session's temporary folder. It must exist.
     pub tmp: &'a Path,
-    /// rewake's folder for the caches of this project. It has to exist for level `workspace`.
+    /// rewake's folder for the caches of this project. It must exist for level `workspace`.
     pub caches: &'a Path,
-    /// Where changes of protected files are put. Has to lie where no command may write.
+    /// Folder for changes of protected files. No command may be able to write there.
     pub quarantine: &'a Path,
-    /// What this machine's kernel has.
+    /// The features of this machine's kernel.
     pub kernel: Kernel,
-    /// What the profiles of a session remember of the workspace. A new one remembers nothing.
+    /// The memory of the workspace that the profiles of a session share; empty at first.
     pub remembered: &'a Remembered,
 }
 
@@ -95,19 +96,19 @@ impl Request<'_> {
     }
 }
 
-/// What of the network a command can reach.
+/// The part of the network that a command can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// Nothing, not even loopback.
     None,
-    /// A network namespace of its own with loopback alone.
+    /// A separate network namespace with loopback only.
     Private,
-    /// All that the machine can reach.
+    /// Everything that the machine can reach.
     Open,
 }
 
-/// A folder that was resolved once and has to be the same one when it is opened.
+/// A folder that was resolved once and must be the same one when it is opened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
     pub path: PathBuf,
@@ -128,16 +129,17 @@ impl Pinned {
     }
 }
 
-/// Held by the kernel where it can: the size of a file, and processes where a namespace has a limit
-/// of its own. Else the keeper looks from time to time and ends the command, which cannot be exact.
+/// Limits of a command. The kernel enforces the size of a file, and the number of processes if a
+/// namespace has a separate limit. Otherwise the keeper checks from time to time and ends the
+/// command, which cannot be exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Of one file that the command writes.
+    /// Maximum size of one file that the command writes.
     pub file_bytes: u64,
-    /// Alive at once. The kernel counts threads too.
+    /// Maximum number of processes that are alive at once. The kernel counts threads too.
     pub processes: u32,
-    /// In the temporary folder.
+    /// Maximum size of the temporary folder.
     pub tmp_bytes: u64,
 }
 
@@ -151,7 +153,8 @@ impl Default for Limits {
     }
 }
 
-/// Build tools start threads and processes for each processor.
+/// Returns the default limit of processes: build tools start threads and processes for each
+/// processor.
 fn processes() -> u32 {
     const FOR_EACH: usize = 250;
     const LEAST: usize = 1_000;
@@ -159,58 +162,59 @@ fn processes() -> u32 {
     u32::try_from((processors * FOR_EACH).max(LEAST)).unwrap_or(u32::MAX)
 }
 
-/// A look through a workspace for protected files.
+/// A scan of a workspace for protected files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looked {
     pub workspace: PathBuf,
     pub home: Option<PathBuf>,
-    /// Nothing was passed over because the workspace is large.
+    /// Whether nothing was skipped because the workspace is large.
     pub whole: bool,
     /// The folders where git keeps repositories, submodules and worktrees.
     #[serde(default)]
     pub git: Vec<PathBuf>,
 }
 
-/// What one command may do, worked out for this machine. The keeper carries it out.
+/// The permissions of one command, computed for this machine. The keeper applies them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    /// The level it was made for.
+    /// The level of the profile.
     pub access: Access,
-    /// The kernel it was made for.
+    /// The kernel of the profile.
     pub kernel: Kernel,
     pub network: Network,
-    /// Readable and executable, with all below. No links in it.
+    /// Paths that are readable and executable, with everything below. They contain no links.
     pub read: Vec<PathBuf>,
-    /// Readable and writable, with all below.
+    /// Paths that are readable and writable, with everything below.
     pub write: Vec<PathBuf>,
     /// Single files that may be read and written: devices.
     pub devices: Vec<PathBuf>,
-    /// The folders of `read` and `write` that a repository could exchange for others.
+    /// The folders of `read` and `write` that a repository could replace with others.
     pub pinned: Vec<Pinned>,
-    /// Not readable, though it lies below `read` or `write`.
+    /// Paths below `read` or `write` that are not readable.
     pub hidden: Vec<PathBuf>,
-    /// Not writable, though it lies below `write`. What exists is held where mounts can be had.
+    /// Paths below `write` that are not writable. Mounts protect those that exist, if mounting
+    /// works.
     pub protected: Vec<PathBuf>,
-    /// Where what is protected was looked for, and is looked for again when the command is over.
+    /// The scan for protected files, which is repeated when the command ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub looked: Option<Looked>,
-    /// rewake's own folders and key files, whose permission bits are put back afterwards.
+    /// rewake's own folders and key files, whose permission bits are restored afterwards.
     #[serde(default)]
     pub modes: Vec<PathBuf>,
     /// The command's own temporary folder.
     pub tmp: PathBuf,
-    /// Where changes of protected files are put.
+    /// Folder for changes of protected files.
     pub quarantine: PathBuf,
-    /// Names of variables that are given on although they look secret.
+    /// Names of variables that are passed on although they look secret.
     pub pass_env: Vec<String>,
-    /// Variables that are set. Paths and switches, never secrets.
+    /// Variables that are set: paths and switches, never secrets.
     pub set_env: Vec<(String, String)>,
     pub limits: Limits,
-    /// What this kernel cannot do of it, in words for a person.
+    /// The parts of the profile that this kernel cannot enforce, in words for a person.
     pub gaps: Vec<String>,
 }
 
-/// Why there can be no sandbox: the command must not run.
+/// The reason why a sandbox is not possible: the command must not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
     pub why: String,
@@ -233,7 +237,7 @@ fn unsupported<T>(why: String, hint: &str) -> Result<T, Unsupported> {
 }
 
 impl Profile {
-    /// The profile of a level below `full`.
+    /// Computes the profile of a level below `full`.
     pub fn new(request: &Request) -> Result<Profile, Unsupported> {
         let kernel = request.kernel;
         if request.access == Access::Full {
@@ -289,7 +293,7 @@ impl Profile {
         profile.readable(request, &workspace, home.as_deref(), &toolchains);
         if writes {
             profile.writable(request, &workspace, home.as_deref())?;
-            // A command that only reads cannot change them.
+            // A command that only reads cannot change the modes.
             profile.modes = request.private.to_vec();
         }
         profile.hide(request, home.as_deref(), &toolchains);
@@ -338,7 +342,7 @@ impl Profile {
         self.write.push(workspace.to_path_buf());
         if let Some(repository) = &request.repository {
             self.write.push(repository.git_dir.clone());
-            // Not only what a commit writes: git locks `packed-refs` here to remove any name.
+            // The whole folder, since git locks `packed-refs` here to remove any name.
             self.write.push(repository.common_dir.clone());
         }
         let mut more = existing(request.more_write.iter().cloned());
@@ -346,7 +350,8 @@ impl Profile {
             let caches = home.into_iter().flat_map(below(&places::SHARED_CACHES));
             more.extend(existing(caches));
         }
-        // What holds the home folder, or all of the system, would be no sandbox.
+        // A folder that contains the home folder, or the whole system, would make the sandbox
+        // useless.
         more.retain(|path| !home.is_some_and(|home| home.starts_with(path)));
         self.write.extend(more);
         self.write
@@ -388,7 +393,7 @@ impl Profile {
             git: found.git.clone(),
         });
         let mut git = found.git;
-        // A folder with one is a repository, whatever its name.
+        // Any folder with a `HEAD` may be a repository.
         let heads = found.protected.iter().filter(|path| {
             let name = path.file_name().unwrap_or_default();
             let objects = path.with_file_name("objects");
@@ -403,7 +408,7 @@ impl Profile {
             own.extend([repository.git_dir.clone(), repository.common_dir.clone()]);
             own
         }));
-        // Also where there is none yet: a command may make one.
+        // Even if it does not exist yet: a command may create one.
         git.push(workspace.join(".git"));
         for folder in git {
             protected.extend(places::PROTECTED_GIT.iter().map(|name| folder.join(name)));
@@ -416,7 +421,7 @@ impl Profile {
         for private in request.private.iter().filter_map(|p| p.canonicalize().ok()) {
             protected.insert(private);
         }
-        // A further folder for writing may hold parts of the home folder.
+        // An additional writable folder may contain parts of the home folder.
         let secrets = home.into_iter().flat_map(below(&places::SECRETS));
         protected.extend(secrets);
         let write = &self.write;
@@ -432,8 +437,8 @@ impl Profile {
         let own = request.denied.iter().chain(request.private).cloned();
         let named = request.toolchains.secrets(toolchains);
         let all = system.chain(secrets).chain(own).chain(named);
-        // The name itself is not followed: what lies there is what is hidden. In a folder that
-        // nobody configured, what a name elsewhere leads to is hidden too.
+        // The last component is not resolved: the path itself is hidden. In toolchain folders,
+        // which nobody configured, the target of a link is hidden too.
         let led_to = |path: &PathBuf| {
             let real = path.canonicalize().ok();
             real.filter(|real| is_below_any(real, toolchains))
@@ -459,7 +464,8 @@ impl Profile {
             self.set_env.push((name.to_string(), text(tmp)));
         }
         let writes = request.access >= Access::Workspace;
-        // Where the workspace holds rewake's own folders, the one for caches is hidden with them.
+        // If the workspace contains rewake's own folders, the folder for caches is hidden with
+        // them.
         let mut caches = tmp.join("cache");
         if writes {
             let lasting = own(request.caches, "the folder for caches")?;
@@ -473,7 +479,7 @@ impl Profile {
                 .push((name.to_string(), text(&caches.join(folder))));
         }
         if !writes {
-            // `git status` would write its index.
+            // Keeps `git status` from writing its index.
             self.set_env
                 .push(("GIT_OPTIONAL_LOCKS".to_string(), "0".to_string()));
         }
@@ -500,12 +506,12 @@ impl Profile {
         self.gaps.extend(gaps.into_iter().map(str::to_string));
     }
 
-    /// Whether protected files are read-only while the command runs, and not only compared.
+    /// Returns whether protected files are read-only while the command runs, and not only compared.
     pub fn is_held(&self) -> bool {
         self.kernel.mounts
     }
 
-    /// How many processes of ours are between a stage and its command.
+    /// Returns how many processes of rewake are between a stage and its command.
     pub(super) fn processes_between(&self) -> usize {
         match (self.kernel.gives_own_processes(), self.is_limited()) {
             (true, true) => 2,
@@ -514,17 +520,17 @@ impl Profile {
         }
     }
 
-    /// Whether the kernel ends what a command started with it, and with its keeper.
+    /// Returns whether the kernel ends the processes of a command with it, and with its keeper.
     pub fn is_contained(&self) -> bool {
         self.kernel.gives_own_processes()
     }
 
-    /// Whether the kernel keeps the limit of processes.
+    /// Returns whether the kernel enforces the limit of processes.
     pub(super) fn is_limited(&self) -> bool {
         self.kernel.gives_own_processes() && self.kernel.process_limit
     }
 
-    /// Whether a variable is kept from the command.
+    /// Returns whether a variable is removed from the command's environment.
     pub fn removes(&self, name: &str) -> bool {
         environment::looks_secret(name) && !self.pass_env.iter().any(|pass| pass == name)
     }
@@ -548,8 +554,8 @@ fn real(path: &Path, what: &str) -> Result<PathBuf, Unsupported> {
     })
 }
 
-/// A folder of rewake's own that a command may write to. Were its name a link, a command could have
-/// chosen where it leads.
+/// Returns a folder of rewake that a command may write to. It may not be a link: a command could
+/// have chosen the target.
 fn own(path: &Path, what: &str) -> Result<PathBuf, Unsupported> {
     match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => unsupported(

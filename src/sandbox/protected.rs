@@ -1,4 +1,4 @@
-//! What of a workspace is protected: a bounded look below it, before and after each command.
+//! The protected files of a workspace, found by a bounded scan before and after each command.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -9,12 +9,12 @@ use super::folders::{Folders, entries};
 use crate::core::policy::{is_protected, may_be_protected};
 use crate::core::rule::Bases;
 
-/// How far it is looked below a workspace for what is protected.
+/// Maximum number of protected paths that a scan finds.
 const MAX_FOUND: usize = 4_000;
 pub(super) const MAX_FOLDERS_LOOKED_AT: usize = 2_000;
 pub(super) const MAX_DEPTH: usize = 16;
 
-/// Folders that tools fill by themselves.
+/// Folders that tools fill by themselves, which a scan skips.
 const PASSED_OVER: [&str; 6] = [
     "node_modules",
     "target",
@@ -24,20 +24,20 @@ const PASSED_OVER: [&str; 6] = [
     ".tox",
 ];
 
-/// What a bounded look below a workspace finds.
+/// The result of a bounded scan of a workspace.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// The git folders of repositories, submodules and worktrees.
     pub git: Vec<PathBuf>,
-    /// What the policy protects, at any depth.
+    /// Paths that the policy protects, at any depth.
     pub protected: Vec<PathBuf>,
-    /// There are more folders than are looked at.
+    /// Whether there are more folders than the scan visited.
     pub cut_short: bool,
-    /// There is more than can be held.
+    /// Whether there are more protected paths than the limit.
     pub too_many: bool,
 }
 
-/// The folders of a workspace as the last look found them.
+/// The folders of a workspace as the last scan found them.
 #[derive(Debug, Default)]
 pub struct Remembered(Mutex<Option<(Bases, Folders, Found)>>);
 
@@ -56,7 +56,7 @@ impl Remembered {
         let mut found = look_below(workspace, folders);
         folders.end();
         if found.cut_short {
-            // What was known stays known, however many folders were made since.
+            // Known paths stay known, for any number of new folders.
             keep(&mut found.git, &last.git);
             keep(&mut found.protected, &last.protected);
         }
@@ -134,8 +134,9 @@ fn look_below(workspace: &Path, remembered: &mut Folders) -> Found {
     found
 }
 
-/// The git folders of submodules and linked worktrees, which lie in the one of the repository. A
-/// name may have slashes, and a submodule may have submodules. Where they lie behind a link, the link.
+/// Returns the git folders of submodules and linked worktrees, which are in the one of the
+/// repository. A name may have slashes, and a submodule may have submodules. If a link leads to
+/// them, returns the link.
 pub(super) fn modules_of(git: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let inner = ["modules", "worktrees"].map(|name| git.join(name));
@@ -148,7 +149,7 @@ pub(super) fn modules_of(git: &Path) -> Vec<PathBuf> {
             if found.len() >= MAX_FOUND {
                 return found;
             }
-            // Also a link: git takes one that leads nowhere yet.
+            // Also a link: git accepts one whose target does not exist yet.
             let next = if path.join("HEAD").symlink_metadata().is_ok() || path.is_symlink() {
                 found.push(path.clone());
                 path.join("modules")

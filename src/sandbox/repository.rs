@@ -1,4 +1,4 @@
-//! Where git keeps a repository: what a command may write to besides the workspace.
+//! The git folders of a repository, to which a command may write besides the workspace.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use super::folders::entries;
 use crate::config::read_text;
 use crate::workspace::is_repository_of;
 
-/// Of a file that names a folder.
+/// Maximum size of a file that names a folder.
 const MAX_LINE: u64 = 4096;
 
-/// In the folder of a worktree, and in the one that all share. What is written to others is not for
-/// a command that works in one.
+/// Names of files, in the git folder of another worktree and in the shared one, that a command in a
+/// worktree may not write to.
 const OF_OTHERS: [&str; 5] = [
     "HEAD",
     "index",
@@ -21,17 +21,17 @@ const OF_OTHERS: [&str; 5] = [
     "info/sparse-checkout",
 ];
 
-/// The git folders of a repository, as `git rev-parse` says them.
+/// The git folders of a repository, as `git rev-parse` prints them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
     /// The folder with `HEAD` and the index.
     pub git_dir: PathBuf,
-    /// The same as `git_dir`, but for a linked worktree.
+    /// The shared folder; it differs from `git_dir` only in a linked worktree.
     pub common_dir: PathBuf,
 }
 
 impl Repository {
-    /// Reads `.git` of a folder, which may be a file that names the folder.
+    /// Reads `.git` of a workspace, which may be a file that names the folder.
     pub fn of(workspace: &Path) -> Option<Repository> {
         let dot_git = workspace.join(".git");
         let git_dir = match std::fs::symlink_metadata(&dot_git).ok()? {
@@ -48,8 +48,8 @@ impl Repository {
             Err(_) => git_dir.clone(),
         };
         let is_real = common_dir.join("objects").is_dir() && git_dir.join("HEAD").is_file();
-        // A worktree's folder lies in the repository that it names. Otherwise a `.git` file
-        // could name any folder as one that commands write to.
+        // A worktree's git folder is in the repository that it names. Otherwise a `.git` file could
+        // name any folder as writable for commands.
         let belongs = git_dir.starts_with(&common_dir) || git_dir == common_dir;
         let is_own = is_repository_of(workspace, &git_dir);
         (is_real && belongs && is_own).then_some(Repository {
@@ -58,8 +58,8 @@ impl Repository {
         })
     }
 
-    /// In a linked worktree: what of the repository says where other worktrees are, what is staged
-    /// there, and which files are looked at in all of them.
+    /// Returns, for a linked worktree, the paths that say where other worktrees are, what is staged
+    /// there, and which files they include.
     pub(super) fn of_others(&self) -> Vec<PathBuf> {
         if self.git_dir == self.common_dir {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! What a process is allowed to be: capabilities, new privileges, limits, and who is killed
-//! first when memory runs out.
+//! The rights of a process: capabilities, new privileges, limits, and its rank when memory runs
+//! out.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
@@ -10,12 +10,13 @@ use rustix::thread::{
 
 use super::profile::Limits;
 
-/// Added to how likely the kernel ends a process when memory runs out: before the agent.
+/// Added to the kernel's score for killing a process when memory runs out, so that commands are
+/// killed before the agent.
 const OUT_OF_MEMORY: i32 = 500;
 
 const MOST_CAPABILITIES: u64 = 64;
 
-/// No capability, now or ever: not by being root, and not by a program that gives some.
+/// Drops all capabilities for good: neither root nor a program with file capabilities regains any.
 pub(super) fn drop_all() -> Result<(), String> {
     let failed = |e: rustix::io::Errno| format!("cannot drop privileges: {e}");
     set_no_new_privs(true).map_err(failed)?;
@@ -23,14 +24,14 @@ pub(super) fn drop_all() -> Result<(), String> {
     if held.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..MOST_CAPABILITIES {
             let one = CapabilitySet::from_bits_retain(1 << number);
-            // The kernel knows none of this number: there are no more.
+            // The kernel has no capability of this number, so there are no more.
             if !matches!(capability_is_in_bounding_set(one), Ok(true)) {
                 continue;
             }
             remove_capability_from_bounding_set(one).map_err(failed)?;
         }
     }
-    // Where there are none it may not exist.
+    // Fails on kernels without ambient capabilities.
     let _ = clear_ambient_capability_set();
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
@@ -51,14 +52,15 @@ pub(super) fn limit(limits: &Limits) -> Result<(), String> {
         maximum: Some(bytes),
     };
     let failed = |e: rustix::io::Errno| format!("cannot set limits: {e}");
-    // A lower limit that is there already stays.
+    // A limit that is already lower stays.
     let given = rustix::process::getrlimit(Resource::Fsize).maximum;
     let most = limits.file_bytes.min(given.unwrap_or(u64::MAX));
     setrlimit(Resource::Fsize, fixed(most)).map_err(failed)?;
     setrlimit(Resource::Core, fixed(0)).map_err(failed)
 }
 
-/// Not worth failing for: some containers do not let it be raised.
+/// Raises the score for being killed when memory runs out. A failure is ignored: some containers do
+/// not allow it.
 pub(super) fn offer_to_out_of_memory() {
     let file = "/proc/self/oom_score_adj";
     let now = std::fs::read_to_string(file).unwrap_or_default();

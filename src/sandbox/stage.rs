@@ -1,14 +1,14 @@
-//! The stage: this program under a hidden word, as a fresh process with one thread that takes
-//! its own rights away and then becomes the command.
+//! The stage: this program with a hidden first argument, as a fresh process with one thread that
+//! drops its own rights and then becomes the command.
 //!
-//! It reads what to do from one inherited descriptor and reports on another why it could not.
-//! The second one closes when the command is executed: nothing on it means that all is well. On a
-//! third it tells how many processes ended with the command.
+//! It reads its order from one inherited descriptor, and reports failures on another. The second
+//! one closes when the command is executed, so an empty report means success. On a third it reports
+//! how many processes ended with the command.
 //!
-//! With [`super::kernel::PROBE`] it tries what the kernel gives and prints it.
+//! With [`super::kernel::PROBE`] it tries the features of the kernel and prints them.
 //!
-//! Invariant: from the start to the command nothing is skipped. Any step that fails is
-//! reported, and the process ends.
+//! Invariant: from the start to the command no step is skipped. Any step that fails is reported,
+//! and the process ends.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -19,19 +19,20 @@ use serde::{Deserialize, Serialize};
 use super::kernel::STAGE_WORD;
 use super::profile::Profile;
 
-/// The order that a stage reads.
+/// The input of a stage.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub profile: Profile,
     pub program: PathBuf,
     pub args: Vec<OsString>,
-    /// The name that the program gets, when it is not its path.
+    /// The name of the program (`argv[0]`), if it differs from its path.
     pub shown_as: Option<String>,
-    /// The process that starts the stage, which ends with it.
+    /// The pid of the process that starts the stage. The stage ends with it.
     pub parent: u32,
 }
 
-/// Becomes a sandboxed command if this process was started for that. `None`: an ordinary start.
+/// Becomes a sandboxed command if this process was started for that. Returns `None` for an ordinary
+/// start.
 pub fn become_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != OsStr::new(STAGE_WORD) {
@@ -95,7 +96,7 @@ mod linux {
         };
         let order = read_order(order);
         close_inherited(&[report.as_raw_fd(), left.as_raw_fd()]);
-        // It returns only when the command does not run.
+        // It returns only if the command does not run.
         let why = match order {
             Ok(order) => carry_out(&order, left),
             Err(why) => why,
@@ -117,9 +118,9 @@ mod linux {
             .map_err(|e| format!("cannot understand what the sandbox is to be: {e}"))
     }
 
-    /// Takes the rights of this process away. It has to have one thread. Where the command gets
-    /// processes of its own it returns in another process than it was called in, and an error may
-    /// come from any of those between the two.
+    /// Drops the rights of this process, which must have one thread. If the command gets a process
+    /// namespace, this returns in another process than it was called in. An error may come from any
+    /// of the processes between the two.
     pub(crate) fn apply(profile: &Profile, parent: &Parent) -> Result<(), String> {
         rights::offer_to_out_of_memory();
         rights::limit(&profile.limits)?;
@@ -144,8 +145,8 @@ mod linux {
             mounts::hold(profile)?;
             return_to_folder()?;
         }
-        // What is taken away from here on, the processes between are not to have lost: a command
-        // could look into one that has as few rights as it has.
+        // The processes in between must keep the rights that are dropped from here on: a command
+        // could inspect a process that has as few rights as it has.
         if let Some(first) = first {
             first.start()?;
         }
@@ -160,7 +161,7 @@ mod linux {
         Filter::new(profile, reached)?.enforce()
     }
 
-    /// Why the command does not run.
+    /// Carries out the order. Returns why the command does not run.
     fn carry_out(order: &Order, left: File) -> String {
         let parent = Parent {
             pid: i32::try_from(order.parent).ok().and_then(Pid::from_raw),
@@ -191,15 +192,15 @@ mod linux {
         }
     }
 
-    /// The working folder as it is below the new mounts. Without that a command that starts in
-    /// a folder that is held would stand below the mount and see what is under it.
+    /// Enters the working folder again, through the new mounts. Otherwise a command that starts in
+    /// a protected folder would be below the mount and see the original.
     fn return_to_folder() -> Result<(), String> {
         std::env::current_dir()
             .and_then(std::env::set_current_dir)
             .map_err(|e| format!("cannot return to the working folder: {e}"))
     }
 
-    /// Tries everything in one process, least intrusive first, and prints what worked.
+    /// Tries all features in one process, least intrusive first, and prints those that work.
     #[allow(clippy::print_stdout, reason = "the answer of the hidden word")]
     fn probe() -> ExitCode {
         let all = Wanted {
@@ -212,7 +213,7 @@ mod linux {
             landlock: files::newest_abi(),
             ..Kernel::default()
         };
-        // As root without the capability, in a container, the way of users may work.
+        // For root without the capability, in a container, a user namespace may work.
         let tries = [all, Wanted { user: true, ..all }].map(|wanted| {
             [
                 wanted,
@@ -240,9 +241,10 @@ mod linux {
         ExitCode::SUCCESS
     }
 
-    /// This process has left the namespace that its children are in: they try.
+    /// Lets children try the process namespace: this process itself is not in the one that they
+    /// get.
     fn probe_processes(kernel: &mut Kernel) {
-        // Held open: a file that is not open may get another number.
+        // Kept open, since a file that is closed may get another inode.
         let limit = File::open(init::MOST_NUMBERS);
         let inode = limit.as_ref().ok().and_then(|file| file.metadata().ok());
         let inode = inode.map_or(0, |found| found.ino());
@@ -257,7 +259,7 @@ mod linux {
 
     #[allow(clippy::print_stdout, reason = "the answer of the hidden word")]
     fn try_numbers(outside: &str) -> ExitCode {
-        // What it writes is meant for a namespace that ends with it.
+        // Its writes are only for a namespace that ends with it.
         if std::process::id() == 1 {
             let (numbers, limit) = init::try_numbers(outside.parse().unwrap_or(0));
             println!("[{numbers},{limit}]");

@@ -1,4 +1,4 @@
-//! Starting a command in its sandbox: the process that is to be spawned, and what it reports.
+//! The start of a command in its sandbox: the process to spawn, and its report.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -7,11 +7,11 @@ use std::process::Command;
 
 use super::profile::Profile;
 
-/// Nobody reads a longer reason.
+/// Maximum length of the reported reason.
 const REPORT_MAX_BYTES: u64 = 4096;
 
-/// A command line that is ready: set its folder and its descriptors, spawn it, and then ask
-/// [`Report::failure`]. When it has ended, [`Left::count`] says what ended with it.
+/// A prepared command line. Set its folder and its descriptors, spawn it, and then call
+/// [`Report::failure`]. After its end, [`Left::count`] returns how many processes ended with it.
 #[derive(Debug)]
 pub struct Starting {
     pub command: Command,
@@ -19,14 +19,14 @@ pub struct Starting {
     pub left: Left,
 }
 
-/// How many processes a command left running in its process namespace.
+/// The pipe on which the stage reports how many processes a command left running in its namespace.
 #[derive(Debug)]
 pub struct Left {
     reader: Option<io::PipeReader>,
 }
 
 impl Left {
-    /// The writing end is the stage's.
+    /// Returns both ends; the stage gets the writing end.
     #[cfg(target_os = "linux")]
     fn pipe() -> io::Result<(Left, std::os::fd::OwnedFd)> {
         let (reader, writer) = io::pipe()?;
@@ -35,7 +35,7 @@ impl Left {
         Ok((Left { reader }, writer.into()))
     }
 
-    /// They were ended with the command. 0 where there is no such namespace.
+    /// Returns how many processes were ended with the command; 0 without a process namespace.
     pub fn count(self) -> usize {
         let mut bytes = [0; 4];
         let read = self.reader.map(|mut reader| reader.read_exact(&mut bytes));
@@ -46,18 +46,18 @@ impl Left {
     }
 }
 
-/// What the stage says. The [`Starting::command`] has to be dropped before it is asked.
+/// The report of the stage. Drop [`Starting::command`] before reading it.
 #[derive(Debug)]
 pub struct Report {
     reader: Option<io::PipeReader>,
-    /// Ours of the writing end, and of the order: open until the stage has its own.
+    /// Our copies of the descriptors for the stage, open until it has its own.
     inherited: Vec<std::os::fd::OwnedFd>,
 }
 
-/// The command line that runs `program` in a sandbox. `exe` is this program.
+/// Returns the command line that runs `program` in a sandbox. `exe` is this program.
 ///
-/// The descriptors for the stage are inherited by whatever is spawned while the value lives:
-/// not to be used while another thread spawns.
+/// Any process that is spawned while the value exists inherits the descriptors for the stage, so no
+/// other thread may spawn meanwhile.
 #[cfg(target_os = "linux")]
 pub fn command(
     profile: &Profile,
@@ -106,8 +106,9 @@ pub fn command(
     })
 }
 
-/// As [`command`], but this process forks instead of starting itself again, which takes most of
-/// the time: for the keeper, which has one thread and nothing open that is inherited.
+/// Does the same as [`command`], but forks this process instead of starting the program again,
+/// which takes most of the time. For the keeper, which has one thread and nothing open that is
+/// inherited.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 pub fn forked(
@@ -139,8 +140,8 @@ pub fn forked(
             io::Error::from(rustix::io::Errno::PERM)
         })
     };
-    // SAFETY: it was just seen that this process has one thread, so no lock is held by another
-    // one that the fork leaves behind, and the child may do what any process may.
+    // SAFETY: the check above found that this process has one thread. So no other thread that the
+    // fork would lose holds a lock, and the child may do what any process may.
     unsafe { command.pre_exec(restrict) };
     Ok(Starting {
         command,
@@ -190,8 +191,8 @@ fn set_environment(command: &mut Command, profile: &Profile) {
 }
 
 impl Report {
-    /// Waits until the command runs. Some: it does not and never will, and this is why. To be
-    /// asked once, after the spawn.
+    /// Waits until the command runs. Returns the reason if it does not and never will. Call it
+    /// once, after the spawn.
     pub fn failure(mut self) -> Option<String> {
         self.inherited.clear();
         let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! What lies at paths below the folders that a command may write to, with the contents of files.
+//! The state of paths below the folders that a command may write to, with the contents of files.
 //!
 //! Everything here is bounded, no link is followed, and nothing blocks on a FIFO.
 
@@ -24,7 +24,7 @@ pub(super) enum State {
         bytes: Vec<u8>,
         mode: u32,
     },
-    /// Too large, or of another kind: known by when it was last changed.
+    /// Too large, or of another kind: compared by the time of its last change.
     Other {
         inode: u64,
         changed: (i64, i64),
@@ -33,7 +33,8 @@ pub(super) enum State {
     Folder,
 }
 
-/// Returns what lies at these paths and below. Where a folder on the way to one is a link, that link.
+/// Returns the state of these paths and of everything below. If a folder of a path is a link,
+/// returns the link.
 pub(super) fn states(roots: &WritableRoots, paths: &[PathBuf]) -> BTreeMap<PathBuf, State> {
     let mut look = Look {
         found: BTreeMap::new(),
@@ -111,7 +112,8 @@ fn other(stat: &Stat) -> State {
     }
 }
 
-/// The content of a regular file and its mode. `None`: it is larger than `left`, or it cannot be read.
+/// Returns the content of a regular file and its mode. `None` when it is larger than `left` or
+/// cannot be read.
 fn read(folder: &Folder, name: &OsStr, left: u64) -> Option<(Vec<u8>, u32)> {
     let file = folder.file(Path::new(name)).ok()?;
     let most = MAX_FILE_BYTES.min(left);

@@ -1,9 +1,10 @@
-//! The folders with programs that the environment names: `PATH`, and the homes of toolchains. With
-//! a home folder elsewhere the list of [`super::places`] does not find them.
+//! The folders with programs that the environment names: `PATH`, and the homes of toolchains. If a
+//! home folder is elsewhere, the lists of [`super::places`] do not have them.
 //!
 //! Nobody wrote these folders into the config, so a folder with more than programs is left out:
-//! `/`, devices, whatever holds the home folder or rewake's own folders, and what lies in those or
-//! in a secret. So is a folder that only a link leads to which a command could have made.
+//! `/`, devices, any folder that contains the home folder or rewake's own folders, and any folder
+//! inside of those or of a secret. A folder is also left out if it is reached by a link that a
+//! command could have made.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,21 +14,21 @@ use super::paths::is_below_any;
 use super::places;
 use crate::config::Env;
 
-/// As many as the kernel follows.
+/// Maximum number of links in a path, as in the kernel.
 const MAX_LINKS: u8 = 40;
 
-/// Folders that the environment names, as it names them.
+/// The folders that the environment names, unresolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Toolchains {
     on_path: Vec<PathBuf>,
     homes: Vec<PathBuf>,
-    /// Holds credentials beside its programs.
+    /// The home of cargo, which contains credentials beside programs.
     cargo_home: Option<PathBuf>,
 }
 
 impl Toolchains {
     /// Reads `PATH`, `CARGO_HOME`, `RUSTUP_HOME`, `PYENV_ROOT`, `NVM_DIR`, and the `bin` and `pkg`
-    /// of each folder of `GOPATH`, whose `src` holds the user's projects.
+    /// of each folder of `GOPATH`, whose `src` contains the user's projects.
     pub fn of(env: &Env) -> Toolchains {
         let list = |name| std::env::split_paths(env.var_os(name).unwrap_or_default());
         let homes = ["CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "NVM_DIR"];
@@ -40,18 +41,19 @@ impl Toolchains {
         }
     }
 
-    /// Returns the folders that a command may read for no other reason, resolved.
+    /// Returns the resolved folders that a command may read only because the environment names
+    /// them.
     pub(super) fn readable(&self, off_limits: &OffLimits) -> Vec<PathBuf> {
         harmless(self.on_path.iter().chain(&self.homes), off_limits)
     }
 
-    /// Those of [`Toolchains::readable`] that `PATH` names.
+    /// Returns those of [`Toolchains::readable`] that `PATH` names.
     pub(super) fn readable_on_path(&self, off_limits: &OffLimits) -> Vec<PathBuf> {
         harmless(self.on_path.iter(), off_limits)
     }
 
-    /// Returns what must not be read of a folder that may be read: the secrets that a home folder would
-    /// hold, and the credentials of cargo.
+    /// Returns the paths in readable folders that must not be read: the secrets that a home folder
+    /// would contain, and the credentials of cargo.
     pub(super) fn secrets(&self, readable: &[PathBuf]) -> Vec<PathBuf> {
         let cargo = self.cargo_home.iter();
         let cargo =
@@ -63,15 +65,15 @@ impl Toolchains {
     }
 }
 
-/// Paths that a folder is compared with before a command may read it. All resolved.
+/// Resolved paths that a folder is compared with before a command may read it.
 pub(super) struct OffLimits {
-    /// Readable anyway.
+    /// Folders that are readable anyway.
     pub listed: Vec<PathBuf>,
-    /// The home folder and rewake's own folders: nothing that holds one.
+    /// The home folder and rewake's own folders: no folder that contains one is readable.
     pub not_above: Vec<PathBuf>,
-    /// Secrets and rewake's own folders: nothing that lies in one.
+    /// Secrets and rewake's own folders: no folder inside of one is readable.
     pub not_in: Vec<PathBuf>,
-    /// Folders that a command of any level may write. Links in it lead nowhere.
+    /// Folders that a command of any level may write. Links in them are not followed.
     pub writable: Vec<PathBuf>,
 }
 
@@ -98,8 +100,8 @@ fn harmless<'a>(
     found
 }
 
-/// Returns the folder that an absolute path leads to. `None`: there is none, or a link on the way
-/// lies where a command may write, so that a command chose where it leads.
+/// Returns the folder that an absolute path leads to. `None` if it does not exist, or if a link of
+/// the path is in a writable folder, so that a command could have chosen its target.
 fn resolve(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;

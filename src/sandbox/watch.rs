@@ -1,11 +1,12 @@
-//! Protected files that cannot be held: what they were before a command, and what became of
-//! them. A change goes to quarantine, and what was there before comes back.
+//! Protected files that mounts cannot protect: their state before a command, and their changes. A
+//! change is moved to quarantine, and the previous state is restored.
 //!
-//! Where mounts hold what exists, only names that do not exist yet, and links, are watched.
-//! Everything here is bounded: of a file too large to keep, a change is told and not undone.
+//! If mounts protect existing files, only names that do not exist yet, and links, are watched.
+//! Everything here is bounded: a change of a file that is too large to store is reported and not
+//! undone.
 //!
-//! Invariant: both ends of what is moved, and the folder of what is made, are open folders that no
-//! link led to. So a process that exchanges a folder for a link meanwhile gets nothing done elsewhere.
+//! Invariant: both ends of a move, and the folder of a new file, are open folders that no link led
+//! to. So a process that replaces a folder with a link meanwhile causes no change elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -23,7 +24,7 @@ use super::states::{State, states};
 use super::writable::{Spot, WritableRoots};
 use crate::workspace::handle::Folder;
 
-/// What was there before the command.
+/// The state of protected files before the command.
 #[derive(Debug)]
 pub struct Watched {
     /// The protected paths that are compared.
@@ -32,7 +33,7 @@ pub struct Watched {
     quarantine: Option<Quarantine>,
     before: BTreeMap<PathBuf, State>,
     profile: Profile,
-    /// What of the protected paths there was.
+    /// The protected paths that existed.
     existed: BTreeSet<PathBuf>,
     since: SystemTime,
 }
@@ -41,14 +42,15 @@ pub struct Watched {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub path: PathBuf,
-    /// Where what the command left is now. None: nothing was left, or it could not be moved.
+    /// The path to which the command's file was moved. `None`: there was no file, or it could not
+    /// be moved.
     pub moved_to: Option<PathBuf>,
-    /// Whether what was there before is there again.
+    /// Whether the previous state is restored.
     pub restored: bool,
 }
 
 impl Watched {
-    /// Looks at what is protected and not held by mounts, before the command starts.
+    /// Records the state of protected files that mounts do not protect, before the command starts.
     pub fn look(profile: &Profile) -> Watched {
         let roots = WritableRoots::open(&profile.write);
         let held = |path: &PathBuf| {
@@ -56,7 +58,7 @@ impl Watched {
             spot.is_some_and(|spot| spot.stat().is_ok() && !spot.is_link())
         };
         let paths = profile.protected.iter().filter(|path| !held(path)).cloned();
-        // A repository that is made where there was none is judged as a whole, by `appeared`.
+        // `appeared` judges a new repository as a whole.
         let git = profile.looked.as_ref().map(|l| l.workspace.join(".git"));
         let git = git.filter(|git| git.symlink_metadata().is_err());
         let is_of_none = |path: &PathBuf| git.as_ref().is_some_and(|git| path.starts_with(git));
@@ -77,7 +79,7 @@ impl Watched {
         }
     }
 
-    /// What differs now. Told only: nothing is undone, and `restored` is false.
+    /// Returns the changes without undoing them; `restored` is false.
     pub fn differences(&self) -> Vec<Change> {
         let after = states(&self.roots, &self.paths);
         let names = self.before.keys().chain(after.keys());
@@ -85,7 +87,7 @@ impl Watched {
         let mut paths: Vec<PathBuf> = differ.cloned().collect();
         paths.extend(appeared(&self.profile, &self.existed, self.since));
         paths.sort();
-        // A folder stands for what lies below it.
+        // A folder represents everything below it.
         paths.dedup_by(|path, before| path.starts_with(before));
         let told = paths.into_iter().map(|path| Change {
             path,
@@ -95,11 +97,11 @@ impl Watched {
         told.collect()
     }
 
-    /// What differs now, put right as far as it can be.
+    /// Undoes the changes as far as possible, and returns them.
     pub fn compare(&self) -> Vec<Change> {
         let mut changes = self.compare_known();
         for path in appeared(&self.profile, &self.existed, self.since) {
-            // It may have gone with the folder around it.
+            // It may have been moved with its folder.
             if self.roots.has(&path) {
                 let moved_to = self.set_aside(&path);
                 changes.push(Change {
@@ -142,8 +144,8 @@ impl Watched {
         changes
     }
 
-    /// Into quarantine; where that is another file system, beside itself under a name that
-    /// nothing obeys. Where a link leads to it that was made meanwhile, the link.
+    /// Moves a file to quarantine. If that is on another file system, renames it in its folder to a
+    /// name that no tool obeys. If a new link leads to the file, moves the link.
     fn set_aside(&self, path: &Path) -> Option<PathBuf> {
         match self.roots.spot(path) {
             Ok(spot) => self.move_aside(path, &spot),
@@ -172,7 +174,7 @@ impl Watched {
     }
 
     fn restore(&self, path: &Path, state: &State) -> io::Result<()> {
-        // The folders of protected files are made where they went as well.
+        // Creates the folders of protected files again if they were moved.
         let Spot { folder, name } = self.roots.make_spot(path)?;
         match state {
             State::Folder => match folder.make_folder(&name) {
@@ -192,11 +194,12 @@ impl Watched {
     }
 }
 
-/// Where changes of protected files go. What is there of its path is opened before the command starts.
+/// The folder for changes of protected files. The existing part of its path is opened before the
+/// command starts.
 #[derive(Debug)]
 struct Quarantine {
     folder: Folder,
-    /// The way on from there, which is made when there is something to put into it.
+    /// The rest of the path, which is created when it is needed.
     missing: PathBuf,
 }
 
@@ -216,8 +219,8 @@ impl Quarantine {
     }
 }
 
-/// Under that name and the time, so that there is always a free one: nothing is replaced. Returns
-/// the new name.
+/// Moves a file to a name with the time, which is always free: nothing is replaced. Returns the new
+/// name.
 fn move_to(from: &Spot, folder: &Folder, name: &str) -> Option<String> {
     const TRIES: u64 = 100;
     let at_ms = u64::try_from(crate::store::now_ms()).unwrap_or_default();
@@ -233,10 +236,11 @@ fn move_to(from: &Spot, folder: &Folder, name: &str) -> Option<String> {
     None
 }
 
-/// What lies below a folder takes up, counted up to `most`. Links are not followed.
+/// Returns the disk usage of everything below a folder, counted up to `most`. Links are not
+/// followed.
 pub fn bytes_below(folder: &Path, most: u64) -> u64 {
     const MAX_ENTRIES: usize = 100_000;
-    // Blocks of 512 bytes: a sparse file takes up what it has.
+    // Blocks of 512 bytes, so that the holes of a sparse file do not count.
     const BLOCK: u64 = 512;
     let Ok(top) = Folder::open(folder) else {
         return 0;
@@ -245,7 +249,7 @@ pub fn bytes_below(folder: &Path, most: u64) -> u64 {
     let mut entries_left = MAX_ENTRIES;
     let mut folders = vec![PathBuf::new()];
     while let Some(below) = folders.pop() {
-        // One that is gone, or a link now, takes up nothing.
+        // A folder that is gone, or is a link now, uses no space.
         let Ok(folder) = top.below(&below) else {
             continue;
         };

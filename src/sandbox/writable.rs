@@ -1,8 +1,8 @@
 //! The folders that a command may write to, opened before it starts, and names below them.
 //!
-//! A process of the command may exchange a folder below them for a symbolic link at any time. The
-//! keeper is in no sandbox, so it never acts there by a path: it opens the folder that holds a name,
-//! no link followed, and acts by that name in the open folder.
+//! A process of the command may replace a folder below them with a symbolic link at any time. The
+//! keeper runs outside of the sandbox, so it never uses a path there. It opens the parent folder of
+//! a name without following links, and acts on that name in the open folder.
 //!
 //! Invariant: nothing outside of these folders is read or changed from here.
 
@@ -26,7 +26,7 @@ pub(super) struct Spot {
 }
 
 impl WritableRoots {
-    /// Opens these folders. Below a file, and below what is not there, is nothing.
+    /// Opens these folders. A path that is a file or does not exist has nothing below it.
     pub(super) fn open(paths: &[PathBuf]) -> WritableRoots {
         let opened = paths
             .iter()
@@ -34,21 +34,21 @@ impl WritableRoots {
         WritableRoots(opened.collect())
     }
 
-    /// Opens the folder that holds this path.
+    /// Opens the parent folder of this path.
     pub(super) fn spot(&self, path: &Path) -> io::Result<Spot> {
         let (root, parent, name) = self.parts(path)?;
         let folder = root.below(parent)?;
         Ok(Spot::new(folder, name))
     }
 
-    /// The same; folders that are missing on the way are made.
+    /// Does the same, and creates missing folders.
     pub(super) fn make_spot(&self, path: &Path) -> io::Result<Spot> {
         let (root, parent, name) = self.parts(path)?;
         let folder = root.make_below(parent)?;
         Ok(Spot::new(folder, name))
     }
 
-    /// Returns the topmost folder on the way to a path that is a link now.
+    /// Returns the topmost folder of a path that is a link now.
     pub(super) fn link_on_the_way(&self, path: &Path) -> Option<(PathBuf, Spot)> {
         let above: Vec<&Path> = path.ancestors().skip(1).collect();
         let mut below = above.into_iter().rev();
@@ -58,7 +58,7 @@ impl WritableRoots {
         })
     }
 
-    /// Whether something has this name, or a link is on the way to it.
+    /// Returns whether the path exists, or one of its folders is a link.
     pub(super) fn has(&self, path: &Path) -> bool {
         match self.spot(path) {
             Ok(spot) => spot.stat().is_ok(),
@@ -66,7 +66,7 @@ impl WritableRoots {
         }
     }
 
-    /// The folder that a path lies below, the way from there to its parent, and its name.
+    /// Splits a path into its open root folder, the path from there to its parent, and its name.
     fn parts<'a>(&self, path: &'a Path) -> io::Result<(&Folder, &'a Path, &'a OsStr)> {
         let above = self.0.iter().filter(|(root, _)| path.starts_with(root));
         let nearest = above.max_by_key(|(root, _)| root.as_os_str().len());
@@ -74,7 +74,7 @@ impl WritableRoots {
         let below = path.strip_prefix(root).map_err(io::Error::other)?;
         match (below.parent(), below.file_name()) {
             (Some(parent), Some(name)) => Ok((folder, parent, name)),
-            // The root itself lies in a folder that is nobody's to write to.
+            // The parent of the root itself is not writable.
             _ => Err(ErrorKind::NotFound.into()),
         }
     }
@@ -88,7 +88,7 @@ impl Spot {
         Spot { folder, name }
     }
 
-    /// Of a link: of itself.
+    /// Returns the metadata of the name; of a link, its own.
     pub(super) fn stat(&self) -> io::Result<Stat> {
         self.folder.stat(&self.name)
     }
@@ -98,7 +98,7 @@ impl Spot {
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_symlink())
     }
 
-    /// Lets us move what has this name: a command may have taken the leave to it from us, who own it.
+    /// Makes an entry of ours movable, if a command has removed the permissions that this needs.
     pub(super) fn open_up(&self) {
         let own = self.folder.below(Path::new(&self.name));
         for folder in [Some(&self.folder), own.as_ref().ok()]
@@ -106,7 +106,7 @@ impl Spot {
             .flatten()
         {
             if let Ok(mode) = handle::mode(folder) {
-                // A folder of somebody else stays as it is, and so does what is in it.
+                // A folder of another user, and everything in it, stays unchanged.
                 let _ = handle::set_mode(folder, mode | 0o700);
             }
         }
@@ -115,7 +115,7 @@ impl Spot {
 
 #[cfg(test)]
 thread_local! {
-    /// Called when a folder is open and nothing was done in it yet.
+    /// Called after a folder was opened and before anything is done in it.
     pub(super) static BETWEEN: std::cell::RefCell<Option<Box<dyn FnMut()>>> =
         const { std::cell::RefCell::new(None) };
 }

@@ -1,10 +1,11 @@
-//! Who may do what: the tokens, and their scopes.
+//! Access tokens and their scopes.
 //!
-//! There is one token for each scope, made once and kept in a file that only its owner can read. It
-//! lies in the folder of the keys, so no call of a model may name it and no tool and no command in
-//! the sandbox can read it; it begins with a dot, which the name of no provider does.
-//! They are kept as they are, not as hashes: `rewake serve` prints the same link each time, and
-//! whoever can read the file can read and write the store beside it as well.
+//! There is one token for each scope. It is created once and stored in a file that only its owner
+//! can read. The file is in the folder of the keys, so no tool call and no command in the sandbox
+//! can read it. Its name begins with a dot, unlike the name of any provider.
+//!
+//! The file contains the tokens themselves, not hashes, because `rewake serve` prints the same
+//! link each time. A process that can read the file can also read and write the store beside it.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -14,23 +15,23 @@ use std::path::Path;
 
 use crate::report::{Trouble, exit};
 
-/// The file in the folder of the keys.
+/// Name of the file in the folder of the keys.
 const FILE: &str = ".serve.token";
 
 /// Bytes of a token, from the system's random numbers.
 const TOKEN_BYTES: usize = 32;
 
-/// A larger file is none of ours.
+/// A larger file was not written by rewake.
 const MAX_FILE_BYTES: u64 = 4096;
 
-/// What a token may do. Each may do what those before it may.
+/// The rights of a token. Each scope includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// See everything that is recorded.
+    /// Read everything that is recorded.
     Read,
     /// Send, answer, stop, pause, start, and choose settings.
     Control,
-    /// Choose that nothing is asked (`bypassPermissions`).
+    /// Choose `bypassPermissions`, so that nothing needs approval.
     Admin,
 }
 
@@ -58,12 +59,12 @@ impl fmt::Display for Scope {
 
 /// The token of each scope.
 pub(super) struct Tokens {
-    /// In the order of [`Scope::ALL`], in hex.
+    /// Tokens in hex, in the order of [`Scope::ALL`].
     texts: [String; 3],
 }
 
 impl Tokens {
-    /// Those of this folder, made when there are none, or when new ones are wanted.
+    /// Returns the tokens in this folder. Creates them if there are none, or on request.
     pub(super) fn of(folder: &Path, anew: bool) -> Result<Tokens, Trouble> {
         let path = folder.join(FILE);
         let cannot = |what: &str, e: io::Error| {
@@ -84,7 +85,7 @@ impl Tokens {
             .map_err(|e| cannot("make the folder of", e))?;
         let made = Tokens::random().map_err(|e| cannot("make", e))?;
         made.write(&path, anew).map_err(|e| cannot("write", e))?;
-        // Where two servers begin at once, the file has the tokens of one of them.
+        // If two servers start at the same time, the file contains the tokens of one of them.
         let text = read(&path)?.ok_or_else(|| unreadable(&path))?;
         parse(&text).ok_or_else(|| unreadable(&path))
     }
@@ -101,7 +102,7 @@ impl Tokens {
         })
     }
 
-    /// Whole or not at all, and never readable by others.
+    /// Writes the file atomically, never readable by others.
     fn write(&self, path: &Path, replaces: bool) -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -122,7 +123,8 @@ impl Tokens {
         &self.texts[scope as usize]
     }
 
-    /// What whoever has this token may do. Compared by hashes, in a time that says nothing.
+    /// Returns the scope of this token. The comparison uses hashes, so its duration reveals
+    /// nothing.
     pub(super) fn scope_of(&self, token: &str) -> Option<Scope> {
         let given = blake3::hash(token.trim().as_bytes());
         let mut found = None;
@@ -136,7 +138,7 @@ impl Tokens {
     }
 }
 
-/// `None`: there is none yet.
+/// Reads the file. `None`: it does not exist yet.
 fn read(path: &Path) -> Result<Option<String>, Trouble> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,

@@ -1,10 +1,10 @@
-//! The limits of open connections: of all together, and of one address.
+//! Limits of open connections: of all together, and of one address.
 //!
-//! Where there is no room, the connection that waits for a request for the longest time is closed
-//! for the new one. So connections on which nobody asks anything keep nobody out.
+//! When a limit is reached, a new connection replaces the one that has waited longest for a
+//! request. So idle connections cannot keep other clients out.
 //!
-//! Addresses of this machine have no limit of their own: ssh and a proxy come from there for
-//! everybody.
+//! Addresses of this machine have no separate limit, because ssh and a proxy connect from them for
+//! all their users.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,20 +14,20 @@ use std::task::Waker;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 
-/// The most connections that are open at once. Others wait until one is closed.
+/// Maximum number of open connections. Others wait until one is closed.
 pub(super) const MAX_CONNECTIONS: usize = 256;
 
-/// The most connections of one address of another machine.
+/// Maximum number of connections from one address of another machine.
 pub(super) const MAX_OF_ADDRESS: usize = 64;
 
-/// A connection that was answered waits for a request when nothing was read or written for so
-/// long: longer than the sign of life of a stream takes.
+/// Time without reads or writes after which an answered connection counts as idle. It is longer
+/// than the interval of the keep-alive lines of a stream.
 const ANSWERED: Duration = Duration::from_secs(20);
 
-/// How often it is looked for one that became idle, where there is no room.
+/// Interval for finding an idle connection while a limit is reached.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Default)]
 pub(super) struct Admission {
     open: Mutex<Open>,
@@ -47,29 +47,29 @@ struct Held {
     waker: Option<Waker>,
 }
 
-/// The state of a connection, since when.
+/// The state of a connection, and its start.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
-    /// The head of its first request has not come.
+    /// The head of the first request has not arrived yet.
     New(Instant),
-    /// A request has come, and is not answered yet.
+    /// A request arrived and is not answered yet.
     Asked,
-    /// Something was written, and nothing was read since.
+    /// An answer was written, and nothing was read since.
     Answered(Instant),
 }
 
-/// The place of an open connection, until it is dropped.
+/// The slot of an open connection. Dropping it frees the slot.
 pub(super) struct Place {
     admission: Arc<Admission>,
     number: u64,
 }
 
-/// Whether there is room for a connection.
+/// Availability of a slot for a connection.
 pub(super) enum Room {
     Place(Place),
-    /// Too many of its address are at work.
+    /// The address has too many busy connections.
     NotForAddress,
-    /// All are at work: one of them has to be closed first.
+    /// All connections are busy: one of them has to be closed first.
     None,
 }
 
@@ -78,15 +78,15 @@ impl Admission {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the place of a connection of this address. An address is missing when it came over
-    /// a socket of files. `None`: too many of its address are at work.
+    /// Waits for a slot. The address is missing for connections over a Unix socket. `None`: the
+    /// address has too many busy connections.
     pub(super) async fn place(self: &Arc<Admission>, address: Option<IpAddr>) -> Option<Place> {
         loop {
             let closed = self.closed.notified();
             match self.admit(address, Instant::now()) {
                 Room::Place(place) => return Some(place),
                 Room::NotForAddress => return None,
-                // One that was answered counts as idle after a while, which nothing tells.
+                // An answered connection becomes idle after a while, without a notification.
                 Room::None => drop(tokio::time::timeout(LOOK, closed).await),
             }
         }
@@ -126,7 +126,7 @@ impl Open {
         self.places.values().filter(|held| counts(held)).count()
     }
 
-    /// Closes the one of these that waits for a request for the longest time. False: none waits.
+    /// Closes the connection that has waited longest for a request. Returns false if none waits.
     fn evict(&mut self, now: Instant, counts: impl Fn(&Held) -> bool) -> bool {
         let waiting = self.places.values_mut().filter(|held| counts(held));
         let longest = waiting
@@ -144,7 +144,8 @@ impl Open {
 }
 
 impl Held {
-    /// Since when it waits for a request. `None`: one is being answered.
+    /// Returns the time since when the connection waits for a request. `None`: a request is in
+    /// progress.
     fn waits_since(&self, now: Instant) -> Option<Instant> {
         match self.phase {
             Phase::New(since) => Some(since),
@@ -163,7 +164,7 @@ impl Place {
             .map(change)
     }
 
-    /// The head of a request, or a part of its body, was read.
+    /// Records that the head of a request or a part of its body was read.
     pub(super) fn is_asked(&self) {
         self.change(|held| held.phase = Phase::Asked);
     }
@@ -172,7 +173,8 @@ impl Place {
         self.change(|held| held.phase = Phase::Answered(Instant::now()));
     }
 
-    /// Returns whether it was closed for another one. If not, `waker` is told when it is.
+    /// Returns whether the connection was closed for another one. If not, `waker` is woken when
+    /// that happens.
     pub(super) fn is_evicted(&self, waker: &Waker) -> bool {
         let evicted = self.change(|held| {
             if !held.waker.as_ref().is_some_and(|w| w.will_wake(waker)) {

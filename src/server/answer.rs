@@ -1,4 +1,4 @@
-//! What handlers are made of: the parts of a request that name something, and answers.
+//! Building blocks of handlers: the parts of a request that name something, and answers.
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query};
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 
-/// An answer as JSON.
+/// Returns an answer with JSON.
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Result<Response, Problem> {
     let bytes = serde_json::to_vec(value).map_err(|e| Problem::inside(&e))?;
     Ok(bytes_as(status, "application/json", bytes))
@@ -24,7 +24,7 @@ pub(super) fn bytes_as(status: StatusCode, kind: &'static str, bytes: impl Into<
     response
 }
 
-/// What stands behind the `?`.
+/// The query of a request: the part after the `?`.
 pub(super) struct Wanted<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Wanted<T> {
@@ -41,7 +41,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Wanted<T> {
     }
 }
 
-/// The parts of the path that name something.
+/// The variables in the path of a request.
 pub(super) struct Named<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Named<T> {

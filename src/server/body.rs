@@ -1,4 +1,4 @@
-//! The body of a request: JSON, and no more than is bearable.
+//! The body of a request: JSON, with a size limit.
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -8,14 +8,14 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 
-/// A longer body is refused. With images in it, in base64, a message is longer than its words.
+/// Maximum size of a body. Images in base64 make a message larger than its text.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
-/// Of a body that is too long so much is read and thrown away: a client that is still sending
+/// Number of bytes of a too long body that are read and discarded: a client that is still sending
 /// would not see the answer.
 const MAX_DRAINED_BYTES: usize = 128 * 1024 * 1024;
 
-/// The JSON of a body.
+/// Reads the JSON of a body.
 pub(super) async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
     let (parts, body) = request.into_parts();
     let is_json = kind(&parts.headers) == Some("application/json");
@@ -30,7 +30,7 @@ pub(super) async fn json<T: DeserializeOwned>(request: Request) -> Result<T, Pro
     parse(&bytes)
 }
 
-/// The same, where there need not be one.
+/// Same as `json`, for an optional body.
 pub(super) async fn json_if_any<T: DeserializeOwned + Default>(
     request: Request,
 ) -> Result<T, Problem> {
@@ -49,7 +49,7 @@ pub(super) async fn json_if_any<T: DeserializeOwned + Default>(
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // A list would be taken for the fields of an object, in their order.
+    // Serde would accept a list for the fields of an object, in their order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad("the body is not a JSON object")
             .hint("/openapi.json says what it has to be"));
@@ -60,13 +60,13 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     })
 }
 
-/// Without what stands behind it, as `; charset=utf-8`.
+/// Returns the content type without parameters such as `; charset=utf-8`.
 fn kind(headers: &HeaderMap) -> Option<&str> {
     let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     Some(kind.split(';').next().unwrap_or(kind).trim())
 }
 
-/// All bytes of a body, and no more than is bearable.
+/// Reads a complete body, up to a limit.
 pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
     let too_long = || {
         Problem::new(
@@ -78,7 +78,7 @@ pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Pro
     let said = headers.get(header::CONTENT_LENGTH);
     let said = said.and_then(|v| v.to_str().ok()?.parse::<usize>().ok());
     if said.is_some_and(|bytes| bytes > MAX_BYTES) {
-        // One that waits for leave to send is told at once.
+        // A client that waits for permission to send gets the answer at once.
         if !headers.contains_key(header::EXPECT) {
             drain(body).await;
         }

@@ -1,9 +1,9 @@
-//! One connection of a client. It is closed when nothing was written and little was read for a
-//! while, so a reader that stopped reading, and a sender that stopped sending or sends a byte now
-//! and then, hold nothing for long. The head of the first request has to come sooner, and a
-//! connection without a request is closed where there is no room for another ([`super::admission`]).
+//! One connection of a client. It is closed if for a while nothing was written and little was
+//! read. So a client that stops reading or sending, or sends single bytes, cannot keep it for
+//! long. The head of the first request has to arrive sooner. A connection without a request is
+//! closed when a limit of [`super::admission`] is reached.
 //!
-//! A stream of events has a sign of life in between, so a reader that reads is never idle.
+//! A stream of events sends keep-alive lines, so a client that reads is never idle.
 
 use std::io;
 use std::pin::Pin;
@@ -15,32 +15,34 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::admission::Place;
 
-/// Longer than the sign of life of a stream takes.
+/// Maximum idle time. It is longer than the interval of the keep-alive lines of a stream.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// So long the head of the first request may take.
+/// Time limit for the head of the first request.
 const HEAD: Duration = Duration::from_secs(10);
 
 /// The end of a head (RFC 9112, 2.1).
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Less that is read in this time counts as nothing. A request without a body is answered before.
+/// Number of bytes that restart the timer. A request without a body is answered before it expires.
 const MIN_BYTES: usize = 16 * 1024;
 
-/// How a client begins that speaks HTTP/2. The library below answers it wherever any part of the
-/// program has it built in; here nobody asked for it, and its streams would pass the bounds.
+/// The beginning of an HTTP/2 connection. The HTTP library supports it if any dependency enables
+/// that feature. It is refused here, because its streams would bypass the limits.
 const HTTP_2: &[u8] = b"PRI * HTTP/2.0";
 
 pub(super) struct Connection<S> {
     stream: S,
     idle: Pin<Box<Sleep>>,
-    /// Bytes that were read since the time was last begun anew.
+    /// Number of bytes that were read since the timer was last restarted.
     read: usize,
-    /// So much of [`HTTP_2`] it began with. `None`: it began otherwise.
+    /// Number of bytes of [`HTTP_2`] that the connection began with. `None`: it began with other
+    /// bytes.
     http_2: Option<usize>,
-    /// So much of [`HEAD_END`] stands at the end of what was read. `None`: the first head is whole.
+    /// Number of bytes of [`HEAD_END`] at the end of the data so far. `None`: the first head is
+    /// complete.
     head: Option<usize>,
-    /// After so long it is closed.
+    /// Time after which the connection is closed.
     longest: Duration,
     place: Place,
 }
@@ -62,7 +64,8 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Whether these bytes, behind those before, are the beginning of HTTP/2.
+    /// Returns whether these bytes complete the beginning of HTTP/2, together with the earlier
+    /// ones.
     fn is_http_2(&mut self, bytes: &[u8]) -> bool {
         let Some(known) = self.http_2 else {
             return false;
@@ -73,7 +76,7 @@ impl<S> Connection<S> {
         self.http_2 == Some(HTTP_2.len())
     }
 
-    /// Looks for the end of the first head. Until it came, the time limit of a head applies.
+    /// Searches for the end of the first head. Until it arrives, the time limit of a head applies.
     fn hear(&mut self, bytes: &[u8]) {
         let Some(mut found) = self.head else {
             return self.place.is_asked();
@@ -99,7 +102,7 @@ impl<S> Connection<S> {
         self.idle.as_mut().reset(end);
     }
 
-    /// By the clock: a timer that nothing waited for does not know that its time has come.
+    /// Checks the clock, because a timer that nobody polls does not notice its deadline.
     fn is_late(&self) -> bool {
         self.idle.deadline() <= Instant::now()
     }

@@ -1,8 +1,9 @@
 //! Streams of events (server-sent events, WHATWG HTML 9.2): the entries of a session as they are
-//! recorded, and that any session has a new one.
+//! recorded, and notices that some session has a new one.
 //!
-//! The `id` of an event is the place of its entry, so `Last-Event-ID` goes on behind it without a
-//! gap, whoever serves. What has no id is true now, and is said anew to whoever comes.
+//! The `id` of an event is the place of its entry. So a client with `Last-Event-ID` gets the next
+//! entries without a gap, also from a new server process. Events without an ID describe the
+//! current state, and every new client gets them.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -29,22 +30,22 @@ use super::stores::Stores;
 use super::{App, Shared};
 use crate::session::AppContext;
 
-/// So many follow at once.
+/// Maximum number of followers.
 const MAX_FOLLOWERS: usize = 200;
 
-/// A sign of life in between.
+/// Interval of the keep-alive lines.
 const ALIVE: Duration = Duration::from_secs(15);
 const ALIVE_LINE: &[u8] = b": alive\n\n";
 
-/// What is read at once of what was missed.
+/// Limits for reading missed entries in one step.
 const ENTRIES_AT_ONCE: u64 = 200;
 const BYTES_AT_ONCE: usize = 512 * 1024;
 const ROWS_AT_ONCE: u32 = 500;
 
-/// So soon a client that lost the stream asks again.
+/// Tells clients to reconnect after this many milliseconds.
 const BEGIN: &[u8] = b"retry: 1000\n\n";
 
-/// Who follows what.
+/// The followers of all streams.
 pub(super) struct Hub {
     feeder: Feeder,
     places: Arc<Semaphore>,
@@ -72,7 +73,7 @@ pub(super) struct From {
     from: Option<u64>,
 }
 
-/// The place that is wanted first. `None`: what comes from now on.
+/// Returns the first place that the client wants. `None`: only new events.
 fn wanted(headers: &HeaderMap, from: Option<u64>) -> Result<Option<u64>, Problem> {
     let Some(last) = headers.get("last-event-id") else {
         return Ok(from);
@@ -98,7 +99,7 @@ pub(super) async fn of_session(
     let place = app.hub.place()?;
     let feeder = app.hub.feeder.clone();
     let joined = app.stores.read(move |_, store| {
-        let info = store.find(&id)?;
+        let info = store.history().find(&id)?;
         let followed = Followed::Session(info.id);
         let joined = feeder.join(followed.clone(), info.entries);
         Ok((followed, joined))
@@ -115,7 +116,7 @@ pub(super) async fn all(
     let place = app.hub.place()?;
     let feeder = app.hub.feeder.clone();
     let joined = app.stores.read(move |_, store| {
-        let row = store.last_row()?;
+        let row = store.history().last_row()?;
         let next = u64::try_from(row).unwrap_or_default() + 1;
         Ok((Followed::All, feeder.join(Followed::All, next)))
     });
@@ -132,7 +133,7 @@ fn answer(
     let follower = Follower {
         stores: Arc::clone(&app.stores),
         followed,
-        // A database that was rebuilt may have fewer than there were.
+        // A rebuilt database may contain fewer entries than before.
         at: from.unwrap_or(next).min(next),
         missed: next,
         begin: Some(Bytes::from_static(BEGIN)),
@@ -151,18 +152,18 @@ fn answer(
     )
 }
 
-/// One client.
+/// A follower: one client of a stream.
 struct Follower {
     stores: Arc<Stores>,
     followed: Followed,
-    /// The place of the entry that it has to be told next.
+    /// Place of the next entry for this client.
     at: u64,
-    /// What lies before this it reads itself.
+    /// Entries before this place are read from the store, not taken from the feed.
     missed: u64,
     begin: Option<Bytes>,
-    /// What is so where it joined.
+    /// Events that describe the state at the start of the stream.
     now: VecDeque<Bytes>,
-    /// `None`: the last thing was said.
+    /// `None`: the last event was sent.
     frames: Option<Receiver<Frame>>,
     _place: OwnedSemaphorePermit,
 }
@@ -205,7 +206,8 @@ impl Follower {
         }
     }
 
-    /// Said before it is left, with what it goes on from.
+    /// Returns the last event for a client that reads too slowly. It contains the place to resume
+    /// from.
     fn too_slow(&self) -> Bytes {
         let last = self.at.checked_sub(1);
         let why = json!({
@@ -223,7 +225,7 @@ impl Follower {
                 let id = id.clone();
                 self.stores
                     .read(move |_, store| {
-                        let length = store.find(&id)?.entries.min(upto);
+                        let length = store.history().find(&id)?.entries.min(upto);
                         let last = from + ENTRIES_AT_ONCE - 1;
                         let (lines, _) = lines(store, &id, length, from, last, BYTES_AT_ONCE)?;
                         let mut all = Vec::new();
@@ -238,7 +240,7 @@ impl Follower {
                 self.stores
                     .read(move |_, store| {
                         let behind = i64::try_from(from).unwrap_or(i64::MAX) - 1;
-                        let new = store.entries_behind(behind, ROWS_AT_ONCE)?;
+                        let new = store.history().entries_behind(behind, ROWS_AT_ONCE)?;
                         let (mut all, mut next) = (Vec::new(), upto);
                         for (count, entry) in new.iter().enumerate() {
                             let place = u64::try_from(entry.row).unwrap_or_default();
@@ -256,7 +258,7 @@ impl Follower {
             }
         };
         match read {
-            // Nothing more is there: the session is shorter than it was.
+            // The session is shorter than before.
             Ok((bytes, at)) if at == from => {
                 self.at = upto;
                 bytes.into()

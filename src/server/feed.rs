@@ -1,9 +1,8 @@
-//! What is new in the store, read once for all who follow it.
+//! The new events of the store, read once for all followers.
 //!
-//! One thread asks the database whether anything was committed, ten times a second, as long as
-//! anybody follows anything. What is new of a session becomes frames, which all its followers
-//! share. Each look is a short transaction: one that stays open would keep the write-ahead log
-//! from ever being emptied.
+//! While there are followers, one thread checks ten times a second whether anything was committed.
+//! New events of a session become frames, which all its followers share. Each check is a short
+//! transaction: an open one would keep the write-ahead log from ever being emptied.
 //!
 //! Invariant: a follower that is too slow loses its place in the feed, never another one's, and
 //! nothing is kept for it.
@@ -24,43 +23,43 @@ use crate::session::AppContext;
 use crate::session::objects::{QueuedObject, entry_line, queued_objects};
 use crate::store::{Store, StoreError};
 
-/// How often it is looked whether anything was committed.
+/// Interval for checking whether anything was committed.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often it is looked for what no commit tells of: a process that died, files that were moved.
+/// Interval for changes that no commit reports: a process that died, files that were moved.
 const LOOK_BESIDE: Duration = Duration::from_secs(1);
 
-/// Frames that a follower may be behind.
+/// Number of frames that a follower may lag.
 const FRAMES: usize = 64;
 
-/// A larger entry is read by each follower itself.
+/// Maximum size of a frame with an entry. Each follower reads larger entries itself.
 const MAX_FRAME_BYTES: usize = 64 * 1024;
 
-/// Entries of one look at one session.
+/// Maximum number of entries read per check of one session.
 const ENTRIES_AT_ONCE: u64 = 100;
 
-/// Entries of all sessions in one look.
+/// Maximum number of entries of all sessions read per check.
 const ROWS_AT_ONCE: u32 = 500;
 
-/// What is followed.
+/// The subject of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Followed {
     All,
     Session(String),
 }
 
-/// A part of the stream, for all followers.
+/// A part of a stream, for all its followers.
 #[derive(Debug, Clone)]
 pub(super) enum Frame {
-    /// An entry of the session, or of all sessions; without bytes it is for each to read.
+    /// An entry of the session, or of all sessions. Without bytes, each follower reads it itself.
     Entry { place: u64, bytes: Option<Bytes> },
-    /// Anything else: nothing goes on from it.
+    /// Any other event. A client cannot resume from it.
     Now(Bytes),
-    /// The last one.
+    /// The last event.
     End(Bytes),
 }
 
-/// Where a follower joins: what it has to read itself ends before `next`.
+/// The place where a follower joins. It reads the entries before `next` itself.
 pub(super) struct Joined {
     pub next: u64,
     pub now: Vec<Bytes>,
@@ -69,13 +68,13 @@ pub(super) struct Joined {
 
 struct Feed {
     frames: broadcast::Sender<Frame>,
-    /// The place of the entry that comes next.
+    /// Place of the next entry.
     next: u64,
-    /// The words that are streamed and no entry yet.
+    /// Streamed text that is not part of an entry yet.
     streamed: String,
-    /// What was said of the session as it is now.
+    /// The last event that described the state of the session.
     state: Option<String>,
-    /// Nothing was said of it yet.
+    /// No state was sent yet.
     is_new: bool,
 }
 
@@ -104,7 +103,7 @@ impl Feeder {
         self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins a feed, which begins at `next` when nobody follows it yet.
+    /// Joins a feed. A feed without followers begins at `next`.
     pub(super) fn join(&self, followed: Followed, next: u64) -> Joined {
         let mut feeds = self.feeds();
         let feed = feeds.all.entry(followed).or_insert_with(|| Feed {
@@ -132,7 +131,7 @@ impl Feeder {
         joined
     }
 
-    /// Reads until nobody follows any more.
+    /// Reads until the last follower leaves.
     fn read(&self) {
         if let Err(problem) = self.read_on() {
             let last = Frame::End(event("problem", &problem.to_json()));
@@ -149,7 +148,7 @@ impl Feeder {
         let mut version = None;
         let mut looked = Instant::now();
         loop {
-            let now = store.data_version()?;
+            let now = store.inbox().data_version()?;
             let is_beside = looked.elapsed() >= LOOK_BESIDE;
             if is_beside {
                 looked = Instant::now();
@@ -193,7 +192,7 @@ impl Feeder {
         Ok(())
     }
 
-    /// What is so of a session besides its entries.
+    /// Returns the state of a session besides its entries.
     fn state(&self, store: &Store, id: &str) -> Result<String, StoreError> {
         #[derive(Serialize)]
         struct Now {
@@ -204,7 +203,7 @@ impl Feeder {
         let now = Now {
             live: self.ctx.session_list().is_in_use(id),
             queued: queued_objects(store, id)?,
-            signals: store.signals(id)?.len(),
+            signals: store.inbox().signals(id)?.len(),
         };
         Ok(serde_json::to_string(&now).unwrap_or_default())
     }
@@ -213,7 +212,7 @@ impl Feeder {
 impl Feed {
     fn look_at_session(&mut self, store: &Store, id: &str) -> Result<(), StoreError> {
         loop {
-            let length = store.find(id)?.entries;
+            let length = store.history().find(id)?.entries;
             if length <= self.next {
                 break;
             }
@@ -227,7 +226,7 @@ impl Feed {
                 });
             }
         }
-        let streamed = store.drafts(id)?.stream.unwrap_or_default();
+        let streamed = store.inbox().drafts(id)?.stream.unwrap_or_default();
         let is_more = streamed.strip_prefix(self.streamed.as_str());
         let frame = match is_more {
             Some("") => None,
@@ -244,7 +243,7 @@ impl Feed {
     fn look_at_all(&mut self, store: &Store) -> Result<(), StoreError> {
         loop {
             let behind = i64::try_from(self.next).unwrap_or(i64::MAX) - 1;
-            let new = store.entries_behind(behind, ROWS_AT_ONCE)?;
+            let new = store.history().entries_behind(behind, ROWS_AT_ONCE)?;
             for entry in &new {
                 let place = u64::try_from(entry.row).unwrap_or_default();
                 self.next = place + 1;
@@ -267,12 +266,12 @@ impl Feed {
     }
 }
 
-/// An entry of a session, as `stream-json` prints it.
+/// Returns the event for an entry, in the format of `stream-json`.
 pub(super) fn entry_event(line: &Value, seq: u64) -> Bytes {
     format!("id: {seq}\nevent: entry\ndata: {line}\n\n").into()
 }
 
-/// That a session has an entry, without the entry.
+/// Returns the notice that a session has a new entry, without the entry.
 pub(super) fn notice_event(entry: &crate::store::NewEntry) -> Bytes {
     let line = json!({
         "session": entry.session,
@@ -283,7 +282,7 @@ pub(super) fn notice_event(entry: &crate::store::NewEntry) -> Bytes {
     format!("id: {}\nevent: entry\ndata: {line}\n\n", entry.row).into()
 }
 
-/// Streamed words: more of them, or all of them anew.
+/// Returns an event with streamed text: a continuation, or the complete text if `begins`.
 fn stream_event(text: &str, begins: bool) -> Bytes {
     event(
         "stream",
@@ -291,7 +290,7 @@ fn stream_event(text: &str, begins: bool) -> Bytes {
     )
 }
 
-/// An event that nothing goes on from. JSON has no line breaks of its own.
+/// Returns an event without an ID, from which no client resumes. `json` contains no line breaks.
 pub(super) fn event(name: &str, json: &str) -> Bytes {
     format!("event: {name}\ndata: {json}\n\n").into()
 }

@@ -1,9 +1,9 @@
-//! What every request has to pass: the name that it was sent to, the page that it comes from, and
-//! the token that it has. And what every answer says to a browser.
+//! Checks of every request: the host name it was sent to, the origin of the page it comes from,
+//! and its token. Also the security headers of every answer.
 //!
-//! A page of the web can make a browser send requests here, and a name of its own can be made to
-//! lead here (DNS rebinding). So the name has to be one of ours, a foreign page is refused, and
-//! what proves who asks stands in a header that no other page can set: there is no cookie.
+//! A web page can make a browser send requests here, and its host name can be made to resolve to
+//! this machine (DNS rebinding). So the host name has to be one of ours, and foreign origins are
+//! refused. The token is in a header that no other page can set. Cookies are not used.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::table::ROUTES;
 use super::{App, Scope};
 
-/// What a browser may do with what is served.
+/// Content security policy of everything that is served.
 ///
 /// Images are fetched with the token and shown from the page's own memory, which is `blob:`.
 const POLICY: &str = "default-src 'self'; img-src 'self' blob:; base-uri 'none'; form-action 'none'; \
@@ -41,7 +41,7 @@ const HEADERS: [(HeaderName, &str); 8] = [
     (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
 ];
 
-/// The names under which it may be reached.
+/// The names under which the server may be reached.
 pub(super) struct Fence {
     address: Option<IpAddr>,
     /// In lower case.
@@ -56,8 +56,8 @@ impl Fence {
         }
     }
 
-    /// Whether a name with or without a port is one of ours. The port says nothing: over ssh it is
-    /// another one.
+    /// Returns whether a name, with or without a port, is one of ours. The port is ignored,
+    /// because it differs over ssh.
     fn knows(&self, authority: &str) -> bool {
         let Ok(authority) = authority.parse::<Authority>() else {
             return false;
@@ -85,7 +85,7 @@ impl Fence {
         let host = request.headers().get(header::HOST);
         let host = host.and_then(|host| host.to_str().ok()).unwrap_or("");
         let is_several = request.headers().get_all(header::HOST).iter().count() > 1;
-        // A whole address in the first line goes before the header.
+        // A full URL in the request line takes precedence over the header.
         let line = request.uri().authority().map_or(host, Authority::as_str);
         if is_several || !self.knows(host) || !self.knows(line) {
             return Err(Problem::new(
@@ -105,7 +105,7 @@ impl Fence {
     }
 }
 
-/// Whether the page was served under the same name and port.
+/// Returns whether the page was served under the same name and port.
 fn is_same(origin: &HeaderValue, host: &str) -> bool {
     let origin = origin.to_str().unwrap_or("null");
     let authority = ["http://", "https://"]
@@ -114,7 +114,8 @@ fn is_same(origin: &HeaderValue, host: &str) -> bool {
     authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
 }
 
-/// The outermost: the name and the origin, and the headers of each answer, of errors too.
+/// The outermost layer. Checks the name and the origin, and adds the headers to each answer,
+/// including errors.
 pub(super) async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut response = match app.fence.check(&request) {
         Ok(()) => next.run(request).await,
@@ -129,7 +130,8 @@ pub(super) async fn guarded(State(app): State<Arc<App>>, request: Request, next:
     response
 }
 
-/// Of each route: the token, and whether its scope is enough. The scope goes with the request.
+/// Checks for each route that the token's scope is sufficient. The scope is passed on with the
+/// request.
 pub(super) async fn permitted(
     State(app): State<Arc<App>>,
     mut request: Request,
@@ -144,7 +146,7 @@ pub(super) async fn permitted(
     let route = ROUTES
         .iter()
         .find(|route| route.method == method.as_str() && route.path == path);
-    // A method that the route does not have: that is said there.
+    // Another layer answers a request with a method that the route does not have.
     let Some(needed) = route.and_then(|route| route.scope) else {
         return next.run(request).await;
     };

@@ -1,4 +1,4 @@
-//! Where it listens: an address of this machine, or a unix socket that only its owner can reach.
+//! The listening socket: a TCP address, or a Unix socket that only its owner can reach.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, Permissions};
@@ -19,10 +19,10 @@ use super::admission::Admission;
 use super::connection::Connection;
 use crate::report::{Trouble, exit};
 
-/// Where it listens when nothing is said.
+/// Address to listen on by default.
 pub const DEFAULT: &str = "127.0.0.1:7391";
 
-/// Where no connection can be accepted, as when there are no file descriptors left.
+/// Pause after a connection could not be accepted, for example without free file descriptors.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// `127.0.0.1:7391`, `[::1]:7391` or `unix:PATH`.
@@ -58,7 +58,7 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
-    /// Refuses an address that others can reach, unless something stands in front of it.
+    /// Refuses an address that others can reach, unless a proxy is in front of it.
     pub(super) fn check(&self, behind_proxy: bool) -> Result<(), Trouble> {
         match self {
             Listen::Tcp(address) if !address.ip().is_loopback() && !behind_proxy => {
@@ -78,7 +78,7 @@ impl Listen {
     }
 }
 
-/// It listens.
+/// An open listening socket.
 pub(super) enum Listening {
     Tcp(Arc<TcpListener>, SocketAddr),
     Unix(Arc<UnixListener>, PathBuf),
@@ -100,7 +100,7 @@ impl Listening {
         }
     }
 
-    /// `None`: it is a socket.
+    /// Returns the address, or `None` for a Unix socket.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match self {
             Listening::Tcp(_, address) => Some(*address),
@@ -108,7 +108,7 @@ impl Listening {
         }
     }
 
-    /// The token stands behind the `#`, which a browser sends to nobody.
+    /// Returns the link with the token. It comes after the `#`, so a browser never sends it.
     pub(super) fn link(&self, hosts: &[String], token: &str) -> String {
         match (self, hosts.first()) {
             (_, Some(host)) => format!("https://{host}/#token={token}"),
@@ -140,7 +140,7 @@ impl Listening {
         }
     }
 
-    /// A socket of ours is not left behind.
+    /// Removes the Unix socket.
     pub(super) fn remove(&self) {
         if let Listening::Unix(_, path) = self
             && let Err(error) = fs::remove_file(path)
@@ -162,7 +162,7 @@ where
     axum::serve(bounded, router).await
 }
 
-/// Accepts a limited number of connections at once.
+/// A listener with a limited number of open connections.
 struct Bounded<L> {
     listener: L,
     admission: Arc<Admission>,
@@ -223,8 +223,8 @@ fn cannot_listen(listen: &Listen, error: &io::Error) -> Trouble {
     Trouble::new(exit::FAILED, format!("cannot listen on {listen}: {error}")).with_hint(hint)
 }
 
-/// A socket that its owner alone can reach, in a folder that is closed to others. One that is left
-/// from a server that was killed is replaced.
+/// Creates a socket that only its owner can reach, in a private folder. Replaces the socket of a
+/// server that was killed.
 fn socket(path: &Path) -> Result<UnixListener, Trouble> {
     let cannot = |e: &io::Error| cannot_listen(&Listen::Unix(path.to_path_buf()), e);
     let folder = match path.parent() {
@@ -261,7 +261,7 @@ fn socket(path: &Path) -> Result<UnixListener, Trouble> {
         }
         Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
             Ok(_) => return Err(cannot(&ErrorKind::AddrInUse.into())),
-            // Nobody listens any more.
+            // Nobody listens on the old socket any more.
             Err(_) => fs::remove_file(path).map_err(|e| cannot(&e))?,
         },
         Err(_) => {}

@@ -1,11 +1,11 @@
 //! `rewake serve`: sessions over HTTP, for programs, and a page for a phone.
 //!
-//! A stateless window on the store: it reads rows, writes messages and signals as `rewake send`
-//! does, and starts sessions by starting `rewake -p`. So killing it costs nothing, and it steers
-//! sessions that began before it. `docs/server.md` has the routes, `assets/openapi.json` all of
-//! them exactly.
+//! The server is a stateless window on the store. It reads rows, writes messages and signals like
+//! `rewake send`, and starts sessions by starting `rewake -p`. So killing it loses nothing, and it
+//! controls sessions that began before it. `docs/server.md` describes the routes,
+//! `assets/openapi.json` specifies them exactly.
 //!
-//! Invariant: there is no engine here, and nothing that is pending is in memory alone.
+//! Invariant: no engine runs here, and nothing that is pending is in memory alone.
 //! Invariant: no key and no config is ever served.
 
 mod access;
@@ -47,23 +47,23 @@ use stores::Stores;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 
-/// What is served, where, and to whom.
+/// Options of `rewake serve`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     pub listen: Listen,
-    /// Nothing can be steered or started, whatever the token.
+    /// No session can be controlled or started, whatever the token.
     pub read_only: bool,
-    /// An address that others can reach is meant: something in front of it encrypts.
+    /// An address that others can reach is intended, because a proxy encrypts the connection.
     pub behind_proxy: bool,
-    /// Names under which it is reached, besides those of this machine.
+    /// Host names of the server, besides those of this machine.
     pub hosts: Vec<String>,
-    /// What the link that is printed may do.
+    /// Scope of the printed link.
     pub link: Scope,
-    /// Links that were given out are no longer good.
+    /// Earlier links become invalid.
     pub new_tokens: bool,
 }
 
-/// What every request has at hand.
+/// State that all requests share.
 struct App {
     stores: Arc<Stores>,
     tokens: Tokens,
@@ -76,14 +76,14 @@ struct App {
 
 type Shared = Arc<App>;
 
-/// Serves until it is told to end by a signal, and gives the exit code.
+/// Serves until a signal ends the process, and returns the exit code.
 ///
 /// # Errors
-/// What keeps it from beginning: the address, the token, the store.
+/// The address, the token or the store cannot be used.
 pub fn run(ctx: AppContext, options: &Options) -> Result<u8, Trouble> {
     ctx.steering().may_steer()?;
     options.listen.check(options.behind_proxy)?;
-    // Made and brought up to date now; what is wrong with it is said here.
+    // Creates or migrates the store now, so that its problems are reported at the start.
     let store = ctx.open_store()?;
     if let Some(text) = store.brought().line() {
         note(&text);
@@ -96,7 +96,7 @@ pub fn run(ctx: AppContext, options: &Options) -> Result<u8, Trouble> {
         .build()
         .map_err(|e| Trouble::new(exit::FAILED, format!("cannot start the runtime: {e}")))?;
     let code = runtime.block_on(serve(ctx, options, tokens));
-    // Who still listens is left at once: it goes on where it was with the next server.
+    // Open streams are closed at once. Their clients resume with the next server.
     runtime.shutdown_background();
     code
 }
@@ -132,7 +132,7 @@ async fn serve(ctx: AppContext, options: &Options, tokens: Tokens) -> Result<u8,
     ended.map_err(cannot)
 }
 
-/// The signals that tell it to end. Listened for before it is said that it serves.
+/// The signals that end the server. It listens for them before it reports that it serves.
 struct Ends([Signal; 3]);
 
 impl Ends {

@@ -1,5 +1,5 @@
-//! What is the same for all: the page, its script and style, and the description of the routes.
-//! They are part of the program, and nothing of a session is in them.
+//! Static files: the page, its script and style, and the description of the routes. They are part
+//! of the program and contain nothing of a session.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -30,7 +30,7 @@ pub(super) async fn openapi() -> Response {
     bytes_as(StatusCode::OK, "application/json", OPENAPI)
 }
 
-/// That it answers, and which version it is.
+/// Returns the version, to show that the server is running.
 pub(super) async fn health() -> Result<Response, Problem> {
     json(StatusCode::OK, &json!({"status": "ok", "version": VERSION}))
 }

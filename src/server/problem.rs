@@ -1,4 +1,4 @@
-//! What went wrong with a request: a status, what was tried, and what to do, as JSON.
+//! The error of a request: a status, the failed action and a hint, as JSON.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::session::{Refusal, SessionError, SteerError};
 use crate::store::StoreError;
 
-/// `{"error": "…", "hint": "…"}` with its status. The hint may be null.
+/// An error as `{"error": "…", "hint": "…"}` with a status. The hint may be null.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) status: StatusCode,
@@ -38,8 +38,8 @@ impl Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, error)
     }
 
-    /// What went wrong inside. The log of the program has it; who asked may be anybody with a
-    /// link, and can do nothing with it.
+    /// Returns an internal error without its reason, which goes to the log: any client with a link
+    /// can see the answer, and could do nothing about it.
     pub(super) fn inside(why: &dyn std::fmt::Display) -> Problem {
         tracing::error!(%why, "a request failed");
         Problem::new(
@@ -49,7 +49,7 @@ impl Problem {
         .hint("rewake doctor looks at the store; the log of rewake serve says what went wrong")
     }
 
-    /// As it stands in an event of a stream.
+    /// Returns the JSON for an event of a stream.
     pub(super) fn to_json(&self) -> String {
         self.value().to_string()
     }

@@ -1,4 +1,4 @@
-//! What can be read: the history, one session, its entries, what is asked.
+//! Routes that read: the history, one session, its entries, open questions.
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -15,23 +15,23 @@ use crate::session::objects::{HistoryQuery, MAX_PAGE, checkpoint_objects, entry_
 use crate::session::sandbox::given;
 use crate::store::{Store, StoreError};
 
-/// Entries of one answer.
+/// Maximum number of entries of one answer.
 const MAX_ENTRIES: u64 = 1_000;
 const ENTRIES: u64 = 200;
 
-/// An answer with more bytes ends, and says where it goes on.
+/// Size at which an answer ends. It names the place of the next entry.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 const MAX_CHECKPOINTS: u32 = 1_000;
 const CHECKPOINTS: u32 = 100;
 
-/// A browser needs four bytes for each, however few an image has on its way.
+/// Limit for shown images. A browser needs four bytes for each pixel, however small the file is.
 const MAX_SHOWN_PIXELS: u64 = 32_000_000;
 
-/// Longer queries are refused.
+/// Maximum length of a query.
 const MAX_QUERY_CHARS: usize = 1_000;
 
-/// A larger number is not exact in JSON that JavaScript reads.
+/// Maximum number: JavaScript does not read larger ones exactly.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 #[derive(Deserialize)]
@@ -100,8 +100,8 @@ pub(super) async fn session(
     json(StatusCode::OK, &found)
 }
 
-/// What a call that is asked about makes of its file, as the file is now. It is for who may
-/// answer: the file itself is nothing that is recorded.
+/// Returns the change that a call waiting for approval would make to the current file. It requires
+/// the right to answer, because the file's content is not in the log.
 pub(super) async fn asked_change(
     State(app): State<Shared>,
     Named((id, call)): Named<(String, String)>,
@@ -112,7 +112,7 @@ pub(super) async fn asked_change(
     let found = app
         .stores
         .read(move |ctx, store| {
-            let info = store.find(&id)?;
+            let info = store.history().find(&id)?;
             let (question, change) = ctx.asked_change(store, &info, call)?;
             let mut object = serde_json::to_value(&change).unwrap_or_default();
             object["session"] = question.session.id.into();
@@ -130,7 +130,8 @@ pub(super) struct Range {
     to: Option<u64>,
 }
 
-/// `{"entries": […], "next": SEQ or null}`: as `--output-format stream-json` prints them.
+/// Returns `{"entries": […], "next": SEQ or null}`, in the format of `--output-format
+/// stream-json`.
 pub(super) async fn entries(
     State(app): State<Shared>,
     Named(id): Named<String>,
@@ -150,7 +151,7 @@ pub(super) async fn entries(
     let answer = app
         .stores
         .read(move |_, store| {
-            let info = store.find(&id)?;
+            let info = store.history().find(&id)?;
             let (entries, next) = lines(store, &info.id, info.entries, from, last, MAX_BYTES)?;
             let entries: Vec<Value> = entries;
             Ok(json!({"session": info.id, "entries": entries, "next": next}))
@@ -159,8 +160,8 @@ pub(super) async fn entries(
     json(StatusCode::OK, &answer)
 }
 
-/// Entries from one to another, and where to go on when that is not the end of the session.
-/// At least one, however long it is.
+/// Returns entries of a range, and the place of the next one if the session has more. It returns
+/// at least one entry, whatever its size.
 pub(super) fn lines(
     store: &Store,
     session: &str,
@@ -204,7 +205,7 @@ pub(super) async fn checkpoints(
     let found = app
         .stores
         .read(move |_, store| {
-            let id = store.find(&id)?.id;
+            let id = store.history().find(&id)?.id;
             let all = checkpoint_objects(store, &id, limit.unwrap_or(CHECKPOINTS))?;
             Ok(json!({"session": id, "checkpoints": all}))
         })
@@ -224,8 +225,8 @@ enum BlobForm {
     Image,
 }
 
-/// Bytes, as they are: a browser shows and runs none of them. Where an image is wanted, they are
-/// one by their content, and not so large that a browser could not bear it.
+/// Returns the bytes of a blob with headers that keep a browser from showing or running them. If
+/// an image is requested, the content must be one, of a size that a browser can show.
 pub(super) async fn blob(
     State(app): State<Shared>,
     Named((id, hash)): Named<(String, String)>,
@@ -234,7 +235,7 @@ pub(super) async fn blob(
     let bytes = app
         .stores
         .read(move |_, store| {
-            store.find(&id)?;
+            store.history().find(&id)?;
             let missing = || {
                 Problem::new(StatusCode::NOT_FOUND, format!("there is no blob {hash:?}"))
                     .hint("entries name blobs by their hash")
@@ -254,7 +255,7 @@ pub(super) async fn blob(
     Ok(response)
 }
 
-/// The media type of an image that may be shown.
+/// Returns the media type of an image that may be shown.
 fn shown_image(bytes: &[u8]) -> Result<&'static str, Problem> {
     let known = image::check(bytes).map_err(|why| {
         Problem::bad(format!("the blob cannot be shown as an image: it {why}"))

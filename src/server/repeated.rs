@@ -30,16 +30,16 @@ use super::{App, Shared};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// A longer key is refused.
+/// Maximum length of a key.
 const MAX_KEY_BYTES: usize = 255;
 
-/// So long an answer is remembered.
+/// Time that an answer is stored.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
-/// The most answers that are remembered, the newest ones.
+/// Maximum number of stored answers. The newest are kept.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// No answer to a request with a key is longer.
+/// Maximum size of the answer to a request with a key.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// The number of requests with a key after which old keys are removed.
@@ -51,19 +51,19 @@ pub(super) struct Repeated {
     looks: AtomicU64,
 }
 
-/// A request that came with a key, and what is known of it.
+/// The state of a request with a key.
 #[derive(Debug)]
 enum Seen {
-    /// It is the first one, and is recorded now.
+    /// The request is new and is recorded now.
     Never(Recorded),
     Answered(Response),
-    /// It is being answered, or the server died before it was.
+    /// The request is in progress, or the server died before it answered.
     Unknown,
-    /// The key came with another request.
+    /// The key was used for a different request.
     OfAnother,
 }
 
-/// The file of a request that is being carried out.
+/// The file of a request in progress.
 #[derive(Debug)]
 struct Recorded {
     path: PathBuf,
@@ -118,7 +118,7 @@ impl Repeated {
 /// The first line has the hash of the request, the second the status of its answer.
 fn read(file: &[u8], request: &str) -> Seen {
     let mut parts = file.splitn(3, |byte| *byte == b'\n');
-    // The file of a server that died while it wrote this line is as good as one without an answer.
+    // If the server died while it wrote this line, the file counts as one without an answer.
     match parts.next() {
         Some(line) if line == request.as_bytes() => {}
         Some(line) if line.len() == request.len() => return Seen::OfAnother,
@@ -151,7 +151,8 @@ impl Recorded {
             Err(error) => return Problem::inside(&error).into_response(),
         };
         if let Err(error) = self.keep(status, &bytes) {
-            // It was carried out: the client has its answer, and no request after it will.
+            // The request was carried out, and the client has its answer. A repeated request will
+            // not get it.
             tracing::warn!(%error, "the answer of an idempotency key is not recorded");
         }
         Response::from_parts(parts, Body::from(bytes))
@@ -168,7 +169,7 @@ impl Recorded {
     }
 }
 
-/// Removes what is older than a day, and the oldest of what is too many.
+/// Removes files that are older than a day, and the oldest ones above the limit.
 fn forget_old(folder: &Path) -> io::Result<()> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -186,7 +187,7 @@ fn forget_old(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Answers a request with a key that was seen before as it was answered then.
+/// Repeats the recorded answer if the key is known. Otherwise carries out the request.
 pub(super) async fn once(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     match request.headers().get(KEY).cloned() {
@@ -238,7 +239,7 @@ async fn carried_out_once(
         )),
         Seen::Never(recorded) => {
             let request = Request::from_parts(parts, Body::from(bytes));
-            // It is carried out to its end, also when the client is gone.
+            // The request is carried out completely, even if the client disconnects.
             let done =
                 tokio::spawn(async move { recorded.answered(next.run(request).await).await });
             done.await.map_err(|e| Problem::inside(&e))

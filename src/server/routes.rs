@@ -1,4 +1,4 @@
-//! Where each route leads.
+//! The handlers of the routes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Processes that work in sessions, started as a person would start them. They outlive this server.
+//! Processes that work on sessions, started like a person would start them. They outlive this
+//! server.
 //!
 //! Invariant: a place is reserved before a process is started, and is free again when it ended.
 
@@ -24,21 +25,21 @@ use crate::model::Figures;
 use crate::report::Trouble;
 use crate::session::{AppContext, SessionError, only_waits_for_person};
 
-/// The most processes started from here that work at once. Those that only wait for a person
-/// do not count.
+/// Maximum number of working processes that were started here. Those that wait for a person do not
+/// count.
 const MAX_AT_WORK: usize = 16;
 
-/// The most that live at once, with those that wait.
+/// Maximum number of living processes, including those that wait.
 const MAX_LIVING: usize = 64;
 
-/// So long a new session may take until its prompt is on the disk. A connection on which nothing
-/// is written is closed soon after this.
+/// Time limit for a new session to store its prompt. A connection without output is closed soon
+/// after this.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// So long a process may take until it has opened its session. One that takes longer is starting.
+/// Time limit for a process to open its session. After it, the process counts as starting.
 const PATIENCE_TO_OPEN: Duration = Duration::from_secs(15);
 
-/// Of what a start that failed printed.
+/// Maximum size of the shown output of a failed start.
 const MAX_PRINTED_BYTES: u64 = 16 * 1024;
 
 pub(super) struct Starter {
@@ -52,25 +53,25 @@ pub(super) struct Starter {
 #[serde(deny_unknown_fields)]
 pub(super) struct Begin {
     pub(super) prompt: String,
-    /// Absolute. The one that the server was started in when it is missing.
+    /// Absolute path. The default is the folder in which the server was started.
     pub(super) folder: Option<PathBuf>,
     pub(super) model: Option<String>,
     pub(super) mode: Option<Mode>,
     pub(super) effort: Option<Effort>,
 }
 
-/// The processes that were started from here and live.
+/// The living processes that were started here.
 #[derive(Default)]
 struct Living(Mutex<Processes>);
 
 #[derive(Default)]
 struct Processes {
     started: u64,
-    /// The session of each, as soon as it is known.
+    /// Session of each process, as soon as it is known.
     sessions: HashMap<u64, Option<String>>,
 }
 
-/// The place of one process, until it is dropped.
+/// The slot of one process. Dropping it frees the slot.
 struct Place {
     living: Arc<Living>,
     number: u64,
@@ -81,7 +82,8 @@ impl Living {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place, unless as many work. `waiting` of those that live only wait for a person.
+    /// Takes a slot if one is free. `waiting` is the number of processes that only wait for a
+    /// person.
     fn take(self: &Arc<Living>, waiting: usize) -> Option<Place> {
         let mut processes = self.processes();
         let living = processes.sessions.len();
@@ -121,8 +123,8 @@ impl Starter {
         })
     }
 
-    /// Reserves the place of a process. Who waits for a person is looked for only when the places
-    /// are taken: it reads each of the sessions.
+    /// Reserves a slot for a process. Waiting processes are counted only when all slots are taken,
+    /// because that reads each of their sessions.
     async fn place(&self, stores: &Arc<Stores>) -> Result<Place, Problem> {
         if let Some(place) = self.living.take(0) {
             return Ok(place);
@@ -152,7 +154,8 @@ impl Starter {
         })
     }
 
-    /// Not in this process's group: what ends it there does not end the session.
+    /// The process gets a separate process group, so that a signal to the server does not end the
+    /// session.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.exe);
         command
@@ -166,11 +169,12 @@ impl Starter {
         command
     }
 
-    /// Starts a process that continues a session in which nobody works. Another process may be
-    /// quicker. Returns when the process has opened the session.
+    /// Starts a process that continues a session without one. Another process may be faster.
+    /// Returns when the process has opened the session.
     ///
     /// # Errors
-    /// All places are taken, or the process ended before it opened the session: what it printed.
+    /// All slots are taken, or the process ended before it opened the session. The error contains
+    /// its output.
     pub(super) async fn go_on(&self, stores: &Arc<Stores>, session: &str) -> Result<(), Problem> {
         let place = self.place(stores).await?;
         place.is_of(session);
@@ -180,16 +184,16 @@ impl Starter {
         let opened = tokio::time::timeout(PATIENCE_TO_OPEN, opened(&mut child, "")).await;
         wait_for(child, place);
         match opened {
-            // It takes long, and lives.
+            // The process is slow but alive.
             Err(_) => Ok(()),
             Ok(opened) => opened.map(drop),
         }
     }
 
-    /// Starts a new session. Returns its id when its prompt is on the disk.
+    /// Starts a new session. Returns its ID when its prompt is on the disk.
     ///
     /// # Errors
-    /// As [`Starter::go_on`].
+    /// Same as [`Starter::go_on`].
     pub(super) async fn begin(
         &self,
         stores: &Arc<Stores>,
@@ -211,7 +215,8 @@ impl Starter {
         let mut child = child.map_err(|e| cannot_start(&e))?;
         let opened = tokio::time::timeout(PATIENCE, opened(&mut child, &begin.prompt)).await;
         let opened = opened.unwrap_or_else(|_| {
-            // It may still begin: no refusal, after which the request could be sent again.
+            // The session may still start, so this is not a refusal, after which the request could
+            // be repeated.
             Err(Problem::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "the session did not begin in time",
@@ -226,7 +231,7 @@ impl Starter {
     }
 }
 
-/// Its end is nobody's business here, but the system's table has to forget it.
+/// Waits for the end of the process, so that it does not remain a zombie.
 fn wait_for(mut child: Child, place: Place) {
     tokio::spawn(async move {
         let _ = child.wait().await;
@@ -238,14 +243,15 @@ fn cannot_start(error: &std::io::Error) -> Problem {
     Problem::busy(format!("cannot start a session: {error}")).hint("try again in a moment")
 }
 
-/// Gives it its prompt. It names the session on its first line, when the prompt is on the disk.
+/// Sends the prompt. The process prints the session's ID as its first line when the prompt is on
+/// the disk.
 async fn opened(child: &mut Child, prompt: &str) -> Result<String, Problem> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
         return Err(Problem::busy("cannot start a session").hint("try again in a moment"));
     };
     let says = async move {
-        // One that ends before it has read says why.
+        // A process that ends without reading explains why on stderr.
         if let Some(mut stdin) = stdin {
             let _ = stdin.write_all(prompt.as_bytes()).await;
         }
@@ -267,7 +273,7 @@ async fn opened(child: &mut Child, prompt: &str) -> Result<String, Problem> {
     tokio::pin!(named);
     tokio::pin!(errors);
     let mut printed = None;
-    // What it prints meanwhile is read too, or it would wait for us.
+    // The output is read in the meantime. Otherwise the process would block.
     let read = tokio::select! {
         read = &mut named => read,
         all = &mut errors => {
@@ -286,12 +292,13 @@ async fn opened(child: &mut Child, prompt: &str) -> Result<String, Problem> {
     }
 }
 
-/// Reads its stderr: `error: …`, and perhaps `hint: …`.
+/// Parses stderr: `error: …`, and perhaps `hint: …`.
 fn not_begun(printed: &str) -> Problem {
     let of = |name: &str| printed.lines().find_map(|line| line.strip_prefix(name));
     let problem = match of("error: ") {
         Some(error) => Problem::bad(format!("the session did not start: {error}")),
-        // It may have been killed after its prompt was recorded: no refusal.
+        // The process may have been killed after its prompt was recorded, so this is not a
+        // refusal.
         None => Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the process of the session ended, and printed no reason",

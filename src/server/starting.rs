@@ -1,4 +1,4 @@
-//! The routes that begin a session: a new one, or a copy.
+//! Routes that start a session: a new one, or a fork.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -51,7 +51,7 @@ pub(super) async fn start(
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Fork {
-    /// The last entry that both have. The end of the session when it is missing.
+    /// The last common entry. The default is the end of the session.
     at: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ pub(super) async fn fork(
     let made = app
         .stores
         .write(move |ctx, store| {
-            let origin = store.find(&id)?.id;
+            let origin = store.history().find(&id)?.id;
             let parting = at.map_or(Parting::End, Parting::Behind);
             let (fork, _lock, warning) = ctx.fork(store, &origin, parting, now_ms())?;
             Ok(json!({"session": fork, "forked_from": origin, "warning": warning}))

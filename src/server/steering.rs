@@ -1,5 +1,5 @@
-//! What is sent to a session: words, verdicts, signals. Each is a row of the store before it is
-//! answered, and the answer says whether a process works there that hears of it.
+//! Routes that control a session: messages, answers, signals. Each becomes a row of the store
+//! before the request is answered. The answer says whether a running process will handle it.
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -21,22 +21,23 @@ use crate::core::signal::Signal;
 use crate::session::{Meant, Order, Receipt, Sending, denial};
 use crate::store::{Message as InboxMessage, blob_ref};
 
-/// Who signals come from, as entries say it.
+/// Origin of these signals, as entries record it.
 pub(super) const ORIGIN: &str = "http";
 
-/// A longer title is refused.
+/// Maximum length of a title.
 const MAX_TITLE_CHARS: usize = 200;
 
-/// What became of what was sent.
+/// The answer to an accepted request.
 #[derive(Serialize)]
 struct Accepted {
     session: String,
-    /// Of the messages and signals that wait now.
+    /// IDs of the messages and signals that wait now.
     ids: Vec<i64>,
     became: &'static str,
-    /// A process was started that goes on with the session.
+    /// A process was started that continues the session.
     started: bool,
-    /// Why no process was started although one was wanted: what was sent is recorded all the same.
+    /// Reason why no process was started although the client wanted one. The request is recorded
+    /// nevertheless.
     not_started: Option<Value>,
 }
 
@@ -49,8 +50,8 @@ fn became(sending: Sending) -> &'static str {
     }
 }
 
-/// Answers, after a process was started where that is wanted and nobody works there. What was sent
-/// is recorded by then, so a start that fails is no refusal: the answer says why it failed.
+/// Answers the request. If the client wants it and no process works on the session, starts one
+/// first. The request is already recorded then, so a failed start is only mentioned in the answer.
 async fn accepted(
     app: &Shared,
     session: String,
@@ -63,7 +64,7 @@ async fn accepted(
     if start && last == Sending::Kept {
         match app.starter.go_on(&app.stores, &session).await {
             Ok(()) => started = true,
-            // Somebody else was quicker, and works there.
+            // Another process was faster and works on the session.
             Err(_) if app.stores.ctx().session_list().is_in_use(&session) => last = Sending::Heard,
             Err(problem) => failed = Some(problem.value()),
         }
@@ -130,7 +131,7 @@ pub(super) async fn send(
     let (session, receipt) = app
         .stores
         .write(move |ctx, store| {
-            let id = store.find(&id)?.id;
+            let id = store.history().find(&id)?.id;
             let decoded = message.images.iter().map(SentImage::decoded);
             let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
             let (images, blobs): (Vec<Image>, Vec<Vec<u8>>) = decoded.into_iter().unzip();
@@ -182,7 +183,7 @@ pub(super) async fn answer(
     let (session, receipt) = app
         .stores
         .write(move |ctx, store| {
-            let info = store.find(&id)?;
+            let info = store.history().find(&id)?;
             let (_, receipt) = ctx.steering().answer(store, &info, call, verdict, ORIGIN)?;
             Ok((info.id, receipt))
         })
@@ -190,14 +191,14 @@ pub(super) async fn answer(
     accepted(&app, session, &[receipt], answer.start).await
 }
 
-/// What a server gets for its question in the middle of a call.
+/// The answer for a server's question during a call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ServerAnswer {
     answer: Answered,
     values: Option<Map<String, Value>>,
     call: Option<String>,
-    /// The entry of the question.
+    /// Place of the entry with the question.
     asked: Option<Seq>,
     #[serde(default)]
     start: bool,
@@ -236,7 +237,7 @@ pub(super) async fn answer_server(
     let (session, receipt) = app
         .stores
         .write(move |ctx, store| {
-            let info = store.find(&id)?;
+            let info = store.history().find(&id)?;
             let (_, receipt) = ctx
                 .steering()
                 .answer_form(store, &info, meant, answer, ORIGIN)?;
@@ -300,8 +301,8 @@ async fn order(
     let (session, receipts) = app
         .stores
         .write(move |ctx, store| {
-            let info = store.find(&id)?;
-            // All of them make sense, or none is sent.
+            let info = store.history().find(&id)?;
+            // All orders are checked before the first is sent.
             for order in &orders {
                 if let Order::Signal(signal) = order {
                     ctx.check_signal(&info, signal)?;
@@ -317,7 +318,7 @@ async fn order(
     accepted(app, session, &receipts, start).await
 }
 
-/// What of a session is to be another.
+/// New settings of a session.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Chosen {
@@ -326,9 +327,9 @@ struct Chosen {
     mode: Option<Mode>,
     effort: Option<Effort>,
     temperature: Option<f64>,
-    /// More answers, until it pauses.
+    /// Number of further answers until the session pauses.
     turns: Option<u64>,
-    /// US dollars of the whole session, until it pauses.
+    /// Cost of the whole session in US dollars at which it pauses.
     usd: Option<f64>,
     #[serde(default)]
     no_limits: bool,
@@ -399,7 +400,7 @@ pub(super) async fn choose(
     order(&app, id, chosen.orders()?, false).await
 }
 
-/// That nothing is asked any more is for the widest scope alone.
+/// Requires the widest scope for `bypassPermissions`.
 pub(super) fn may_choose(mode: Option<Mode>, scope: Scope) -> Result<(), Problem> {
     match mode {
         Some(Mode::BypassPermissions) if scope < Scope::Admin => Err(Problem::new(

@@ -1,8 +1,8 @@
-//! The store, from requests: reading goes through a few open connections, writing opens one for
-//! each write, as a subcommand does.
+//! Access of requests to the store. Reads share a few open connections. Each write opens a new
+//! one, like a subcommand.
 //!
-//! Reading a row blocks, so all of it runs on threads for that. Nothing is kept open for long when
-//! nobody asks: another version may want to bring the store up to date.
+//! Reading a row blocks, so all of it runs on blocking threads. Unused connections are closed
+//! soon, because another version may want to migrate the store.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +14,13 @@ use super::problem::Problem;
 use crate::session::AppContext;
 use crate::store::{Store, StoreError};
 
-/// So many requests are at the store at once; others wait.
+/// Maximum number of requests that use the store at the same time. Others wait.
 pub(super) const MAX_AT_ONCE: usize = 8;
 
-/// So long a request waits for its turn.
+/// Maximum time that a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A connection that nobody used for so long is closed.
+/// Time after which an unused connection is closed.
 const IDLE: Duration = Duration::from_secs(5);
 
 pub(super) struct Stores {
@@ -42,8 +42,8 @@ impl Stores {
         &self.ctx
     }
 
-    /// Does this with an open store, on a thread that may block. Nothing is written but what
-    /// follows from entries, as the search index.
+    /// Runs `act` with an open store on a blocking thread. It only writes data derived from
+    /// entries, such as the search index.
     pub(super) async fn read<T: Send + 'static>(
         self: &Arc<Stores>,
         look: impl FnOnce(&AppContext, &mut Store) -> Result<T, Problem> + Send + 'static,
@@ -57,13 +57,13 @@ impl Stores {
         .await
     }
 
-    /// The same with a store of its own that may be written.
+    /// Same as `read`, with a separate store that allows writing.
     pub(super) async fn write<T: Send + 'static>(
         self: &Arc<Stores>,
         act: impl FnOnce(&AppContext, &mut Store) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         self.blocking(move |stores| {
-            // Where it was moved away, none is made anew.
+            // Prevents the creation of a new store if the old one was moved away.
             stores.give_back(stores.opened()?);
             let mut store = stores.ctx.open_store()?;
             act(&stores.ctx, &mut store)
@@ -107,7 +107,7 @@ impl Stores {
         idle.push((Instant::now(), store));
     }
 
-    /// Closes connections that nobody uses, for ever.
+    /// Closes idle connections, in an endless loop.
     pub(super) async fn close_idle(&self) -> Infallible {
         loop {
             tokio::time::sleep(IDLE).await;
@@ -118,7 +118,7 @@ impl Stores {
     }
 }
 
-/// The store, to look at it. It is never made: one that was moved away is missing.
+/// Opens the store for reading. It is never created, so one that was moved away is an error.
 pub(super) fn open(ctx: &AppContext) -> Result<Store, Problem> {
     let data_dir = &ctx.paths.data_dir;
     let missing = || {

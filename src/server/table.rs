@@ -1,13 +1,14 @@
-//! Which routes there are, and what each needs.
+//! The list of routes and their required scopes.
 
 use super::access::Scope;
 
-/// A route, as `assets/openapi.json` has it too.
+/// A route, as in `assets/openapi.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
     pub method: &'static str,
     pub path: &'static str,
-    /// What the token has to be for. `None`: none is needed, and nothing of a session is in it.
+    /// Scope that the token needs. `None`: no token is needed, and the answer contains nothing of
+    /// a session.
     pub scope: Option<Scope>,
 }
 
@@ -22,7 +23,7 @@ const fn route(method: &'static str, path: &'static str, scope: Option<Scope>) -
 const READ: Option<Scope> = Some(Scope::Read);
 const CONTROL: Option<Scope> = Some(Scope::Control);
 
-/// All of them.
+/// All routes.
 #[rustfmt::skip]
 pub const ROUTES: &[Route] = &[
     route("GET", "/", None),

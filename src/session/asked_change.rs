@@ -1,7 +1,8 @@
-//! What a call that a person is asked about would make of its file, as the file is now.
+//! The change that a call would make to its file, for a person who is asked about the call. It is
+//! computed from the current file.
 //!
-//! Invariant: only a file of the session's workspace is read, links followed, and none of the
-//! store or of the kept keys.
+//! Invariant: only a file of the session's workspace is read, with links followed, and none of the
+//! store or of the stored keys.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
@@ -15,22 +16,22 @@ use crate::core::entry::CallId;
 use crate::store::{SessionInfo, Store};
 use crate::tools::{self, Body};
 
-/// Of a longer file, and of a longer content, no difference is shown.
+/// Maximum size of a file, and of its new content, for which a diff is shown.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Where nearly every line is another, the shortest difference takes minutes: behind this a longer
-/// one does.
+/// Time limit of a diff. If nearly every line differs, the shortest diff takes minutes. After this
+/// time, a longer one is used.
 const MAX_TIME: Duration = Duration::from_millis(100);
 
-/// The difference to the file, as a person is shown it.
+/// The diff of a file that is shown to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AskedChange {
     pub path: Option<String>,
-    /// There is no such file yet.
+    /// Whether the file does not exist yet.
     pub is_new: bool,
-    /// Lines as a unified diff has them, without a head. `None`: see `why`.
+    /// The lines of a unified diff, without its header. `None`: see `why`.
     pub diff: Option<String>,
-    /// Why there is none, in words for a person.
+    /// Why a diff is not available, for a person.
     pub why: Option<String>,
 }
 
@@ -46,10 +47,10 @@ impl AskedChange {
 }
 
 impl AppContext {
-    /// What the call of a question makes of its file.
+    /// Returns the question about a call, and the change that the call would make to its file.
     ///
     /// # Errors
-    /// Nothing is asked about this call.
+    /// No question about this call is open.
     pub fn asked_change(
         &self,
         store: &Store,
@@ -103,7 +104,7 @@ fn change(body: &Body, folder: &Path, workspace: &Path) -> AskedChange {
     }
 }
 
-/// The file that is meant, links followed. `None`: it does not lie in the workspace.
+/// Returns the file that a path names, with links followed. `None`: it is not in the workspace.
 fn inside(path: &str, folder: &Path, workspace: &Path) -> Option<PathBuf> {
     let real = PathBuf::from(tools::real_path(folder.join(path).to_str()?));
     let goes_up = real.components().any(|part| part == Component::ParentDir);

@@ -1,4 +1,4 @@
-//! A session that is open, put together with its world, its rules and its settings.
+//! The assembly of an open session with its world, its rules and its settings.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -96,7 +96,7 @@ impl AppContext {
         warnings.extend(asked.check(&model)?);
         let fallbacks = fallbacks(config, &asked, &mut warnings);
         let mode_is_chosen = matches!(&chosen, Some(Choice { mode: Some(_), .. }));
-        // A screen says the mode all the time.
+        // A screen always shows the mode.
         if !interactive && state.mode != config.permission_mode && !mode_is_chosen {
             warnings.push(format!(
                 "this session continues in mode {}; --permission-mode changes it",
@@ -171,15 +171,15 @@ impl AppContext {
         })
     }
 
-    /// A flag of this start wins over what the session was using, and in one in which nothing
-    /// was said yet so does the config.
+    /// Returns the choices of this start. Its flags override what the session was using. In a
+    /// session without a message, the config does so too.
     fn choices(&self, state: &State, as_new: bool) -> Result<Option<Choice>, SessionError> {
         let by_flag = |key: &str| as_new || matches!(self.loaded.origins.of(key), Origin::Flag(_));
         let model = match by_flag("model") {
             true => Some(self.config().model_name(&self.env)?.to_string()),
             false => None,
         };
-        // A model that is recorded again takes back what was chosen with it.
+        // Recording the model again resets the effort and the temperature that were chosen with it.
         let is_other = |m: &String| {
             let is_set = state.effort != Effort::Default || state.temperature.is_some();
             *m != state.model || (as_new && is_set)
@@ -187,7 +187,7 @@ impl AppContext {
         let model = model.filter(is_other);
         let mode = Some(self.config().permission_mode)
             .filter(|mode| by_flag("permission_mode") && *mode != state.mode);
-        // What the config says of them is asked for with each request, unless it is chosen.
+        // Values from the config are part of each request anyway, so only flags are recorded.
         let is_flag = |key: &str| matches!(self.loaded.origins.of(key), Origin::Flag(_));
         let is_new = model.is_some();
         let effort = self.config().effort.filter(|_| is_flag("effort"));
@@ -205,10 +205,10 @@ impl AppContext {
     }
 }
 
-/// The model of the newest signal that waits and can be obeyed. The first request goes to it: the
-/// session's own may be one that cannot be asked, which is what the signal was sent for.
+/// Returns the model of the newest pending signal whose model can be used. The first request goes
+/// to that model. The session's own model may not be usable, which may be why the signal was sent.
 fn sent_model(log: &Log, asked: &Models) -> Option<String> {
-    let waiting = log.store.signals(log.head.session());
+    let waiting = log.store.inbox().signals(log.head.session());
     let waiting = waiting.unwrap_or_default().into_iter().rev();
     waiting
         .filter_map(|sent| match sent.signal {
@@ -222,11 +222,11 @@ fn pricing(figures: Figures) -> Pricing {
     Arc::new(move |model, usage| figures.cost(model, usage))
 }
 
-/// The models to fall back to that could be asked. One without its key is not worth the run.
+/// Returns the fallback models that can be used. A model without its key must not fail the run.
 fn fallbacks(config: &Config, asked: &Models, warnings: &mut Vec<String>) -> Vec<String> {
     let mut could_be_asked = |model: &&String| match asked.check(model) {
         Ok(said) => {
-            // Another model may have the same key.
+            // Another model may use the same key and give the same warning.
             let new = said.into_iter().filter(|text| !warnings.contains(text));
             let new: Vec<String> = new.collect();
             warnings.extend(new);

@@ -1,5 +1,5 @@
-//! Who changed the files between two places of a session: file by file, and hunk by hunk where
-//! several did.
+//! The authors of changes between two places of a session: by file, and by hunk where several
+//! people or calls changed a file.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,18 +16,19 @@ use crate::engine::{NotRewound, changes_since};
 use crate::store::{Store, StoreError};
 use crate::world::changed_ms;
 
-/// The lines of a file that was changed more often have no authors of their own.
+/// Maximum number of changes of a file for which its lines have separate authors.
 const MAX_STEPS: usize = 50;
 
 /// The changes between two places of a log, and their authors.
 pub struct FileAuthors {
     root: PathBuf,
-    /// `None`: nothing is known.
+    /// `None`: the changes are not known.
     changes: Option<Changes>,
 }
 
 impl FileAuthors {
-    /// `from` and `to` are places in `records` with the trees that they name, `from` the first.
+    /// Returns the authors of the changes between two places in `records`. `from` is the first and
+    /// has the name of its tree.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -50,7 +51,7 @@ impl FileAuthors {
         let after = records.get(from.0 + 1..).unwrap_or_default();
         let root = match after.iter().any(moved) {
             true => None,
-            false => store.tree_root(from.1)?,
+            false => store.snapshots().tree_root(from.1)?,
         };
         let Some(root) = root else {
             return Ok(FileAuthors {
@@ -76,7 +77,7 @@ impl FileAuthors {
         changes.map_or(Vec::new(), |changes| changes.steps(path, &changed))
     }
 
-    /// Everybody who changed a path: "by tool, by hand".
+    /// Returns everybody who changed a path: "by tool, by hand".
     pub fn of_file(&self, path: &[u8]) -> String {
         let authors = self.steps(path).iter().map(|(author, _)| *author).collect();
         match words(&authors) {
@@ -85,8 +86,8 @@ impl FileAuthors {
         }
     }
 
-    /// The authors of the lines of a file that several changed. `None`: one did, or its contents are
-    /// not lines, or not stored.
+    /// Returns the authors of the lines of a file with several authors. `None`: it has one, or its
+    /// contents are not text, or not stored.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -109,7 +110,8 @@ impl FileAuthors {
     }
 }
 
-/// Who added each line of a text, and who removed each line of the one before all changes.
+/// The author who added each line of the newest text, and the one who removed each line of the
+/// oldest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct LineAuthors {
     added: Vec<Option<Author>>,
@@ -117,7 +119,8 @@ pub struct LineAuthors {
 }
 
 impl LineAuthors {
-    /// `texts` begins with the text before all changes; each author made the next.
+    /// Computes the authors. `texts` starts with the text before all changes, and each author made
+    /// the next one.
     fn of(texts: &[String], authors: impl Iterator<Item = Author>) -> LineAuthors {
         let start = texts.first().map_or(0, |text| {
             by_lines(text, text)
@@ -126,7 +129,7 @@ impl LineAuthors {
                 .map_or(0, |op| op.new_range().end)
         });
         let mut removed = vec![None; start];
-        // Of each line of the newest text: which of the first text it is, or who added it.
+        // For each line of the newest text: its number in the first text, or its author.
         let mut lines: Vec<(Option<usize>, Option<Author>)> =
             (0..start).map(|line| (Some(line), None)).collect();
         for (pair, author) in texts.windows(2).zip(authors) {
@@ -155,7 +158,7 @@ impl LineAuthors {
         }
     }
 
-    /// The authors of these lines that were removed, and of these that were added.
+    /// Returns the authors of a hunk, given its ranges of removed and added lines.
     pub fn of_hunk(&self, changed: &[(Range<usize>, Range<usize>)]) -> String {
         let mut authors = BTreeSet::new();
         for (old, new) in changed {

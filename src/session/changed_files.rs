@@ -1,7 +1,7 @@
-//! What calls changed in the workspace's files: which, and how many lines.
+//! Changes of the workspace's files by calls: the files, and the numbers of lines.
 //!
-//! What others changed between two calls is not counted: only what differs between the tree before
-//! a call and the one after it.
+//! Changes of others between two calls do not count. Only the tree before a call and the tree after
+//! it are compared.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,13 +13,13 @@ use crate::core::text::count;
 use crate::core::tree::{Change, Delta, Item, PathBytes, Tree, diff, path_text, tree_at};
 use crate::store::{Store, StoreError};
 
-/// Of so many files it is said how many lines changed; of more only how many files they are.
+/// Maximum number of files whose lines are counted. For more files, only their number is given.
 const MAX_COUNTED: usize = 200;
 
-/// So many entries before a call and behind it are looked at for what the files were.
+/// Number of entries before and after a call that are searched for its trees.
 const AROUND: u64 = 50;
 
-/// The names of the trees before something was done and after it.
+/// The names of the trees before and after an effect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TreePair {
     before: String,
@@ -27,9 +27,9 @@ pub struct TreePair {
 }
 
 impl TreePair {
-    /// Around a call that was begun and ended with these entries. `None`: the files are not known
-    /// there. `records` are some of the log in a row; only those that begin something or name a tree
-    /// are needed.
+    /// Returns the trees around a call that started and finished with these entries. `None`: the
+    /// files are not known there. `records` are consecutive records of the log. Only those that
+    /// start something or name a tree are needed.
     pub fn around(records: &[Record], started: Seq, finished: Seq) -> Option<TreePair> {
         Some(TreePair {
             before: tree_at(records, started.checked_sub(1)?)?.to_string(),
@@ -41,16 +41,17 @@ impl TreePair {
 /// Files that were changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangedFiles {
-    /// Names for a person and `+12 −3`, by path. Of very many files none is named.
+    /// Names for a person and `+12 −3`, by path. Empty if there are too many files.
     pub files: Vec<(String, String)>,
-    /// How many there are.
+    /// Number of changed files.
     pub count: usize,
-    /// Lines that were added and removed, where there are lines.
+    /// Numbers of added and removed lines. `None`: no changed file is text.
     pub lines: Option<(usize, usize)>,
 }
 
 impl ChangedFiles {
-    /// What these did to the files, one after the other. `None`: it is not kept any more.
+    /// Returns the files that differ over these pairs of trees, one after the other. `None`: a tree
+    /// is not stored any more.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -63,7 +64,7 @@ impl ChangedFiles {
             }
             let tree = match last.take() {
                 Some((name, tree)) if name == *before => Some(tree),
-                _ => store.tree(before)?.map(|known| known.tree),
+                _ => store.snapshots().tree(before)?.map(|known| known.tree),
             };
             let Some(mut tree) = tree else {
                 return Ok(None);
@@ -90,7 +91,7 @@ impl ChangedFiles {
         counted(store, &paths).map(Some)
     }
 
-    /// `+12 −3 in 4`; nothing when no file was changed.
+    /// Returns a short text: `+12 −3 in 4`, or nothing if no file was changed.
     pub fn in_short(&self) -> String {
         match (self.count, self.lines) {
             (0, _) => String::new(),
@@ -100,8 +101,8 @@ impl ChangedFiles {
     }
 }
 
-/// What the call changed that began and ended with these entries of a session. `None`: the files
-/// are not known there.
+/// Returns the files that a call changed, given its `Started` and `Finished` in a session. `None`:
+/// the files are not known there.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -118,17 +119,17 @@ pub fn changed_by_call(
     }
 }
 
-/// What leads from one tree to another. `None`: the other is not kept.
+/// Returns the difference from one tree to another. `None`: the other one is not stored.
 fn delta(
     store: &Store,
     before: &str,
     tree: &Tree,
     after: &str,
 ) -> Result<Option<Delta>, StoreError> {
-    if let Some(delta) = store.delta_from(after, before)? {
+    if let Some(delta) = store.snapshots().delta_from(after, before)? {
         return Ok(Some(delta));
     }
-    let after = store.tree(after)?;
+    let after = store.snapshots().tree(after)?;
     Ok(after.map(|after| diff(tree, &after.tree)))
 }
 

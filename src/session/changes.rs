@@ -1,12 +1,12 @@
-//! What of a repository is not committed, for the model: asked of git, which runs nothing that
-//! the repository names.
+//! Uncommitted changes of a repository, for the model. Git lists them, and runs nothing that the
+//! repository names.
 //!
-//! Git is asked only where [`is_plain`] says that looking runs no program and leaves the
-//! repository nowhere, with the settings off that would run one all the same, without writing
-//! the index, and not for long. Where it cannot be asked nothing is said.
+//! Git runs only where [`is_plain`] has checked that `git status` runs no program and does not
+//! leave the repository. Settings that would still run one are off, the index is not written, and
+//! the time is limited. If git cannot run, the model gets no list.
 //!
-//! Invariant: git is never one that the repository brings: it is taken from the absolute folders
-//! of PATH outside of the workspace.
+//! Invariant: git is never one that the repository brings: it is taken from the absolute folders of
+//! PATH outside of the workspace.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -20,19 +20,19 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::config::Env;
 use crate::workspace::{Here, is_plain};
 
-/// A start does not wait for git longer than this.
+/// Maximum time that a start waits for git.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A longer list is counted as far as this.
+/// Maximum size of a list. Only this part of a longer list is counted.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// So many names are kept.
+/// Maximum number of names in the result.
 const MAX_NAMES: usize = 8;
 
-/// Of the user's environment, what says where their settings of git are.
+/// The variables of the user's environment that lead to their settings of git.
 const PASSED: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", "PATH"];
 
-/// It looks, and neither runs a program nor writes anything.
+/// Options with which git neither runs a program nor writes anything.
 const LOOKS: [&str; 8] = [
     "--no-optional-locks",
     "--no-pager",
@@ -53,17 +53,17 @@ const STATUS: [&str; 6] = [
     "--untracked-files=normal",
 ];
 
-/// Files and folders that differ from the last commit, or are new to git.
+/// Files and folders that differ from the last commit or are untracked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Changes {
     pub count: usize,
-    /// There are more than were counted.
+    /// Whether there are more than `count`.
     pub is_cut: bool,
-    /// The first names, as git has them.
+    /// The first names, as git prints them.
     pub names: Vec<String>,
 }
 
-/// `None`: it cannot be said.
+/// Returns the uncommitted changes. `None`: git cannot list them, or not in time.
 pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<Changes> {
     if !here.is_git {
         return None;
@@ -73,12 +73,12 @@ pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<Chan
     let root = here.root.to_string_lossy().into_owned();
     let until = Instant::now() + patience;
     let (done, came) = mpsc::sync_channel(1);
-    // The look at a huge repository takes its time, too: the thread is not waited for.
+    // `is_plain` is slow for a huge repository, too. The thread is not waited for.
     let asking = std::thread::Builder::new().name("changes".to_string());
     asking
         .spawn(move || {
             let printed = is_plain(&root).ok().and_then(|()| printed(command, until));
-            // Nobody waits any more.
+            // The receiver may have given up.
             let _ = done.send(printed);
         })
         .ok()?;
@@ -86,8 +86,8 @@ pub(super) fn changes(here: &Here, env: &Env, patience: Duration) -> Option<Chan
     Some(read(&printed))
 }
 
-/// Git in the root of a workspace, to be asked for what it only looks at, where [`is_plain`] says
-/// that it may be. `None`: there is none that the workspace does not bring.
+/// Returns a read-only git command in the root of a workspace, which [`is_plain`] must allow.
+/// `None`: PATH has no git outside of the workspace.
 pub fn looking_git(env: &Env, root: &Path) -> Option<Command> {
     let mut command = Command::new(git(env, root)?);
     command.args(LOOKS).current_dir(root).env_clear();
@@ -97,7 +97,7 @@ pub fn looking_git(env: &Env, root: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// The first git of PATH that is no part of the workspace.
+/// Returns the first git in PATH that is outside of the workspace.
 fn git(env: &Env, root: &Path) -> Option<PathBuf> {
     let path = env.var_os("PATH")?;
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
@@ -108,8 +108,8 @@ fn git(env: &Env, root: &Path) -> Option<PathBuf> {
     folders.map(|folder| folder.join("git")).find(is_foreign)
 }
 
-/// What it prints until it ends. `None` when it fails or takes too long; of too much the
-/// beginning.
+/// Runs a command and returns its output. `None`: it failed or took too long. Output over the limit
+/// is cut.
 fn printed(mut command: Command, until: Instant) -> Option<Vec<u8>> {
     let mut child = command
         .stdin(Stdio::null())
@@ -128,7 +128,7 @@ fn printed(mut command: Command, until: Instant) -> Option<Vec<u8>> {
 }
 
 fn end(child: &mut Child) {
-    // It may have ended just now.
+    // It may have ended already.
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -154,7 +154,7 @@ fn read_until(mut from: ChildStdout, until: Instant) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The form `-z`: two letters, a blank, the name, a zero byte.
+/// Parses the output of `-z`: two letters, a blank, the name, a zero byte.
 fn read(printed: &[u8]) -> Changes {
     let lines = printed.split(|byte| *byte == 0);
     let mut names = lines

@@ -1,5 +1,5 @@
-//! What the config, the catalogue and the store know of context windows, for the engine and
-//! for whoever shows the context.
+//! Context windows as the config, the catalogue and the store know them, for the engine and for the
+//! display of the context.
 
 use crate::core::text::count;
 use std::collections::BTreeMap;
@@ -21,18 +21,18 @@ const TITLE: &str = include_str!("../../assets/prompts/title.md");
 const SUMMARY: &str = include_str!("../../assets/prompts/summary.md");
 const CONTINUATION: &str = include_str!("../../assets/prompts/continuation.md");
 
-/// A summary that takes longer than this is done without.
+/// Time limit of a summary.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What is known of the windows of these models.
+/// The known context windows of some models.
 #[derive(Clone)]
 pub struct Known {
     figures: Figures,
-    /// In earlier sessions.
+    /// Values that earlier sessions learnt.
     learnt: BTreeMap<String, Learnt>,
 }
 
-/// Where the number of a context window came from.
+/// The source of the size of a context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     LearntHere,
@@ -44,7 +44,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// In words for a person, as they stand behind the number.
+    /// Returns its words for a person, which follow the number.
     pub fn words(self) -> &'static str {
         match self {
             Source::LearntHere => "learnt in this session",
@@ -57,7 +57,7 @@ impl Source {
 }
 
 impl Known {
-    /// What the config, the catalogue and earlier sessions know of these models, each a
+    /// Reads the values of the config, the catalogue and earlier sessions for these models, each a
     /// `provider/model`.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Known {
     pub fn read(ctx: &AppContext, store: &Store, models: &[&str]) -> Result<Known, StoreError> {
         let mut learnt: BTreeMap<String, Learnt> = BTreeMap::new();
         for model in models {
-            learnt.insert(model.to_string(), store.learnt(model)?);
+            learnt.insert(model.to_string(), store.models().learnt(model)?);
         }
         Ok(Known {
             learnt,
@@ -73,7 +73,7 @@ impl Known {
         })
     }
 
-    /// What the config and the catalogue know.
+    /// Returns the values of the config and the catalogue alone.
     pub fn of(config: &Config) -> Known {
         Known {
             figures: Figures::new(config),
@@ -81,9 +81,10 @@ impl Known {
         }
     }
 
-    /// `limit`: as learnt in the session. What the config says of a model is not overruled by
-    /// what an earlier session learnt: the server may have been started with a larger window.
-    /// An assumed window is overruled by whatever is learnt, also by a larger one.
+    /// Returns the context window of a model and its source. `limit` was learnt in the session. A
+    /// limit of an earlier session does not override the config, since the server may have been
+    /// restarted with a larger window. Any learnt limit overrides an assumed window, also a larger
+    /// one.
     fn window(&self, model: &str, limit: Option<u64>) -> (u64, Source) {
         let (known, from) = self.figures.window(model);
         let before = self.learnt.get(model).and_then(|l| l.context_tokens);
@@ -101,72 +102,72 @@ impl Known {
         }
     }
 
-    /// The context window of a model, with what a session learnt of its limit and its ratio:
-    /// that, else what an earlier one did.
+    /// Returns the budget of a model, with the limit and the ratio that the session learnt. Without
+    /// them, those of an earlier session are used.
     fn budget(&self, model: &str, limit: Option<u64>, ratio: Option<f64>) -> Budget {
         let before = self.learnt.get(model).and_then(|l| l.bytes_per_token);
         let (window, _) = self.window(model, limit);
         Budget::new(window, self.figures.answer_tokens(model), ratio.or(before))
     }
 
-    /// The budget of the model that a session uses, with what the session learnt of it.
+    /// Returns the budget of the session's model, with the values that the session learnt.
     pub fn budget_of(&self, state: &State) -> Budget {
         let model = &state.model;
         let limit = state.limits.get(model).copied();
         self.budget(model, limit, state.ratios.get(model).copied())
     }
 
-    /// The same as a function, for the engine's [`crate::core::settings::Policy`].
+    /// Returns the budget as a function, for the engine's [`crate::core::settings::Policy`].
     pub fn budgeting(self) -> Budgeting {
         Arc::new(move |model, limit, ratio| self.budget(model, limit, ratio))
     }
 }
 
-/// What a gauge is read with.
+/// The input of a [`Gauge`], besides the state.
 #[derive(Clone)]
 pub struct Gauging {
-    /// What is known of the windows of models.
+    /// The known context windows.
     pub known: Known,
     /// When the context is compacted.
     pub windows: Windows,
 }
 
 impl Gauging {
-    /// How full the context of this state is.
+    /// Returns the gauge of this state.
     pub fn of(&self, state: &State) -> Gauge {
         Gauge::of(state, &self.known, &self.windows)
     }
 }
 
-/// The context as a person is shown it.
+/// The use of the context, for a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gauge {
-    /// Tokens of request and answer together, and where that number came from.
+    /// Maximum tokens of request and answer together, and the source of that number.
     pub window: u64,
     pub source: Source,
-    /// A request over this is not sent.
+    /// Maximum tokens of a request that is sent.
     pub hard: u64,
-    /// The next request, by its parts, tokens.
+    /// Tokens of the next request, by its parts.
     pub parts: Parts,
-    /// Windows that were summarised.
+    /// Number of compactions.
     pub compacted: u32,
-    /// How often the context began again from a note.
+    /// How often the context started over from a note.
     pub continuations: u32,
-    /// Old results that left the context for a line each, and how often one was read again.
+    /// Number of old results that a line replaced, and how often one was read again.
     pub freed: u64,
     pub read_again: u64,
-    /// Learnt in this session, by model.
+    /// Limits that this session learnt, by model.
     pub limits: BTreeMap<String, u64>,
-    /// Read from the provider's cache, of all that was asked.
+    /// Tokens of `asked` that came from the provider's cache.
     pub cached: u64,
-    /// Tokens of all prompts of the session, those for summaries included.
+    /// Tokens of all prompts of the session, including those for summaries.
     pub asked: u64,
-    /// Of what was asked, for summaries and notes.
+    /// Tokens that summaries and notes took.
     pub summarising: u64,
 }
 
 impl Gauge {
-    /// How full the context of this state is. `windows` says when it is compacted.
+    /// Returns the gauge of this state. `windows` says when it is compacted.
     pub fn of(state: &State, known: &Known, windows: &Windows) -> Gauge {
         let budget = known.budget_of(state);
         let limit = state.limits.get(&state.model).copied();
@@ -188,7 +189,7 @@ impl Gauge {
         }
     }
 
-    /// The gauge in lines of text, as `/context` and `rewake show` print it.
+    /// Returns the gauge as lines of text, as `/context` and `rewake show` print it.
     pub fn lines(&self) -> Vec<String> {
         let Parts {
             system,
@@ -235,7 +236,7 @@ impl Gauge {
     }
 }
 
-/// When the context is compacted, as the config says.
+/// Returns when the context is compacted, from the config.
 pub fn windows(config: &Config) -> Windows {
     let context = &config.context;
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
@@ -250,10 +251,10 @@ pub fn windows(config: &Config) -> Windows {
     }
 }
 
-/// How summaries are asked for, as the config says.
+/// Returns the settings for summaries, from the config.
 pub fn summarising(config: &Config, interactive: bool) -> Summarising {
-    // A title is for who looks through a list, and worth a call only of a model that was chosen
-    // for such work.
+    // A title helps people who read a list of sessions. It is worth a call only of a model that was
+    // configured for such work.
     let makes_titles = interactive && config.summary_model.is_some();
     Summarising {
         title: makes_titles.then(|| TITLE.to_string()),

@@ -1,10 +1,11 @@
-//! A custom command that was typed: found anew, trusted, and made into what is said.
+//! The expansion of a custom command that was typed: its file is found, its trust is checked, and
+//! its text becomes the message.
 //!
-//! The file is read when the command is sent, not when it was listed. What a repository's command
-//! says is used only when a person trusts that very text.
+//! The file is read when the command is sent, not when it was listed. The text of a repository's
+//! command is used only if a person trusts exactly that text.
 //!
-//! Invariant: a command of the workspace puts in files of the workspace alone, and no command puts
-//! in what a rule denies to read.
+//! Invariant: a command of the workspace inserts only files of the workspace, and no command
+//! inserts a file that a rule denies to read.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -22,31 +23,32 @@ use crate::tools::TaskOrder;
 use crate::workspace::regular::open_on_disk;
 use crate::workspace::{Agent, Agents, CustomCommand, CustomCommands, Here, agents, commands};
 
-/// Of a file that is put in.
+/// Maximum size of an inserted file.
 const MAX_PUT_IN_BYTES: u64 = 256 * 1024;
-/// Of what is said in all.
+/// Maximum size of the whole message.
 const MAX_SAID_BYTES: usize = 1024 * 1024;
 
-/// Commands of rewake's own that are a text for the model.
+/// Built-in commands that are a text for the model.
 const BUILT_IN: [(&str, &str); 1] = [("init", include_str!("../../assets/prompts/init.md"))];
 
-/// Whether a command of rewake's own is a text for the model: it means something without a screen.
+/// Returns whether a built-in command is a text for the model. Such a command works without a
+/// screen.
 pub fn is_prompt(name: &str) -> bool {
     BUILT_IN.iter().any(|(own, _)| *own == name)
 }
 
-/// A command as it was typed.
+/// A typed command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandLine {
-    /// Without its slash.
+    /// Its name without the slash.
     pub name: String,
     pub arguments: String,
-    /// The hash of the text that the person has just trusted.
+    /// Hash of the text that the person has just trusted.
     pub trusts: Option<String>,
 }
 
 impl CommandLine {
-    /// What was typed, when it is a line that begins with a slash and a name.
+    /// Parses a line that begins with a slash and a name.
     pub fn parse(line: &str) -> Option<CommandLine> {
         let rest = line.trim().strip_prefix('/')?;
         let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
@@ -57,7 +59,7 @@ impl CommandLine {
         })
     }
 
-    /// As it is typed.
+    /// Returns the command as a line to type.
     pub fn line(&self) -> String {
         let used = UsedCommand {
             name: self.name.clone(),
@@ -68,39 +70,40 @@ impl CommandLine {
     }
 }
 
-/// What is said for a command.
+/// The message that a command expands to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expanded {
     pub text: String,
     pub command: UsedCommand,
-    /// For the user: what of the command is not used.
+    /// Notes for the user about parts of the command that are not used.
     pub notes: Vec<String>,
 }
 
-/// Why a command is not said.
+/// Why a command is not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotSaid {
-    /// It comes with the repository, and nobody trusts what it says now.
+    /// It comes with the repository, and its current text is not trusted.
     Untrusted(Box<Untrusted>),
-    /// Why, and what helps.
+    /// The reason, and a hint.
     Failed(String, Option<String>),
 }
 
-/// A command of the workspace whose text is to be trusted first.
+/// A command of the workspace whose text must be trusted first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Untrusted {
     pub typed: CommandLine,
-    /// From the root of the workspace.
+    /// Path from the root of the workspace.
     pub path: String,
     pub hash: String,
-    /// It was trusted with another text.
+    /// Whether another text of it was trusted.
     pub is_changed: bool,
-    /// The model that it names.
+    /// The model in its file.
     pub model: Option<String>,
     pub body: String,
 }
 
-/// All commands and agents of the workspace as they are now: the path of each, and the hash of its text.
+/// Returns all current commands and agents of the workspace: the path of each, and the hash of its
+/// text.
 pub fn commands_to_trust(
     here: &Here,
     paths: &Paths,
@@ -116,10 +119,10 @@ pub fn commands_to_trust(
         .collect()
 }
 
-/// Trusts these commands and agents of the workspace. Returns whether anything is different now.
+/// Trusts these commands and agents of the workspace. Returns whether anything changed.
 ///
 /// # Errors
-/// What is trusted cannot be stored.
+/// The trust cannot be stored.
 pub fn trust_commands(
     here: &Here,
     paths: &Paths,
@@ -136,7 +139,7 @@ pub struct CommandFiles {
 }
 
 impl CommandFiles {
-    /// What a person may type here besides rewake's own commands, which `is_taken` knows.
+    /// Returns the custom commands that can be typed here. `is_taken` knows the built-in ones.
     pub fn commands(&self, is_taken: impl Fn(&str) -> bool) -> CustomCommands {
         commands(&self.here, &self.paths.config_dir, is_taken)
     }
@@ -152,7 +155,7 @@ impl CommandFiles {
         if let Some(command) = found.find(|command| command.name == typed.name) {
             return Ok(command);
         }
-        // A file that cannot be used says why better than "there is none".
+        // The warning about an unusable file explains more than the error for a missing command.
         let file = format!("/{}.md is not used", typed.name.replace(':', "/"));
         if let Some(why) = warnings.iter().find(|why| why.contains(&file)) {
             return Err(NotSaid::Failed(why.clone(), None));
@@ -163,7 +166,8 @@ impl CommandFiles {
         Err(NotSaid::Failed(why, hint))
     }
 
-    /// The user's own need no trust. What the person has just trusted is kept first.
+    /// Checks that a command is trusted. Commands of the user need no trust. If the person has just
+    /// trusted the text, that is stored first.
     fn check_trust(&self, typed: &CommandLine, command: &CustomCommand) -> Result<(), NotSaid> {
         let Some(path) = &command.of_workspace else {
             return Ok(());
@@ -190,7 +194,7 @@ impl CommandFiles {
         })))
     }
 
-    /// The text of a file that a command mentions. `None`: it stays a mention.
+    /// Returns the text of a file that a command mentions. `None`: the mention stays as it is.
     fn put_in(
         &self,
         mention: &Mention,
@@ -213,15 +217,15 @@ impl CommandFiles {
         if canonical.is_dir() {
             return Ok(None);
         }
-        // A link that was put in its place since is not followed, and what was opened is what is
-        // judged and read.
+        // A link that replaced the file meanwhile is not followed: the opened file is the one that
+        // is checked and read.
         let file = open_on_disk(&canonical).map_err(|e| e.to_string())?;
         let text = read_text_from(file, MAX_PUT_IN_BYTES).map_err(|e| e.to_string())?;
         Ok(Some(text))
     }
 
-    /// As a person writes it: from the home folder, from the folder of this start, else from the
-    /// root of the workspace.
+    /// Resolves a path as a person writes it: from the home folder, from the folder of this start,
+    /// else from the root of the workspace.
     fn mentioned(&self, written: &str) -> PathBuf {
         if let (Some(below), Some(home)) = (written.strip_prefix("~/"), self.home.as_deref()) {
             return home.join(below);
@@ -233,8 +237,8 @@ impl CommandFiles {
         }
     }
 
-    /// The agents here that may be used: the user's own, and those of the workspace with the text
-    /// that was trusted.
+    /// Returns the agents that may be used here: those of the user, and those of the workspace
+    /// whose current text is trusted.
     pub(super) fn agents(&self) -> Agents {
         let Agents {
             found,
@@ -291,10 +295,10 @@ impl AppContext {
         }
     }
 
-    /// What is said for a command that was typed.
+    /// Returns the message for a command that was typed.
     ///
     /// # Errors
-    /// Why nothing is said.
+    /// [`NotSaid`]; nothing is sent.
     pub fn expand(
         &self,
         typed: &CommandLine,
@@ -377,5 +381,5 @@ fn model_of(
     }
 }
 
-// A file with a command is smaller than what may be put in: it can be mentioned itself.
+// A command's file must be small enough to be mentioned itself.
 const _: () = assert!(MAX_FILE_BYTES <= MAX_PUT_IN_BYTES);

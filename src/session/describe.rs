@@ -1,12 +1,12 @@
-//! Entries as people read them: one description for every place that shows a session.
+//! Descriptions of entries for people: one for every place that shows a session.
 //!
-//! `rewake show`, the Markdown export, the history and the transcript lay a [`Description`] out
-//! as text, Markdown, plain lines and styled lines. What a kind of entry says, and whether it
-//! is a part of the conversation at all, is decided in [`Describer::describe`] alone: its match
-//! names every kind, so a new one cannot be forgotten.
+//! `rewake show`, the Markdown export, the history and the transcript format a [`Description`] as
+//! text, Markdown, plain lines and styled lines. [`Describer::describe`] alone decides the words
+//! for a kind of entry, and whether it is a part of the conversation. Its match names every kind,
+//! so a new one cannot be forgotten.
 //!
-//! Invariant: nothing here is made safe for a terminal or cut, but for the names of calls: what
-//! a description is laid out in decides that.
+//! Invariant: nothing here is escaped for a terminal or cut, except the names of calls: the code
+//! that formats a description decides that.
 
 use std::borrow::Cow;
 
@@ -27,18 +27,18 @@ use crate::core::tool::ToolCall;
 use crate::core::visible::figure;
 use crate::tools;
 
-/// An entry for a person.
+/// The description of an entry for a person.
 #[derive(Debug)]
 pub(crate) struct Description<'a> {
     pub kind: Kind<'a>,
     pub level: Level,
-    /// What happened, in one line. Of a call: what became of it, without its name.
+    /// The event in one line. For a call: its result, without its name.
     pub title: String,
     pub body: Vec<Part<'a>>,
     pub stream: Stream<'a>,
 }
 
-/// Who speaks, or what it is about.
+/// The speaker or subject of an entry.
 #[derive(Debug)]
 pub(crate) enum Kind<'a> {
     User,
@@ -50,30 +50,30 @@ pub(crate) enum Kind<'a> {
     },
     Call {
         id: CallId,
-        /// The tool and what the call is about, in one line.
+        /// The tool and the subject of the call, in one line.
         name: String,
         status: CallStatus<'a>,
     },
-    /// The model was told this besides.
+    /// A note to the model.
     Note {
-        /// What a command of the user's own printed: it is what they wanted to see.
+        /// Whether the user asked for it, as for the output of their own command.
         is_wanted: bool,
         /// The background command that ended, and its exit code if it exited by itself.
         ended: Option<(&'a str, Option<i32>)>,
     },
-    /// Something happened to the session itself: a crash, a stop, a new context.
+    /// An event of the session itself: a crash, a stop, a new context.
     Session(Tone),
-    /// The model could not be asked.
+    /// A request to the model failed.
     Failure,
 }
 
-/// What is known of a call after an entry.
+/// The status of a call after an entry.
 #[derive(Debug)]
 pub(crate) enum CallStatus<'a> {
     Allowed,
     Denied,
     Started {
-        /// The run of a command.
+        /// ID of the command's run folder.
         run: Option<&'a str>,
     },
     Finished {
@@ -82,27 +82,27 @@ pub(crate) enum CallStatus<'a> {
     },
 }
 
-/// Where an entry is shown.
+/// The places that show an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// Wherever the conversation is.
+    /// Every place that shows the conversation.
     Conversation,
-    /// Only where a session is read entry by entry.
+    /// Only the places that show a session entry by entry.
     Detail,
 }
 
-/// How grave a line is that a person reads. The theme has a style for each.
+/// The severity of a line for a person. The theme has a style for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Nothing to do about it.
+    /// No action is needed.
     Calm,
-    /// To be noticed.
+    /// A person should notice it.
     Warn,
     /// Something failed.
     Bad,
 }
 
-/// How what was done for a message came to its end.
+/// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     Done,
@@ -110,7 +110,7 @@ pub enum How {
     Failed,
 }
 
-/// Whether what is done for a message ends with this entry. An answer without calls is the end.
+/// Returns how the turn ends with this entry, if it does. An answer without calls is its end.
 pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
     match entry {
         Entry::Replied { blocks, stop, .. } => is_answer(blocks, *stop).then_some(How::Done),
@@ -120,49 +120,50 @@ pub(crate) fn end_of_turn(entry: &Entry) -> Option<How> {
     }
 }
 
-/// What stands behind the title, in this order.
+/// A part of the body, which follows the title. The parts are in this order.
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
-    /// Of the user, of the model, or of a note; never blank.
+    /// Words of the user, of the model, or of a note. Never blank.
     Words(Cow<'a, str>),
     /// Never blank.
     Thinking(&'a str),
     Images(&'a [Image]),
-    /// A command of the user as it was typed; the words behind it are what it stands for.
+    /// A custom command as the user typed it. The words after it are its expansion.
     Command(String),
     Call(ToolCall),
-    /// What a tool gave.
+    /// The result of a tool.
     Output(Cow<'a, str>),
-    /// What stands for the context from here on.
+    /// A summary or note that replaces the context from here on.
     Summary(&'a str),
     Hint(&'a str),
 }
 
-/// What becomes of the answer that is streaming.
+/// The effect of an entry on the answer that is streaming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream<'a> {
     GoesOn,
-    /// The entry is the whole of it.
+    /// The entry has the whole answer.
     Whole,
-    /// It was cut; its words so far, never blank.
+    /// The answer was cut off: its words so far, never blank.
     Cut(Option<&'a str>),
 }
 
-/// Describes entries of a session, in their order.
+/// A describer of a session's entries, which it must get in their order.
 #[derive(Debug)]
 pub(crate) struct Describer {
     name_chars: usize,
-    /// The last answer and the names of its calls: their results come before the next answer.
+    /// The last answer, and in `names` the names of its calls. Their results come before the next
+    /// answer.
     reply: Seq,
     names: Vec<String>,
-    /// What a server asked last.
+    /// The last question of a server.
     asked: Option<ServerQuestion>,
 }
 
-/// Of the name of a call so much is shown where nothing else is said.
+/// Default maximum number of characters of the name of a call.
 const NAME_CHARS: usize = 160;
 
-/// Of a question of a server and its answer.
+/// Maximum numbers of characters for the parts of a server's question and its answer.
 const SERVER_CHARS: usize = 40;
 const ASKED_CHARS: usize = 120;
 const VALUE_CHARS: usize = 80;
@@ -395,7 +396,7 @@ impl Describer {
                 format!("denied {by}: {}", without_advice(reason)),
             ),
         };
-        // What was denied gets a result that says so.
+        // The result of a denied call also says that it was denied.
         Description {
             level: Level::Detail,
             ..self.call(id, status, title)
@@ -453,7 +454,7 @@ impl Describer {
 }
 
 impl Description<'_> {
-    /// The line of a list: whose or what it is, and what happened.
+    /// Returns the line for a list: the subject, and the event.
     pub(crate) fn line(&self) -> Cow<'_, str> {
         match &self.kind {
             Kind::Call { name, .. } => format!("{name}: {}", self.title).into(),
@@ -468,7 +469,7 @@ impl Description<'_> {
         self.level == Level::Conversation
     }
 
-    /// What the user, the model or a note says; empty where nothing is said.
+    /// Returns the words of the user, the model or a note. Empty if there are none.
     pub(crate) fn words(&self) -> String {
         let words = self.body.iter().filter_map(|part| match part {
             Part::Words(text) => Some(text.as_ref()),
@@ -479,7 +480,7 @@ impl Description<'_> {
 }
 
 impl<'a> Description<'a> {
-    /// The stream was cut, and what it had said is in the entry.
+    /// Marks that the entry cut off the stream, and has its text so far.
     fn cutting(mut self, draft: &'a Option<String>) -> Description<'a> {
         let draft = draft.as_deref().filter(|d| !d.trim().is_empty());
         self.stream = Stream::Cut(draft);
@@ -504,7 +505,7 @@ fn detail<'a>(title: String) -> Description<'a> {
     }
 }
 
-/// `everything asked: Who are you? · answered by you: name "ann", age 7`
+/// Returns a line such as `everything asked: Who are you? · answered by you: name "ann", age 7`.
 fn answered(
     question: Option<&ServerQuestion>,
     call: CallId,
@@ -557,7 +558,7 @@ fn place(question: Option<&ServerQuestion>, name: &str) -> Option<usize> {
     fields.position(|field| field.name == name)
 }
 
-/// What a person read in the place of the name of a field.
+/// Returns the label that a person saw for a field: its title, else its name.
 fn label<'a>(question: Option<&'a ServerQuestion>, name: &'a str) -> &'a str {
     let mut fields = fields(question).iter();
     let field = fields.find(|field| field.name == name);
@@ -595,7 +596,7 @@ fn compacted<'a>(first: Seq, last: Seq, by: SummaryBy, summary: &'a str) -> Desc
     }
 }
 
-/// Who did it: `by you`, `by you (cli)`.
+/// Returns the author: `by you`, `by you (cli)`.
 fn who(by: By, origin: Option<&str>) -> String {
     let by = match by {
         By::Person => "by you",
@@ -676,7 +677,7 @@ fn limited(limits: &RunLimits) -> String {
     }
 }
 
-/// What was set back, and what was not.
+/// Describes a restore: the restored files, and those that were left.
 fn restored<'a>(entry: &'a Entry) -> Description<'a> {
     let Entry::Restored {
         new_folder,
@@ -743,7 +744,7 @@ fn learned<'a>(
     }
 }
 
-/// `[2 images]`
+/// Returns a count such as `[2 images]`.
 pub(crate) fn image_count(images: &[Image]) -> String {
     format!("[{}]", count(images.len(), "image"))
 }

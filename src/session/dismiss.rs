@@ -1,9 +1,9 @@
-//! Dismissing: unfinished work that a person does not want to be offered any more.
+//! Dismissal of unfinished work, so that the resume prompt does not offer it any more.
 //!
-//! It is an entry of the session's own log, so it survives a crash, two processes cannot disagree
-//! about it, and whatever is appended later, as by taking the session up, takes it back.
+//! A dismissal is an entry of the session's log, so it survives a crash and two processes cannot
+//! disagree about it. Any later entry, as by resuming the session, cancels it.
 //!
-//! Deliberately absent: ending what is owed. A dismissed session can be gone on with as before.
+//! Deliberately absent: ending the pending work. A dismissed session can still be resumed.
 
 use std::path::Path;
 
@@ -11,28 +11,28 @@ use super::now_ms;
 use crate::core::entry::Entry;
 use crate::store::{Batch, Store, StoreError};
 
-/// What came of it.
+/// The result of a dismissal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dismissal {
-    /// It is not offered any more.
+    /// The session is not offered any more.
     Done,
-    /// It was dismissed before.
+    /// The session was dismissed before.
     Already,
-    /// Nothing is owed in it, or it is in the trash: it is not offered anyway.
+    /// The session has no pending work or is in the trash, so it was not offered anyway.
     NotOffered,
 }
 
-/// Records that the session is not to be offered any more.
+/// Dismisses a session.
 ///
 /// # Errors
-/// `Held` while a process works in the session: it is not dismissed under its hands.
+/// `Held` while a process works in the session.
 pub fn dismiss(store: &mut Store, data_dir: &Path, id: &str) -> Result<Dismissal, StoreError> {
     store.at_rest(data_dir, id, |store| {
-        let info = store.find(id)?;
+        let info = store.history().find(id)?;
         if info.dismissed {
             return Ok(Dismissal::Already);
         }
-        if !info.unfinished || store.is_in_trash(id)? {
+        if !info.unfinished || store.history().is_in_trash(id)? {
             return Ok(Dismissal::NotOffered);
         }
         let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;

@@ -1,7 +1,7 @@
-//! A session at work: its engine on a runtime of its own, until what drives it is done.
+//! The driver of a session: runs its engine on a separate runtime until the caller's work is done.
 //!
-//! The screen, a headless run and `rewake compact` open a session, say what is to be done with
-//! its engine, and report what came of it. All between is here.
+//! The screen, a headless run and `rewake compact` open a session, pass the work for its engine,
+//! and report the result. Everything in between is here.
 //!
 //! Invariant: the lock of the session is held until nothing can be written to it any more.
 
@@ -16,26 +16,26 @@ use crate::engine::{Command, Engine, EngineError, OnEvent, Rest};
 use crate::store::SessionLock;
 use crate::world::machine::Machine;
 
-/// How exactly a start knows when a session was killed.
+/// Time between two signs of life. A later start knows the time of a kill to this precision.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// The engine of an open session.
 pub struct Driver {
     pub engine: Engine<Machine>,
-    /// What a resume found, until it is recorded.
+    /// The text of the resume report, until it is recorded.
     found: Option<String>,
-    /// The process before left because nothing could be recorded.
+    /// Whether the previous process left because nothing could be recorded.
     was_unrecorded: bool,
-    /// So does this one, unless there is room when it is tried again.
+    /// Whether this process fails to record for the same reason, as of the last run.
     is_unrecorded: bool,
 }
 
 impl Driver {
-    /// Works until there is nothing to do without a person. That the session was resumed is
-    /// recorded first, once.
+    /// Works until there is nothing to do without a person. First records once that the session was
+    /// resumed.
     ///
     /// # Errors
-    /// As [`Engine::run`]. It may be called again: what was not recorded is tried again.
+    /// As [`Engine::run`]. It may be called again, and then retries to record.
     pub async fn run(&mut self, by: By) -> Result<Rest, EngineError> {
         let rest = self.resume_and_run(by).await;
         self.is_unrecorded = matches!(&rest, Err(EngineError::Store(error)) if error.is_passing());
@@ -54,7 +54,7 @@ impl Driver {
     }
 }
 
-/// While a long command runs nothing is recorded, and the session is alive all the same.
+/// Shows that the session is alive, since nothing is recorded while a long command runs.
 async fn show_life(lock: &SessionLock) -> Infallible {
     loop {
         lock.show_life();
@@ -62,10 +62,10 @@ async fn show_life(lock: &SessionLock) -> Infallible {
     }
 }
 
-/// Does this with the engine of a session, and leaves the session to others.
+/// Runs `work` with the engine of a session, then releases the session.
 ///
 /// # Errors
-/// [`SessionError::Runtime`], when nothing was begun.
+/// [`SessionError::Runtime`]; nothing was started.
 pub fn drive<T>(
     session: Session,
     commands: UnboundedReceiver<Command>,
@@ -100,7 +100,7 @@ pub fn drive<T>(
         driver.engine.leave_servers().await;
         (done, driver.is_unrecorded)
     });
-    // A search that was cut short may still sit on a thread; it ends with the process.
+    // An interrupted search may still run on a thread, which ends with the process.
     runtime.shutdown_background();
     tmp.remove();
     if is_unrecorded {

@@ -1,7 +1,7 @@
-//! What a person writes in an editor of their own, until it is in the draft of its session: one
-//! folder for each session, so that what the editor puts beside its file goes with it.
+//! Messages that are being written in an external editor, until they are in the draft of their
+//! session. Each session has a folder, so that other files of the editor are removed with it.
 //!
-//! A kill of rewake, or of both, leaves it behind; the next start offers it.
+//! If rewake is killed, the file stays, and the next start offers it.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,13 +12,13 @@ use uuid::Uuid;
 use super::AppContext;
 use crate::store::{SessionInfo, Store, StoreError};
 
-/// The file in the folder of a session.
+/// Name of the message file in the folder of a session.
 pub const EDITED: &str = "message.md";
 
-/// More is not read back.
+/// Maximum size that is read back.
 pub const MAX_EDITED_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Sessions with words that did not come back: as many are looked at.
+/// Maximum number of folders that are checked for text.
 const MAX_LEFT: usize = 100;
 
 /// The files that an editor of the user writes messages into, a folder for each session.
@@ -36,12 +36,13 @@ impl AppContext {
 }
 
 impl EditorFiles {
-    /// Where the editor of this session has its file.
+    /// Returns the folder for the editor of this session.
     pub fn folder(&self, session: &str) -> PathBuf {
         self.folder.join(session)
     }
 
-    /// What was written in the editor of this session and is not known to be kept elsewhere.
+    /// Returns the text that was written in the editor of this session and may not be stored
+    /// elsewhere.
     pub fn text(&self, session: &str) -> Option<String> {
         let path = self.folder(session).join(EDITED);
         let mut bytes = Vec::new();
@@ -57,7 +58,7 @@ impl EditorFiles {
         }
     }
 
-    /// It is kept in the draft of the session.
+    /// Removes the files of this session, whose text is in the draft now.
     pub fn forget(&self, session: &str) {
         let folder = self.folder(session);
         match std::fs::remove_dir_all(&folder) {
@@ -68,7 +69,7 @@ impl EditorFiles {
         }
     }
 
-    /// Sessions of this workspace with words that an editor wrote.
+    /// Returns the sessions of this workspace with text from an editor.
     pub(super) fn sessions(
         &self,
         store: &Store,
@@ -79,10 +80,10 @@ impl EditorFiles {
         let ids = names.filter(|name| Uuid::try_parse(name).is_ok());
         let mut found = Vec::new();
         for id in ids.take(MAX_LEFT) {
-            if !store.knows(&id)? {
+            if !store.history().knows(&id)? {
                 continue;
             }
-            let info = store.find(&id)?;
+            let info = store.history().find(&id)?;
             let is_here = info.workspace == workspace;
             if is_here && self.text(&id).is_some_and(|text| !text.trim().is_empty()) {
                 found.push(info);

@@ -1,4 +1,4 @@
-//! What became of one path between two trees: the lines, and how many were added and removed.
+//! The change of one path between two trees: its lines, and the numbers of added and removed ones.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -10,25 +10,25 @@ use crate::core::text::count;
 use crate::core::tree::{Item, path_text};
 use crate::store::{Store, StoreError};
 
-/// A larger file is only named.
+/// Maximum size of a file that is compared. A larger one is only named.
 const MAX_DIFF_BYTES: usize = 2 * 1024 * 1024;
 
-/// Where nearly every line is another, the shortest difference takes minutes: behind this a longer
-/// one does.
+/// Time limit of a diff. If nearly every line differs, the shortest diff takes minutes. After this
+/// time, a longer one is used.
 const MAX_TIME: Duration = Duration::from_millis(100);
 
-/// A list of changes is counted for so long; the paths behind have no figures.
+/// Time limit for counting a list of changes. The paths after that have no figures.
 pub const COUNTED_FOR: Duration = Duration::from_secs(1);
 
-/// Git looks at so much of a file to see that it is no text.
+/// Number of bytes that are searched for a zero byte, which marks a binary file. Git uses the same.
 const LOOKED_AT: usize = 8_000;
 
-/// One path and what became of it.
+/// The change of one path.
 #[derive(Debug, Clone)]
 pub struct FileChange {
-    /// Lines that were added and removed. `None`: one of the sides has no lines.
+    /// Numbers of added and removed lines. `None`: one of the sides is not text.
     pub lines: Option<(usize, usize)>,
-    /// Whether there was something, and whether there is.
+    /// Whether the path existed before. `is`: whether it exists after.
     was: bool,
     is: bool,
     old: Text,
@@ -37,10 +37,10 @@ pub struct FileChange {
 }
 
 impl FileChange {
-    /// From `before` to `after`.
+    /// Compares `before` and `after`.
     ///
     /// # Errors
-    /// What is kept of a content cannot be read.
+    /// A stored content cannot be read.
     pub fn of(
         store: &Store,
         before: Option<&Item>,
@@ -73,7 +73,7 @@ impl FileChange {
         })
     }
 
-    /// What changed without the path: `+12 −3`.
+    /// Returns the change without the path: `+12 −3`.
     pub fn figures(&self) -> String {
         match self.lines {
             Some((added, removed)) => format!("+{added} −{removed}{}", self.mode()),
@@ -81,7 +81,7 @@ impl FileChange {
         }
     }
 
-    /// One line: `src/a.rs  +12 −3`.
+    /// Returns the change in one line: `src/a.rs  +12 −3`.
     pub fn stat(&self, path: &str) -> String {
         match self.lines {
             Some(_) => format!("{path}  {}", self.figures()),
@@ -89,12 +89,14 @@ impl FileChange {
         }
     }
 
-    /// All of it as `git diff` has it; of what has no lines as [`FileChange::stat`].
+    /// Returns a unified diff like `git diff`. If a side is not text, returns the same as
+    /// [`FileChange::stat`].
     pub fn unified(&self, path: &str) -> String {
         self.unified_by(path, |_| String::new())
     }
 
-    /// The same, with who made each hunk: `by` gets the lines that it removes and those that it adds.
+    /// Returns the same with the author of each hunk. `by` gets the removed and the added lines of
+    /// a hunk.
     pub fn unified_by(
         &self,
         path: &str,
@@ -104,7 +106,7 @@ impl FileChange {
             return self.stat(path);
         };
         let side = |side: char, is: bool| match is {
-            // One that a tool wrote elsewhere has its whole path.
+            // A file outside of the workspace has an absolute path.
             true if path.starts_with('/') => path.to_string(),
             true => format!("{side}/{path}"),
             false => "/dev/null".to_string(),
@@ -131,7 +133,7 @@ impl FileChange {
         text
     }
 
-    /// Another mode, in words.
+    /// Returns a change of the mode, in words.
     fn mode(&self) -> String {
         match self.mode {
             Some((a, b)) => format!(" mode {a:04o} → {b:04o}"),
@@ -153,12 +155,12 @@ pub(super) fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreErro
             bytes => Text::Other(format!("{} ({bytes} bytes)", why.words())),
         },
         Some(Item::File { hash, bytes, .. }) if *bytes > MAX_DIFF_BYTES as u64 => {
-            match store.has_content(hash)? {
+            match store.snapshots().has_content(hash)? {
                 true => Text::Other(format!("{bytes} bytes")),
                 false => Text::lost(),
             }
         }
-        Some(Item::File { hash, bytes, .. }) => match store.content(hash)? {
+        Some(Item::File { hash, bytes, .. }) => match store.snapshots().content(hash)? {
             None => Text::lost(),
             Some(content) if content.iter().take(LOOKED_AT).any(|byte| *byte == 0) => {
                 Text::Other(format!("binary, {bytes} bytes"))
@@ -168,11 +170,11 @@ pub(super) fn text(store: &Store, item: Option<&Item>) -> Result<Text, StoreErro
     })
 }
 
-/// What is shown of one side.
+/// The displayed form of one side.
 #[derive(Debug, Clone)]
 pub(super) enum Text {
     Text(String),
-    /// In words.
+    /// A description of something that is not text.
     Other(String),
 }
 
@@ -181,7 +183,7 @@ impl Text {
         Text::Other("a content that is not kept any more".to_string())
     }
 
-    /// The text, if there is one.
+    /// Returns the text, if there is one.
     pub fn into_lines(self) -> Option<String> {
         match self {
             Text::Text(text) => Some(text),

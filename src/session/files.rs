@@ -1,4 +1,4 @@
-//! Which of the workspace's files are kept, and what is said of it at the start.
+//! The choice of files for snapshots, and the warnings about it at the start.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::world::Keeping;
 use crate::world::machine::Machine;
 
 impl AppContext {
-    /// The machine keeps the workspace's files from here on, as the config says. What keeps it
-    /// from that is a warning: the conversation does not depend on it.
+    /// Makes the machine take snapshots of the workspace, as the config says. A failure is only a
+    /// warning, since the conversation does not depend on it.
     pub(super) fn look_after_files(&self, world: &mut Machine, warnings: &mut Vec<String>) {
         match self.keeping() {
             Ok(Some(keeping)) => {
@@ -27,10 +27,10 @@ impl AppContext {
         }
     }
 
-    /// What is kept of the files. `None`: nothing, as it was asked for.
+    /// Returns the settings for snapshots. `None`: they are off.
     ///
     /// # Errors
-    /// What is wrong with the globs of the config.
+    /// The error in the globs of the config.
     pub fn keeping(&self) -> Result<Option<Keeping>, String> {
         let files: &FilesConfig = &self.config().files;
         let only_written = match files.snapshots {
@@ -64,7 +64,7 @@ impl AppContext {
     }
 }
 
-/// How many folders the kernel may be asked to tell of, or why it is not asked.
+/// Returns the maximum number of folders to watch with inotify.
 ///
 /// # Errors
 /// [`Unwatched`].

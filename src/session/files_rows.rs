@@ -1,4 +1,4 @@
-//! What is kept of the workspace's files, row by row: for `rewake doctor` and for `/files`.
+//! The state of the snapshots as rows, for `rewake doctor` and for `/files`.
 
 use std::path::PathBuf;
 
@@ -9,21 +9,21 @@ use crate::store::{Store, StoreError, database};
 use crate::workspace::Here;
 use crate::workspace::files::{Unwatched, Watch, guard};
 
-/// How a row is to be taken.
+/// The grade of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grade {
     Fine,
-    /// It is as it is, and a person should know.
+    /// A fact that a person should know.
     Note,
     Wrong,
 }
 
-/// One thing that is said of it.
+/// One row about the snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilesRow {
     pub grade: Grade,
     pub what: String,
-    /// What helps.
+    /// A remedy.
     pub hint: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl FilesRow {
         self
     }
 
-    /// All of it in one line.
+    /// Returns the row with its hint in one line.
     pub fn text(&self) -> String {
         match &self.hint {
             Some(hint) => format!("{}; {hint}", self.what),
@@ -51,14 +51,14 @@ impl FilesRow {
 }
 
 impl AppContext {
-    /// As the settings that are in use say.
+    /// Returns the rows for the current settings.
     pub fn files_rows(&self) -> Vec<FilesRow> {
         files_rows(&self.env, &self.paths, &self.here, &self.config().files)
     }
 }
 
-/// What is covered, how much it is, whether changes are watched, when it was looked at last, and
-/// what of the room is used. Changes nothing.
+/// Returns rows for the covered files, their size, the watch for changes, the time of the last
+/// snapshot, and the used space. Changes nothing.
 pub fn files_rows(env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) -> Vec<FilesRow> {
     let home = env.home().map(PathBuf::from);
     let unfit = guard::unfit(&here.root, home.as_deref());
@@ -78,7 +78,7 @@ pub fn files_rows(env: &Env, paths: &Paths, here: &Here, files: &FilesConfig) ->
         rows.extend(watched(watch, 0));
         return rows;
     }
-    // What is wrong with the store is said of the store.
+    // Other checks report problems of the store.
     let Ok(Some(store)) = Store::open_current(&paths.data_dir) else {
         return rows;
     };
@@ -121,17 +121,17 @@ fn stored(
     watch: Option<Result<usize, Unwatched>>,
 ) -> Result<Vec<FilesRow>, StoreError> {
     let mut rows = Vec::new();
-    let used = store.files_bytes()?;
-    if let Some((files, bytes)) = store.last_tree_size(&here.root)? {
+    let used = store.snapshots().files_bytes()?;
+    if let Some((files, bytes)) = store.snapshots().last_tree_size(&here.root)? {
         let (files, bytes) = (large_count(files, "file"), size_text(bytes));
         let what = format!("the last snapshot has {files}, {bytes}");
         rows.push(FilesRow::new(Grade::Fine, what));
     }
-    if let Some(at_ms) = store.last_tree_ms(&here.root)? {
+    if let Some(at_ms) = store.snapshots().last_tree_ms(&here.root)? {
         let what = format!("the last snapshot was taken {} ago", ago(now_ms() - at_ms));
         rows.push(FilesRow::new(Grade::Fine, what));
     }
-    let folders = store.last_tree(&here.root).ok().flatten();
+    let folders = store.snapshots().last_tree(&here.root).ok().flatten();
     rows.extend(watched(
         watch,
         folders.map_or(0, |known| known.tree.folders()),
@@ -140,10 +140,11 @@ fn stored(
     Ok(rows)
 }
 
-/// Whether the kernel tells what changes, and why not. `folders`: as many are known.
+/// Returns the row about the inotify watch, with the reason if it does not work. `folders` is the
+/// number of known folders.
 fn watched(watch: Option<Result<usize, Unwatched>>, folders: usize) -> Option<FilesRow> {
     let refused = match watch? {
-        // One instance is tried: others may use them up.
+        // Opens one inotify instance as a test, since other programs may use all of them.
         Ok(most) if folders <= most => Watch::new(most).err(),
         Ok(most) => Some(Unwatched::Limit(most)),
         Err(why) => Some(why),

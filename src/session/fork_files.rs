@@ -1,13 +1,13 @@
-//! A fork with files of its own: a new folder, or a worktree of the repository, gets the files as
-//! they were at the entry where the fork parts.
+//! A fork with separate files: a new folder, or a worktree of the repository, gets the files as
+//! they were at the entry where the fork starts.
 //!
-//! What is made outside is noted first. Then all files are laid out in the new folder under a name
-//! of their own, and only when they are on the disk is the fork recorded, with what is to be placed
-//! (`Restoring`). So a kill before that leaves no fork, and what it left is taken away by the next
-//! start; a kill after it leaves a fork whose next start places the rest.
+//! The new folder is noted first. Then all files are written into it under temporary names. The
+//! fork is recorded only when they are on the disk, together with the files to place (`Restoring`).
+//! A kill before that leaves no fork, and the next start removes the temporary files. After a later
+//! kill, the fork's next start places the rest.
 //!
-//! Invariant: nothing is put into a folder in which anything lies, and nothing is taken away but
-//! what was laid out, and folders that are empty.
+//! Invariant: nothing is put into a folder that is not empty, and nothing is removed but the
+//! temporary files and empty folders.
 
 use std::fs;
 use std::io;
@@ -28,29 +28,29 @@ use laid_out::{Files, empty, files_at, not_placed, restored};
 mod folder;
 mod laid_out;
 
-/// Of what is not in the new folder, so many are named.
+/// Maximum number of missing files that are named.
 const MAX_NAMED: usize = 5;
 
-/// Where a fork gets files of its own.
+/// The place for the separate files of a fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForkFolder {
-    /// In this folder, which is new or empty.
+    /// This folder, which is new or empty.
     Folder(PathBuf),
-    /// In a new worktree of the repository; `None`: beside it, with a name of the fork's id.
+    /// A new worktree of the repository. `None`: beside the repository, named after the fork's ID.
     Worktree(Option<PathBuf>),
 }
 
-/// A fork with files of its own.
+/// A fork with separate files.
 #[derive(Debug)]
 pub struct ForkedInto {
     pub id: String,
-    /// The root of its files.
+    /// Root of its files.
     pub root: PathBuf,
-    /// What a person should know.
+    /// Notes for a person.
     pub notes: Vec<String>,
 }
 
-/// Why there is no fork; nothing is left of it.
+/// Why no fork was made. Nothing of it remains.
 #[derive(Debug, thiserror::Error)]
 pub enum NotForked {
     #[error("the files are not known at entry {at}: {why}")]
@@ -76,7 +76,7 @@ impl From<StoreError> for NotForked {
 }
 
 impl NotForked {
-    /// What a person can do about it. `None`: nothing is known that helps.
+    /// Returns a hint for a person. `None`: no remedy is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             NotForked::Unknown { hint, .. } => Some(hint.clone()),
@@ -102,10 +102,10 @@ impl AppContext {
         }
     }
 
-    /// Makes a fork with files of its own.
+    /// Makes a fork with separate files.
     ///
     /// # Errors
-    /// [`NotForked`]; nothing is left of it.
+    /// [`NotForked`]; nothing of it remains.
     pub fn fork_into(
         &self,
         store: &mut Store,
@@ -139,12 +139,12 @@ impl AppContext {
         note.write(&self.paths.data_dir, &copy.id)?;
         let id = copy.id.clone();
         let made = self.made(store, origin, copy, &files, &note, target);
-        let is_settled = match store.knows(&id) {
+        let is_settled = match store.history().knows(&id) {
             Ok(false) => {
                 folders.take_away(&note);
                 true
             }
-            // The next start knows it.
+            // If the store cannot be read, the note stays, and the next start settles it.
             is_known => is_known.is_ok(),
         };
         if is_settled {
@@ -158,7 +158,8 @@ impl AppContext {
         })
     }
 
-    /// Lays all out, records the fork, and puts the files into their places.
+    /// Writes all files under temporary names, records the fork, and moves the files to their
+    /// places.
     fn made(
         &self,
         store: &mut Store,
@@ -186,7 +187,8 @@ impl AppContext {
             hint: None,
         };
         if note.is_new {
-            // What others may not read of the one must not lie open in the other.
+            // Others must not be able to read in the new folder what they cannot read in the old
+            // one.
             make_like(&files.root, &note.root).map_err(|e| not_made(&note.root, &e))?;
         }
         fs::create_dir_all(&note.folder).map_err(|e| not_made(&note.folder, &e))?;
@@ -212,7 +214,7 @@ impl AppContext {
             before: &Tree::default(),
             target: &files.tree,
             id: &note.target,
-            content: &mut |hash| match kept_contents.content(hash) {
+            content: &mut |hash| match kept_contents.snapshots().content(hash) {
                 Ok(Some(content)) => Ok(Some(content)),
                 Ok(None) => Err("what a file was is not kept any more (rewake gc)".to_string()),
                 Err(error) => Err(error.to_string()),
@@ -250,7 +252,7 @@ impl AppContext {
         }
         let copied = match (recorded, begun) {
             (Some(copied), _) => copied?,
-            // Without any file nothing is laid out.
+            // Without any file, the stage is skipped.
             (None, Some((copy, target))) => {
                 let also = (vec![restoring], vec![empty, target]);
                 self.copy(
@@ -285,7 +287,7 @@ impl AppContext {
             ..Batch::default()
         };
         let mut head = copied.head;
-        // Where it cannot be recorded, the fork's next start finds that all is in place.
+        // If this cannot be recorded, the fork's next start finds all files in place.
         if let Err(error) = store.append(&mut head, &batch) {
             tracing::warn!(%error, "that the files of a fork are in place is not recorded");
         }
@@ -293,17 +295,17 @@ impl AppContext {
     }
 }
 
-/// The folders that forks get, and what is noted of them while they are made.
+/// The folders of forks, and the notes about them while they are made.
 pub(super) struct ForkFolders {
     env: Env,
     data_dir: PathBuf,
-    /// The folders of rewake itself, in which no fork works.
+    /// The folders of rewake itself, in which no fork may work.
     own: Vec<PathBuf>,
 }
 
 impl ForkFolders {
-    /// A worktree whose folder was moved, or lies on a disk that is away, keeps its place in the
-    /// repository: what cannot be made there must not be taken away either.
+    /// Refuses a folder that the repository knows as a worktree. One that was moved or is on a
+    /// missing disk is still listed. No worktree can be made there, and none may be removed.
     fn no_worktree_of_the_user(&self, repository: &Path, root: &Path) -> Result<(), NotForked> {
         let listed = git_worktree::listed(&self.env, repository);
         let refused = |why| NotForked::Worktree {
@@ -323,15 +325,15 @@ impl ForkFolders {
         }
     }
 
-    /// What kills left of forks that were being made: one that is not recorded goes. One that is
-    /// recorded is done by its next start.
+    /// Cleans up forks whose creation was killed. A fork that is not recorded is removed. A
+    /// recorded one is completed by its next start.
     pub(super) fn settle(&self, store: &Store) {
         for (id, note) in ForkNote::all(&self.data_dir) {
-            // Whoever makes it holds it.
+            // The process that makes the fork holds its lock.
             let Ok(_lock) = SessionLock::take(&self.data_dir, &id) else {
                 continue;
             };
-            match (store.knows(&id), note) {
+            match (store.history().knows(&id), note) {
                 (Err(_), _) => continue,
                 (Ok(false), Some(note)) => self.take_away(&note),
                 (Ok(_), _) => {}
@@ -340,14 +342,15 @@ impl ForkFolders {
         }
     }
 
-    /// Of a fork that is not recorded nothing is in its place yet.
+    /// Removes the temporary files and folders of a fork that was not recorded. None of its files
+    /// is in place yet.
     fn take_away(&self, note: &ForkNote) {
         forget_staged(&note.root, &note.target);
         let folders = note.folder.ancestors();
         let below =
             folders.take_while(|folder| *folder != note.root && folder.starts_with(&note.root));
         for folder in below {
-            // One in which anything lies stays.
+            // A folder that is not empty stays.
             let _ = fs::remove_dir(folder);
         }
         if let Some(repository) = &note.repository
@@ -366,7 +369,7 @@ impl ForkFolders {
     }
 }
 
-/// Where the session works below its root, if that is a folder there.
+/// Returns the session's folder below its root, if it is there.
 fn below(origin: &SessionInfo, root: &Path) -> PathBuf {
     let folder = Path::new(&origin.folder).canonicalize();
     let folder = folder.unwrap_or_else(|_| PathBuf::from(&origin.folder));

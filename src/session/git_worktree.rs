@@ -1,10 +1,10 @@
-//! What git is asked about worktrees, and the two cases in which something below `.git` is written by
-//! rewake: a worktree for a fork with files of its own, and one for a session (`-w`, `task`). It is
-//! the user's own git, with hooks and fsmonitor off.
+//! Git commands about worktrees. In two cases they write below `.git`: a worktree for a fork with
+//! separate files, and one for a session (`-w`, `task`). They run the user's own git, with hooks
+//! and fsmonitor off.
 //!
 //! For a fork no file is checked out, so no filter of the repository runs. The index is that of the
-//! commit, so `git status` in the new folder tells what differs from it. For a session git checks the
-//! files out as it always does.
+//! commit, so `git status` in the new folder shows the differences from it. For a session git
+//! checks the files out as usual.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,20 +18,20 @@ use super::changes::looking_git;
 use crate::config::Env;
 use crate::store::{WorktreeNote, WorktreeStage};
 
-/// No repository needs longer for what is asked here.
+/// Time limit of a git command. No repository should need longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Of what git says when it fails.
+/// Maximum size of an error message of git.
 const MAX_SAID: u64 = 2_000;
 
-/// Of a list of worktrees.
+/// Maximum size of a list of worktrees.
 const MAX_LISTED: u64 = 16 << 20;
 
-/// Of a list of the files in an index.
+/// Maximum size of a list of the files in an index.
 const MAX_INDEX: u64 = 128 << 20;
 
-/// What git keeps in a worktree's own folder while something is not finished there.
+/// Files in git's folder of a worktree that exist during an unfinished operation, and its name.
 const UNFINISHED: [(&str, &str); 6] = [
     ("MERGE_HEAD", "a merge"),
     ("CHERRY_PICK_HEAD", "a cherry-pick"),
@@ -41,10 +41,10 @@ const UNFINISHED: [(&str, &str); 6] = [
     ("rebase-apply", "a rebase"),
 ];
 
-/// Makes the worktree, with no files in it but `.git`. Gives the commit that it is at.
+/// Makes a worktree without files except `.git`. Returns its commit.
 ///
 /// # Errors
-/// What git says.
+/// The error of git.
 pub(super) fn add(env: &Env, repository: &Path, folder: &Path) -> Result<String, String> {
     let mut command = git(env, repository)?;
     command.args([
@@ -61,32 +61,32 @@ pub(super) fn add(env: &Env, repository: &Path, folder: &Path) -> Result<String,
     Ok(commit.trim().to_string())
 }
 
-/// A worktree as git lists it.
+/// A worktree in git's list.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Listed {
     pub folder: PathBuf,
-    /// Without `refs/heads/`. `None`: no branch is checked out.
+    /// Its branch without `refs/heads/`. `None`: no branch is checked out.
     pub branch: Option<String>,
-    /// Why it is locked.
+    /// The reason for its lock.
     pub locked: Option<String>,
 }
 
-/// How git says that it is still making one, or was cut short at it.
+/// The reason of the lock that git holds while it makes a worktree, also after a kill.
 const MAKING: &str = "initializing";
 
 impl Listed {
-    /// Git was cut short while it made this one, so nobody worked in it. A person may lock one with
-    /// the same word.
+    /// Returns whether git was interrupted while it made this worktree, so nobody worked in it. The
+    /// note is checked too, since a person may lock a worktree with the same word.
     pub(super) fn is_half(&self, note: &WorktreeNote) -> bool {
         let is_being_made = note.stage == WorktreeStage::Begun || note.remaking;
         is_being_made && self.locked.as_deref() == Some(MAKING)
     }
 }
 
-/// All worktrees that the repository knows, also those that are away.
+/// Returns all worktrees that the repository knows, also those whose folders are missing.
 ///
 /// # Errors
-/// What git says.
+/// The error of git.
 pub(super) fn listed(env: &Env, repository: &Path) -> Result<Vec<Listed>, String> {
     let text = run_for(
         git(env, repository)?.args(["worktree", "list", "--porcelain", "-z"]),
@@ -112,11 +112,11 @@ pub(super) fn listed(env: &Env, repository: &Path) -> Result<Vec<Listed>, String
     Ok(found)
 }
 
-/// Makes a worktree with its files. `begin`: its branch is made first, at this commit. `lock` is held
-/// until git has ended, also when this process dies before.
+/// Makes a worktree with its files. With `begin`, its branch is created first, at this commit.
+/// `lock` is held until git has ended, even if this process dies before.
 ///
 /// # Errors
-/// What git says.
+/// The error of git.
 pub(super) fn add_branch(
     env: &Env,
     repository: &Path,
@@ -137,7 +137,7 @@ pub(super) fn add_branch(
     run_holding(&mut command, MAX_SAID, Some(lock)).map(drop)
 }
 
-/// The whole hash of the commit that a name stands for. `None`: there is none.
+/// Returns the full hash of the commit that a name refers to. `None`: there is none.
 pub(super) fn commit_of(env: &Env, repository: &Path, name: &str) -> Option<String> {
     let name = format!("{name}^{{commit}}");
     let args = [
@@ -151,19 +151,19 @@ pub(super) fn commit_of(env: &Env, repository: &Path, name: &str) -> Option<Stri
     Some(hash.trim().to_string()).filter(|hash| !hash.is_empty())
 }
 
-/// The commit of a branch.
+/// Returns the commit of a branch.
 pub(super) fn tip(env: &Env, repository: &Path, branch: &str) -> Option<String> {
     commit_of(env, repository, &format!("refs/heads/{branch}"))
 }
 
-/// The branch that is checked out.
+/// Returns the branch that is checked out.
 pub(super) fn branch_of(env: &Env, folder: &Path) -> Option<String> {
     let args = ["symbolic-ref", "--quiet", "--short", "HEAD"];
     let branch = run(git(env, folder).ok()?.args(args)).ok()?;
     Some(branch.trim().to_string()).filter(|branch| !branch.is_empty())
 }
 
-/// The repository has no files of its own.
+/// Returns whether the repository is bare.
 pub(super) fn is_bare(env: &Env, folder: &Path) -> bool {
     let Ok(mut command) = git(env, folder) else {
         return false;
@@ -171,10 +171,10 @@ pub(super) fn is_bare(env: &Env, folder: &Path) -> bool {
     run(command.args(["rev-parse", "--is-bare-repository"])).is_ok_and(|said| said.trim() == "true")
 }
 
-/// How many commits lead to one and not to any of the others.
+/// Returns the number of commits that are reachable from `of` and not from any of `without`.
 ///
 /// # Errors
-/// What git says.
+/// The error of git.
 pub(super) fn commits(
     env: &Env,
     repository: &Path,
@@ -190,10 +190,10 @@ pub(super) fn commits(
         .map_err(|_| "git gives no number".to_string())
 }
 
-/// How many commits of a branch no other branch, tag or `HEAD` of the repository holds.
+/// Returns the number of commits of a branch that no other branch, tag or `HEAD` contains.
 ///
 /// # Errors
-/// What git says.
+/// The error of git.
 pub(super) fn only_in(
     env: &Env,
     repository: &Path,
@@ -211,34 +211,35 @@ pub(super) fn only_in(
     count.map_err(|_| "git gives no number".to_string())
 }
 
-/// The branch is but another name of one.
+/// Returns whether the branch is only another name of one (a symbolic ref).
 pub(super) fn is_symbolic(env: &Env, repository: &Path, branch: &str) -> bool {
     let name = format!("refs/heads/{branch}");
     git(env, repository).is_ok_and(|mut git| run(git.args(["symbolic-ref", "-q", &name])).is_ok())
 }
 
-/// How many files of a worktree differ from its commit, or are new to git. What is ignored does not
-/// count; what git was told not to look at does. `git` is taken from outside of `repository`.
+/// Returns the number of files in a worktree that differ from its commit or are untracked. Ignored
+/// files do not count. Files that git was told not to check (`--assume-unchanged`) do. `git` is
+/// taken from outside of `repository`.
 ///
 /// # Errors
-/// What git says, and a worktree with more files than can be looked at.
+/// The error of git, or the worktree has too many files to check.
 pub(super) fn changed(env: &Env, repository: &Path, folder: &Path) -> Result<u64, String> {
     let lines = status(env, repository, folder, None)?;
     if !lines.is_empty() || !hides_changes(env, repository, folder)? {
         return Ok(lines.len() as u64);
     }
-    // An index of its own, in which nothing is marked.
+    // Uses a temporary index, in which no file is marked.
     let beside = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
     let index = beside.path().join("index");
     let mut read = git(env, repository)?;
     read.arg("-C").arg(folder).env("GIT_INDEX_FILE", &index);
     run(read.args(["read-tree", "HEAD"]))?;
     let lines = status(env, repository, folder, Some(&index))?;
-    // What is not there is lost to nobody: a sparse checkout lacks files.
+    // A missing file cannot be lost: a sparse checkout lacks files.
     Ok(lines.iter().filter(|line| !line.starts_with(b" D")).count() as u64)
 }
 
-/// The lines of `git status`.
+/// Returns the lines of `git status`.
 fn status(
     env: &Env,
     repository: &Path,
@@ -267,7 +268,7 @@ fn parts(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|part| !part.is_empty())
 }
 
-/// A file that is there is marked in the index, so that git does not see that it was changed
+/// Returns whether an existing file is marked in the index so that git does not see its changes
 /// (`--assume-unchanged`, `--skip-worktree`).
 fn hides_changes(env: &Env, repository: &Path, folder: &Path) -> Result<bool, String> {
     let files = index(env, repository, folder, "-v")?;
@@ -284,10 +285,10 @@ fn hides_changes(env: &Env, repository: &Path, folder: &Path) -> Result<bool, St
     }))
 }
 
-/// A folder in which another repository belongs has something in it.
+/// Returns whether the folder of a submodule is not empty.
 ///
 /// # Errors
-/// What git says, and a worktree with more files than can be looked at.
+/// The error of git, or the worktree has too many files to check.
 pub(super) fn has_filled_submodule(
     env: &Env,
     repository: &Path,
@@ -304,7 +305,7 @@ pub(super) fn has_filled_submodule(
     }))
 }
 
-/// What `git ls-files` says of all files.
+/// Returns the output of `git ls-files` for all files.
 fn index(env: &Env, repository: &Path, folder: &Path, how: &str) -> Result<Vec<u8>, String> {
     let mut command = git(env, repository)?;
     command.arg("-C").arg(folder).args(["ls-files", "-z", how]);
@@ -315,10 +316,10 @@ fn index(env: &Env, repository: &Path, folder: &Path, how: &str) -> Result<Vec<u
     }
 }
 
-/// How many files and folders of a worktree are ignored.
+/// Returns the number of ignored files and folders in a worktree.
 ///
 /// # Errors
-/// What git says.
+/// The error of git.
 pub(super) fn ignored(env: &Env, repository: &Path, folder: &Path) -> Result<u64, String> {
     let mut command = git(env, repository)?;
     command
@@ -330,7 +331,7 @@ pub(super) fn ignored(env: &Env, repository: &Path, folder: &Path) -> Result<u64
     Ok(parts(&text).count() as u64)
 }
 
-/// What is not finished in a worktree, by its file `.git`.
+/// Returns the name of an unfinished operation in a worktree, which its `.git` file leads to.
 pub(super) fn unfinished(folder: &Path) -> Option<&'static str> {
     let own = own_folder(folder)?;
     let mut all = UNFINISHED.iter();
@@ -338,7 +339,7 @@ pub(super) fn unfinished(folder: &Path) -> Option<&'static str> {
     found.map(|(_, what)| *what)
 }
 
-/// The folder of its own that git keeps for a worktree.
+/// Returns the folder that git has for this worktree inside of the repository.
 pub(super) fn own_folder(folder: &Path) -> Option<PathBuf> {
     let text = std::fs::read_to_string(folder.join(".git")).ok()?;
     Some(folder.join(text.strip_prefix("gitdir:")?.trim()))
@@ -347,7 +348,7 @@ pub(super) fn own_folder(folder: &Path) -> Option<PathBuf> {
 /// Removes a branch if it is still at this commit.
 ///
 /// # Errors
-/// What git says.
+/// The error of git.
 pub(super) fn remove_branch(
     env: &Env,
     repository: &Path,
@@ -358,35 +359,36 @@ pub(super) fn remove_branch(
     run(git(env, repository)?.args(["update-ref", "--no-deref", "-d", &name, at])).map(drop)
 }
 
-/// Takes it back, whatever it holds.
+/// Removes a worktree, whatever is in it.
 ///
 /// # Errors
-/// What git says.
+/// The error of git.
 pub(super) fn remove(env: &Env, repository: &Path, folder: &Path) -> Result<(), String> {
-    // Twice: also one whose making was cut short, which git keeps locked.
+    // `--force` twice also removes a locked one: git leaves a lock if it was interrupted.
     let force = ["worktree", "remove", "--force", "--force", "--"];
     run(git(env, repository)?.args(force).arg(folder)).map(drop)
 }
 
 fn git(env: &Env, folder: &Path) -> Result<Command, String> {
     let mut command = looking_git(env, folder).ok_or("there is no git in PATH")?;
-    // Nothing is fetched, and nobody is asked.
+    // Git must not fetch anything or prompt for input.
     command.env("GIT_NO_LAZY_FETCH", "1");
     command.env("GIT_TERMINAL_PROMPT", "0");
     Ok(command)
 }
 
-/// What it prints.
+/// Runs a command and returns its output.
 fn run(command: &mut Command) -> Result<String, String> {
     run_for(command, MAX_SAID).map(|text| String::from_utf8_lossy(&text).into_owned())
 }
 
-/// So many bytes of what it prints.
+/// Runs a command and returns at most `at_most` bytes of its output.
 fn run_for(command: &mut Command, at_most: u64) -> Result<Vec<u8>, String> {
     run_holding(command, at_most, None)
 }
 
-/// The same. The file is its input: who locked it holds the lock until git has ended.
+/// Does the same with the file as the input of git, which so holds the lock of the file until it
+/// ends.
 fn run_holding(
     command: &mut Command,
     at_most: u64,
@@ -415,7 +417,7 @@ fn run_holding(
             Some(ended) => break ended,
             None if Instant::now() < until => std::thread::sleep(PAUSE),
             None => {
-                // It may have ended just now.
+                // It may have ended already.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("git did not end in {} s", PATIENCE.as_secs()));

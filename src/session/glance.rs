@@ -1,5 +1,5 @@
-//! What a list says of a session without folding it: how it stands, and what was wanted last. It is
-//! read from the session's end, and only so far.
+//! The state and the last request of a session, for lists. They are read from the end of the log,
+//! without folding it.
 
 use std::ops::ControlFlow;
 
@@ -7,25 +7,25 @@ use crate::core::ending::{Backwards, Ending};
 use crate::core::text::task_title;
 use crate::store::{SessionInfo, Store};
 
-/// So far back from its end one session is looked through, entries.
+/// Maximum number of entries that are read from the end of one session.
 pub const GLANCE_ENTRIES: u64 = 2_000;
 
-/// What a look at the end of a session found.
+/// The result of reading the end of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glance {
     ending: Ending,
-    /// What the user said last, of a fork in the fork itself.
+    /// The last message of the user. In a fork, only of the fork itself.
     request: Option<String>,
-    /// A person gave it its title.
+    /// Whether a person named the session.
     is_named: bool,
-    /// Entries that were looked at.
+    /// Number of entries that were read.
     pub entries: u64,
 }
 
-/// How a session stands in a list.
+/// The state of a session in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// A process has it: which one, if it says so, and whether there is anything left to do.
+    /// A process uses it: its ID if known, and whether work is pending.
     InUse {
         pid: Option<u32>,
         works: bool,
@@ -34,7 +34,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// In one word.
+    /// Returns the state in one word.
     pub fn word(self) -> &'static str {
         match self {
             Standing::InUse { works: true, .. } => "running",
@@ -44,8 +44,8 @@ impl Standing {
     }
 }
 
-/// A look at the end of a session, at `at_most` entries. A list is shown also where they cannot be
-/// read: then the session says what its row says.
+/// Reads at most `at_most` entries at the end of a session. If they cannot be read, the list still
+/// shows the session's row.
 pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> Glance {
     let shared = info.forked_from.as_ref().map(|from| from.seq);
     let title = info.title.as_deref();
@@ -54,7 +54,7 @@ pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> Glance {
     let mut request: Option<String> = None;
     let mut is_named = false;
     let mut is_first = true;
-    let walked = store.backwards(&info.id, at_most, |mut met| {
+    let walked = store.history().backwards(&info.id, at_most, |mut met| {
         let is_own = shared.is_none_or(|shared| met.seq > shared);
         let is_telling = ending.is_none() && (is_first || Backwards::reads(met.kind));
         let is_request = is_own && request.is_none() && met.kind == "said";
@@ -69,7 +69,7 @@ pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> Glance {
                 request = entry.typed().map(|words| words.into_owned());
             }
         }
-        // The first words are the title unless somebody gave it another.
+        // The title is the first message, unless somebody named the session.
         let is_title = |words: &String| title == Some(task_title(words).as_str());
         let has_name = is_named || !is_own || request.as_ref().is_some_and(is_title);
         match ending.is_some() && has_name {
@@ -90,7 +90,8 @@ pub fn glance(store: &Store, info: &SessionInfo, at_most: u64) -> Glance {
     }
 }
 
-/// Whether anything is owed, and is to be offered, the row of the session knows best.
+/// Corrects the ending by the session's row, which has the latest state of pending and dismissed
+/// work.
 fn by_row(ending: Ending, info: &SessionInfo) -> Ending {
     match ending {
         _ if info.dismissed => Ending::Dismissed,
@@ -104,18 +105,19 @@ impl Glance {
         self.ending
     }
 
-    /// Somebody said something in it, or gave it a name.
+    /// Returns whether the session has a message or a name.
     pub fn is_of_something(&self) -> bool {
         self.request.is_some() || self.is_named
     }
 
-    /// What a list calls the session: the name that a person gave it, else what was wanted last.
+    /// Returns the name of the session for a list: the name that a person gave it, else its last
+    /// request.
     pub fn name<'a>(&'a self, info: &'a SessionInfo) -> &'a str {
         let title = info.title.as_deref().unwrap_or("untitled");
         match (&self.request, &info.forked_from) {
             _ if self.is_named => title,
             (Some(request), _) => request,
-            // All forks have the title of the session that they come from.
+            // A fork inherits the title of the session that it was forked from.
             (None, Some(_)) => "nothing said yet",
             (None, None) => title,
         }

@@ -1,9 +1,9 @@
-//! How the last session of this workspace ended, for the first request of a new one.
+//! The report on the end of the last session of this workspace, for the first request of a new one.
 //!
-//! It is looked at from its end: a long session costs no more than a short one. What cannot
-//! be read is left out, since a start must not fail for it.
+//! It is read from the end, so a long session costs no more than a short one. Unreadable parts are
+//! left out, since a start must not fail because of them.
 //!
-//! Invariant: what it quotes is in quotes, in one line, and marked as data.
+//! Invariant: quoted text is in quotes, in one line, and marked as data.
 
 use std::borrow::Cow;
 
@@ -12,9 +12,9 @@ use crate::core::entry::{Block, Entry, Fact, Plan, Record, Seq, StepState};
 use crate::core::text::{clip, one_line};
 use crate::store::{SessionFilter, SessionInfo, Store, StoreError};
 
-/// How far back is looked.
+/// Number of entries that are read from the end.
 const ENTRIES: u64 = 200;
-/// Sessions in which nothing was said are passed over, so many at most.
+/// Maximum number of sessions that are checked, since those without a message are skipped.
 const SESSIONS: u32 = 3;
 /// 300 tokens of 4 bytes.
 pub(super) const MAX_BYTES: usize = 1_200;
@@ -23,7 +23,8 @@ const HEAD: &str = "<last_session>\nHow the last session in this workspace ended
                     it only if the user asks.\n";
 const END: &str = "</last_session>";
 
-/// At most `max_bytes`, and never over [`MAX_BYTES`]. `None` when there is nothing to tell.
+/// Returns the text about the last session, of at most `max_bytes` and never over [`MAX_BYTES`].
+/// `None`: there is nothing to report.
 pub(super) fn last_session(
     store: &Store,
     workspace: &str,
@@ -48,7 +49,7 @@ fn newest(
         workspace: Some(workspace),
         ..SessionFilter::default()
     };
-    let sessions = store.sessions(filter, SESSIONS)?;
+    let sessions = store.history().sessions(filter, SESSIONS)?;
     let Some(info) = sessions.into_iter().find(|s| s.title.is_some()) else {
         return Ok(None);
     };
@@ -120,7 +121,7 @@ fn last_plan(records: &[Record]) -> Option<Plan> {
     plan.filter(|p| !p.steps.is_empty())
 }
 
-/// `Plan: 2 of 4 completed; next: "mend the parser", "write the test"`
+/// Returns a line such as `Plan: 2 of 4 completed; next: "fix the parser", "write the test"`.
 fn plan_line(plan: &Plan) -> String {
     const NAMED: usize = 4;
     let of = |state: StepState| plan.steps.iter().filter(move |s| s.state == state);
@@ -134,7 +135,7 @@ fn plan_line(plan: &Plan) -> String {
     line
 }
 
-/// One line in quotes that cannot end what it stands in.
+/// Returns the text as one quoted line that cannot end the surrounding tags.
 fn quoted(text: &str, max_chars: usize) -> String {
     let text = clip(text, max_chars * 16);
     let words: Vec<&str> = text.split_whitespace().collect();

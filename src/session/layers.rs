@@ -1,7 +1,8 @@
-//! Layers 1 and 2 of every request, rendered once: the system prompt and the tools, and what
-//! the folder says to the model.
+//! Layers 1 and 2 of every request, rendered once: the system prompt with the tools, and the
+//! instructions of the folder.
 //!
-//! In a small window the short forms are used, and each part of layer 2 is cut to its share.
+//! In a small context window the short forms are used, and each part of layer 2 is cut to its
+//! share.
 
 use std::path::{Path, PathBuf};
 
@@ -22,21 +23,22 @@ use crate::workspace::{Here, branch, instructions, skills};
 const SYSTEM: &str = include_str!("../../assets/prompts/system.md");
 const SYSTEM_SHORT: &str = include_str!("../../assets/prompts/system_short.md");
 
-/// Instructions get this part of the window at most, and in a small one this.
+/// Divisor for the maximum share of instructions in the window. The second one is for a small
+/// window.
 const INSTRUCTIONS_PART: u64 = 8;
 const INSTRUCTIONS_PART_SMALL: u64 = 10;
-/// So do the list of skills and the end of the last session, each.
+/// The same for the list of skills and for the report about the last session.
 const LIST_PART: u64 = 32;
 
-/// Of files that are not committed, so many are named, and in a small window so many.
+/// Maximum number of uncommitted files that are named. The second one is for a small window.
 const CHANGES: usize = 5;
 const CHANGES_SMALL: usize = 3;
-/// A longer name of a file or of a branch is cut, characters.
+/// Maximum number of characters in the name of a file or branch.
 const NAME_CHARS: usize = 60;
-/// And a longer path.
+/// The same for a path.
 const PATH_CHARS: usize = 1_000;
 
-/// All that layers are rendered from.
+/// The input for rendering the layers.
 #[derive(Debug, Clone)]
 pub(super) struct Renderer {
     here: Here,
@@ -47,21 +49,21 @@ pub(super) struct Renderer {
     mode: Mode,
     is_attended: bool,
     sandbox: Sandbox,
-    /// Agents that tasks can be given to: name and description, and what was skipped.
+    /// Agents for tasks: name and description.
     agents: Vec<(String, String)>,
-    /// There is the tool for tasks.
+    /// Whether the session has the tool for tasks.
     gives_tasks: bool,
     agent_warnings: Vec<String>,
     catalogue: SessionCatalogue,
-    /// It renders for a sub-agent.
+    /// The task, if it renders for a subagent.
     task: Option<Assignment>,
 }
 
-/// The list of agents has so many bytes at most.
+/// Maximum size of the list of agents.
 const AGENTS_BYTES: usize = 1_200;
 
 impl Renderer {
-    /// `is_attended`: a person answers questions.
+    /// Creates a renderer. `is_attended`: a person answers questions.
     pub(super) fn new(
         ctx: &AppContext,
         is_attended: bool,
@@ -86,7 +88,7 @@ impl Renderer {
         }
     }
 
-    /// The same for a sub-agent, which works in this mode.
+    /// Returns the renderer for a subagent in this mode.
     pub(super) fn for_task(mut self, assignment: &Assignment, mode: Mode) -> Renderer {
         self.task = Some(assignment.clone());
         self.mode = mode;
@@ -94,7 +96,7 @@ impl Renderer {
         self
     }
 
-    /// The tools that there are for this session, with the agents that it can give tasks to.
+    /// Returns the tools of this session, with the agents for its tasks.
     fn tools(&self, mut tools: Vec<ToolSpec>) -> Vec<ToolSpec> {
         match &self.task {
             Some(task) => tools.retain(|tool| {
@@ -112,7 +114,7 @@ impl Renderer {
         tools
     }
 
-    /// Those that fit, in a line each.
+    /// Returns the agents that fit, one per line.
     fn agent_list(&self) -> String {
         let mut list = String::new();
         let mut left_out = 0;
@@ -129,7 +131,7 @@ impl Renderer {
         list
     }
 
-    /// The layers for a window of this size, and what the user should know of them.
+    /// Returns the layers for a window of this size, and warnings for the user.
     pub(super) fn render(&self, budget: &Budget, now_ms: i64) -> (Layers, Vec<String>) {
         let mut warnings = self.agent_warnings.clone();
         let known = self.catalogue.now();
@@ -205,8 +207,8 @@ impl Renderer {
         list.text
     }
 
-    /// What the model should know of where it works. All of it is as it was at the rendering: a
-    /// request never changes because time goes by or a file does.
+    /// Returns the description of the environment for the model. It stays as it was at rendering,
+    /// so a request never changes because time passes or a file changes.
     fn environment(&self, budget: &Budget, now_ms: i64) -> String {
         let date = jiff::Timestamp::from_millisecond(now_ms)
             .map(|t| t.to_zoned(jiff::tz::TimeZone::system()).date().to_string())
@@ -223,7 +225,7 @@ impl Renderer {
         )
     }
 
-    /// The branch, and what is not committed.
+    /// Returns the branch and the uncommitted files.
     fn repository(&self, budget: &Budget) -> String {
         if !self.here.is_git {
             return " (no git)".to_string();
@@ -251,7 +253,7 @@ const ROLE: &str = "You are a subagent: another agent gave you the task and gets
                     answer. Do the whole task, then answer with what that agent needs to know, in \
                     few words. Nobody answers questions in your text.";
 
-/// Returns that part, with the branch and the instructions of the agent.
+/// Returns [`ROLE`] with the branch and the instructions of the agent.
 fn of_task(assignment: &Assignment) -> String {
     let mut role = ROLE.to_string();
     if let Some(branch) = &assignment.branch {
@@ -266,7 +268,7 @@ fn of_task(assignment: &Assignment) -> String {
     }
 }
 
-/// How many files are not committed, and the names of the first of them.
+/// Returns the number of uncommitted files, and the names of the first ones.
 fn uncommitted(changes: &Changes, named: usize) -> String {
     if changes.count == 0 {
         return "nothing".to_string();
@@ -289,8 +291,8 @@ fn path(path: &Path) -> String {
     name(&path.display().to_string(), PATH_CHARS)
 }
 
-/// A name as part of a line: whoever chose it cannot begin another line with it, nor end the
-/// environment. `/` at its end is that of a folder.
+/// Returns a name that is safe in a line: it cannot start another line or end the environment
+/// block. A `/` at its end marks a folder.
 fn name(text: &str, max_chars: usize) -> String {
     let shown: String = visible(text)
         .chars()
@@ -308,12 +310,12 @@ fn name(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// Room for a list of a line each.
+/// Returns the maximum size of a list.
 pub(super) fn list_bytes(budget: &Budget) -> usize {
     budget.bytes(budget.window / LIST_PART)
 }
 
-/// The parts of layer 2, those that are empty left out.
+/// Joins the parts of layer 2 that are not empty.
 pub(super) fn joined(parts: impl IntoIterator<Item = String>) -> String {
     let parts = parts.into_iter().filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("\n\n")
@@ -323,7 +325,7 @@ pub(super) fn joined(parts: impl IntoIterator<Item = String>) -> String {
 mod tests {
     use super::*;
 
-    /// Every request pays for these words.
+    /// Every request pays for these texts.
     #[test]
     fn the_prompt_and_the_tools_are_short() {
         let tools = serde_json::to_string(&tools::specs()).unwrap();

@@ -1,19 +1,18 @@
-//! Sessions that were recorded in a data folder and that its database does not know: the
-//! database was lost, emptied, or replaced by an older copy.
+//! Sessions that were recorded in a data folder and are missing in its database: the database was
+//! lost, emptied, or replaced by an older copy.
 //!
-//! What is believed, and why:
+//! The evidence that counts, and why:
 //! - **A session's lock that says `recorded`.** The word is written after the transaction that
-//!   made the session was synced, and the lock lies beside the database. What is in the trash is
-//!   still known, and what was purged has a tombstone. A lock without the word
-//!   proves nothing: it is made before the session is, by a start that may fail then, and
-//!   older versions never write the word.
+//!   created the session was synced, and the lock is beside the database. A session in the trash is
+//!   still known, and a purged one has a tombstone. A lock without the word proves nothing. A start
+//!   makes it before it creates the session and may fail in between, and older versions never write
+//!   the word.
 //! - **A run folder.** A command is prepared only for a session that is recorded, and its folder
 //!   names it.
-//!
-//! - **A line of a log** that says that a session of this data folder was opened: the logs lie
-//!   in another folder, so they are left when all of the data folder is gone. One folder of
-//!   logs may serve several data folders, so each line names its own; a line of an older version
-//!   names none, and is not believed.
+//! - **A line of a log** that says that a session of this data folder was opened. The logs are in
+//!   another folder, so they remain when the whole data folder is gone. One folder of logs may
+//!   serve several data folders, so each line names its own. A line of an older version names
+//!   none and does not count.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -23,42 +22,44 @@ use super::{ago, now_ms, short_id};
 use crate::command::Runs;
 use crate::store::{SessionLock, Store, StoreError, is_purged, made_at_ms};
 
-/// At a start, which must not wait, so many names of locks are looked at, and so many locks and
-/// runs are read: some milliseconds each.
+/// Maximum number of lock names that a start lists, and of locks and runs that it reads. A start
+/// must not wait, and this takes some milliseconds each.
 const AT_START: usize = 5_000;
 const READ_AT_START: usize = 500;
 
-/// Of the logs, at a start that finds no session at all, the newest so many bytes are read.
+/// Number of bytes that a start reads from the newest logs if it finds no session at all. The
+/// second one is for a check that a person requested.
 const LOG_BYTES_AT_START: u64 = 4 << 20;
 const LOG_BYTES_AT_MOST: u64 = 256 << 20;
 
-/// Names that are looked at when a person asks.
+/// Maximum number of names for a check that a person requested.
 const AT_MOST: usize = 1_000_000;
 
-/// So many are named.
+/// Maximum number of sessions that a warning names.
 const NAMED: usize = 3;
 
-/// So many have a row of their own.
+/// Maximum number of rows in a report.
 const ROWS: usize = 200;
 
-/// Never empty.
+/// The lost sessions. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// The newest first.
+    /// IDs, the newest first.
     ids: Vec<String>,
 }
 
 impl Lost {
-    /// For a start: only sessions that are newer than all that the database knows, which is
-    /// what a lost, emptied or older one lacks. Most often one look at one folder says that
-    /// there are none. Once a new session was made, only [`Lost::all`] finds them.
+    /// Returns the lost sessions that are newer than all in the database, for a start. Those are
+    /// the ones that a lost, emptied or older database lacks. In most cases, listing one folder
+    /// shows that there are none. After a new session was created, only [`Lost::all`] finds the
+    /// lost ones.
     pub fn newer(
         data_dir: &Path,
         state_dir: &Path,
         runs: &Runs,
         store: &Store,
     ) -> Result<Option<Lost>, StoreError> {
-        let newest = store.last_made()?;
+        let newest = store.history().last_made()?;
         if newest.is_none() {
             let mut ids = logged(state_dir, data_dir, LOG_BYTES_AT_START);
             ids.extend(recorded_if(data_dir, READ_AT_START, |_| true));
@@ -75,7 +76,7 @@ impl Lost {
         Lost::of(data_dir, ids, store)
     }
 
-    /// All of them. `journals`: sessions that the journal has.
+    /// Returns all lost sessions. `journals`: the sessions with a journal.
     pub fn all(
         data_dir: &Path,
         state_dir: &Path,
@@ -83,10 +84,10 @@ impl Lost {
         journals: &[String],
         store: &Store,
     ) -> Result<Option<Lost>, StoreError> {
-        // Asked first: reading a lock's file takes longer.
+        // The database is checked first, since reading a lock's file takes longer.
         let mut ids = Vec::new();
         for id in SessionLock::sessions(data_dir, AT_MOST) {
-            if !store.knows(&id)? && SessionLock::was_recorded(data_dir, &id) {
+            if !store.history().knows(&id)? && SessionLock::was_recorded(data_dir, &id) {
                 ids.push(id);
             }
         }
@@ -96,7 +97,8 @@ impl Lost {
         Lost::of(data_dir, ids, store)
     }
 
-    /// Where there is no database at all: its file is made before the first lock.
+    /// Returns the lost sessions of a folder without a database. Its file would be made before the
+    /// first lock.
     pub fn without_database(data_dir: &Path, state_dir: &Path, runs: &Runs) -> Option<Lost> {
         let mut ids = SessionLock::sessions(data_dir, AT_MOST);
         ids.extend(runs.sessions(AT_MOST));
@@ -108,8 +110,8 @@ impl Lost {
     fn of(data_dir: &Path, ids: Vec<String>, store: &Store) -> Result<Option<Lost>, StoreError> {
         let mut unknown = Vec::new();
         for id in ids {
-            // Asked once more: another process may have made it since.
-            if !store.knows(&id)? && !is_purged(data_dir, &id) {
+            // Checked again: another process may have created it meanwhile.
+            if !store.history().knows(&id)? && !is_purged(data_dir, &id) {
                 unknown.push(id);
             }
         }
@@ -117,14 +119,15 @@ impl Lost {
     }
 
     fn sorted(mut ids: Vec<String>) -> Option<Lost> {
-        // The id begins with the time.
+        // The ID starts with the time, so this sorts by time.
         ids.retain(|id| made_at_ms(id).is_some());
         ids.sort_unstable_by(|a, b| b.cmp(a));
         ids.dedup();
         (!ids.is_empty()).then_some(Lost { ids })
     }
 
-    /// `2 sessions that were recorded here are not in the database: 01a1…, begun 3 min ago, …`
+    /// Returns a warning such as `2 sessions that were recorded here are not in the database:
+    /// 01a1…, started 3 min ago, …`.
     pub fn line(&self) -> String {
         let mut named: Vec<String> = self.ids.iter().take(NAMED).map(|id| begun(id)).collect();
         if let Some(more @ 1..) = self.ids.len().checked_sub(NAMED) {
@@ -143,7 +146,7 @@ impl Lost {
         )
     }
 
-    /// One for each of them, the newest first: since when, and what still knows it.
+    /// Returns a row for each session, the newest first: its start, and the evidence for it.
     pub fn rows(&self, data_dir: &Path, runs: &Runs, journals: &[String]) -> Vec<String> {
         let of_runs = runs.sessions(AT_MOST);
         let row = |id: &String| {
@@ -172,7 +175,7 @@ impl Lost {
         rows
     }
 
-    /// Nothing that a loss leaves is ever removed by rewake.
+    /// Returns a hint to repair the loss. rewake never removes what remains of lost sessions.
     pub fn hint(data_dir: &Path, state_dir: &Path) -> String {
         format!(
             "if there is a newer rewake.db, put it back, with what begins with that name, before \
@@ -184,7 +187,7 @@ impl Lost {
     }
 }
 
-/// The newest sessions of which this holds and whose lock says that they were recorded.
+/// Returns the newest sessions that fulfil `is` and whose locks say that they were recorded.
 fn recorded_if(data_dir: &Path, at_most: usize, is: impl Fn(&String) -> bool) -> Vec<String> {
     let mut ids = SessionLock::sessions(data_dir, AT_START);
     ids.retain(is);
@@ -194,13 +197,13 @@ fn recorded_if(data_dir: &Path, at_most: usize, is: impl Fn(&String) -> bool) ->
     ids
 }
 
-/// The sessions of this data folder that the logs say were opened: the newest logs first, until
-/// so many bytes were read. What cannot be read says nothing.
+/// Returns the sessions of this data folder that the logs name as opened. Reads the newest logs
+/// first, at most `bytes` in all. Unreadable logs are skipped.
 fn logged(state_dir: &Path, data_dir: &Path, mut bytes: u64) -> Vec<String> {
     let entries = std::fs::read_dir(state_dir.join("log"));
     let names = entries.into_iter().flatten().flatten();
     let mut logs: Vec<PathBuf> = names.map(|entry| entry.path()).collect();
-    // The names sort as their days do.
+    // The names start with the day, so this sorts by day.
     logs.sort_unstable_by(|a, b| b.cmp(a));
     let data = format!(" data={data_dir:?}");
     let mut ids = Vec::new();
@@ -220,7 +223,7 @@ fn logged(state_dir: &Path, data_dir: &Path, mut bytes: u64) -> Vec<String> {
     ids
 }
 
-/// The session of a line such as `… opened session="01a1…" entries=3 data="/home/…"`.
+/// Returns the session of a line such as `… opened session="01a1…" entries=3 data="/home/…"`.
 fn opened(line: &str, data: &str) -> Option<String> {
     let line = line.trim_end().strip_suffix(data)?;
     let (_, fields) = line.split_once(" opened session=\"")?;

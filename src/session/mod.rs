@@ -1,7 +1,7 @@
-//! A session of this folder, opened: lock, log, state, world and settings put together.
+//! An open session of this folder: its lock, log, state, world and settings.
 //!
-//! Used by whatever drives the engine, with a screen or without. Opening writes only what
-//! starting a session or forking one means; waking it is the engine's.
+//! The callers drive the engine, with a screen or without. Opening a session writes only the start
+//! of a new session or a fork. The engine records that a session was resumed.
 
 mod asked_change;
 mod assembly;
@@ -126,9 +126,9 @@ use crate::store::{
 use crate::workspace::{Here, HereError, here};
 use crate::world::machine::Machine;
 
-/// Variables that change what a command line means: bash and sh read the files that two of
-/// them name before the command, and with the third `cd` leads elsewhere. The rules judge
-/// the line as it stands.
+/// Variables that change the meaning of a command line. bash and sh read the files that two of them
+/// name before the command, and the third one leads `cd` elsewhere. The rules judge the line as it
+/// is.
 const MEANING_ENV: [&str; 3] = ["BASH_ENV", "ENV", "CDPATH"];
 
 /// The version that renders layers and opens sessions.
@@ -141,30 +141,30 @@ pub struct AppContext {
     pub paths: Paths,
     pub here: Here,
     pub loaded: Loaded,
-    /// Those of the command line: they hold in whatever folder a session works.
+    /// Settings of the command line. They apply in every folder that a session works in.
     pub flags: Vec<Setting>,
 }
 
-/// Which session is meant.
+/// The choice of a session to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     New,
-    /// The newest one here, and never an older one.
+    /// The newest one of this workspace. No older one is opened instead.
     Newest {
-        /// A fork of it is opened, not the session itself.
+        /// Whether to open a fork of it instead of the session itself.
         fork: bool,
     },
-    /// An id, or the beginning of one.
+    /// A session ID, or the beginning of one.
     Named {
         id: String,
-        /// A fork of it is opened, not the session itself.
+        /// Whether to open a fork of it instead of the session itself.
         fork: bool,
     },
-    /// A copy that goes its own way behind this entry.
+    /// A fork after this entry.
     ForkAt {
-        /// An id, or the beginning of one.
+        /// A session ID, or the beginning of one.
         id: String,
-        /// The last entry that the copy shares.
+        /// The last entry that the fork shares.
         seq: Seq,
     },
 }
@@ -176,38 +176,38 @@ pub enum SessionError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Of the folder that a session works in.
+    /// An error of the folder that a session works in.
     #[error("session {session}: {why}")]
     Folder { session: String, why: HereError },
     #[error("cannot read session {session}: {why}")]
     Illegal { session: String, why: Illegal },
-    /// This workspace, given by its root, has no session to go on with.
+    /// The workspace with this root has no session to resume.
     #[error("there is no session in {0}")]
     NothingHere(PathBuf),
-    /// What was asked for is not there, and neither is what was recorded here.
+    /// The requested session is missing, and other recorded sessions are missing too.
     #[error("{why}")]
     Lost {
         why: Box<SessionError>,
         hint: String,
     },
-    /// It works in a worktree that rewake made and that cannot be had.
+    /// It works in a worktree of rewake that cannot be used or made again.
     #[error(transparent)]
     Worktree(#[from] NoWorktree),
-    /// Commands are run by a keeper, which is this program.
+    /// A supervisor process runs each command, and it is this program.
     #[error("cannot find this program's own file: {0}")]
     OwnExe(std::io::Error),
-    /// A command of the session runs.
+    /// A command of the session is still running.
     #[error("command {run} of session {session} runs")]
     Running { session: String, run: String },
     #[error("cannot start the runtime: {0}")]
     Runtime(std::io::Error),
-    /// It would go on with its own question answered, or in another mode.
+    /// An agent could answer its own questions this way, or choose another mode.
     #[error("a session is not resumed from inside a command that an agent runs")]
     BelowAgent,
 }
 
 impl SessionError {
-    /// The session that was asked for is not there.
+    /// Returns whether the requested session is missing.
     fn is_missing(&self) -> bool {
         matches!(
             self,
@@ -215,7 +215,7 @@ impl SessionError {
         )
     }
 
-    /// What a person can do about it. `None`: nothing is known that helps.
+    /// Returns a hint for a person. `None`: no remedy is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             SessionError::Store(e) => e.hint(),
@@ -237,30 +237,30 @@ impl SessionError {
     }
 }
 
-/// A session that is ours: nobody else has it while `lock` lives.
+/// An open session of this process. No other process can use it while `lock` lives.
 pub struct Session {
     pub id: String,
     pub lock: SessionLock,
     pub log: Log,
-    /// What its commands keep for a while.
+    /// Temporary folder of its commands.
     pub tmp: tmp::SessionTmp,
-    /// Where its tools act.
+    /// The world in which its tools act.
     pub world: Rc<Machine>,
     pub settings: Settings,
     pub figures: Figures,
     pub gauging: Gauging,
-    /// What was there, when it is not new.
+    /// The report about a session that was resumed.
     pub found: Option<ResumeReport>,
-    /// The last of its entries, when somebody looks on.
+    /// Its last entries, if a screen shows them.
     pub recent: Vec<Record>,
-    /// What each model was asked for so far.
+    /// Usage so far, by model.
     pub spent: BTreeMap<String, Usage>,
-    /// For the user, not for the model.
+    /// Warnings for the user, not for the model.
     pub warnings: Vec<String>,
 }
 
 impl Session {
-    /// What is so as soon as what this start chose is recorded, which is done before all else.
+    /// Returns the state after the choices of this start, which the engine records first.
     pub fn state_as_chosen(&self) -> Cow<'_, State> {
         let state = &self.log.state;
         let Some(chosen) = self.settings.chosen.clone() else {
@@ -272,7 +272,7 @@ impl Session {
             entry: Entry::Chose(chosen),
         };
         let mut state = state.clone();
-        // One that could not be recorded is said when that is tried.
+        // If the choice is invalid, recording it gives the error.
         if let Err(error) = state.fold(&record) {
             tracing::warn!(%error, "what was chosen cannot be shown");
         }
@@ -280,12 +280,12 @@ impl Session {
     }
 }
 
-/// A session before its world is made.
+/// An opened session whose world is not made yet.
 struct Opened {
     log: Log,
     lock: SessionLock,
     found: Option<ResumeReport>,
-    /// What the config says holds for it.
+    /// Whether the config applies to it as to a new session.
     as_new: bool,
     recent: Vec<Record>,
     spent: BTreeMap<String, Usage>,
@@ -293,29 +293,30 @@ struct Opened {
     catalogue: SessionCatalogue,
 }
 
-/// Where a copy of a session parts from it.
+/// The place at which a fork starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parting {
-    /// Behind its last entry.
+    /// After the last entry.
     End,
-    /// Behind this entry.
+    /// After this entry.
     Behind(Seq),
 }
 
 impl AppContext {
-    /// The config of this start, checked and complete.
+    /// Returns the config of this start, which is checked and complete.
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }
 
-    /// The same start in the folder of a session: its rules and its workspace hold there, not
-    /// those of the folder it is resumed from.
+    /// Returns this context for the folder of a session. The rules and the workspace of that folder
+    /// apply, not those of the folder from which it is resumed.
     fn of(&self, info: &SessionInfo) -> Result<AppContext, SessionError> {
         let here = here(Path::new(&info.folder)).map_err(|why| SessionError::Folder {
             session: info.id.clone(),
             why,
         })?;
-        // One process has one config of a workspace: it changes when a person takes it over.
+        // A process has one config of a workspace. It changes only when a person applies the
+        // change.
         let loaded = match here.root == self.here.root {
             true => self.loaded.clone(),
             false => config::load(&self.env, &self.paths, &here.root, &self.flags)?,
@@ -329,7 +330,7 @@ impl AppContext {
         })
     }
 
-    /// The same start with another config.
+    /// Returns this context with another config.
     pub fn with(&self, loaded: Loaded) -> AppContext {
         AppContext {
             env: self.env.clone(),
@@ -340,19 +341,19 @@ impl AppContext {
         }
     }
 
-    /// The rules as they are now, for a session that works in this folder.
+    /// Returns the check by the current rules, for a session that works in this folder.
     pub fn permission_check_of(&self, folder: &str) -> Result<PermissionCheck, SessionError> {
         let folder = match folder {
             "" => &self.here.folder,
             folder => Path::new(folder),
         };
-        // What the session learns of its servers is in the store, too.
+        // The session stores the tools of its servers, so the store has them too.
         let catalogue = self.catalogue(&self.open_store()?);
         let (check, _) = permissions::permission_check(self, folder, self.runs()?, catalogue)?;
         Ok(check)
     }
 
-    /// How full a context is, for one who only looks on.
+    /// Returns the input for a gauge of the context, for a process that only reads the session.
     pub fn gauging(&self, store: &Store, model: &str) -> Result<Gauging, SessionError> {
         Ok(Gauging {
             known: Known::read(self, store, &[model])?,
@@ -360,20 +361,20 @@ impl AppContext {
         })
     }
 
-    /// The root that counts as here, as sessions are recorded with it.
+    /// Returns the root of the workspace, in the form in which sessions record it.
     pub fn workspace(&self) -> String {
         self.here.root.to_string_lossy().into_owned()
     }
 
-    /// The root of the project, where the workspace is a worktree of it that rewake made.
+    /// Returns the root of the project if the workspace is a worktree of it that rewake made.
     fn project(&self) -> Option<PathBuf> {
         let root = &self.here.root;
-        // Where it cannot be told, nothing was loaded.
+        // If this cannot be read, the config could not be loaded either.
         let project = config::project_root(&self.paths, root).ok()?;
         (project != *root).then_some(project)
     }
 
-    /// Opens the store of this start's data folder, and makes it if it is missing.
+    /// Opens the store of this start's data folder, and creates it if it is missing.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -399,7 +400,7 @@ impl AppContext {
         if !is_useless {
             return opened.map_err(told);
         }
-        // It is not had alone while this one is open.
+        // The rebuild needs exclusive access, so the store is closed first.
         let failed = opened.map(drop);
         match self.rebuild_whole() {
             Some(rebuilt) => {
@@ -411,15 +412,15 @@ impl AppContext {
         }
     }
 
-    /// The same for one who only looks: also a store that cannot be written. Why it cannot is said
-    /// with it.
+    /// Opens the store for reading. A store that cannot be written is opened read-only, and the
+    /// reason is returned.
     ///
     /// # Errors
     /// As [`AppContext::open_store`], and as [`Store::open_read_only`].
     pub fn open_store_to_look(&self) -> Result<(Store, Option<String>), StoreError> {
         let data_dir = &self.paths.data_dir;
         match self.open_store() {
-            // A copy of it, or a file that nobody writes in, can be read anywhere.
+            // A copy of the store, or a file without a writer, can be read on any disk.
             Err(error)
                 if (error.is_forbidden() || matches!(error, StoreError::Network { .. }))
                     && database::exists(data_dir) =>
@@ -445,12 +446,12 @@ impl AppContext {
             .unwrap_or_default()
     }
 
-    /// Where journal and mark lie. `None`: there is to be no journal.
+    /// Returns the places of the journal and the high-water mark. `None`: the journal is off.
     fn journal_place(&self) -> Option<JournalPlace> {
         journal_place(&self.config().store, &self.paths)
     }
 
-    /// The folders of rewake itself, with a journal that lies elsewhere.
+    /// Returns the folders of rewake itself, and of a journal that is elsewhere.
     fn own_folders(&self) -> Vec<PathBuf> {
         let paths = &self.paths;
         let mut folders = vec![
@@ -463,19 +464,19 @@ impl AppContext {
         folders
     }
 
-    /// The runs of all sessions, in the data folder.
+    /// Returns the run folders of all sessions, in the data folder.
     ///
     /// # Errors
-    /// [`SessionError::OwnExe`]: keepers are started from this program's own file.
+    /// [`SessionError::OwnExe`]: supervisor processes are started from this program's own file.
     pub fn runs(&self) -> Result<Runs, SessionError> {
         let exe = command::own_exe().map_err(SessionError::OwnExe)?;
         Ok(Runs::new(self.paths.data_dir.join("runs"), exe))
     }
 
-    /// The servers of all sessions, in the data folder.
+    /// Returns the run folders of the MCP servers of all sessions, in the data folder.
     ///
     /// # Errors
-    /// [`SessionError::OwnExe`]: keepers are started from this program's own file.
+    /// [`SessionError::OwnExe`]: supervisor processes are started from this program's own file.
     pub fn servers(&self) -> Result<Servers, SessionError> {
         let exe = command::own_exe().map_err(SessionError::OwnExe)?;
         let runtime = self.env.var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -487,7 +488,7 @@ impl AppContext {
     }
 }
 
-/// An error of the store with what the journal has besides, for its hint.
+/// Adds the number of sessions in the journal to a store error, for its hint.
 pub fn told_of(error: StoreError, place: Option<&JournalPlace>) -> StoreError {
     match place {
         Some(place) => place.told_of(error),
@@ -495,12 +496,13 @@ pub fn told_of(error: StoreError, place: Option<&JournalPlace>) -> StoreError {
     }
 }
 
-/// What a person is told when the journal cannot be written.
+/// Returns the message for a journal that cannot be written.
 pub fn journal_fails(why: &str) -> String {
     format!("the journal is not written: {why}; the session is in the database alone")
 }
 
-/// Where journal and mark of this data folder lie. `None`: there is to be no journal.
+/// Returns the places of the journal and the high-water mark of this data folder. `None`: the
+/// journal is off.
 pub fn journal_place(config: &StoreConfig, paths: &Paths) -> Option<JournalPlace> {
     let folder = match config.journal_dir.as_os_str().is_empty() {
         true => paths.data_dir.join("journal"),
@@ -513,8 +515,8 @@ pub fn journal_place(config: &StoreConfig, paths: &Paths) -> Option<JournalPlace
     })
 }
 
-/// Returns the variables that commands are run without: those that hold keys, and those that
-/// change what a line means.
+/// Returns the variables that are removed for commands: those with keys, and those that change the
+/// meaning of a line.
 pub fn unseen_by_commands(config: &Config, env: &Env) -> Vec<String> {
     let meaning = MEANING_ENV.map(str::to_string);
     let own = [command::keeper::SETTINGS_ENV.to_string()];

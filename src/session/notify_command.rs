@@ -1,5 +1,5 @@
-//! The user's own program that is run when they are needed (`notify.command`): by the screen when
-//! they look elsewhere, and by a run without a screen that waits for them.
+//! The user's program for notifications (`notify.command`). The screen runs it when the user looks
+//! elsewhere, and a run without a screen when it waits for them.
 
 use std::path::PathBuf;
 use std::process::Command as Process;
@@ -13,20 +13,20 @@ use crate::config::{NotifyConfig, NotifyOn};
 use crate::core::text::one_line;
 use crate::core::visible::visible;
 
-/// A program that takes longer is ended, with all that it started.
+/// Time limit of the program. After that it is killed with all its children.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most that run at once.
+/// Maximum number of programs that run at once.
 const AT_ONCE: usize = 4;
 
 const TEXT_CHARS: usize = 200;
 
-/// How many run, of all that are started with one of these.
+/// Number of running programs, shared by all [`NotifyCommand`]s.
 pub type RunningNotifiers = Arc<AtomicUsize>;
 
-/// The program, and what it is started with.
+/// The program and its settings.
 pub struct NotifyCommand {
     config: NotifyConfig,
-    /// Variables that it does not get: those with keys.
+    /// Variables with keys, which it does not get.
     unseen: Vec<String>,
     folder: PathBuf,
     running: RunningNotifiers,
@@ -42,14 +42,14 @@ impl NotifyCommand {
         }
     }
 
-    /// Runs the program when the user wants to know of this event. Nobody waits for it.
+    /// Runs the program if the user wants to know of this event. Does not wait for it.
     pub fn run_for(&self, event: NotifyOn, text: &str) {
         if self.config.on.contains(&event) {
             self.run(event, text);
         }
     }
 
-    /// Runs the program, if there is one. Nobody waits for it.
+    /// Runs the program, if there is one. Does not wait for it.
     pub fn run(&self, event: NotifyOn, text: &str) {
         let Some((program, arguments)) = self.config.command.split_first() else {
             return;
@@ -60,7 +60,7 @@ impl NotifyCommand {
             return;
         }
         let text = notification_line(text);
-        // Never a part of a shell line: it may be a model's text.
+        // Passed as an argument and never through a shell: a model may have written it.
         let mut arguments = arguments.to_vec();
         arguments.push(text.clone());
         let mut process = match limited::command(PATIENCE, program, &arguments) {
@@ -87,13 +87,14 @@ impl NotifyCommand {
     }
 }
 
-/// Returns one line without control characters: a model wrote parts of it.
+/// Returns one line without control characters, since a model wrote parts of it.
 pub fn notification_line(text: &str) -> String {
     let line = one_line(&visible(text), TEXT_CHARS);
     line.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// Its stdin is held open as long as this program lives, which is how it knows.
+/// Waits for the process. Its stdin stays open as long as this program lives, so it notices our
+/// death.
 fn wait_for(process: &mut Process) -> std::io::Result<()> {
     let mut child = process.spawn()?;
     let _held = child.stdin.take();

@@ -1,5 +1,5 @@
-//! Sessions as JSON objects, for programs: `rewake history --json`, `show --json` and `asks --json`
-//! print what the routes of the server give.
+//! Sessions as JSON objects for programs. `rewake history --json`, `show --json` and `asks --json`
+//! print the same objects as the routes of the server.
 //!
 //! Compatibility: fields are added, and never renamed or removed.
 
@@ -17,16 +17,16 @@ use crate::core::state::Halt;
 use crate::model::Figures;
 use crate::store::{PageFilter, Paged, SaidIn, SessionInfo, Store, StoreError};
 
-/// Sessions of a page that asks for no number.
+/// Default number of sessions in a page.
 pub const PAGE: u32 = 30;
 
-/// Sessions of the largest page.
+/// Maximum number of sessions in a page.
 pub const MAX_PAGE: u32 = 200;
 
-/// Of each session so many of the last checkpoints are named.
+/// Number of the last checkpoints that are listed for each session.
 const CHECKPOINTS: u32 = 3;
 
-/// So far back from its end the plan of a session in a list is looked for, entries.
+/// Number of entries at the end of a session that are searched for its plan.
 const PLAN_ENTRIES: u64 = 200;
 
 /// A session in a list.
@@ -34,20 +34,20 @@ const PLAN_ENTRIES: u64 = 200;
 pub struct ListedSession {
     pub id: String,
     pub title: Option<String>,
-    /// What was wanted last, or the name that a person gave it.
+    /// The last request, or the name that a person gave it.
     pub name: String,
     pub folder: String,
     pub workspace: String,
-    /// In one word: running, open, done, left, stopped, failed, dismissed, killed.
+    /// State in one word: running, open, done, left, stopped, failed, dismissed, killed.
     pub state: &'static str,
-    /// A process has it.
+    /// Whether a process uses it.
     pub live: bool,
-    /// A person was asked something, and has not answered.
+    /// Whether a question to a person is open.
     pub asks: bool,
     pub unfinished: bool,
     pub entries: u64,
     pub forked_from: Option<ForkPoint>,
-    /// The session that gave this sub-agent its task.
+    /// The session that gave this subagent its task.
     pub parent: Option<String>,
     pub created_ms: i64,
     pub updated_ms: i64,
@@ -56,11 +56,11 @@ pub struct ListedSession {
     pub usage: Usage,
     pub bytes: u64,
     pub plan: Option<Plan>,
-    /// What stands for the oldest part of it in requests.
+    /// The summary that replaces its oldest part in requests.
     pub summary: Option<String>,
-    /// The newest first.
+    /// The last checkpoints, the newest first.
     pub checkpoints: Vec<CheckpointObject>,
-    /// Where the words are that were searched for.
+    /// The place of the words of a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Found>,
 }
@@ -75,7 +75,7 @@ pub struct CheckpointObject {
     pub plan_step: Option<String>,
 }
 
-/// The newest place with the words, and how many entries have them.
+/// The newest entry with the words, and the number of entries with them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Found {
     pub seq: Seq,
@@ -87,22 +87,22 @@ pub struct Found {
 #[derive(Debug, Clone, Serialize)]
 pub struct HistoryPage {
     pub sessions: Vec<ListedSession>,
-    /// `before` of the page that follows. `None`: there is none.
+    /// The `before` of the next page. `None`: this is the last page.
     pub next: Option<i64>,
 }
 
-/// Which page of the history is wanted.
+/// A query for a page of the history.
 #[derive(Debug, Clone, Default)]
 pub struct HistoryQuery {
-    /// Words that were said, called or printed; empty: all sessions.
+    /// Words to search for in messages, calls and output. Empty: all sessions.
     pub words: String,
     pub folder: Option<String>,
     pub before: Option<i64>,
-    /// [`PAGE`] when it is `None`.
+    /// Maximum number of sessions. `None`: [`PAGE`].
     pub limit: Option<u32>,
 }
 
-/// All of one session but its entries.
+/// One session without its entries.
 #[derive(Debug, Clone, Serialize)]
 pub struct SessionObject {
     #[serde(flatten)]
@@ -112,20 +112,20 @@ pub struct SessionObject {
     pub temperature: Option<f64>,
     pub limits: RunLimits,
     pub paused: bool,
-    /// Why the model could not be asked. `None`: it could.
+    /// The failure of the last request to the model. `None`: it succeeded.
     pub failure: Option<Value>,
-    /// US dollars. `None`: a price is not known.
+    /// Cost in US dollars. `None`: a price is not known.
     pub cost_usd: Option<f64>,
     pub questions: Vec<Value>,
-    /// Messages that wait, the oldest first.
+    /// Queued messages, the oldest first.
     pub queued: Vec<QueuedObject>,
-    /// Signals that wait.
+    /// Number of pending signals.
     pub signals: u64,
     /// Commands that run in the background.
     pub background: Vec<BackgroundObject>,
 }
 
-/// A message that waits until no call is open.
+/// A queued message, which waits until no call is open.
 #[derive(Debug, Clone, Serialize)]
 pub struct QueuedObject {
     pub id: i64,
@@ -135,14 +135,15 @@ pub struct QueuedObject {
     pub origin: Option<String>,
 }
 
-/// A command that goes on while the model is asked.
+/// A command that runs in the background.
 #[derive(Debug, Clone, Serialize)]
 pub struct BackgroundObject {
     pub id: String,
     pub command: String,
 }
 
-/// An entry of the log as a line of the stream: its fields, with place, time and type.
+/// Returns an entry of the log as a line of the stream: its fields, with its sequence number, time
+/// and type.
 pub fn entry_line(record: &Record) -> Value {
     let mut value = serde_json::to_value(&record.entry).unwrap_or_default();
     if let Value::Object(fields) = &mut value {
@@ -155,9 +156,9 @@ pub fn entry_line(record: &Record) -> Value {
     value
 }
 
-/// The messages that wait in a session.
+/// Returns the queued messages of a session.
 pub fn queued_objects(store: &Store, session: &str) -> Result<Vec<QueuedObject>, StoreError> {
-    let queued = store.queued(session)?.into_iter();
+    let queued = store.inbox().queued(session)?.into_iter();
     let object = |queued: crate::store::Queued| QueuedObject {
         id: queued.id.number(),
         at_ms: queued.at_ms,
@@ -168,13 +169,13 @@ pub fn queued_objects(store: &Store, session: &str) -> Result<Vec<QueuedObject>,
     Ok(queued.filter(|q| !q.is_note()).map(object).collect())
 }
 
-/// The checkpoints of a session and of those it is a fork of, the newest first.
+/// Returns the checkpoints of a session and of those that it was forked from, the newest first.
 pub fn checkpoint_objects(
     store: &Store,
     session: &str,
     limit: u32,
 ) -> Result<Vec<CheckpointObject>, StoreError> {
-    let all = store.checkpoints(session, limit)?;
+    let all = store.history().checkpoints(session, limit)?;
     Ok(all.into_iter().map(CheckpointObject::from).collect())
 }
 
@@ -201,7 +202,7 @@ impl From<SaidIn> for Found {
 }
 
 impl SessionList {
-    /// A page of all sessions, or of those in which the words were said, the newest first.
+    /// Returns a page of all sessions, or of those with the words, the newest first.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -222,10 +223,10 @@ impl SessionList {
             folder,
             before: query.before,
         };
-        // With one more it is known whether a page follows.
+        // One more than needed shows whether another page follows.
         let mut page = match query.words.trim() {
-            "" => store.page(filter, limit + 1)?,
-            words => store.page_saying(words, filter, limit + 1)?,
+            "" => store.history().page(filter, limit + 1)?,
+            words => store.index().page_saying(words, filter, limit + 1)?,
         };
         let is_more = page.len() > limit as usize;
         page.truncate(limit as usize);
@@ -241,7 +242,7 @@ impl SessionList {
         let info = paged.info;
         let seen: Glance = glance(store, &info, GLANCE_ENTRIES);
         let standing = self.standing(&info, &seen);
-        let checkpoints = store.last_checkpoints(&info.id, CHECKPOINTS)?;
+        let checkpoints = store.history().last_checkpoints(&info.id, CHECKPOINTS)?;
         let plans = checkpoints.iter().any(|c| c.plan_step.is_some());
         let plan = match plans {
             true => last_plan(store, &info)?,
@@ -253,7 +254,7 @@ impl SessionList {
             live: matches!(standing, super::Standing::InUse { .. }),
             asks: paged.asks && info.unfinished,
             plan,
-            summary: store.kept_summary(&info.id)?,
+            summary: store.history().kept_summary(&info.id)?,
             checkpoints: checkpoints
                 .into_iter()
                 .map(CheckpointObject::from)
@@ -278,16 +279,16 @@ impl SessionList {
 }
 
 impl AppContext {
-    /// All of one session but its entries, given by its id or the beginning of it.
+    /// Returns one session without its entries, given by its ID or the beginning of it.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// No such session exists, or it cannot be read.
     pub fn session_object(&self, store: &Store, id: &str) -> Result<SessionObject, SessionError> {
-        let paged = store.one_paged(id)?;
+        let paged = store.history().one_paged(id)?;
         let info = paged.info.clone();
-        // Before the entries: what is not there any more has become one of them.
+        // Read before the entries: a message that is missing here has become one of them.
         let queued = queued_objects(store, &info.id)?;
-        let signals = store.signals(&info.id)?.len() as u64;
+        let signals = store.inbox().signals(&info.id)?.len() as u64;
         let mut listed = self.session_list().listed(store, paged)?;
         let (_, state) = folded(store, &info.id)?;
         let questions = self.steering().questions_in(&info, &state);
@@ -321,22 +322,24 @@ impl AppContext {
     }
 }
 
-/// The newest plan among the last entries.
+/// Returns the newest plan among the last entries.
 fn last_plan(store: &Store, info: &SessionInfo) -> Result<Option<Plan>, StoreError> {
     let mut plan = None;
-    store.backwards(&info.id, PLAN_ENTRIES, |mut met| {
-        if met.kind != "finished" {
-            return ControlFlow::Continue(());
-        }
-        if let Some(Entry::Finished {
-            fact: Some(Fact::Planned { plan: found }),
-            ..
-        }) = met.entry()
-        {
-            plan = Some(found);
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    })?;
+    store
+        .history()
+        .backwards(&info.id, PLAN_ENTRIES, |mut met| {
+            if met.kind != "finished" {
+                return ControlFlow::Continue(());
+            }
+            if let Some(Entry::Finished {
+                fact: Some(Fact::Planned { plan: found }),
+                ..
+            }) = met.entry()
+            {
+                plan = Some(found);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
     Ok(plan)
 }

@@ -1,7 +1,7 @@
-//! Unfinished work of a folder, as a start offers it: how it stopped, what it was doing, what
-//! still runs, and what is in doubt.
+//! The unfinished work of a folder, which the resume prompt offers: how it stopped, the last
+//! activity, the commands that still run, and the calls in doubt.
 //!
-//! Looking changes nothing: a session that is offered is neither locked nor woken.
+//! Reading it changes nothing: an offered session is neither locked nor resumed.
 
 use super::reading::{Recent, fold};
 use super::resume_report::ResumeReport;
@@ -16,73 +16,74 @@ use crate::core::state::{Halt, State};
 use crate::core::text::{count, one_line};
 use crate::store::{SessionInfo, SessionLock, Store};
 
-/// Of the end of what a command printed, this is looked at for its last line.
+/// Number of bytes at the end of a command's output that are searched for its last line.
 const TAIL_BYTES: u64 = 2_000;
 
-/// So many finished sessions are offered for the words left in them.
+/// Maximum number of finished sessions that are offered because of unsent text.
 const MAX_WITH_WORDS: u32 = 3;
 
-/// For so long after the session's last entry: a week.
+/// Time after its last entry for which such a session is offered: a week.
 const WORDS_OFFERED_MS: i64 = 7 * 24 * 3_600_000;
 
-/// A slash command is done or not; it is nothing that somebody wanted to say.
+/// Returns whether a draft is a slash command, which is not text that somebody wanted to send.
 fn is_command(draft: &str) -> bool {
     let stored: Option<serde_json::Value> = serde_json::from_str(draft).ok();
     let text = stored.as_ref().and_then(|s| s.get("text")?.as_str());
     text.unwrap_or(draft).starts_with('/')
 }
 
-/// An unfinished session as a start offers it.
+/// An unfinished session in the resume prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     pub info: SessionInfo,
-    /// Another process works in it.
+    /// ID of another process that uses it.
     pub held_by: Option<u32>,
-    /// What takes a look into the log: `None` until that was taken, or when it cannot be read.
+    /// The details that need the log. `None` until it is read, or if it cannot be read.
     pub details: Option<Details>,
 }
 
-/// What a look into the log of an offered session says.
+/// Details from the log of an offered session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Details {
-    /// `killed`, `the machine went down`, `left on a signal`, …
+    /// How it ended: `killed`, `the machine went down`, `left on a signal`, …
     pub how: String,
-    /// When it stopped so, as far as is known: UTC, milliseconds since 1970.
+    /// When it ended, as far as known: UTC, milliseconds since 1970.
     pub since_ms: i64,
-    /// Why it failed, in a few words; `None` when it did not.
+    /// Why it failed, in a few words. `None`: it did not fail.
     pub failure: Option<String>,
-    /// What the model may do without asking.
+    /// Its permission mode.
     pub mode: Mode,
     /// The last message of the user.
     pub request: Option<String>,
-    /// The beginning of what stands unsent in the input box.
+    /// The beginning of the unsent text in the input box.
     pub typed: Option<String>,
-    /// The last thing that it was about.
+    /// Its last activity.
     pub doing: Option<String>,
     /// The step of the plan that was being worked on.
     pub plan_step: Option<String>,
-    /// Which step of how many it is, from 1.
+    /// Number of that step, from 1, and the number of steps.
     pub plan_at: Option<(usize, usize)>,
-    /// Its commands that go on.
+    /// Its commands that still run.
     pub running: Vec<StillRunning>,
-    /// Words of an answer that was being made, and messages that wait.
+    /// Text that can be recovered: words of a streamed answer, and queued messages.
     pub recovered: Vec<String>,
-    /// What may or may not have happened.
+    /// Calls whose outcome is unknown.
     pub in_doubt: Vec<String>,
 }
 
-/// A command that goes on while nobody works in its session.
+/// A command that runs while no process uses its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StillRunning {
     pub command: String,
-    /// Since it was begun, milliseconds.
+    /// Time since its start, milliseconds.
     pub age_ms: i64,
-    /// The last line that it printed. `None`: it printed none yet, or it cannot be read.
+    /// The last line of its output. `None`: there is none yet, or it cannot be read.
     pub last_line: Option<String>,
 }
 
 impl SessionList {
-    /// The newest first, without the details. Those that were dismissed only with `all`.
+    /// Returns the offers without details, the newest first. Dismissed sessions are included only
+    /// with `all`.
     pub fn offers(&self, store: &Store, all: bool) -> Result<Vec<Offer>, SessionError> {
         let mut offered = self.unfinished(store, all)?;
         for info in self.with_words(store)? {
@@ -93,14 +94,16 @@ impl SessionList {
         Ok(offered.into_iter().map(|info| self.offer(info)).collect())
     }
 
-    /// Finished sessions of this folder in which words were left unsent, by a kill or the end of
-    /// the terminal. One that another process has is no offer, and an old one no more.
+    /// Returns the finished sessions of this folder with unsent text, which a kill or the end of
+    /// the terminal left. A session that another process uses, or an old one, is left out.
     fn with_words(&self, store: &Store) -> Result<Vec<SessionInfo>, SessionError> {
-        let mut found = store.with_input(&self.workspace, MAX_WITH_WORDS)?;
+        let mut found = store
+            .history()
+            .with_input(&self.workspace, MAX_WITH_WORDS)?;
         found.retain(|(_, draft)| !is_command(draft));
         let mut found: Vec<SessionInfo> = found.into_iter().map(|(info, _)| info).collect();
         let edited = self.editor.sessions(store, &self.workspace)?.into_iter();
-        found.extend(edited.filter(|info| store.is_said(&info.id).unwrap_or(false)));
+        found.extend(edited.filter(|info| store.history().is_said(&info.id).unwrap_or(false)));
         let since_ms = now_ms() - WORDS_OFFERED_MS;
         found.retain(|info| {
             info.updated_ms >= since_ms && !info.dismissed && !self.is_in_use(&info.id)
@@ -108,7 +111,7 @@ impl SessionList {
         Ok(found)
     }
 
-    /// An offer of this session, without details.
+    /// Returns the offer of this session, without details.
     pub fn offer(&self, info: SessionInfo) -> Offer {
         let holder = || SessionLock::holder(&self.data_dir, &info.id).unwrap_or(0);
         Offer {
@@ -129,7 +132,7 @@ pub fn still_running(runs: &Runs, sessions: Vec<String>) -> Vec<(String, Vec<Sti
 }
 
 impl SessionList {
-    /// A look into the log of what is offered.
+    /// Reads the details of an offered session from its log.
     pub fn details(
         &self,
         store: &Store,
@@ -138,8 +141,8 @@ impl SessionList {
     ) -> Result<Details, SessionError> {
         let mut recent = Recent::new(true);
         let (_, state, last) = fold(store, &info.id, &mut recent)?;
-        let queued = store.queued(&info.id)?.len();
-        let drafts = store.drafts(&info.id)?;
+        let queued = store.inbox().queued(&info.id)?.len();
+        let drafts = store.inbox().drafts(&info.id)?;
         let title = info.title.as_deref();
         let found = ResumeReport::look(
             &info.id,
@@ -177,7 +180,8 @@ impl SessionList {
             typed: typed.map(|typed| typed_words(&typed)),
             how: how(found.ending, last.as_ref()),
             since_ms: match found.ending {
-                // While a long command ran nothing was recorded, and it was alive all the same.
+                // The lock also shows signs of life, since nothing is recorded while a long command
+                // runs.
                 Ending::Killed => held_ms.map_or(info.updated_ms, |at| at.max(info.updated_ms)),
                 _ => info.updated_ms,
             },
@@ -203,19 +207,20 @@ impl SessionList {
     }
 }
 
-/// The words of a draft of the input box. What is pasted or dropped stands there as a
-/// character of private use.
+/// Returns the text of a draft of the input box. Pasted or dropped content is a character of
+/// private use in it.
 fn typed_words(draft: &str) -> String {
     let draft = match serde_json::from_str::<serde_json::Value>(draft) {
         Ok(value) => value["text"].as_str().unwrap_or_default().to_string(),
-        // Those of older versions are the words alone.
+        // Drafts of older versions are plain text.
         Err(_) => draft.to_string(),
     };
     let is_private = |c: char| matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..);
     one_line(&draft.replace(is_private, "…"), 200)
 }
 
-/// Why a model could not be asked, for one who knows what they run: without addresses.
+/// Returns why a request to the model failed, in short and without addresses, for a person who
+/// knows the setup.
 fn in_short(failure: &Failure) -> String {
     let message = &failure.message;
     let status = message.split("HTTP ").nth(1).and_then(|rest| rest.get(..3));
@@ -258,7 +263,7 @@ fn how(ending: Ending, last: Option<&Record>) -> String {
     }
 }
 
-/// The call that is open, else the last words.
+/// Returns the last activity: the open call, else the last message.
 fn doing(state: &State, recent: &[Record]) -> Option<String> {
     if let Some(open) = state.first_open() {
         let subject = open.described().map_or("", |d| &d.subject);
@@ -300,7 +305,7 @@ fn last_line(bytes: &[u8]) -> Option<String> {
     Some(one_line(line, 200))
 }
 
-/// Calls that were begun and of which nothing more is known now.
+/// Returns the calls that had started and whose outcome cannot be found any more.
 fn in_doubt(state: &State, runs: &Runs, servers: &Servers) -> Vec<String> {
     let open = state.calls.iter().filter(|c| !c.finished);
     let doubtful = open.filter(|c| match &c.guard {
@@ -308,7 +313,7 @@ fn in_doubt(state: &State, runs: &Runs, servers: &Servers) -> Vec<String> {
         Some(Guard::Opaque | Guard::Checked { .. }) => true,
         Some(Guard::Supervised { run, .. }) => !runs.exists(run),
         Some(Guard::Served { run, .. }) => servers.path(run).is_ok_and(|path| !path.is_dir()),
-        // Its own log says what it did.
+        // The subagent's log has its outcome.
         Some(Guard::Child { .. }) => false,
     });
     doubtful

@@ -1,4 +1,4 @@
-//! Opening a session: a new one, one that is there, or a copy of one that goes its own way.
+//! The opening of a session: a new one, an existing one, or a fork.
 //!
 //! Invariant: a session is locked before anything is written to it, and a new one before
 //! anybody can see it.
@@ -29,23 +29,23 @@ use crate::store::{
 };
 use crate::tools;
 
-/// Of blank sessions here so many are looked at: more are open at once only by chance.
+/// Maximum number of blank sessions that are checked. More are open at once only by chance.
 const MAX_BLANK: u32 = 20;
 
-/// How a session that is there is opened.
+/// The way in which an existing session is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taking {
     Up,
     Copy(Parting),
-    /// As if it had been opened now.
+    /// As if it were a new session.
     Blank,
 }
 
 impl AppContext {
-    /// Opens a session; a new one, or a fork, is recorded.
+    /// Opens a session. Records a new one or a fork.
     ///
     /// # Errors
-    /// [`StoreError::Held`] when another process has it.
+    /// [`StoreError::Held`] if another process uses it.
     pub fn open(&self, which: &Which, interactive: bool) -> Result<Session, SessionError> {
         if matches!(
             which,
@@ -55,7 +55,7 @@ impl AppContext {
         }
         let store = self.open_store()?;
         self.fork_folders().settle(&store);
-        // Before a new session is made.
+        // This must come before a new session is created.
         let lost = self.lost(&store)?;
         let session = self.recovering(store, |store| self.opened(store, which, interactive));
         let mut session = session.map_err(|why| {
@@ -79,7 +79,7 @@ impl AppContext {
         tracing::info!(
             session = session.id,
             entries = session.log.state.next_seq(),
-            // Read again by `Lost`, with the word before and the quotes.
+            // `Lost` reads this line again, together with the word before it and the quotes.
             data = ?self.paths.data_dir,
             "opened"
         );
@@ -101,7 +101,7 @@ impl AppContext {
             done => return done,
         };
         match self.rebuild_whole() {
-            // The damage tells the user more than the reason why it cannot be repaired now.
+            // The damage explains more to the user than the reason why it cannot be repaired now.
             None => Err(why.into()),
             Some(rebuilt) => {
                 let mut store = self.open_store()?;
@@ -111,8 +111,8 @@ impl AppContext {
         }
     }
 
-    /// What is to be told of sessions that the database has lost. That it cannot be known keeps
-    /// nobody from starting.
+    /// Returns the warning about sessions that the database has lost. An error here does not
+    /// prevent the start.
     pub fn lost(&self, store: &Store) -> Result<Option<String>, SessionError> {
         let Paths {
             data_dir,
@@ -124,14 +124,14 @@ impl AppContext {
             None
         });
         let lost = lost.map(|lost| format!("{}; {}", lost.line(), Lost::hint(data_dir, state_dir)));
-        // Where nothing names a session, the mark still says how much there was.
+        // If nothing names a session, the high-water mark still says how many there were.
         Ok(lost.or_else(|| {
             let missing = store.missing()?;
             Some(format!("{missing}; {}", missing.hint()?))
         }))
     }
 
-    /// The same for who asked for a session that is not there: now there is time to look at all.
+    /// Returns the same for a request of a missing session, from a complete search.
     pub fn all_lost(&self) -> Option<String> {
         let Paths {
             data_dir,
@@ -147,15 +147,15 @@ impl AppContext {
         ))
     }
 
-    /// An error when the session, or the entry of it, that is to be taken up is not there.
+    /// Checks that the session to open, or its entry, exists.
     pub fn is_there(&self, which: &Which) -> Result<(), SessionError> {
         let store = self.open_store()?;
         match which {
             Which::New | Which::Newest { .. } => Ok(()),
-            Which::Named { id, .. } => Ok(store.find(id).map(|_| ())?),
+            Which::Named { id, .. } => Ok(store.history().find(id).map(|_| ())?),
             Which::ForkAt { id, seq } => {
-                let info = store.find(id)?;
-                Ok(store.has_entry(&info.id, *seq)?)
+                let info = store.history().find(id)?;
+                Ok(store.history().has_entry(&info.id, *seq)?)
             }
         }
     }
@@ -174,19 +174,19 @@ impl AppContext {
             },
             Which::New => self.create(store, now_ms, interactive),
             Which::Newest { fork } => {
-                let newest = store.newest(Some(&self.workspace()))?;
+                let newest = store.history().newest(Some(&self.workspace()))?;
                 let info =
                     newest.ok_or_else(|| SessionError::NothingHere(self.here.root.clone()))?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
             }
             Which::Named { id, fork } => {
-                let info = store.find(id)?;
+                let info = store.history().find(id)?;
                 let parting = fork.then_some(Parting::End);
                 self.take_up(store, info, parting, now_ms, interactive)
             }
             Which::ForkAt { id, seq } => {
-                let info = store.find(id)?;
+                let info = store.history().find(id)?;
                 let parting = Some(Parting::Behind(*seq));
                 self.take_up(store, info, parting, now_ms, interactive)
             }
@@ -200,7 +200,7 @@ impl AppContext {
         interactive: bool,
     ) -> Result<Session, SessionError> {
         let model = self.config().model_name(&self.env)?.to_string();
-        // A session that could never ask its model is not begun.
+        // A session whose model can never be used is not created.
         Models::new(self.config().clone(), self.env.clone()).check(&model)?;
         let budget = Known::read(self, &store, &[&model])?.budgeting()(&model, None, None);
         let catalogue = self.catalogue(&store);
@@ -215,7 +215,7 @@ impl AppContext {
             mode: self.config().permission_mode,
             layers,
         };
-        // Ours before anybody can see it.
+        // The lock is taken before anybody can see the session.
         let (id, mut lock) = SessionLock::take_new(&self.paths.data_dir)?;
         let new = NewSession {
             id: id.clone(),
@@ -240,7 +240,7 @@ impl AppContext {
         self.assemble(opened, interactive)
     }
 
-    /// The first request of a session is told how the last one here ended.
+    /// Adds the report about the last session here to the first request.
     fn with_last_session(&self, mut layers: Layers, store: &Store, budget: &Budget) -> Layers {
         if self.config().context.cross_session {
             let workspace = self.workspace();
@@ -256,17 +256,19 @@ impl AppContext {
         layers
     }
 
-    /// A session here that was opened and in which nothing was ever said: who starts anew goes
-    /// on with it, and finds the words that stood in its input box.
+    /// Returns a session here that was opened and never used. A new start reuses it, and finds the
+    /// unsent text in its input box.
     fn blank(&self, store: &Store) -> Result<Option<SessionInfo>, StoreError> {
         let folder = self.here.folder.to_string_lossy();
-        let blank = store.blank(&self.workspace(), &folder, MAX_BLANK)?;
+        let blank = store
+            .history()
+            .blank(&self.workspace(), &folder, MAX_BLANK)?;
         Ok(blank
             .into_iter()
             .find(|info| !SessionLock::is_held(&self.paths.data_dir, &info.id)))
     }
 
-    /// A blank session is as if it had been opened now.
+    /// Opens a blank session as if it were new.
     fn reuse(
         &self,
         store: Store,
@@ -275,16 +277,18 @@ impl AppContext {
     ) -> Result<Session, SessionError> {
         let folder = blank.folder.clone();
         let mut session = match self.reopen(store, blank, Taking::Blank, now_ms, true) {
-            // Another start was faster.
+            // Another start took it first.
             Err(SessionError::Store(StoreError::Held { .. })) => {
                 return self.create(self.open_store()?, now_ms, true);
             }
             session => session?,
         };
         let store = &session.log.store;
-        let blank = store.blank(&self.workspace(), &folder, MAX_BLANK)?;
+        let blank = store
+            .history()
+            .blank(&self.workspace(), &folder, MAX_BLANK)?;
         if !blank.iter().any(|info| info.id == session.id) {
-            // Another process had it, and said something, before it was locked.
+            // Another process used it and sent a message before we locked it.
             drop(session);
             return self.create(self.open_store()?, now_ms, true);
         }
@@ -302,7 +306,7 @@ impl AppContext {
         Ok(session)
     }
 
-    /// What the keeper of a sub-agent starts.
+    /// Opens the session of a subagent, in the process that its supervisor process started.
     pub(super) fn take_up_task(
         &self,
         store: Store,
@@ -324,7 +328,7 @@ impl AppContext {
         let taking = parting.map_or(Taking::Up, Taking::Copy);
         let mut session = its.reopen(store, info, taking, now_ms, interactive)?;
         session.warnings.extend(was_away);
-        // What is wrong with the config here was told already.
+        // Warnings about the config of this folder were shown already.
         let warnings = its.loaded.warnings.iter().map(|w| &w.text);
         let known = |text: &&String| self.loaded.warnings.iter().any(|w| w.text == **text);
         session
@@ -344,7 +348,7 @@ impl AppContext {
         let mut warnings = Vec::new();
         let (id, mut lock) = match taking {
             Taking::Copy(parting) => {
-                // Before anything is made.
+                // These checks come before anything is created.
                 store.not_elsewhere(&info.id)?;
                 store.not_back_in_time(&info.id)?;
                 let (id, lock, warning) = self.fork(&mut store, &info.id, parting, now_ms)?;
@@ -361,11 +365,11 @@ impl AppContext {
         let (head, state, last) = fold(&store, &id, &mut recent)?;
         lock.recorded();
         let runs = self.runs()?;
-        let queued = store.queued(&id)?.len();
+        let queued = store.inbox().queued(&id)?.len();
         let title = info.title.as_deref();
         let mut found =
             ResumeReport::look(&id, title, last.as_ref(), &state, &runs, queued, now_ms);
-        // One with files of its own is recorded before it is opened.
+        // A fork with separate files is recorded before it is opened.
         let is_new = |last: &Record| {
             matches!(
                 last.entry,
@@ -376,7 +380,7 @@ impl AppContext {
             )
         };
         found.forked = matches!(taking, Taking::Copy(_)) || last.as_ref().is_some_and(is_new);
-        found.brought = store.brought_into(&id)?;
+        found.brought = store.history().brought_into(&id)?;
         sweep(&runs, &id, &state);
         sweep_servers(&self.servers()?, &id, &state);
         let catalogue = self.catalogue(&store);
@@ -394,8 +398,8 @@ impl AppContext {
         self.assemble(opened, interactive)
     }
 
-    /// A copy that goes its own way: its id, its lock, and a warning when the origin is damaged
-    /// and the copy ends before its last entry.
+    /// Forks a session. Returns the ID and the lock of the fork, and a warning if the origin is
+    /// damaged and the fork ends before its last entry.
     pub fn fork(
         &self,
         store: &mut Store,
@@ -406,7 +410,8 @@ impl AppContext {
         self.fork_with(store, origin, parting, now_ms, |_| (Vec::new(), None))
     }
 
-    /// The same, with what follows at once from the state of the copy, and a tree that it names.
+    /// Forks a session like [`AppContext::fork`], and adds entries that follow from its state, and
+    /// a tree that they name.
     pub(super) fn fork_with(
         &self,
         store: &mut Store,
@@ -425,7 +430,7 @@ impl AppContext {
         Ok((id, copied.lock, copied.warning))
     }
 
-    /// Records a copy that was begun. `place`: where it works, if not where the other one does.
+    /// Records a new fork. `place` is its folder, if it is not that of the origin.
     #[allow(clippy::too_many_arguments, reason = "each is said by another caller")]
     pub(super) fn copy(
         &self,
@@ -459,8 +464,12 @@ impl AppContext {
         };
         fold(&mut state, forked)?;
         let (mut also, trees) = also(&state);
-        // What comes behind is in no copy: the copy goes on in a workspace that knows more than it.
-        let gap = store.gap(origin)?.filter(|gap| gap.first == from.seq + 1);
+        // The entries after this one are lost, so the workspace may have changes that the fork does
+        // not know.
+        let gap = store
+            .history()
+            .gap(origin)?
+            .filter(|gap| gap.first == from.seq + 1);
         let warning = warning.or_else(|| gap.as_ref().map(Gap::line));
         also.extend(gap.map(|gap| Entry::Noted {
             text: gap.note(),
@@ -487,7 +496,7 @@ impl AppContext {
     }
 }
 
-/// The copy of a session that is about to be recorded: it is ours before anybody can see it.
+/// A fork that is about to be recorded. Its lock is taken before anybody can see it.
 pub(super) struct NewCopy {
     pub(super) id: String,
     lock: SessionLock,
@@ -500,16 +509,17 @@ impl NewCopy {
     }
 }
 
-/// A copy that is recorded.
+/// A fork that is recorded.
 pub(super) struct Copied {
     pub(super) head: Head,
     pub(super) state: State,
     pub(super) lock: SessionLock,
-    /// The origin is damaged, and the copy ends before its last entry.
+    /// Set if the origin is damaged and the fork ends before its last entry.
     pub(super) warning: Option<String>,
 }
 
-/// The same of its servers that are over. One that lives is used again.
+/// Removes the run folders of this session's servers that have ended and that no open call names. A
+/// running server is used again.
 fn sweep_servers(servers: &Servers, session: &str, state: &State) {
     let open = state.calls.iter().filter(|c| !c.finished);
     let known: Vec<&str> = open.filter_map(|c| c.guard.as_ref()?.run()).collect();
@@ -524,9 +534,9 @@ fn sweep_servers(servers: &Servers, session: &str, state: &State) {
     }
 }
 
-/// Run folders of this session that nothing in its log speaks of any more: a crash came
-/// between their making and their `Started`, or between a result and its tidying up. And what
-/// a crash left half made, whosever it was.
+/// Removes run folders of this session that its log does not name any more. A crash came between
+/// their creation and their `Started`, or between a result and the cleanup. Also removes half-made
+/// run folders of any session.
 fn sweep(runs: &Runs, session: &str, state: &State) {
     if let Err(error) = runs.remove_half_made() {
         tracing::warn!(%error, "a half-made run folder stays");

@@ -1,5 +1,5 @@
-//! The rules of the config and the borders of the workspace, as a check of calls and as what
-//! tools that go through folders may not show.
+//! The rules of the config and the bounds of the workspace, as a check of calls, and as the list of
+//! files that searching tools must not show.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) fn permission_check(
     ))
 }
 
-/// What is different because commands run in the sandbox. Each is said once to a user.
+/// Returns the notices about the sandbox, each once for a user.
 pub(super) fn notices(ctx: &AppContext, hidden: &Hidden) -> Vec<String> {
     if !sandbox::given(ctx).available {
         return Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn notices(ctx: &AppContext, hidden: &Hidden) -> Vec<String> {
         .collect()
 }
 
-/// One line of a screen of 80 columns; the manual says the rest.
+/// Fits on a line of 80 columns. The manual has the rest.
 const SANDBOXED: &str =
     "commands of the model run in a sandbox, with no network unless you allow it";
 
@@ -80,7 +80,7 @@ fn check_by(
     Arc::new(move |permission, state| {
         let mut workspace = workspace.clone();
         if let Permission::Foreign { name } = permission {
-            // What was allowed once is meant too, until the call is made.
+            // A verdict for one call also counts, until that call is made.
             let allowed = state.calls.iter();
             let allowed = allowed.filter(|open| open.decided == Some(Verdict::Allow));
             let once = allowed.filter_map(|open| {
@@ -101,29 +101,31 @@ fn check_by(
     })
 }
 
-/// What the session's own background commands print may be read without asking, and nothing
-/// else below the runs: they hold the commands and outputs of all other sessions too.
+/// Returns the output files of the session's own background commands, which may be read without
+/// approval. Nothing else below the runs may, since they contain the commands and outputs of all
+/// other sessions too.
 fn readable(runs: &Runs, state: &State) -> Vec<String> {
     let background = state.background.values();
     let files = background.filter_map(|b| runs.output_files(&b.run).ok());
     files.flatten().map(|path| text(&path)).collect()
 }
 
-/// The folder of the keys, as it is named and as the disk has it.
+/// Returns the folder of the keys, as it is named and with links resolved.
 fn hidden_keys(ctx: &AppContext) -> Vec<PathBuf> {
     let folder = ctx.paths.keys_dir();
     let real = PathBuf::from(real_path(&text(&folder)));
     vec![folder, real]
 }
 
-/// The user's own skills are listed in the prompt, and lie outside the workspace.
+/// Returns the folders of the user's skills. The prompt lists those skills, and they are outside of
+/// the workspace.
 fn skills_of_user(ctx: &AppContext) -> Vec<String> {
     let folders = skill_folders_of_user(&ctx.paths.config_dir);
     folders.iter().map(|path| text(path)).collect()
 }
 
-/// Entries of the config folder that decide on something. A person who keeps such files
-/// elsewhere has links there: what a link leads to is meant too.
+/// Entries of the config folder that affect decisions. Some people have links there, so the targets
+/// of links are protected too.
 const IN_CONFIG_FOLDER: [&str; 7] = [
     "config.toml",
     "trusted.toml",
@@ -134,7 +136,7 @@ const IN_CONFIG_FOLDER: [&str; 7] = [
     "themes",
 ];
 
-/// Where rules, trust and instructions come from, and where what happens is recorded.
+/// Returns the files and folders of rules, trust, instructions and records.
 fn rewakes_own(ctx: &AppContext) -> Vec<String> {
     let entries = IN_CONFIG_FOLDER.map(|name| text(&ctx.paths.config_dir.join(name)));
     let folders = ctx.own_folders();
@@ -150,7 +152,7 @@ fn text(path: &Path) -> String {
 }
 
 fn rules(permissions: &PermissionsConfig) -> Result<Rules, ConfigError> {
-    // Loading the config has parsed them, and said where a wrong one stands.
+    // Loading the config has parsed them already and reported errors with their places.
     let parse = |texts: &[String]| -> Result<Vec<Rule>, ConfigError> {
         let parsed = texts.iter().map(|text| Rule::parse(text));
         parsed.map(|rule| rule.map_err(ConfigError::new)).collect()

@@ -1,21 +1,23 @@
-//! Where in its file an edit was made: from the content that the file had before it, which is kept
-//! under the hash that the call was begun with.
+//! The place of an edit in its file. It is found with the content before the edit, which is stored
+//! under the hash in the call's `Started`.
 //!
-//! Invariant: a place is only given where the edit makes of that content what the call was recorded
-//! to make of it, byte for byte.
+//! Invariant: a place is given only if the edit turns that content into the content that the call
+//! recorded, byte for byte.
 
 use crate::core::tree::ContentHash;
 use crate::store::{Store, StoreError};
 use crate::tools::{Body, edited_text};
 
-/// Of longer contents, and of changes that lie further apart, the place is not known.
+/// Maximum sizes of a content, and of the lines from the first change to the last, for which the
+/// place is found.
 const MAX_FILE_BYTES: usize = 4 << 20;
 const MAX_PLACED_BYTES: usize = 256 << 10;
 
-/// Lines around the change that are kept with it.
+/// Number of lines of context on each side.
 const AROUND: usize = 3;
 
-/// What a call replaced: hashes of the file before and after it, as its `Started` has them.
+/// A query for the place of an edit, with the hashes of the file before and after it from the
+/// call's `Started`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EditQuery {
     pub before: String,
@@ -23,19 +25,19 @@ pub struct EditQuery {
     pub body: Body,
 }
 
-/// The lines of a file around what an edit changed.
+/// The changed lines of a file, with some context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedEdit {
-    /// Lines of the file before these.
+    /// Number of lines of the file before these.
     pub first: usize,
     pub before: String,
     pub after: String,
 }
 
-/// What is known of an edit, by the hashes of its file before and after.
+/// The place of an edit, if it is known, with the hashes of its file before and after.
 pub type EditPlace = ((String, String), Option<PlacedEdit>);
 
-/// Where these edits were made. What cannot be read is not known.
+/// Returns the places of these edits. If a content cannot be read, its place is unknown.
 pub fn edit_places(store: Option<&Store>, queries: Vec<EditQuery>) -> Vec<EditPlace> {
     let place = |query: &EditQuery| {
         placed_edit(store?, query).unwrap_or_else(|error| {
@@ -54,7 +56,7 @@ fn placed_edit(store: &Store, query: &EditQuery) -> Result<Option<PlacedEdit>, S
     let Some(hash) = content_hash(&query.before) else {
         return Ok(None);
     };
-    let Some(before) = store.content(&hash)? else {
+    let Some(before) = store.snapshots().content(&hash)? else {
         return Ok(None);
     };
     if before.len() > MAX_FILE_BYTES {
@@ -79,7 +81,7 @@ fn content_hash(hex: &str) -> Option<ContentHash> {
 }
 
 impl PlacedEdit {
-    /// The lines that differ, with some around them. `None`: they are too many.
+    /// Returns the differing lines with some context. `None`: they are too many.
     fn of(before: &str, after: &str) -> Option<PlacedEdit> {
         let (old, new): (Vec<&str>, Vec<&str>) = (
             before.split_inclusive('\n').collect(),
@@ -120,7 +122,7 @@ mod tests {
         );
         let at_the_ends = PlacedEdit::of("a", "").unwrap();
         assert_eq!((at_the_ends.first, at_the_ends.after.as_str()), (0, ""));
-        // What repeats itself is not counted twice.
+        // Repeated lines are not counted twice.
         let repeated = PlacedEdit::of("a\na\n", "a\n").unwrap();
         assert_eq!(
             (repeated.before.as_str(), repeated.after.as_str()),

@@ -1,5 +1,6 @@
-//! Purging a session: what of it lies outside of the store goes too, and so do the sessions of its
-//! sub-agents. Refused while one of their commands runs, for its result would have nowhere to go.
+//! The purge of a session: its data outside of the store is removed too, and so are the sessions of
+//! its subagents. Refused while one of their commands runs, since its result would have no place to
+//! go.
 
 use std::fs;
 use std::io;
@@ -11,12 +12,13 @@ use crate::command::RunState;
 use crate::store::{Removed, SessionLock, Store, StoreError};
 
 impl AppContext {
-    /// Removes a session for good, with those of its sub-agents, their journals, run folders, servers
-    /// and temporary files, and the worktrees that no other session works in. What became of those.
+    /// Removes a session permanently, with those of its subagents, their journals, run folders,
+    /// servers and temporary files, and the worktrees that no other session uses. Returns the
+    /// results for the worktrees.
     ///
     /// # Errors
-    /// `Held` while a process works in one of them, `InUse` while another process has the store
-    /// open, [`SessionError::Running`] while a command of one runs. Nothing was removed then.
+    /// `Held` while a process uses one of them, `InUse` while another process has the store open,
+    /// [`SessionError::Running`] while a command of one runs. In these cases nothing was removed.
     pub fn purge(
         &self,
         store: Store,
@@ -24,8 +26,8 @@ impl AppContext {
     ) -> Result<(Removed, Vec<EndedWorktree>), SessionError> {
         let data_dir = &self.paths.data_dir;
         let _locks = lock_with_children(&store, data_dir, session)?;
-        let mut sessions = store.children(session)?;
-        sessions.push(store.find(session)?);
+        let mut sessions = store.history().children(session)?;
+        sessions.push(store.history().find(session)?);
         let folders = sessions.iter().map(|info| PathBuf::from(&info.folder));
         let folders: Vec<PathBuf> = folders.collect();
         let all: Vec<String> = sessions.into_iter().map(|info| info.id).collect();
@@ -64,18 +66,18 @@ impl AppContext {
     }
 }
 
-/// The locks of a session and of those of its sub-agents. While its own is held, it gets no more
-/// sub-agents.
+/// Takes the locks of a session and of its subagents. While the session's own lock is held, it gets
+/// no more subagents.
 ///
 /// # Errors
-/// `Held` while a process works in one of them.
+/// `Held` while a process uses one of them.
 pub fn lock_with_children(
     store: &Store,
     data_dir: &Path,
     session: &str,
 ) -> Result<Vec<SessionLock>, StoreError> {
     let mut locks = vec![SessionLock::take(data_dir, session)?];
-    for child in store.children(session)? {
+    for child in store.history().children(session)? {
         locks.push(SessionLock::take(data_dir, &child.id)?);
     }
     Ok(locks)

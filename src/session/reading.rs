@@ -1,5 +1,5 @@
-//! A session folded from the store, one entry after the other: a long log is never in memory
-//! beside its state.
+//! Folding of a session from the store, entry by entry, so a long log is never in memory as a
+//! whole.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,15 +9,15 @@ use crate::core::state::State;
 use crate::store::{Head, Store, StoreError};
 use crate::tools;
 
-/// As many of the last entries are kept for whoever looks on.
+/// Number of the last entries that are returned for a screen.
 const RECENT: usize = 600;
 
-/// What is kept besides the state of a session that is read.
+/// Values that are collected besides the state while a session is read.
 pub(super) struct Recent {
     /// Its last entries.
     records: VecDeque<Record>,
     max: usize,
-    /// What each model was asked for in all.
+    /// Total usage, by model.
     pub(super) spent: BTreeMap<String, Usage>,
 }
 
@@ -48,7 +48,7 @@ impl Recent {
     }
 }
 
-/// The state of a session and its last record.
+/// Folds a session. Returns its state and its last record.
 pub(super) fn fold(
     store: &Store,
     session: &str,
@@ -66,8 +66,8 @@ pub(super) fn fold(
     Ok((head, state, recent.records.back().cloned()))
 }
 
-/// The state of a session where a copy of it is to part, of a damaged one that after the last
-/// entry that can be read, and then with a warning.
+/// Returns the state of a session at the start of a fork. In a damaged session, this is the state
+/// after the last readable entry, with a warning.
 pub(super) fn readable(
     store: &Store,
     session: &str,
@@ -97,7 +97,7 @@ pub(super) fn readable(
             }))
         }
         Ok(_) => Ok((state, None)),
-        // What is damaged comes after the place that is meant.
+        // The damage is after the wanted entry.
         Err(SessionError::Store(StoreError::Corrupt { .. })) if there > upto => Ok((state, None)),
         Err(SessionError::Store(error @ StoreError::Corrupt { .. })) if there > 0 => {
             let warning = format!("{error}; the copy ends at entry {}", there - 1);

@@ -1,5 +1,5 @@
-//! Another title for a session in which nobody works. Of the one that is open the engine
-//! records it.
+//! A new title for a session that no process uses. In an open session, the engine records the
+//! title.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use super::now_ms;
 use crate::core::entry::Entry;
 use crate::store::{Batch, Store, StoreError};
 
-/// Records the title as an entry of the session, and gives the title it has then.
+/// Records the title as an entry of the session. Returns the title that it has then.
 ///
 /// # Errors
-/// `Held` while another process, or the engine of this one, works in the session.
+/// `Held` while another process, or the engine of this one, uses the session.
 pub fn rename(
     store: &mut Store,
     data_dir: &Path,
@@ -18,12 +18,12 @@ pub fn rename(
     title: &str,
 ) -> Result<Option<String>, StoreError> {
     store.at_rest(data_dir, id, |store| {
-        let info = store.find(id)?;
+        let info = store.history().find(id)?;
         let mut head = store.load_each(id, |_| Ok::<(), StoreError>(()))?;
         let mut entries = vec![Entry::Named {
             title: title.to_string(),
         }];
-        // Another name does not ask for the session to be resumed.
+        // A new name does not offer a dismissed session again.
         entries.extend(info.dismissed.then_some(Entry::Dismissed));
         let batch = Batch {
             at_ms: now_ms(),
@@ -32,6 +32,6 @@ pub fn rename(
             ..Batch::default()
         };
         store.append(&mut head, &batch)?;
-        Ok(store.find(id)?.title)
+        Ok(store.history().find(id)?.title)
     })?
 }

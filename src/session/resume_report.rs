@@ -1,4 +1,4 @@
-//! What a start finds of a session: how it ended, and what still runs.
+//! The report about a resumed session: how it ended, and which commands still run.
 
 use crate::command::{RunState, Runs};
 use crate::core::ending::Ending;
@@ -7,27 +7,27 @@ use crate::core::state::State;
 use crate::core::text::{count, one_line};
 use crate::store::short_id;
 
-/// What a resume found.
+/// The findings of a resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeReport {
     pub id: String,
-    /// This start forked it.
+    /// Whether this start forked it.
     pub forked: bool,
-    /// What the model may do from now on.
+    /// Its permission mode from now on.
     pub mode: Mode,
     pub title: String,
     pub ending: Ending,
-    /// Since its last entry.
+    /// Time since its last entry.
     pub age_ms: i64,
-    /// Entries in its chain.
+    /// Number of entries in its chain.
     pub entries: u64,
-    /// Command and age of what still runs.
+    /// Commands that still run, with their ages in milliseconds.
     pub running: Vec<(String, i64)>,
-    /// Messages that wait in its inbox.
+    /// Number of messages in its inbox.
     pub queued: usize,
-    /// Something is to be done without a new message.
+    /// Whether work is pending without a new message.
     pub owed: bool,
-    /// Entries that the database lacked and its journal had.
+    /// Number of entries that the database lacked and the journal had.
     pub brought: u64,
 }
 
@@ -63,7 +63,8 @@ impl ResumeReport {
         }
     }
 
-    /// `resumed 0197… "fix the parser", killed 3 min ago: 41 entries, 1 command still running (cargo test, 4 min 12 s)`
+    /// Returns a line such as `resumed 0197… "fix the parser", killed 3 min ago: 41 entries,
+    /// 1 command still running (cargo test, 4 min 12 s)`.
     pub fn line(&self) -> String {
         let title = &self.title;
         let entries = count(self.entries, "entry");
@@ -79,7 +80,7 @@ impl ResumeReport {
         if self.brought > 0 {
             line.push_str(&format!(", {} of them from the journal", self.brought));
         }
-        // One that was chosen once and goes on must not go unseen.
+        // A mode that was chosen earlier and still applies must be visible.
         if self.mode != Mode::Default {
             line.push_str(&format!(", mode {}", self.mode.name()));
         }
@@ -102,13 +103,14 @@ impl ResumeReport {
     }
 }
 
-/// The recorded line of [`ResumeReport::line`] for one who looks at the session itself: how it
-/// ended, how long it is, what went on meanwhile, and the mode. `None`: it is another line.
+/// Shortens the recorded line of [`ResumeReport::line`] for the session's own screen: how it ended,
+/// its length, the commands that kept running, and the mode. `None`: it is another line.
 ///
 /// `resumed after a kill · 41 entries · 1 command ran on`
 pub fn resumed_in_short(line: &str) -> Option<String> {
     let rest = line.strip_prefix("resumed ")?;
-    // A title and a command may have quotes too: behind the title it says how the session ended.
+    // A title and a command may have quotes too. The way in which the session ended follows the
+    // title.
     let mut ends = rest
         .match_indices("\", ")
         .map(|(at, end)| &rest[at + end.len()..]);
@@ -125,7 +127,7 @@ pub fn resumed_in_short(line: &str) -> Option<String> {
         };
         Some((after, facts))
     })?;
-    // A command may have commas, and is named last.
+    // A command may contain commas, and is named last.
     let (facts, running) = match facts.split_once(" still running (") {
         Some((facts, _)) => match facts.rsplit_once(", ") {
             Some((facts, running)) => (facts, Some(format!("{running} ran on"))),
@@ -141,7 +143,7 @@ pub fn resumed_in_short(line: &str) -> Option<String> {
     Some(parts.collect::<Vec<_>>().join(" · "))
 }
 
-/// A time span in one unit: `3 min`.
+/// Returns a time span in one unit: `3 min`.
 pub fn ago(ms: i64) -> String {
     let s = ms / 1000;
     match s {
@@ -152,7 +154,7 @@ pub fn ago(ms: i64) -> String {
     }
 }
 
-/// A running time: `4 min 12 s`.
+/// Returns a running time: `4 min 12 s`.
 pub fn clock(ms: i64) -> String {
     let s = ms / 1000;
     match s {

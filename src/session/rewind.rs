@@ -1,7 +1,7 @@
-//! Going back in a session: its files, its conversation, or both.
+//! Rewind of a session: its files, its conversation, or both.
 //!
-//! Going back in the conversation is a copy that parts there; the session itself stays. Whatever was
-//! owed at that place waits until a person says something.
+//! Rewinding the conversation makes a fork at that place, and the session itself stays. Pending
+//! work at that place waits until a person sends a message.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,7 +16,8 @@ use crate::engine::{Back, Rewind, Rewinding, stopped};
 use crate::store::Store;
 
 impl AppContext {
-    /// What is asked of a session that works in `folder`, without any answer of a person's.
+    /// Returns the request to rewind the files of a session that works in `folder`, without any
+    /// choices of a person.
     pub fn rewind(&self, folder: &str, back: Back) -> Rewind {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let home = self.env.home().map(PathBuf::from);
@@ -37,8 +38,8 @@ impl AppContext {
         }
     }
 
-    /// A copy of a session that parts behind an entry, with the files that are to be set back in it,
-    /// if any: its id, and a warning.
+    /// Forks a session after an entry, with files to restore in the fork, if any. Returns its ID
+    /// and a warning.
     ///
     /// # Errors
     /// As [`AppContext::fork`].

@@ -1,5 +1,5 @@
-//! What setting files back would change, path by path, and what it cannot do: the same for the
-//! screen and for `rewake rewind --preview`.
+//! The preview of a rewind of files: the changes and the limits, path by path. The screen and
+//! `rewake rewind --preview` show the same.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -15,58 +15,59 @@ use crate::engine::Rewinding;
 use crate::store::{SessionFilter, Store, StoreError};
 use crate::workspace::head_moved_since;
 
-/// Of so many paths it is said how many lines change; of more only what becomes of them.
+/// Maximum number of paths whose changed lines are counted. For more paths, only the kind of change
+/// is shown.
 const MAX_COUNTED: usize = 2_000;
 
-/// So many sessions of the workspace are looked at.
+/// Maximum number of sessions of the workspace that are checked.
 const MAX_SESSIONS: u32 = 50;
 
-/// Of a command or a commit so much is shown.
+/// Maximum number of characters of a command or commit.
 const MAX_NAME: usize = 60;
 
-/// What would change, and what would not.
+/// The changes of a rewind, and the paths that it leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RewindPreview {
-    /// Section by section, and by path.
+    /// Rows, by section and path.
     pub rows: Vec<RewindRow>,
-    /// What a person should know before: HEAD moved, commands that run, other sessions.
+    /// Warnings for a person: HEAD moved, running commands, other sessions.
     pub warnings: Vec<String>,
 }
 
-/// What is not set back in any case.
+/// Text about the files and changes that are never restored.
 pub const NEVER_SET_BACK: &str =
     "Never restored: commits, ignored files, secrets, files that are too big";
 
-/// One path that differs from what it was.
+/// A path that differs from its earlier state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewindRow {
     pub path: PathBytes,
-    /// For a person, on one line.
+    /// The path for a person, on one line.
     pub name: String,
     pub section: RewindSection,
-    /// What becomes of it by the plan, or why it stays.
+    /// Its change by the plan, or why it stays.
     pub planned: Result<PathChange, KeptWhy>,
-    /// What becomes of it when it is to be as it was. `None`: it stays whatever is chosen.
+    /// Its change if a person chooses to restore it. `None`: it stays in any case.
     pub taken: Option<PathChange>,
 }
 
-/// Where a path stands in the list.
+/// The section of a path in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RewindSection {
-    /// Calls of the model changed it.
+    /// Changed by calls of the model.
     Calls,
-    /// It changed while a command ran.
+    /// Changed while a command ran.
     Commands,
-    /// It needs a yes of its own.
+    /// Needs a separate approval.
     Asked,
-    /// Somebody else changed it.
+    /// Changed outside of rewake.
     Outside,
-    /// It stays for another reason.
+    /// Stays for another reason.
     Stays,
 }
 
 impl RewindSection {
-    /// Its heading.
+    /// Returns its heading.
     pub fn title(self) -> &'static str {
         match self {
             RewindSection::Calls => "Changed by the model",
@@ -78,30 +79,31 @@ impl RewindSection {
     }
 }
 
-/// What becomes of a path.
+/// The change of a path by a rewind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathChange {
     pub what: PathBecomes,
-    /// `+12 −3`; empty where it was not counted.
+    /// `+12 −3`. Empty if it was not counted.
     pub figures: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathBecomes {
-    /// There since then: it is removed.
+    /// It was created since then, and is removed.
     Removed,
-    /// Gone since then: it comes back.
+    /// It was deleted since then, and comes back.
     Back,
-    /// It gets what it was.
+    /// It gets its earlier content.
     Written,
-    /// It gets what it was, with the changes of others put onto it.
+    /// It gets its earlier content, merged with the changes of others.
     Merged,
-    /// It gets what others made of the path beside it, and what does not fit in there.
+    /// It is a path beside another one. It gets the version that others made of that path, which
+    /// cannot be merged into it.
     Beside,
 }
 
 impl PathBecomes {
-    /// In words; nothing for what is plain.
+    /// Returns the change in words. Empty for a plain restore.
     pub fn words(self) -> &'static str {
         match self {
             PathBecomes::Removed => "created → removed",
@@ -114,7 +116,7 @@ impl PathBecomes {
 }
 
 impl PathChange {
-    /// `+0 −3 created → removed`.
+    /// Returns the figures and the words: `+0 −3 created → removed`.
     pub fn text(&self) -> String {
         let words = self.what.words();
         let gap = match self.figures.is_empty() || words.is_empty() {
@@ -126,7 +128,7 @@ impl PathChange {
 }
 
 impl RewindRow {
-    /// What becomes of it with this choice, or why it stays.
+    /// Returns its change with this choice, or why it stays.
     pub fn becomes(&self, choice: Option<PathChoice>) -> Result<&PathChange, KeptWhy> {
         match (choice, &self.planned, &self.taken) {
             (Some(PathChoice::Keep), ..) => Err(KeptWhy::Chosen),
@@ -137,7 +139,7 @@ impl RewindRow {
 }
 
 impl SessionList {
-    /// What a plan of the session `id` comes to.
+    /// Returns the preview of a plan for the session `id`.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -160,7 +162,7 @@ impl SessionList {
         rewinding: &Rewinding,
     ) -> Result<Vec<String>, StoreError> {
         let mut warnings = Vec::new();
-        let info = store.find(id)?;
+        let info = store.history().find(id)?;
         let root = std::path::Path::new(&info.workspace);
         if let Some(moved) = head_moved_since(root, rewinding.then_ms) {
             let times = match moved.times {
@@ -184,7 +186,7 @@ impl SessionList {
             without_dismissed: false,
             children: true,
         };
-        let sessions = store.sessions(filter, MAX_SESSIONS)?;
+        let sessions = store.history().sessions(filter, MAX_SESSIONS)?;
         let others = sessions.iter().filter(|other| other.id != info.id);
         let open: Vec<&str> = others
             .filter(|other| self.is_in_use(&other.id))
@@ -204,7 +206,7 @@ impl SessionList {
     }
 }
 
-/// What one path becomes, as lines to be read.
+/// Returns the change of one path as a diff.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -283,7 +285,7 @@ fn section(planned: &Result<PathChange, KeptWhy>, is_of_command: bool) -> Rewind
     }
 }
 
-/// How many files are written and removed, and how many stay.
+/// The numbers of files that are written, removed and left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RewindSums {
     pub written: usize,
@@ -292,7 +294,7 @@ pub struct RewindSums {
 }
 
 impl RewindSums {
-    /// `restores 3 files, removes 1, keeps 2`.
+    /// Returns a text such as `restores 3 files, removes 1, keeps 2`.
     pub fn text(self) -> String {
         let RewindSums {
             written,
@@ -302,7 +304,7 @@ impl RewindSums {
         let sums = [("restores", written), ("removes", removed), ("keeps", stay)];
         let mut parts = Vec::new();
         for (does, files) in sums.into_iter().filter(|(_, files)| *files > 0) {
-            // What is counted is said once.
+            // Only the first number names the unit.
             parts.push(match parts.is_empty() {
                 true => format!("{does} {}", large_count(files, "file")),
                 false => format!("{does} {}", figure(files)),

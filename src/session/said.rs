@@ -1,20 +1,20 @@
-//! What is said once to a user, and not at every start: a file in the state folder has the hash
-//! of each notice.
+//! Notices that a user sees only once, and not at every start. A file in the state folder has the
+//! hash of each notice.
 //!
-//! That it cannot be read or written keeps nobody from starting: then the notice is said again.
+//! If that file cannot be read or written, the start continues and the notice appears again.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// More than this is not remembered, oldest first.
+/// Maximum number of remembered notices. The oldest are dropped first.
 const MAX_REMEMBERED: usize = 200;
-/// A longer file is not one of ours.
+/// Maximum size of the file. A larger one is not ours.
 const MAX_BYTES: u64 = 64 * 1024;
 
 const FILE: &str = "said";
 
-/// The notice when it was not said before. From now on it was.
+/// Returns the notice if it was not shown before, and remembers it as shown.
 pub(super) fn once(state_dir: &Path, notice: String) -> Option<String> {
     let hash = blake3::hash(notice.as_bytes()).to_hex();
     let hash = &hash[..32];
@@ -34,7 +34,7 @@ pub(super) fn once(state_dir: &Path, notice: String) -> Option<String> {
 
 fn read(file: &Path) -> io::Result<String> {
     let mut text = String::new();
-    // Anything but a file may block for ever.
+    // Opening anything but a regular file may block for ever.
     if fs::metadata(file)?.is_file() {
         fs::File::open(file)?
             .take(MAX_BYTES)

@@ -1,4 +1,4 @@
-//! The sandbox of a session's commands: what this system gives, and what a profile is made from.
+//! The sandbox of a session's commands: the features of this system, and the input for a profile.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -11,11 +11,11 @@ use crate::sandbox::{Kernel, Toolchains};
 use crate::tools::Hidden;
 use crate::world::confine::Confine;
 
-/// What this kernel has. A build for tests can be told by a variable to do with less, never with
-/// more; a release does not know the variable.
+/// Returns the sandbox features of this kernel. In a debug build, a variable can disable features
+/// for tests, and never add any. A release build ignores the variable.
 ///
 /// # Errors
-/// Why it cannot be asked, for a person. Then there is no sandbox.
+/// Why the kernel cannot be probed, for a person. Then no sandbox is available.
 pub fn ask_kernel(env: &Env) -> Result<Kernel, String> {
     let exe = own_exe().map_err(|e| format!("cannot find this program's own file: {e}"))?;
     let kernel = Kernel::probe(&exe)?;
@@ -27,7 +27,8 @@ pub fn ask_kernel(env: &Env) -> Result<Kernel, String> {
     Ok(kernel)
 }
 
-/// Asked once: it does not change while a process lives. What cannot be asked has nothing.
+/// Returns the features, probed once per process, since they do not change. If probing fails, there
+/// are none.
 fn kernel(ctx: &AppContext) -> Kernel {
     static KERNEL: OnceLock<Kernel> = OnceLock::new();
     *KERNEL.get_or_init(|| {
@@ -38,19 +39,19 @@ fn kernel(ctx: &AppContext) -> Kernel {
     })
 }
 
-/// Asks the kernel on another thread, so that the answer is there when a session is opened: it
-/// takes two starts of this program.
+/// Probes the kernel on another thread, so that the result is ready when a session is opened:
+/// probing starts this program twice.
 pub fn ask_kernel_beside(ctx: &AppContext) {
     if ctx.config().sandbox.enabled == SandboxUse::Never {
         return;
     }
     let ctx = ctx.clone();
     let beside = std::thread::Builder::new().name("kernel".to_string());
-    // Without the thread it is asked when it is needed.
+    // Without the thread, the kernel is probed when the result is needed.
     drop(beside.spawn(move || kernel(&ctx)));
 }
 
-/// Whether commands below `full` run in a sandbox or not at all.
+/// Returns whether commands below `full` run in a sandbox or not at all.
 fn is_used(ctx: &AppContext) -> bool {
     match ctx.config().sandbox.enabled {
         SandboxUse::Never => false,
@@ -59,7 +60,7 @@ fn is_used(ctx: &AppContext) -> bool {
     }
 }
 
-/// What the policy needs to know of it.
+/// Returns the sandbox as the policy needs it.
 pub fn given(ctx: &AppContext) -> Sandbox {
     if !is_used(ctx) {
         return Sandbox::default();
@@ -67,7 +68,7 @@ pub fn given(ctx: &AppContext) -> Sandbox {
     let kernel = kernel(ctx);
     let unasked = kernel.unasked();
     let root = real(&ctx.here.root);
-    // All of the home folder is no workspace that a command may write to.
+    // Commands must not write to a workspace that contains the home folder.
     let holds_home = ctx
         .env
         .home()
@@ -82,18 +83,18 @@ pub fn given(ctx: &AppContext) -> Sandbox {
     }
 }
 
-/// None: no command runs in a sandbox.
+/// Returns the sandbox of a session's commands. `None`: commands run without one.
 pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> Option<Confine> {
     if !is_used(ctx) {
         return None;
     }
     let (config, paths) = (ctx.config(), &ctx.paths);
     let workspace = ctx.here.root.clone();
-    // Worktrees of a project have its caches.
+    // Worktrees of a project share its caches.
     let project = ctx.project().unwrap_or_else(|| workspace.clone());
     let project = blake3::hash(project.as_os_str().as_encoded_bytes()).to_hex();
-    // A temporary folder inside a workspace that holds rewake's own folders would be hidden
-    // with them.
+    // If the workspace contains rewake's own folders, a temporary folder there would be hidden with
+    // them.
     let tmp = match real(&paths.data_dir).starts_with(real(&workspace)) {
         true => None,
         false => Some(tmp_root(ctx).join(session)),
@@ -118,7 +119,7 @@ pub(super) fn confine(ctx: &AppContext, session: &str, hidden: Arc<Hidden>) -> O
     })
 }
 
-/// Where the temporary folders of sessions are.
+/// Returns the folder of the sessions' temporary folders.
 pub(super) fn tmp_root(ctx: &AppContext) -> PathBuf {
     ctx.paths.data_dir.join("tmp")
 }

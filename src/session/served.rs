@@ -1,5 +1,4 @@
-//! The servers of a session (MCP): which there are, what is known of their tools, and how one is
-//! started.
+//! The MCP servers of a session: their list, their known tools, and how a server is started.
 
 use std::time::Duration;
 
@@ -16,13 +15,13 @@ use crate::world::confine::Confine;
 use crate::world::{FindTool, KnownTool, Launch, LaunchServer, ServerAccess};
 
 impl AppContext {
-    /// The servers that may be used here.
+    /// Returns the servers that may be used here.
     pub fn found_servers(&self) -> FoundServers {
         find(&self.env, &self.loaded)
     }
 
-    /// What is known of their tools. That the store cannot say it keeps nobody from starting: then
-    /// nothing is known yet.
+    /// Returns the known tools of the servers. If the store cannot be read, the start continues
+    /// without known tools.
     pub(super) fn catalogue(&self, store: &Store) -> SessionCatalogue {
         let found = self.found_servers();
         let loaded = SessionCatalogue::load(store, found.clone());
@@ -32,7 +31,7 @@ impl AppContext {
         })
     }
 
-    /// How a session of this id calls them.
+    /// Returns the access of a session to its servers.
     pub(super) fn server_access(
         &self,
         catalogue: &SessionCatalogue,
@@ -99,8 +98,8 @@ fn find_tool(catalogue: SessionCatalogue) -> FindTool {
     })
 }
 
-/// What the rules are told of a tool of a server, as it is described now. `allowed` are rules that
-/// a person gave.
+/// Returns the properties of a server's tool that the rules use, from its current description.
+/// `allowed` are the rules that a person gave.
 pub(super) fn judged<'a>(
     catalogue: &SessionCatalogue,
     full_name: &str,
@@ -111,7 +110,7 @@ pub(super) fn judged<'a>(
     let says = |hint: &str| tool.annotations[hint] == true;
     let found = catalogue.found(&server.name)?;
     let specs = allowed.filter_map(|rule| rule.spec_of(full_name));
-    // Of several the last one was given last.
+    // The last rule is the newest one.
     let changed = specs.last().filter(|spec| !tool.hash.starts_with(spec));
     let changed = changed.map(|spec| {
         let former = server.former.iter().chain(&server.tools);
@@ -128,7 +127,7 @@ pub(super) fn judged<'a>(
     })
 }
 
-/// Why a tool of a server cannot be called.
+/// Returns the check whether a server's tool can be called.
 pub(super) fn served_check(catalogue: SessionCatalogue) -> ServedCheck {
     std::sync::Arc::new(move |full_name| catalogue.now().check(full_name))
 }

@@ -1,7 +1,7 @@
-//! What the model gets of the session's servers: the tools by which theirs are found and called,
-//! all of theirs where they are few, and a line for each server.
+//! The text about MCP servers in a request: the tools to find and call the servers' tools, all of
+//! their tools if they are few, and a line for each server.
 //!
-//! Invariant: what servers say is quoted as data: a line of one cannot be taken for another line,
+//! Invariant: texts of servers are quoted as data: a line of one cannot be taken for another line,
 //! nor for the end of the list.
 
 use super::server_schema;
@@ -12,21 +12,21 @@ use crate::core::visible::visible;
 use crate::mcp::catalogue::{Catalogue, CatalogueServer, CatalogueTool};
 use crate::tools;
 
-/// The tools of all servers are listed as they are when they take no more of the window than this
-/// part, and no more tokens.
+/// Limits for listing all tools of the servers directly: a percentage of the window, and a number
+/// of tokens.
 const DIRECT_PERCENT: u64 = 8;
 const DIRECT_TOKENS: u64 = 4_000;
 
-/// A line has so many bytes: 20 tokens.
+/// Maximum size of a line: 20 tokens.
 const LINE_BYTES: usize = 79;
 
-/// Less of a quote says nothing.
+/// Minimum size of a quote. A shorter one means nothing.
 const QUOTE_MIN_BYTES: usize = 12;
 
-/// In place of lines that have no room.
+/// Size that is reserved for the line about left-out servers.
 const MORE_BYTES: usize = 40;
 
-/// The tools for a window of this size.
+/// Returns the tools for a window of this size.
 pub(super) fn specs(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
     if catalogue.servers.is_empty() {
         return Vec::new();
@@ -39,14 +39,14 @@ pub(super) fn specs(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
     specs
 }
 
-/// All tools of all servers, or none.
+/// Returns all tools of all servers, or none if they are too many.
 fn direct(catalogue: &Catalogue, budget: &Budget) -> Vec<ToolSpec> {
     let room = (budget.window * DIRECT_PERCENT / 100).min(DIRECT_TOKENS);
     let room = budget.bytes(room);
     let mut used = 0;
     let mut specs = Vec::new();
     for (_, tool) in catalogue.tools() {
-        // A list that is far too long is not looked at as a whole.
+        // Stops early, so that a far too long list is not measured as a whole.
         if used + tool.description.len() > room {
             return Vec::new();
         }
@@ -73,7 +73,7 @@ fn spec(tool: &CatalogueTool) -> ToolSpec {
     }
 }
 
-/// A line for each server, within its room; empty where there is none.
+/// Returns a line for each server, within its room, or nothing without servers.
 pub(super) fn list(catalogue: &Catalogue, room: usize) -> String {
     if catalogue.servers.is_empty() {
         return String::new();
@@ -113,7 +113,7 @@ fn line(server: &CatalogueServer) -> String {
     line
 }
 
-/// One line in which nothing ends the quote or the list.
+/// Returns the text as one line that cannot end the quote or the list.
 fn quotable(text: &str) -> String {
     let shown = visible(clip(text, 1_000).as_ref()).into_owned();
     let words: Vec<&str> = shown.split_whitespace().collect();

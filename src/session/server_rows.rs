@@ -1,5 +1,5 @@
-//! The servers that are configured, as `/mcp` shows them: whether each is used, what is known of it,
-//! what it costs, whether it runs, and what it printed last.
+//! The configured MCP servers as `/mcp` shows them: whether each is used, its tools and their cost,
+//! whether it runs, and its last output.
 
 use super::{AppContext, clock, now_ms};
 use crate::command::server::{ServerInfo, Servers};
@@ -10,25 +10,26 @@ use crate::core::visible::figure;
 use crate::mcp::catalogue::{Catalogue, CatalogueServer};
 use crate::mcp::clean;
 
-/// Of what a server printed on stderr, the last line is shown; it is looked for in so much.
+/// Number of bytes at the end of a server's stderr that are searched for the last line.
 const PRINTED_BYTES: u64 = 4096;
 const LINE_CHARS: usize = 200;
 
-/// As many tools that have another name are named.
+/// Maximum number of renamed tools that are listed.
 const RENAMED_MAX: usize = 8;
 
-/// One server.
+/// A configured server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerRow {
     pub name: String,
-    /// Whether it is used and what is known of it, in one line.
+    /// Whether it is used, and its tools, in one line.
     pub state: String,
-    /// What is known besides, a line each.
+    /// More facts, one per line.
     pub more: Vec<String>,
 }
 
 impl AppContext {
-    /// Those that are configured here, by name. `session`: whose runs are looked at.
+    /// Returns the servers that are configured here, by name. `session`: the session whose runs are
+    /// shown.
     pub fn server_rows(&self, session: Option<&str>) -> Vec<ServerRow> {
         let servers = self.servers().ok();
         let runs = servers.as_ref().map(Servers::list).unwrap_or_default();
@@ -57,7 +58,7 @@ impl AppContext {
         rows.collect()
     }
 
-    /// All of them: the name of a tool may depend on a server before its own.
+    /// Returns the tools of all servers, since the name of a tool may depend on an earlier server.
     fn known_servers(&self) -> Catalogue {
         let store = self.open_store().ok();
         let found = self.found_servers();
@@ -94,7 +95,7 @@ impl ServerRow {
     }
 }
 
-/// `14 tools, 1,230 tokens if they are listed`
+/// Returns a text such as `14 tools, about 1,230 tokens if listed`.
 fn tools(server: &CatalogueServer) -> String {
     let bytes = server
         .tools
@@ -112,7 +113,7 @@ fn tools(server: &CatalogueServer) -> String {
     )
 }
 
-/// Tools that have not the name that a person expects.
+/// Returns lines about the tools whose names differ from the usual ones.
 fn renamed(server: &CatalogueServer) -> Vec<String> {
     let tools = server.tools.iter();
     let renamed = tools.filter(|tool| server.renamed.contains(&tool.full_name));
@@ -146,7 +147,7 @@ fn last_line(printed: &[u8]) -> Option<String> {
 }
 
 impl ServerRow {
-    /// The rows as a text of lines.
+    /// Returns the rows as text.
     pub fn text(rows: &[ServerRow]) -> String {
         if rows.is_empty() {
             return "no MCP server is configured; add one with rewake mcp add".to_string();

@@ -1,15 +1,15 @@
-//! The schema of a server's tool as every provider takes it. One that a provider refuses would
-//! refuse each request of the session.
+//! Conversion of a server's tool schema to a form that every provider accepts. A schema that a
+//! provider refuses would make each request of the session fail.
 //!
-//! OpenAI: at the top an object with `properties`, and no choice between schemas. Anthropic: JSON
-//! Schema of 2020-12, names of properties of some letters. What Gemini takes is narrower still, and
-//! made in its codec.
+//! OpenAI requires an object with `properties` at the top, and no choice between schemas. Anthropic
+//! requires JSON Schema 2020-12 and allows some characters in property names. Gemini accepts even
+//! less, and its codec converts the schema further.
 
 use serde_json::{Map, Value, json};
 
 use crate::model::schema::check_schema;
 
-/// Of the top of a schema; what else stands there is for the server alone to check.
+/// Keys that are copied from the top of a schema. Only the server checks the others.
 const KEPT: [&str; 4] = [
     "description",
     "additionalProperties",
@@ -19,7 +19,7 @@ const KEPT: [&str; 4] = [
 
 const NAME_MAX: usize = 64;
 
-/// The schema, and whether all of its properties are in it.
+/// Returns the schema, and whether it contains all properties.
 pub(super) fn for_requests(schema: &Value) -> (Value, bool) {
     let none = Map::new();
     let given = schema["properties"].as_object().unwrap_or(&none);

@@ -1,7 +1,7 @@
-//! Words of a user that name what servers (MCP) have: a prompt as `/server:prompt`, resources as
-//! `@server:uri`. What they stand for is asked of the server before anything is said.
+//! References of a user to MCP servers: a prompt as `/server:prompt`, resources as `@server:uri`.
+//! The server delivers their contents before the message is sent.
 //!
-//! Invariant: nothing is said when one of them cannot be had, so no words are half there.
+//! Invariant: no message is sent if one of its references fails, so none is sent in part.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,19 +14,19 @@ use crate::core::custom::{self, ServerMention, server_mentions};
 use crate::core::entry::{Image, UsedCommand};
 use crate::world::{NotOffered, Offered, ServerRequest, ServerWords, Wanted};
 
-/// Of what is said in all.
+/// Maximum size of the whole message.
 const MAX_SAID_BYTES: usize = 1024 * 1024;
-/// So many resources are put into one message.
+/// Maximum number of resources in one message.
 const MAX_MENTIONS: usize = 16;
 
-/// What is said for words that name what servers have.
+/// A message with the contents of servers that it refers to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExpandedWords {
     pub text: String,
     pub images: Vec<Image>,
     /// The bytes of the images.
     pub blobs: Vec<Vec<u8>>,
-    /// The prompt of a server that stands for the text.
+    /// The prompt of a server that produced the text.
     pub command: Option<UsedCommand>,
 }
 
@@ -55,7 +55,7 @@ impl AppContext {
         }
     }
 
-    /// Whether what was typed is a prompt of a server. A command of a file is nearer.
+    /// Returns whether a typed command is a prompt of a server. A command from a file has priority.
     pub fn is_server_prompt(&self, typed: &CommandLine, is_taken: impl Fn(&str) -> bool) -> bool {
         let is_file = || {
             let found = self.command_files().commands(&is_taken).found;
@@ -66,23 +66,23 @@ impl AppContext {
 }
 
 impl DefinedServers<'_> {
-    /// The server, usable or not, whose prompt the name of a command may be.
+    /// Returns the server, usable or not, whose prompt this command may name.
     pub fn named(&self, command: &str) -> Option<String> {
         let (server, _) = command.split_once(':')?;
         self.is_defined(server).then(|| server.to_string())
     }
 
-    /// The resources that a text mentions, of servers that are defined here.
+    /// Returns the resources in a text that name a server defined here.
     pub fn mentioned_resources(&self, text: &str) -> Vec<ServerMention> {
         let mut mentions = server_mentions(text);
         mentions.retain(|mention| self.is_defined(&mention.server));
         mentions
     }
 
-    /// What is said for a prompt of a server.
+    /// Returns the message for a prompt of a server.
     ///
     /// # Errors
-    /// Why nothing is said.
+    /// [`NotSaid`]; nothing is sent.
     pub async fn expand_prompt(
         &self,
         typed: &CommandLine,
@@ -116,10 +116,10 @@ impl DefinedServers<'_> {
         Ok(said)
     }
 
-    /// The text with the resources of these mentions below it.
+    /// Returns the text, with the mentioned resources appended.
     ///
     /// # Errors
-    /// Why nothing is said.
+    /// [`NotSaid`]; nothing is sent.
     pub async fn put_in_resources(
         &self,
         text: &str,
@@ -164,7 +164,7 @@ impl DefinedServers<'_> {
         let sender = Mutex::new(Some(sender));
         let reply = move |answer| {
             let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-            // Who asked may be gone.
+            // The receiver may be gone.
             let _ = sender.map(|sender| sender.send(answer));
         };
         ask(ServerRequest {
@@ -200,7 +200,7 @@ impl DefinedServers<'_> {
         servers.any(|defined| defined.name == name)
     }
 
-    /// Returns the state of the definition that is used, else of the nearest.
+    /// Returns the state of the definition that is used, else of the first one.
     fn state(&self, name: &str) -> Option<ServerState> {
         let states = server_states(self.env, self.loaded).into_iter();
         let of_name = states.filter(|(defined, _)| defined.name == name);

@@ -1,8 +1,7 @@
-//! Servers of the Model Context Protocol beside a session: their sandbox, and run folders that nobody
-//! needs any more.
+//! Sandboxes and abandoned run folders of MCP servers.
 //!
-//! A folder is needed while something of it lives, while a process works in its session, and while a
-//! call of that session is open that was made to it: what became of the call is in its journal.
+//! A run folder is needed in three cases: its server runs, a process uses its session, or the
+//! session has an open call to it. In the last case its journal has the outcome of the call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,10 +16,11 @@ use crate::mcp::catalogue::SessionCatalogue;
 use crate::sandbox::Profile;
 use crate::store::{SessionLock, Store, StoreError, is_purged, now_ms};
 
-/// A server that is tried belongs to no session: its folder is left alone for so long.
+/// Time for which the run folder of a server test is left alone. Such a server does not belong to a
+/// session.
 const TRIAL_MS: i64 = 3_600_000;
 
-/// A server has to close its input, then is asked to end, then is killed.
+/// Time limit for a server to end: its input is closed, then it is asked to end, then it is killed.
 const END_WITHIN: Duration = Duration::from_secs(6);
 
 /// The run folders of servers, in a data folder.
@@ -41,10 +41,10 @@ impl AppContext {
         })
     }
 
-    /// The profile of a server that is to run at this level.
+    /// Returns the sandbox profile for a server with this access.
     ///
     /// # Errors
-    /// Why there is no sandbox for it: it must not run.
+    /// Why no sandbox is available. Then the server must not run.
     pub fn confine_server(&self, session: &str, access: Access) -> Result<Box<Profile>, String> {
         let runs = self.runs().map_err(|e| e.to_string())?;
         let no_servers = SessionCatalogue::unknown(FoundServers::default());
@@ -79,14 +79,14 @@ impl ServerFolders {
             .collect()
     }
 
-    /// Removes them: how many are gone.
+    /// Removes those runs. Returns the number of removed ones.
     pub fn remove_left(&self, store: &Store) -> u64 {
         let left = self.left(store);
         let removed = left.iter().filter(|run| remove(&self.servers, run));
         removed.count() as u64
     }
 
-    /// What of a session's servers is needed.
+    /// Returns which runs of a session are needed.
     fn needs(&self, store: &Store, session: &str) -> Needs {
         let data_dir = &self.data_dir;
         if uuid::Uuid::try_parse(session).is_err() {
@@ -97,9 +97,9 @@ impl ServerFolders {
         {
             return Needs::All;
         }
-        match store.find(session) {
+        match store.history().find(session) {
             Ok(info) => open_runs(store, &info.id).map_or(Needs::All, Needs::Some),
-            // What is not in the database may be in the journal, and come back.
+            // A session that is missing in the database may be restored from the journal.
             Err(_) if is_purged(data_dir, session) => Needs::Some(BTreeSet::new()),
             Err(_) => Needs::All,
         }
@@ -124,11 +124,11 @@ pub(super) fn end_servers(servers: &Servers, session: &str) {
 }
 
 enum Needs {
-    /// A process works in it, or it cannot be read.
+    /// A process uses the session, or it cannot be read.
     All,
-    /// Those of its open calls.
+    /// The runs of its open calls.
     Some(BTreeSet<String>),
-    /// It is the name of no session.
+    /// The name does not belong to a session.
     Nobody,
 }
 
@@ -136,7 +136,7 @@ fn lives(info: &ServerInfo) -> bool {
     info.is_kept || info.group.is_some()
 }
 
-/// A folder whose server lives, or is about to, stays.
+/// Removes a run folder, unless its server runs or is about to. Returns whether it is gone.
 fn remove(servers: &Servers, run: &str) -> bool {
     servers.remove(run).unwrap_or_else(|error| {
         tracing::warn!(run, %error, "a run folder stays");
@@ -144,7 +144,7 @@ fn remove(servers: &Servers, run: &str) -> bool {
     })
 }
 
-/// The runs that calls without a result name.
+/// Returns the runs of calls without a result.
 fn open_runs(store: &Store, session: &str) -> Result<BTreeSet<String>, StoreError> {
     let mut open = BTreeMap::new();
     store.load_each(session, |record| {

@@ -1,4 +1,4 @@
-//! Sessions as lists show them: those that are offered, those that ended, and how each stands.
+//! Lists of sessions: the offered and the finished ones, and the state of each.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use crate::core::ending::Ending;
 use crate::core::marks::title_line;
 use crate::store::{SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 
-/// Among so many sessions, the newest, finished ones are looked for.
+/// Number of the newest sessions that are searched for finished ones.
 const LOOKED_AT: u32 = 30;
 
-/// A session in which nothing is owed any more.
+/// A session without pending work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     pub id: String,
@@ -27,7 +27,7 @@ pub struct Finished {
 /// The sessions of a data folder, and which of them belong to this workspace.
 pub struct SessionList {
     pub(super) data_dir: PathBuf,
-    /// The root of the workspace, as sessions are recorded with it.
+    /// The root of the workspace, in the form in which sessions record it.
     pub(super) workspace: String,
     pub(super) editor: EditorFiles,
 }
@@ -44,7 +44,7 @@ impl AppContext {
 }
 
 impl SessionList {
-    /// How a session stands: one answer for every list.
+    /// Returns the state of a session, which is the same in every list.
     pub fn standing(&self, info: &SessionInfo, glance: &Glance) -> Standing {
         let data_dir = &self.data_dir;
         let pid = SessionLock::holder(data_dir, &info.id);
@@ -57,13 +57,13 @@ impl SessionList {
         }
     }
 
-    /// Whether a process has the session.
+    /// Returns whether a process uses the session.
     pub fn is_in_use(&self, session: &str) -> bool {
         SessionLock::is_held(&self.data_dir, session)
     }
 
-    /// Unfinished sessions of this folder, newest first. Those that were dismissed only with
-    /// `all`.
+    /// Returns the unfinished sessions of this folder, newest first. Dismissed ones are included
+    /// only with `all`.
     pub fn unfinished(&self, store: &Store, all: bool) -> Result<Vec<SessionInfo>, StoreError> {
         let filter = SessionFilter {
             workspace: Some(&self.workspace),
@@ -71,11 +71,11 @@ impl SessionList {
             without_dismissed: !all,
             children: false,
         };
-        store.sessions(filter, 10)
+        store.history().sessions(filter, 10)
     }
 
-    /// The newest finished sessions of this folder in which something was said, but for `except`;
-    /// none that another process has.
+    /// Returns the newest finished sessions of this folder that have a message or a name, without
+    /// `except` and without those that another process uses.
     pub fn finished(
         &self,
         store: &Store,
@@ -87,7 +87,7 @@ impl SessionList {
             ..SessionFilter::default()
         };
         let mut found = Vec::new();
-        for info in store.sessions(filter, LOOKED_AT)? {
+        for info in store.history().sessions(filter, LOOKED_AT)? {
             let is_other = info.id != except && !info.unfinished;
             if found.len() == at_most || !is_other {
                 continue;

@@ -1,6 +1,6 @@
-//! The list of skills in layer 2: a line each, within its room.
+//! The list of skills in layer 2: one per line, within its room.
 //!
-//! Invariant: names, descriptions and paths are somebody's: a line of one cannot be taken for
+//! Invariant: names, descriptions and paths are untrusted: a line of one cannot be taken for
 //! another line, nor for the end of the list.
 
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::path::Path;
 use crate::core::text::one_line;
 use crate::workspace::{Here, Skill};
 
-/// However large the window.
+/// Maximum size of the list, for any context window.
 const MAX_BYTES: usize = 6_000;
 const DESCRIPTION_CHARS: usize = 250;
-/// In a list that is nearly full, so much still says what a skill is for.
+/// Length of a description in a full list, which still tells the purpose of the skill.
 const SHORT_DESCRIPTION_CHARS: usize = 60;
 
 const HEAD: &str = "<skills>\nSkills say how a kind of task is done. When one fits yours, `read` its file first and \
@@ -20,13 +20,14 @@ const END: &str = "</skills>";
 
 #[derive(Debug, Default)]
 pub(super) struct SkillList {
-    /// Empty when none is listed.
+    /// Empty if no skill is listed.
     pub text: String,
-    /// Names of those that found no room.
+    /// Names of the skills without room.
     pub left_out: Vec<String>,
 }
 
-/// As many as fit `room` bytes, in their order. Descriptions are cut before one is left out.
+/// Returns a list of as many skills as fit in `room` bytes, in their order. Descriptions are cut
+/// before a skill is left out.
 pub(super) fn skill_list(skills: &[Skill], here: &Here, room: usize) -> SkillList {
     if skills.is_empty() {
         return SkillList::default();
@@ -66,7 +67,7 @@ fn line(skill: &Skill, here: &Here, description_chars: usize) -> String {
     format!("- {shown} ({})\n", harmless(&path))
 }
 
-/// As it may be given to `read`.
+/// Returns the path in a form for the `read` tool.
 fn path<'a>(path: &'a Path, here: &Here) -> &'a Path {
     path.strip_prefix(&here.folder).unwrap_or(path)
 }

@@ -1,10 +1,10 @@
-//! Steering a session from another process: words, signals and verdicts.
+//! Control of a session from another process: messages, signals and verdicts.
 //!
-//! A subcommand and a route of a server do the same through this. What is sent is a row of the
-//! store, so it needs no running agent, and it survives the death of both.
+//! Subcommands and routes of the server use the same functions. Each message or signal is a row of
+//! the store, so it needs no running agent and survives the death of both processes.
 //!
-//! Invariant: nothing here waits for the session to obey, and nothing locks it but a pause of one
-//! in which nobody works.
+//! Invariant: nothing here waits for the session to obey, and nothing locks it except a pause of a
+//! session that no process uses.
 
 use std::path::{Path, PathBuf};
 
@@ -24,13 +24,13 @@ use crate::model::Models;
 use crate::store::{Batch, Message, SessionInfo, SessionLock, Store, StoreError, database};
 use crate::tools;
 
-/// Longer messages are refused.
+/// Maximum size of a message.
 pub const MAX_MESSAGE_BYTES: usize = 10 * 1024 * 1024;
 
-/// As many images may come with one message.
+/// Maximum number of images in one message.
 const MAX_IMAGES: usize = 20;
 
-/// Names the session here that was worked in last.
+/// The name for the newest session of this workspace.
 pub const HERE: &str = "@here";
 
 /// Why nothing was sent.
@@ -38,7 +38,7 @@ pub const HERE: &str = "@here";
 pub enum SteerError {
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// What was asked for makes no sense, or comes too late: what, and what can be done.
+    /// The order is invalid or too late: a description and a hint.
     #[error("{what}")]
     Refused {
         what: String,
@@ -47,16 +47,16 @@ pub enum SteerError {
     },
 }
 
-/// In which way it was refused.
+/// The kind of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It makes no sense, whenever it is sent.
+    /// Invalid at any time.
     Nonsense,
-    /// It is more than is sent at once.
+    /// Too large for one message.
     TooLarge,
-    /// It does not fit what the session is at.
+    /// Not valid in the current state of the session.
     NotNow,
-    /// Whoever asks may not.
+    /// The sender has no right to do it.
     Forbidden,
 }
 
@@ -84,33 +84,33 @@ pub enum Order {
     Signal(Signal),
 }
 
-/// What became of what was sent.
+/// The delivery of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
-    /// The process that works in the session obeys.
+    /// A process uses the session and will obey.
     Heard,
-    /// Nobody works in it: whoever takes it up obeys.
+    /// No process uses the session. The next one that resumes it will obey.
     Kept,
-    /// There was nothing to stop: nobody works in it.
+    /// No process uses the session, so there was nothing to stop.
     NothingToDo,
-    /// It is recorded already: nobody works in it.
+    /// The order is recorded already, since no process uses the session.
     Done,
 }
 
-/// What was sent, and what became of it.
+/// A receipt for a sent message or signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
-    /// The number of the message, or of the signal, as long as it waits. `None`: nothing waits.
+    /// Row ID of the message or signal while it is pending. `None`: nothing is pending.
     pub id: Option<i64>,
     pub sending: Sending,
 }
 
-/// The question of a server that is answered.
+/// The choice of a server's question to answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Meant {
-    /// `None`: the only one.
+    /// Its call. `None`: the only open question.
     pub call: Option<CallId>,
-    /// The entry of the question as it was seen. `None`: whatever is asked now.
+    /// The entry of the question that the person saw. `None`: the current question.
     pub asked: Option<Seq>,
 }
 
@@ -120,14 +120,14 @@ pub struct Question {
     pub session: SessionInfo,
     pub call: ToolCall,
     pub asked: Asked,
-    /// What a server asks in the middle of the call. `None`: whether it may run is asked.
+    /// The question of a server during the call. `None`: the question is whether the call may run.
     pub form: Option<ServerQuestion>,
-    /// A process works in the session: it goes on as soon as it is answered.
+    /// Whether a process uses the session. It continues as soon as the answer arrives.
     pub is_live: bool,
 }
 
 impl Question {
-    /// Returns it as `rewake approvals --json` and the server give it.
+    /// Returns the object that `rewake approvals --json` and the server give.
     pub fn to_json(&self, sandbox: &Sandbox) -> Value {
         let reach = self.asked.access.map(|access| sandbox.describe(access));
         json!({
@@ -153,8 +153,8 @@ impl Question {
     }
 }
 
-/// The bytes of an image file, and what it is. One that cannot be read would be refused with every
-/// request from then on.
+/// Returns the media type and the bytes of an image file. An invalid image would make every later
+/// request fail, so it is refused here.
 ///
 /// # Errors
 /// Why it cannot be sent, for a person.
@@ -175,10 +175,10 @@ pub fn read_image(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
 
 /// A sender of messages, signals and answers to the sessions of this data folder.
 pub struct Steering {
-    /// The value of [`command::keeper::RUN_ENV`], which a command of an agent has.
+    /// The value of [`command::keeper::RUN_ENV`], which is set in commands of an agent.
     run: Option<String>,
     data_dir: PathBuf,
-    /// The root of the workspace in which [`HERE`] is looked for.
+    /// Root of the workspace for [`HERE`].
     root: PathBuf,
 }
 
@@ -195,7 +195,7 @@ impl AppContext {
     /// Sends an order to a session.
     ///
     /// # Errors
-    /// A model that is not known or has no key; a session that cannot be read or written.
+    /// A model that is unknown or has no key, or a session that cannot be read or written.
     pub fn steer(
         &self,
         store: &mut Store,
@@ -216,22 +216,24 @@ impl AppContext {
         if order == Order::Pause && !is_live && steering.pause_at_rest(store, &info.id, origin)? {
             return Ok(without_signal(Sending::Done));
         }
-        let id = store.signal(&info.id, origin, now_ms(), |seen| match order {
-            Order::Stop => Signal::Stop { seen },
-            Order::Pause => Signal::Pause { seen },
-            Order::GoOn => Signal::GoOn,
-            Order::Signal(signal) => signal,
-        })?;
+        let id = store
+            .inbox_mut()
+            .signal(&info.id, origin, now_ms(), |seen| match order {
+                Order::Stop => Signal::Stop { seen },
+                Order::Pause => Signal::Pause { seen },
+                Order::GoOn => Signal::GoOn,
+                Order::Signal(signal) => signal,
+            })?;
         Ok(Receipt {
             id: Some(id.number()),
             sending: steering.sending_to(&info.id),
         })
     }
 
-    /// Whether a signal makes sense, whenever it is sent.
+    /// Checks whether a signal is valid, independent of the state of the session.
     ///
     /// # Errors
-    /// What does not: a model that is not known or has no key, a number out of its range.
+    /// A model that is unknown or has no key, or a number that is out of range.
     pub fn check_signal(&self, info: &SessionInfo, signal: &Signal) -> Result<(), SteerError> {
         let of_range = "a temperature is a number from 0 to 2";
         match signal {
@@ -265,7 +267,8 @@ impl AppContext {
 }
 
 impl Steering {
-    /// Who resumes a session can answer its questions, or name another mode for it.
+    /// Refuses to resume a session inside of an agent's command. There a model could answer its own
+    /// questions or choose another mode.
     pub(super) fn may_take_up(&self) -> Result<(), SessionError> {
         match self.may_steer() {
             Ok(()) => Ok(()),
@@ -273,8 +276,8 @@ impl Steering {
         }
     }
 
-    /// Refuses to steer from inside a command of the agent: a model that could do so would answer
-    /// its own questions. Without a sandbox this is a fence, not a wall.
+    /// Refuses to control sessions from a command of the agent, since a model could answer its own
+    /// questions. Without a sandbox a command can get around this check.
     ///
     /// # Errors
     /// [`SteerError::Refused`].
@@ -289,15 +292,15 @@ impl Steering {
         }
     }
 
-    /// The session that is meant: an id, the beginning of one, or [`HERE`].
+    /// Returns the session with this ID, a beginning of one, or [`HERE`].
     ///
     /// # Errors
     /// As [`Store::find`].
     pub fn meant(&self, store: &Store, id: &str) -> Result<SessionInfo, SessionError> {
         if id != HERE {
-            return Ok(store.find(id)?);
+            return Ok(store.history().find(id)?);
         }
-        let newest = store.newest(Some(&self.root.to_string_lossy()))?;
+        let newest = store.history().newest(Some(&self.root.to_string_lossy()))?;
         newest.ok_or_else(|| SessionError::NothingHere(self.root.clone()))
     }
 
@@ -308,11 +311,11 @@ impl Steering {
         }
     }
 
-    /// Puts words into the inbox of a session, with the bytes of their images. They are said when
-    /// no call is open.
+    /// Puts a message into the inbox of a session, with the bytes of its images. The session takes
+    /// it when no call is open.
     ///
     /// # Errors
-    /// Too long, too many, or nothing at all.
+    /// The message is too long or empty, or has too many images.
     pub fn send(
         &self,
         store: &mut Store,
@@ -357,15 +360,18 @@ impl Steering {
             origin: Some(origin.to_string()),
             ..message
         };
-        let id = store.queue_from_outside(session, &message, blobs, now_ms())?;
+        let id = store
+            .inbox_mut()
+            .queue_from_outside(session, &message, blobs, now_ms())?;
         Ok(Receipt {
             id: Some(id.number()),
             sending: self.sending_to(session),
         })
     }
 
-    /// Nobody would obey before the session is taken up, and whoever takes it up is not meant. So
-    /// the pause is recorded here. False: somebody was quicker, and works in it now.
+    /// Records a pause of a session that no process uses. A signal would reach only the next
+    /// process that resumes it, and that one is not meant. Returns false if a process uses the
+    /// session by now.
     fn pause_at_rest(
         &self,
         store: &mut Store,
@@ -393,7 +399,7 @@ impl Steering {
         }
     }
 
-    /// The questions of all sessions that wait for a person; of a session that cannot be read, why.
+    /// Returns the open questions of all sessions, and the errors for sessions that cannot be read.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -402,7 +408,7 @@ impl Steering {
         store: &Store,
     ) -> Result<(Vec<Question>, Vec<SessionError>), StoreError> {
         let (mut questions, mut unread) = (Vec::new(), Vec::new());
-        for info in store.asking()? {
+        for info in store.history().asking()? {
             match self.questions_of(store, &info) {
                 Ok(of_session) => questions.extend(of_session),
                 Err(error) => unread.push(error),
@@ -421,7 +427,7 @@ impl Steering {
         Ok(self.questions_in(info, &state))
     }
 
-    /// The questions that a folded session waits with.
+    /// Returns the open questions of a folded session.
     pub(super) fn questions_in(&self, info: &SessionInfo, state: &State) -> Vec<Question> {
         let is_live = SessionLock::is_held(&self.data_dir, &info.id);
         let question = |(open, asked): (&OpenCall, &Asked)| Question {
@@ -451,10 +457,10 @@ impl Steering {
             .collect()
     }
 
-    /// The question of a session about this call, or the only one.
+    /// Returns the question of a session about this call, or the only one.
     ///
     /// # Errors
-    /// Nothing is asked, not about this call any more, or several things are and none is named.
+    /// No question is open, or none about this call, or several are and no call is named.
     pub(super) fn question(
         &self,
         store: &Store,
@@ -497,7 +503,7 @@ impl Steering {
     /// Answers a question of a session: the one about this call, or the only one.
     ///
     /// # Errors
-    /// Nothing is asked, not about this call any more, or several things are and none is named.
+    /// No question is open, or none about this call, or several are and no call is named.
     pub fn answer(
         &self,
         store: &mut Store,
@@ -524,7 +530,9 @@ impl Steering {
             asked: found.asked.seq,
             verdict,
         };
-        let id = store.signal(&info.id, origin, now_ms(), |_| signal)?;
+        let id = store
+            .inbox_mut()
+            .signal(&info.id, origin, now_ms(), |_| signal)?;
         let receipt = Receipt {
             id: Some(id.number()),
             sending: self.sending_to(&info.id),
@@ -532,10 +540,10 @@ impl Steering {
         Ok((found, receipt))
     }
 
-    /// Answers what a server asks in a call of a session.
+    /// Answers the question of a server in a call of a session.
     ///
     /// # Errors
-    /// As [`Steering::answer`], and the answer does not fit what is asked.
+    /// As [`Steering::answer`], or the answer does not fit the question.
     pub fn answer_form(
         &self,
         store: &mut Store,
@@ -547,10 +555,10 @@ impl Steering {
         self.answer_form_with(store, info, meant, |_| Ok(answer), origin)
     }
 
-    /// The same with an answer that follows from the question.
+    /// Does the same with an answer that is computed from the question.
     ///
     /// # Errors
-    /// As [`Steering::answer_form`], and what `read` says.
+    /// As [`Steering::answer_form`], and the error of `read`.
     pub fn answer_form_with(
         &self,
         store: &mut Store,
@@ -592,7 +600,9 @@ impl Steering {
             asked: found.asked.seq,
             answer,
         };
-        let sent = store.signal(&info.id, origin, now_ms(), |_| signal)?;
+        let sent = store
+            .inbox_mut()
+            .signal(&info.id, origin, now_ms(), |_| signal)?;
         let receipt = Receipt {
             id: Some(sent.number()),
             sending: self.sending_to(&info.id),
@@ -601,10 +611,10 @@ impl Steering {
     }
 }
 
-/// The reason of a denial, when none is given.
+/// The reason of a denial if the person gives none.
 const NO_REASON: &str = "the user said no";
 
-/// A person's no, with the reason that the model reads.
+/// Returns the verdict of a denial, with the reason for the model.
 pub fn denial(reason: Option<String>) -> Verdict {
     let reason = reason.filter(|reason| !reason.trim().is_empty());
     Verdict::Deny {

@@ -1,5 +1,5 @@
-//! A session that another process has, taken over: that process is asked to leave, which it
-//! does in order, and what it runs goes on.
+//! The takeover of a session from another process. That process is asked to leave and does so in
+//! order. Its commands keep running.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::store::{SessionLock, StoreError};
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl SessionList {
-    /// Returns when the session is free; the other process gets `patience` to record that it
-    /// leaves. Nobody holds the session for us meanwhile: opening it may still find it taken.
+    /// Waits until the session is free. The other process gets `patience` to record that it leaves.
+    /// The session is not locked meanwhile, so opening it may still fail.
     ///
     /// # Errors
-    /// [`StoreError::Held`] when the other process does not leave, is not known, or is this one.
+    /// [`StoreError::Held`] if the other process does not leave, is not known, or is this one.
     pub fn take_over(&self, session: &str, patience: Duration) -> Result<(), SessionError> {
         let holder = || SessionLock::holder(&self.data_dir, session);
         let end = Instant::now() + patience;
@@ -30,7 +30,8 @@ impl SessionList {
                     since_ms: None,
                 }));
             }
-            // Without a name it has just come or is just leaving: it is looked at again.
+            // A lock without an ID belongs to a process that has just started or is leaving, so it
+            // is checked again.
             if let Some(pid) = pid
                 && !is_asked
             {
@@ -42,8 +43,8 @@ impl SessionList {
     }
 }
 
-/// Only the process that holds the session, whatever happens meanwhile: what the system gave
-/// us stands for one process, which was the holder after we had it. False when nobody was asked.
+/// Asks only the process that holds the session to leave. The pidfd refers to one process, and that
+/// one was still the holder after the pidfd was opened. Returns false if no process was asked.
 #[cfg(target_os = "linux")]
 fn ask(pid: u32, is_holder: impl Fn() -> bool) -> bool {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};

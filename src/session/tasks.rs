@@ -1,7 +1,7 @@
-//! Sub-agents: the session that a task gets, and the process that works in it.
+//! Subagents: the session of a task, and the process that works in it.
 //!
-//! Invariant: a call that gives a task has one session, which is durable before the call is begun;
-//! who it belongs to stands in its second entry. It may do no more than its parent may.
+//! Invariant: a call that gives a task has one session, which is durable before the call starts.
+//! Its second entry names its parent. It may do no more than its parent may.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -25,13 +25,14 @@ use crate::world::{Tasks, Unready};
 
 const ORIGIN: &str = "task";
 
-/// So many entries the session of a sub-agent begins with.
+/// Number of entries at the beginning of a subagent's session.
 const FIRST_ENTRIES: u64 = 4;
 
-/// Each death between the session and the call that it is for leaves one.
+/// Maximum number of unused subagent sessions that are checked. Each crash between the creation of
+/// a session and its call leaves one.
 const MAX_UNTOUCHED: u32 = 64;
 
-/// The session of a sub-agent that is to be recorded.
+/// The session of a subagent that is about to be recorded.
 struct NewTask {
     id: String,
     lock: SessionLock,
@@ -50,7 +51,7 @@ fn no_session(error: SessionError) -> Unready {
 }
 
 impl AppContext {
-    /// What the session `parent` gives tasks with.
+    /// Returns the functions by which the session `parent` gives tasks.
     pub(super) fn tasks(&self, parent: &str) -> Tasks {
         let (ctx, parent) = (self.clone(), parent.to_string());
         let figures = Figures::new(self.config());
@@ -101,7 +102,7 @@ impl AppContext {
     ) -> Result<String, Unready> {
         let agent = self.command_files().agent_of(order).map_err(refused)?;
         let named = agent.as_ref().and_then(|agent| agent.file.model.clone());
-        // Another program's short name of a model is none here.
+        // Short names of models, as other programs use them, are ignored.
         let named = named.filter(|model| model.contains('/'));
         let model = named.unwrap_or_else(|| state.own_model().to_string());
         Models::new(self.config().clone(), self.env.clone())
@@ -122,7 +123,7 @@ impl AppContext {
                 .collect(),
             branch: None,
         };
-        // Ours before anybody can see it.
+        // The lock is taken before anybody can see the session.
         let taken = SessionLock::take_new(&self.paths.data_dir);
         let (id, lock) = taken.map_err(|e| no_session(e.into()))?;
         let new = NewTask { id, lock, model };
@@ -152,8 +153,9 @@ impl AppContext {
         recorded.map_err(no_session)
     }
 
-    /// The worktree is made before the session is recorded, which renders its first request there. One
-    /// whose session never came is taken away by whoever makes the next.
+    /// Makes the worktree of a task. This comes before its session is recorded, since its first
+    /// request is rendered there. The next task removes a worktree whose session was never
+    /// recorded.
     fn worktree_of_task(&self, session: &str) -> Result<WorktreeNote, Unready> {
         let root = &self.here.root;
         let project = project_root(&self.paths, root).map_err(|e| no_session(e.into()))?;
@@ -166,7 +168,8 @@ impl AppContext {
         let worktrees = self.worktrees();
         let note = worktrees.begin(&project, &name, Some(session));
         let note = note.map_err(none)?;
-        // Nobody was asked, and git obeys what the repository names when it makes files.
+        // Nobody approved this, and git runs programs that the repository names when it checks out
+        // files.
         if let Err(why) = is_plain(&root.to_string_lossy()) {
             note.remove(&self.paths.data_dir);
             return Err(refused(format!(
@@ -234,7 +237,7 @@ impl AppContext {
         Ok(id)
     }
 
-    /// The words go into its inbox, once for each call.
+    /// Resumes the session of a task. The prompt goes into its inbox, once for each call.
     fn resume_task(
         &self,
         store: &mut Store,
@@ -276,7 +279,7 @@ impl AppContext {
                 usd: left_of_cost(&Figures::new(self.config()), state).map(|left| cost + left),
                 tokens: self.config().agents.max_tokens,
             };
-            // The parent's may be stricter by now.
+            // The mode of the parent may be stricter by now.
             let mode = Signal::Choose {
                 model: None,
                 mode: Some(state.mode),
@@ -285,36 +288,38 @@ impl AppContext {
             };
             for signal in [mode, limit] {
                 store
+                    .inbox_mut()
                     .signal(&info.id, ORIGIN, now_ms(), |_| signal)
                     .map_err(|e| no_session(e.into()))?;
             }
             store
+                .inbox_mut()
                 .queue(&info.id, &message, &[], now_ms())
                 .map_err(|e| no_session(e.into()))?;
         }
         Ok(info.id)
     }
 
-    /// The session of a sub-agent, for the process that its keeper started as `run`, and who takes
-    /// it up.
+    /// Opens the session of a subagent, in the process that its supervisor process started as
+    /// `run`. Returns who resumes it, too.
     ///
     /// # Errors
-    /// [`SessionError::BelowAgent`]: somebody typed it.
+    /// [`SessionError::BelowAgent`]: the process was not started that way.
     pub fn open_task(&self, session: &str, run: &str) -> Result<(Session, By), SessionError> {
         if !self.runs()?.is_child(run, session) {
             return Err(SessionError::BelowAgent);
         }
         let store = self.open_store()?;
-        let info = store.find(session)?;
+        let info = store.history().find(session)?;
         let (_, state) = folded(&store, &info.id)?;
         if state.assignment.is_none() {
             return Err(SessionError::BelowAgent);
         }
-        let is_told = !store.queued(&info.id)?.is_empty();
+        let is_told = !store.inbox().queued(&info.id)?.is_empty();
         let is_new = state.replies == 0 && state.restarts == 0 && state.taken_up == 0;
         let mut session = self.take_up_task(store, info)?;
         if is_new {
-            // It was not interrupted: nothing was done in it.
+            // The session was not interrupted, since nothing was done in it yet.
             session.found = None;
         }
         let by = match is_told {
@@ -325,10 +330,13 @@ impl AppContext {
     }
 }
 
-/// The session that was made for this call by a process that died before it began the call: so
-/// nothing was recorded in it since.
+/// Returns the session that a process created for this call before it died and could start the
+/// call. Nothing else was recorded in it.
 fn made_for(store: &Store, parent: &str, call: CallId) -> Result<Option<String>, SessionError> {
-    for child in store.untouched_children(parent, FIRST_ENTRIES, MAX_UNTOUCHED)? {
+    for child in store
+        .history()
+        .untouched_children(parent, FIRST_ENTRIES, MAX_UNTOUCHED)?
+    {
         let first = store.records(&child, 0..=1)?;
         let is_it = |entry: &Entry| matches!(entry, Entry::Assigned(a) if a.call == call);
         if first.iter().any(|record| is_it(&record.entry)) {
@@ -340,7 +348,7 @@ fn made_for(store: &Store, parent: &str, call: CallId) -> Result<Option<String>,
 
 fn task_named(store: &Store, parent: &str, id: &str) -> Result<SessionInfo, Unready> {
     let none = || refused(format!("there is no task {id:?} of this session"));
-    let info = store.find(id).map_err(|error| match error {
+    let info = store.history().find(id).map_err(|error| match error {
         StoreError::NotFound { .. } => none(),
         error => no_session(error.into()),
     })?;
@@ -352,6 +360,7 @@ fn task_named(store: &Store, parent: &str, id: &str) -> Result<SessionInfo, Unre
 
 fn was_told(store: &Store, id: &str, origin: &str) -> Result<bool, SessionError> {
     let mut is_said = store
+        .inbox()
         .queued(id)?
         .iter()
         .any(|queued| queued.message.origin.as_deref() == Some(origin));
@@ -367,21 +376,21 @@ fn was_told(store: &Store, id: &str, origin: &str) -> Result<bool, SessionError>
     Ok(is_said)
 }
 
-/// What the parent may still cost, US dollars. `None`: it has no limit.
+/// Returns the remaining budget of the parent in US dollars. `None`: it has no limit.
 fn left_of_cost(figures: &Figures, state: &State) -> Option<f64> {
     let of = state.run_limits.usd?;
     Some((of - figures.cost_of(state).unwrap_or(of)).max(0.000_001))
 }
 
-/// Where the words of a task come from: unlike for any two calls.
+/// Returns the origin of a task's prompt, which is unique for each call.
 fn origin(parent: &str, call: CallId) -> String {
     format!("{ORIGIN} {call} of {parent}")
 }
 
-/// What the parent's command line said.
+/// Returns the settings of the parent's command line.
 ///
 /// # Errors
-/// It was not written by this program.
+/// This program did not write the text.
 pub fn handed_down(text: Option<&str>) -> Result<Vec<Setting>, ConfigError> {
     Setting::handed_down(text.unwrap_or("[]"))
 }

@@ -1,5 +1,5 @@
-//! The temporary folders of sessions: removed when a session ends, and by a later start where an
-//! end did not come to it. Never while a command of the session runs or may yet begin.
+//! The temporary folders of sessions. They are removed when a session ends, or by a later start
+//! after a crash. They stay while a command of the session runs or may still start.
 
 use std::path::{Path, PathBuf};
 
@@ -9,24 +9,25 @@ use crate::command::{RunState, Runs};
 use crate::store::{SessionLock, new_run_id};
 use crate::workspace::handle::Folder;
 
-/// So many folders of ended sessions are removed at one start, of so many that are looked at.
+/// Maximum number of folders of ended sessions that one start removes, and of folders that it
+/// checks.
 const MAX_REMOVED: usize = 16;
 const MAX_LOOKED_AT: usize = 1_000;
 
-/// What a folder that is being removed is called: its session may make a new one meanwhile.
+/// Extension of a folder that is being removed: its session may make a new one meanwhile.
 const GOING: &str = "going";
 
-/// The temporary folder of a session that this process holds.
+/// The temporary folder of a session of this process.
 #[derive(Debug)]
 pub struct SessionTmp {
-    /// None: its commands have no sandbox.
+    /// `None`: its commands have no sandbox.
     pub(super) folder: Option<PathBuf>,
     pub(super) session: String,
     pub(super) runs: Runs,
 }
 
 impl SessionTmp {
-    /// At the end of the session, while its lock is held.
+    /// Removes the folder at the end of the session, while its lock is held.
     pub(super) fn remove(self) {
         if let Some(folder) = self.folder.filter(|folder| folder.is_dir())
             && !busy(&self.runs).contains(&self.session)
@@ -37,7 +38,7 @@ impl SessionTmp {
     }
 }
 
-/// Removes what is left of sessions that ended, below `root`.
+/// Removes the folders of ended sessions below `root`.
 pub(super) fn sweep(root: &Path, data_dir: &Path, runs: &Runs) {
     let entries = std::fs::read_dir(root).into_iter().flatten();
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -55,8 +56,8 @@ pub(super) fn sweep(root: &Path, data_dir: &Path, runs: &Runs) {
     }
 }
 
-/// Renames the folder of a session that nobody holds, under its lock. The lock is held for that
-/// moment only, so that nobody who wants the session finds it taken.
+/// Renames the folder of a session that no process uses, under its lock. The lock is held only for
+/// that moment, so other processes hardly ever find the session locked.
 fn take_from(root: &Path, data_dir: &Path, name: &str, busy: &[String]) -> Option<PathBuf> {
     let is_session = Uuid::try_parse(name).is_ok_and(|id| id.to_string() == name);
     if !is_session || busy.iter().any(|session| session == name) {
@@ -69,7 +70,7 @@ fn take_from(root: &Path, data_dir: &Path, name: &str, busy: &[String]) -> Optio
     rename(&root.join(name))
 }
 
-/// The sessions that have a command that runs, or that may yet begin.
+/// Returns the sessions with a command that runs or may still start.
 fn busy(runs: &Runs) -> Vec<String> {
     let all = runs.list().into_iter();
     let alive = all.filter(|info| !matches!(info.state, RunState::Ended(_)));

@@ -1,4 +1,4 @@
-//! Whether a session works, or does nothing until a person does something.
+//! The check whether a session only waits for a person.
 
 use super::SessionError;
 use super::steer::folded;
@@ -11,14 +11,14 @@ use crate::store::Store;
 /// a limit. The same applies when it waits for subagents that wait so.
 ///
 /// # Errors
-/// A session that cannot be read.
+/// The session cannot be read.
 pub fn only_waits_for_person(
     store: &Store,
     session: &str,
     price: &Pricing,
 ) -> Result<bool, SessionError> {
-    // What was sent and is not obeyed yet may be the answer.
-    if !store.signals(session)?.is_empty() {
+    // A pending signal may be the answer.
+    if !store.inbox().signals(session)?.is_empty() {
         return Ok(false);
     }
     let (_, state) = folded(store, session)?;

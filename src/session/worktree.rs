@@ -1,11 +1,11 @@
 //! Git worktrees that rewake makes for sessions: `-w NAME`, and a task with `worktree`.
 //!
-//! The order: a note is durable, then git is asked, then the note says that it is made, then the
-//! session is recorded. What a kill leaves is told by the note and by `git worktree list` together, so
-//! making a half-made one is the same as making it: [`Worktrees::there`].
+//! The order: the note is durable, then git makes the worktree, then the note says that it is made,
+//! then the session is recorded. After a kill, the note and `git worktree list` together tell the
+//! state, so completing a half-made worktree is the same as making it: [`Worktrees::there`].
 //!
-//! Invariant: nothing is made where anything lies, and no branch is made anew that was there once
-//! unless all of it was merged.
+//! Invariant: no worktree is made in a place that is taken, and no branch is created again that
+//! existed once, unless all of it was merged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ use crate::core::text::{count, one_line};
 use crate::store::{SessionFilter, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::{here, is_plain};
 
-/// Before the name of a worktree, in that of its branch.
+/// Prefix of the branches of worktrees.
 const BRANCHES: &str = "rewake";
 const MAX_NAME_BYTES: usize = 64;
 
-/// Why a worktree cannot be had.
+/// Why a worktree cannot be used or made.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct NoWorktree {
@@ -39,7 +39,7 @@ impl NoWorktree {
         }
     }
 
-    /// What a person can do about it.
+    /// Returns a hint for a person.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
@@ -51,19 +51,19 @@ impl From<StoreError> for NoWorktree {
     }
 }
 
-/// How a worktree was found.
+/// The state in which a worktree was found.
 enum Found {
     There,
-    /// Somebody took it away: it was made again.
+    /// It was missing and was made again.
     MadeAgain,
 }
 
 impl AppContext {
-    /// The same start in the worktree of this name, which is made. `resumes`: it is there already, and
-    /// its newest session is meant.
+    /// Returns this context for the worktree of this name, and makes the worktree. `resumes`: it
+    /// exists already, and its newest session is to be resumed.
     ///
     /// # Errors
-    /// [`SessionError::Worktree`], and what keeps the folder from being worked in.
+    /// [`SessionError::Worktree`], or an error of the folder or its config.
     pub fn in_worktree(&self, name: &str, resumes: bool) -> Result<AppContext, SessionError> {
         check_name(name)?;
         let project = project_root(&self.paths, &self.here.root)?;
@@ -98,7 +98,7 @@ impl AppContext {
         Ok(its)
     }
 
-    /// The same start in a folder of another workspace.
+    /// Returns this context for a folder of another workspace.
     pub(super) fn at(&self, folder: &Path) -> Result<AppContext, SessionError> {
         let here = here(folder).map_err(|why| SessionError::Folder {
             session: folder.display().to_string(),
@@ -113,8 +113,8 @@ impl AppContext {
 }
 
 impl Worktrees {
-    /// The worktree of this name, in which this process works from here on; `true`: it was noted now.
-    /// Of two starts with one name, one has it.
+    /// Marks the worktree of this name as used by this process. `true`: it was noted now. Of two
+    /// starts with the same name, only one succeeds.
     fn enter_named(
         &self,
         project: &Path,
@@ -144,11 +144,11 @@ impl Worktrees {
         Ok(found)
     }
 
-    /// This process works in the worktree that it was started in, if that is one of rewake's: nobody
-    /// removes it meanwhile.
+    /// If this process was started in a worktree of rewake, marks it as used, so that nobody
+    /// removes it.
     ///
     /// # Errors
-    /// Somebody is removing it.
+    /// Another process is removing it.
     pub fn enter_here(&self) -> Result<(), SessionError> {
         let data_dir = &self.data_dir;
         let worktree = worktree_at(data_dir, &self.here.root);
@@ -158,7 +158,8 @@ impl Worktrees {
         }
     }
 
-    /// A start that was killed before its session was recorded is done again.
+    /// Checks whether a start may use an existing worktree. A start that was killed before its
+    /// session was recorded may be repeated.
     fn may_be_taken(
         &self,
         note: &WorktreeNote,
@@ -193,8 +194,8 @@ impl Worktrees {
         Ok(matches!(found, Found::MadeAgain).then(|| made_again(name, &folder)))
     }
 
-    /// The worktree that a session works in is there; if it was not, it is made again, and that is
-    /// told. Nothing is done for another folder.
+    /// Makes sure that the worktree of a session's folder exists. If it was missing, makes it again
+    /// and returns a notice. Does nothing for another folder.
     ///
     /// # Errors
     /// It cannot be made again.
@@ -224,7 +225,8 @@ impl Worktrees {
         }
     }
 
-    /// Notes a worktree that can be made, and nothing else. `session`: the sub-agent that it is for.
+    /// Checks that a worktree can be made, and notes it. Makes nothing else. `session`: the
+    /// subagent that it is for.
     pub(super) fn begin(
         &self,
         project: &Path,
@@ -281,7 +283,7 @@ impl Worktrees {
         Ok(note)
     }
 
-    /// Makes one that was noted now. Where git refuses, nothing is left of it.
+    /// Makes a worktree that was noted now. If git refuses, nothing of it remains.
     pub(super) fn make_begun(&self, note: WorktreeNote) -> Result<WorktreeNote, NoWorktree> {
         let made = self.make_sure(note.clone());
         if made.is_err() {
@@ -294,7 +296,7 @@ impl Worktrees {
         })
     }
 
-    /// Makes what is missing of it, whatever a kill or a person left.
+    /// Makes the missing parts of a worktree, whatever a kill or a person left of it.
     fn make_sure(&self, mut note: WorktreeNote) -> Result<Found, NoWorktree> {
         let (env, data_dir) = (&self.env, &self.data_dir);
         let in_use = note.in_use(data_dir);
@@ -377,7 +379,7 @@ impl Worktrees {
             }
         };
         if note.session.is_some() {
-            // Nobody is there to see what a filter of the repository would run.
+            // Nobody would see which programs a filter of the repository runs.
             is_plain(&note.project.to_string_lossy()).map_err(failed)?;
         }
         if note.stage != WorktreeStage::Begun {
@@ -404,7 +406,7 @@ impl Worktrees {
         Ok(())
     }
 
-    /// The folder in a worktree that is where this start is in its own, if it has one.
+    /// Returns the folder in a worktree that corresponds to the folder of this start, if it exists.
     pub(super) fn below(&self, worktree: &Path) -> PathBuf {
         let folder = self.here.folder.canonicalize();
         let folder = folder.unwrap_or_else(|_| self.here.folder.clone());
@@ -421,7 +423,7 @@ impl Worktrees {
         }
     }
 
-    /// What of the files here is not in a worktree that was made now, in a line each.
+    /// Returns lines about the files here that a new worktree does not contain.
     fn what_it_lacks(&self) -> Vec<String> {
         let mut lacks = Vec::new();
         let changes = changes(&self.here, &self.env, PATIENCE).filter(|changes| changes.count > 0);
@@ -439,7 +441,7 @@ impl Worktrees {
     }
 }
 
-/// Whether sessions work in a workspace.
+/// Returns whether a workspace has sessions.
 fn has_sessions(store: &Store, root: &Path) -> Result<bool, StoreError> {
     let root = root.to_string_lossy();
     let filter = SessionFilter {
@@ -447,10 +449,10 @@ fn has_sessions(store: &Store, root: &Path) -> Result<bool, StoreError> {
         children: true,
         ..SessionFilter::default()
     };
-    Ok(!store.sessions(filter, 1)?.is_empty())
+    Ok(!store.history().sessions(filter, 1)?.is_empty())
 }
 
-/// This process works in it.
+/// Marks a worktree as used by this process.
 fn enter(note: &WorktreeNote, data_dir: &Path) -> Result<(), NoWorktree> {
     let entered = worktree_use::enter(&note.in_use(data_dir));
     entered.map_err(|e| note_failed(note, &format!("it cannot be locked: {e}")))
@@ -475,7 +477,7 @@ fn made_again(name: &str, folder: &Path) -> String {
     )
 }
 
-/// Nothing lies there.
+/// Returns whether a folder is missing or empty.
 fn is_free(folder: &Path) -> bool {
     match folder.symlink_metadata() {
         Ok(found) if found.is_dir() => {
@@ -486,7 +488,7 @@ fn is_free(folder: &Path) -> bool {
     }
 }
 
-/// A name for a folder, a branch and a command line.
+/// Checks that a name is valid for a folder, a branch and a command line.
 fn check_name(name: &str) -> Result<(), NoWorktree> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let why = match name {

@@ -1,16 +1,16 @@
-//! The end of a worktree that rewake made: it is removed with its branch when nothing in it would be
-//! lost, else it is kept, and what is in it is said.
+//! The end of a worktree that rewake made. It is removed with its branch if nothing in it would be
+//! lost. Otherwise it stays, and its contents are reported.
 //!
-//! Nothing would be lost when no file differs from its commit or is new to git, and when the branch
-//! that it began on, or the commit that it began at, has all commits of its branch. That this is so is
-//! noted before anything is removed, so a kill in between leaves one that is removed by the next look,
-//! or made again for the session that goes on in it.
+//! Nothing would be lost if no file differs from its commit or is untracked, and if all commits of
+//! its branch are in the branch or commit that it started from. This result is noted before
+//! anything is removed. After a kill in between, the next check removes the worktree, or it is made
+//! again for the session that continues in it.
 //!
-//! A branch goes only if another branch, a tag or `HEAD` holds its commits by then, and if it is
-//! checked out nowhere else.
+//! A branch is removed only if another branch, a tag or `HEAD` contains its commits by then, and if
+//! it is not checked out elsewhere.
 //!
-//! Invariant: nothing is removed in place: the folder gets another name first, so no half one is ever
-//! found under its own.
+//! Invariant: nothing is removed in place: the folder is renamed first, so no half-removed one is
+//! ever found under its own name.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,38 +28,39 @@ use crate::core::text::{count, one_line};
 use crate::store::{SessionFilter, SessionLock, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::is_plain;
 
-/// Another process that makes a worktree of the same project is waited for so long.
+/// Time to wait for another process that makes a worktree of the same project.
 const LOCKED: Duration = Duration::from_secs(150);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// More sessions of one worktree are not looked at.
+/// Maximum number of sessions of one worktree that are checked.
 const MAX_SESSIONS: u32 = 1_000;
 
-/// What became of a worktree.
+/// The result of ending a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndedWorktree {
-    /// It is gone, with its branch.
+    /// It was removed with its branch.
     Removed {
-        /// So many files and folders that git ignores went with it.
+        /// Number of files and folders that git ignores and that were removed with it.
         ignored: u64,
     },
-    /// It stays.
+    /// It was not removed.
     Kept(KeptWorktree),
 }
 
-/// What a look at a worktree that nobody works in comes to.
+/// The result of checking a worktree that no process uses.
 enum Looked {
     Gone {
         ignored: u64,
     },
-    /// What is nowhere else.
+    /// It contains files or commits that are nowhere else.
     Holds {
         files: u64,
         commits: u64,
     },
 }
 
-/// What went with a worktree that was removed, in brackets, or nothing.
+/// Returns a note in parentheses about the ignored files that were removed with a worktree. Empty
+/// if there were none.
 pub fn went_with(ignored: u64) -> String {
     match ignored {
         0 => String::new(),
@@ -70,16 +71,16 @@ pub fn went_with(ignored: u64) -> String {
     }
 }
 
-/// A worktree that stays, and what is in it.
+/// A worktree that stays, and its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptWorktree {
     pub folder: PathBuf,
     pub branch: String,
-    /// Not committed.
+    /// Number of uncommitted files.
     pub files: u64,
-    /// Not merged.
+    /// Number of commits that are not merged.
     pub commits: u64,
-    /// Why it stays, where that is not what is in it.
+    /// Why it stays, if its contents are not the reason.
     pub why: Option<String>,
 }
 
@@ -102,18 +103,18 @@ impl fmt::Display for KeptWorktree {
     }
 }
 
-/// A worktree of rewake's as a person is shown it.
+/// A worktree of rewake in a list for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorktreeRow {
     pub folder: PathBuf,
     pub branch: String,
-    /// No session works in it any more.
+    /// Whether no session uses it any more.
     pub is_left: bool,
 }
 
 impl Worktrees {
-    /// Ends one that nobody works in. `forget`: nobody comes back to it, so nothing is known of it when
-    /// it is gone.
+    /// Ends a worktree that no process uses. `forget`: no session will return to it, so its note is
+    /// removed too.
     pub(super) fn end(&self, note: &WorktreeNote, forget: bool) -> EndedWorktree {
         let data_dir = &self.data_dir;
         let folder = note.folder(data_dir);
@@ -133,11 +134,11 @@ impl Worktrees {
         }
     }
 
-    /// One process at a time makes and removes worktrees of a project; a git that outlives its process
-    /// counts.
+    /// Locks the worktrees of a project, since only one process at a time may make and remove them.
+    /// A git that outlives its process still holds the lock.
     ///
     /// # Errors
-    /// Why it is not locked.
+    /// Why it cannot be locked.
     pub(super) fn lock(&self, project: &Path) -> Result<File, String> {
         let folder = worktrees_of(&self.data_dir, project);
         let file = folder.join(".lock");
@@ -177,7 +178,7 @@ impl Worktrees {
         }
         let _lock = self.lock(project)?;
         let _alone = worktree_use::alone(&note.in_use(data_dir))?;
-        // Somebody may have been here meanwhile.
+        // Another process may have changed the note meanwhile.
         let Some(note) = WorktreeNote::read(data_dir, project, &note.name) else {
             return gone();
         };
@@ -192,14 +193,14 @@ impl Worktrees {
         let aside = note.gone(data_dir);
         let is_away = folder.symlink_metadata().is_err();
         if is_away && known.is_some() && aside.join(".git").symlink_metadata().is_ok() {
-            // It was cut short behind the move, before git forgot it.
+            // An earlier removal was interrupted after the rename, before git forgot the worktree.
             let failed = |e: std::io::Error| format!("it cannot be looked at: {e}");
             fs::rename(&aside, folder).map_err(failed)?;
         }
         self.look_and_remove(note, folder, &listed, forget)
     }
 
-    /// Looks at what it holds, and removes it if that is nothing.
+    /// Checks the contents of a worktree, and removes it if nothing would be lost.
     fn look_and_remove(
         &self,
         mut note: WorktreeNote,
@@ -236,7 +237,7 @@ impl Worktrees {
             files = git_worktree::changed(env, &project, folder)?;
             ignored = git_worktree::ignored(env, &project, folder)?;
         }
-        // What is removed later is the branch as it was looked at here.
+        // The branch is removed later only if it is still at this commit.
         let tip = git_worktree::tip(env, &project, &note.branch);
         let commits = match &tip {
             Some(tip) => self.commits_of(&note, tip)?,
@@ -256,7 +257,7 @@ impl Worktrees {
         self.remove_looked_at(note, folder, (known, tip), forget, ignored)
     }
 
-    /// How many commits its branch has that are nowhere else.
+    /// Returns the number of commits of its branch that are nowhere else.
     fn commits_of(&self, note: &WorktreeNote, tip: &str) -> Result<u64, String> {
         let (env, project) = (&self.env, &note.project);
         if git_worktree::is_symbolic(env, project, &note.branch) {
@@ -271,7 +272,7 @@ impl Worktrees {
         }
     }
 
-    /// Removes it: whoever calls has found nothing in it.
+    /// Removes a worktree. The caller has checked that nothing would be lost.
     fn remove_looked_at(
         &self,
         mut note: WorktreeNote,
@@ -295,7 +296,7 @@ impl Worktrees {
             let beside = aside.parent().unwrap_or(&aside);
             fs::create_dir_all(beside).map_err(failed)?;
             fs::rename(folder, &aside).map_err(failed)?;
-            // Whoever wrote into it until now wrote before this look.
+            // This second check finds changes that others made until the rename.
             let back = || fs::rename(&aside, folder).map_err(failed);
             match git_worktree::changed(env, &project, &aside) {
                 Ok(0) => {}
@@ -333,7 +334,7 @@ impl Worktrees {
         Ok(Looked::Gone { ignored })
     }
 
-    /// Ends the worktree of a sub-agent that is over. `None`: it has none.
+    /// Ends the worktree of a subagent that has ended. `None`: it has none.
     pub(super) fn end_of_task(&self, session: &str, is_used: bool) -> Option<String> {
         let data_dir = &self.data_dir;
         let all = WorktreeNote::all(data_dir).into_iter();
@@ -362,26 +363,27 @@ impl Worktrees {
         })
     }
 
-    /// What kills left of worktrees for sub-agents whose session was never recorded.
+    /// Removes the worktrees of subagents whose creation was killed before their session was
+    /// recorded.
     pub(super) fn settle(&self, store: &Store) {
         let data_dir = &self.data_dir;
         for note in WorktreeNote::all(data_dir) {
             let Some(session) = &note.session else {
                 continue;
             };
-            if !matches!(store.knows(session), Ok(false)) {
+            if !matches!(store.history().knows(session), Ok(false)) {
                 continue;
             }
-            // Whoever makes it holds it.
+            // The process that makes it holds the lock of the session.
             if let Ok(_lock) = SessionLock::take(data_dir, session) {
                 self.end(&note, true);
             }
         }
     }
 
-    /// Those that are of no use now: no session is left in them, or none has anything to do. They are
-    /// removed if nothing is in them. What became of each that is gone, and of each that no session
-    /// works in.
+    /// Ends the unused worktrees: no session is left in them, or none has pending work. Those
+    /// without contents are removed. Returns the results for the removed ones, and for those
+    /// without a session.
     pub fn end_unused(&self, store: &Store) -> Result<Vec<EndedWorktree>, StoreError> {
         let data_dir = &self.data_dir;
         let mut ended = Vec::new();
@@ -394,7 +396,7 @@ impl Worktrees {
             }
             match self.end(&note, is_left) {
                 EndedWorktree::Kept(_) if !is_left => {}
-                // Only its note was left.
+                // Only its note remained.
                 EndedWorktree::Removed { .. } if is_away => {}
                 end => ended.push(end),
             }
@@ -402,7 +404,7 @@ impl Worktrees {
         Ok(ended)
     }
 
-    /// Ends the worktrees in which no session works after a purge. A later `rewake gc` ends the rest.
+    /// Ends the worktrees without a session after a purge. A later `rewake gc` ends the rest.
     pub(super) fn end_of_purged(
         &self,
         folders: &[PathBuf],
@@ -422,12 +424,12 @@ impl Worktrees {
             .filter_map(|worktree| WorktreeNote::of_folder(data_dir, worktree));
         let left = notes.filter(|note| {
             let folder = note.folder(data_dir);
-            matches!(store.count_in(&folder.to_string_lossy()), Ok(0))
+            matches!(store.history().count_in(&folder.to_string_lossy()), Ok(0))
         });
         left.map(|note| self.end(&note, true)).collect()
     }
 
-    /// Something is to be done in it, or a process has one of its sessions.
+    /// Returns whether a worktree has a session with pending work, or one that a process uses.
     fn is_worked_in(
         &self,
         store: &Store,
@@ -440,7 +442,7 @@ impl Worktrees {
             children: true,
             ..SessionFilter::default()
         };
-        let sessions = store.sessions(filter, MAX_SESSIONS)?;
+        let sessions = store.history().sessions(filter, MAX_SESSIONS)?;
         let is_held = |id: &str| SessionLock::is_held(&self.data_dir, id);
         let is_used = sessions
             .iter()
@@ -449,7 +451,7 @@ impl Worktrees {
     }
 }
 
-/// The worktrees that rewake made and that are not removed.
+/// Returns the worktrees that rewake made and that are not removed.
 pub fn worktree_rows(data_dir: &Path, store: &Store) -> Result<Vec<WorktreeRow>, StoreError> {
     let mut rows = Vec::new();
     for note in WorktreeNote::all(data_dir) {
@@ -466,13 +468,13 @@ pub fn worktree_rows(data_dir: &Path, store: &Store) -> Result<Vec<WorktreeRow>,
     Ok(rows)
 }
 
-/// No session works in it, be it in the trash.
+/// Returns whether no session uses the worktree. Sessions in the trash count as users.
 fn is_left(data_dir: &Path, store: &Store, note: &WorktreeNote) -> Result<bool, StoreError> {
     let folder = note.folder(data_dir);
-    Ok(store.count_in(&folder.to_string_lossy())? == 0)
+    Ok(store.history().count_in(&folder.to_string_lossy())? == 0)
 }
 
-/// What git keeps of submodules of a worktree lies in its own folder, and would go with it.
+/// Returns whether git's folder of a worktree contains submodules, which would be removed with it.
 fn has_submodules(worktree: &Path) -> bool {
     let own = git_worktree::own_folder(worktree);
     own.is_none_or(|own| own.join("modules").exists())

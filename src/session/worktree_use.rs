@@ -1,6 +1,7 @@
-//! Who works in a worktree: a process holds a lock of it from before it looks at it until it exits.
+//! The users of a worktree. A process holds a shared lock of it from before it reads it until the
+//! process exits.
 //!
-//! Invariant: a worktree is removed only by who has this lock alone.
+//! Invariant: a worktree is removed only by a process that holds this lock exclusively.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -10,17 +11,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A process that is about to exit is waited for so long.
+/// Time to wait for a process that is about to exit.
 const EXITS_WITHIN: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What this process works in.
+/// The locks of the worktrees that this process uses.
 static OWN: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
 
-/// This process works in the worktree of this lock, until it exits or leaves it.
+/// Marks a worktree as used by this process, until it exits or leaves it.
 ///
 /// # Errors
-/// The file cannot be made, or somebody removes the worktree.
+/// The file cannot be made, or another process is removing the worktree.
 pub(super) fn enter(file: &Path) -> io::Result<()> {
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     if !own.contains_key(file) {
@@ -43,21 +44,21 @@ pub(super) fn enter(file: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// This process does not work in it any more. Whether it did.
+/// Ends the use of a worktree by this process. Returns whether the process used it.
 pub(super) fn leave(file: &Path) -> bool {
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
     own.remove(file).is_some()
 }
 
-/// Some process works in it.
+/// Returns whether any process uses the worktree.
 pub(super) fn is_used(file: &Path) -> bool {
     File::open(file).is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Nobody works in it as long as this is held.
+/// Takes the lock exclusively. No process can use the worktree while it is held.
 ///
 /// # Errors
-/// Somebody does, in words for a person, or it cannot be found out.
+/// Another process uses it, or the lock cannot be taken; for a person.
 pub(super) fn alone(file: &Path) -> Result<File, String> {
     let failed = |e: io::Error| format!("{} cannot be locked: {e}", file.display());
     let lock = open(file).map_err(failed)?;

@@ -1,5 +1,4 @@
-//! The worktrees that rewake makes: what making one ([`super::worktree`]) and ending one
-//! ([`super::worktree_end`]) know.
+//! The data that [`super::worktree`] and [`super::worktree_end`] share, to make and end worktrees.
 
 use std::path::PathBuf;
 
@@ -7,7 +6,7 @@ use super::AppContext;
 use crate::config::Env;
 use crate::workspace::Here;
 
-/// The git worktrees of rewake, as they are made from one workspace.
+/// The git worktrees of rewake, made from one workspace.
 pub struct Worktrees {
     pub(super) env: Env,
     pub(super) data_dir: PathBuf,
@@ -15,7 +14,7 @@ pub struct Worktrees {
 }
 
 impl AppContext {
-    /// Returns the worktrees, made from the workspace of this start.
+    /// Returns the worktrees of the workspace of this start.
     pub fn worktrees(&self) -> Worktrees {
         Worktrees {
             env: self.env.clone(),

@@ -134,7 +134,7 @@ impl Store {
     /// the same batch again.
     pub fn append(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
         let appended = self.append_once(head, batch);
-        appended.map_err(|error| self.told(error))
+        appended.map_err(|error| self.explain(error))
     }
 
     fn append_once(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
@@ -181,7 +181,7 @@ impl Store {
         self.follow(head, &next, &recorded);
         let takes = batch.taken.is_some() || batch.signal.is_some();
         if takes || batch.clear.contains(&Draft::Input) {
-            self.keep_waiting(head.session());
+            self.inbox_mut().keep_waiting(head.session());
         }
         *head = next;
         Ok(records)

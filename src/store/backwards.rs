@@ -5,11 +5,11 @@
 
 use std::ops::ControlFlow;
 
-use rusqlite::OptionalExtension;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::error::Doing;
 use super::row::{BodyReader, count};
-use super::{Store, StoreError};
+use super::{History, StoreError};
 use crate::core::entry::{Entry, Seq};
 
 const WHAT: &str = "read the session from its end";
@@ -24,20 +24,20 @@ pub struct Met<'a> {
     /// As [`Entry::kind`] has it.
     pub kind: &'a str,
     row: i64,
-    store: &'a Store,
+    conn: &'a Connection,
     bodies: &'a mut BodyReader,
 }
 
 impl Met<'_> {
     /// All of it. `None`: it cannot be read.
     pub fn entry(&mut self) -> Option<Entry> {
-        let mut body = self.store.conn.prepare_cached(BODY).ok()?;
+        let mut body = self.conn.prepare_cached(BODY).ok()?;
         let read = body.query_row([self.row], |row| Ok(self.bodies.read(row.get_ref(0)?)));
         read.ok()?.ok()
     }
 }
 
-impl Store {
+impl History<'_> {
     /// Meets at most so many entries of a session, the newest first, until `each` has what it
     /// wants. Says how many were met.
     ///
@@ -67,7 +67,7 @@ impl Store {
                 seq: count(row.get(1).doing(WHAT)?),
                 kind: kind.as_str().unwrap_or_default(),
                 row: id,
-                store: self,
+                conn: self.conn,
                 bodies: &mut bodies,
             };
             if each(it).is_break() {

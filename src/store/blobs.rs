@@ -22,31 +22,35 @@ pub fn blob_ref(bytes: &[u8]) -> BlobRef {
 impl Store {
     /// The bytes with this hash (blake3 in hex), checked against it.
     pub fn blob(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let Ok(wanted) = blake3::Hash::from_hex(hash) else {
-            return Err(StoreError::NotFound {
-                what: "blob",
-                name: hash.to_string(),
-                near: None,
-            });
-        };
-        let row: Option<(i64, bool, Vec<u8>)> = self
-            .conn
-            .prepare_cached("SELECT bytes, encoding = 'zstd', data FROM blobs WHERE hash = ?1")
-            .and_then(|mut s| {
-                s.query_row([wanted.as_bytes()], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-                })
-                .optional()
-            })
-            .doing("read a blob")?;
-        let Some((bytes, compressed, data)) = row else {
-            return Ok(None);
-        };
-        unpack(bytes, compressed, data.into())
-            .filter(|data| blake3::hash(data) == wanted)
-            .map(|data| Some(data.into_owned()))
-            .ok_or_else(|| StoreError::damaged(format!("blob {hash} is not what it was")))
+        blob(&self.conn, hash)
     }
+}
+
+/// See [`Store::blob`].
+pub(super) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    let Ok(wanted) = blake3::Hash::from_hex(hash) else {
+        return Err(StoreError::NotFound {
+            what: "blob",
+            name: hash.to_string(),
+            near: None,
+        });
+    };
+    let row: Option<(i64, bool, Vec<u8>)> = conn
+        .prepare_cached("SELECT bytes, encoding = 'zstd', data FROM blobs WHERE hash = ?1")
+        .and_then(|mut s| {
+            s.query_row([wanted.as_bytes()], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
+            .optional()
+        })
+        .doing("read a blob")?;
+    let Some((bytes, compressed, data)) = row else {
+        return Ok(None);
+    };
+    unpack(bytes, compressed, data.into())
+        .filter(|data| blake3::hash(data) == wanted)
+        .map(|data| Some(data.into_owned()))
+        .ok_or_else(|| StoreError::damaged(format!("blob {hash} is not what it was")))
 }
 
 /// A row of `blobs` as it lies there.

@@ -5,7 +5,9 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::error::Doing;
-use super::{Store, StoreError};
+use super::load::explained;
+use super::moved::begin;
+use super::{Catalogue, StoreError};
 
 /// Of so many definitions something is kept; the one that was asked longest ago goes.
 const MAX_KEPT: u32 = 128;
@@ -19,14 +21,14 @@ pub struct Catalogued {
     pub body: String,
 }
 
-impl Store {
+impl Catalogue<'_> {
     /// What the server of this name and definition said last.
     pub fn catalogued(
         &self,
         server: &str,
         config_hash: &str,
     ) -> Result<Option<Catalogued>, StoreError> {
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(
                     "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash = ?2",
@@ -50,7 +52,7 @@ impl Store {
         server: &str,
         config_hash: &str,
     ) -> Result<Option<Catalogued>, StoreError> {
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(
                     "SELECT at_ms, body FROM catalogue WHERE server = ?1 AND config_hash <> ?2
@@ -71,13 +73,13 @@ impl Store {
 
     /// Keeps what a server said, in place of what it said before.
     pub fn keep_catalogued(
-        &mut self,
+        &self,
         server: &str,
         config_hash: &str,
         said: &Catalogued,
     ) -> Result<(), StoreError> {
         const WHAT: &str = "keep what is known of the servers' tools";
-        let tx = self.write(WHAT)?;
+        let tx = begin(self.conn, self.in_use, WHAT)?;
         tx.prepare_cached(
             "INSERT INTO catalogue (server, config_hash, at_ms, body) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET at_ms = excluded.at_ms, body = excluded.body",
@@ -94,7 +96,7 @@ impl Store {
     }
 
     /// Forgets what servers of this name said, whatever their definition.
-    pub fn forget_catalogued(&mut self, server: &str) -> Result<(), StoreError> {
+    pub fn forget_catalogued(&self, server: &str) -> Result<(), StoreError> {
         self.conn
             .execute("DELETE FROM catalogue WHERE server = ?1", [server])
             .map(drop)

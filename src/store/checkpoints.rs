@@ -4,7 +4,7 @@
 use super::error::Doing;
 use super::head::read_head;
 use super::row::count;
-use super::{Store, StoreError};
+use super::{History, StoreError};
 use crate::core::entry::Seq;
 
 /// An entry that a session can be resumed from, as lists show it.
@@ -21,10 +21,10 @@ pub struct Checkpoint {
     pub plan_step: Option<String>,
 }
 
-impl Store {
+impl History<'_> {
     /// Those of the session and of the ancestors it is a fork of, the newest first.
     pub fn checkpoints(&self, session: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
-        let head = read_head(&self.conn, session)?;
+        let head = read_head(self.conn, session)?;
         self.conn
             .prepare_cached(
                 "WITH RECURSIVE chain (id) AS (

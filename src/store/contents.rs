@@ -10,9 +10,10 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use zstd::zstd_safe::{CParameter, DParameter};
 
 use super::error::Doing;
+use super::moved::begin;
 use super::packs::{self, PackPlace, PackWriter};
 use super::row::{count, int};
-use super::{Store, StoreError};
+use super::{Snapshots, StoreError};
 use crate::core::tree::ContentHash;
 
 const WHAT: &str = "keep the content of a file";
@@ -139,14 +140,14 @@ struct Row {
     data: Option<Vec<u8>>,
 }
 
-impl Store {
+impl Snapshots<'_> {
     /// The content with this hash, checked against it. `None`: it is not kept.
     ///
     /// # Errors
     /// `Damaged` when it is not what it was.
     pub fn content(&self, hash: &ContentHash) -> Result<Option<Vec<u8>>, StoreError> {
         let id = self.content_row(hash)?;
-        id.map(|(id, _)| read(&self.conn, &self.packs, id, 0))
+        id.map(|(id, _)| read(self.conn, self.packs, id, 0))
             .transpose()
     }
 
@@ -161,7 +162,7 @@ impl Store {
         Ok(Some(Base {
             hash: *hash,
             depth,
-            bytes: read(&self.conn, &self.packs, id, 0)?,
+            bytes: read(self.conn, self.packs, id, 0)?,
         }))
     }
 
@@ -182,9 +183,9 @@ impl Store {
 
     /// Keeps many contents, durable when it returns, before a tree names them. Nothing else is
     /// changed by it, and contents that no tree comes to name go with the next tidying up.
-    pub fn add_contents(&mut self, contents: &[NewContent]) -> Result<(), StoreError> {
+    pub fn add_contents(&self, contents: &[NewContent]) -> Result<(), StoreError> {
         for part in contents.chunks(ROWS_AT_ONCE) {
-            let tx = self.write(WHAT)?;
+            let tx = begin(self.conn, self.in_use, WHAT)?;
             for content in part {
                 insert(&tx, content).doing(WHAT)?;
             }

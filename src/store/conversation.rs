@@ -38,13 +38,13 @@ impl Store {
         tx.commit().doing(WHAT)?;
         Ok(made)
     }
+}
 
-    /// What the newest summary of the session says, by its entries.
-    pub(super) fn last_summary(&self, session: &str) -> Result<Option<String>, StoreError> {
-        let head = read_head(&self.conn, session)?;
-        let last = last_closed(&self.conn, &head)?;
-        Ok(last.map(|(_, summary, _)| summary))
-    }
+/// What the newest summary of the session says, by its entries.
+pub(super) fn last_summary(conn: &Connection, session: &str) -> Result<Option<String>, StoreError> {
+    let head = read_head(conn, session)?;
+    let last = last_closed(conn, &head)?;
+    Ok(last.map(|(_, summary, _)| summary))
 }
 
 fn read(conn: &Connection, session: &str) -> rusqlite::Result<Option<Conversation>> {

@@ -5,7 +5,8 @@ use rusqlite::{Connection, params};
 
 use super::error::Doing;
 use super::head::read_head;
-use super::{Store, StoreError};
+use super::moved::begin;
+use super::{Inbox, InboxWriter, StoreError};
 
 const WHAT: &str = "keep a draft";
 
@@ -47,66 +48,13 @@ impl Draft {
     }
 }
 
-impl Store {
-    /// Adds to the streamed answer.
-    pub fn append_draft(&mut self, session: &str, piece: &str) -> Result<(), StoreError> {
-        let tx = self.write(WHAT)?;
-        let key = read_head(&tx, session)?.key;
-        tx.prepare_cached(
-            "INSERT INTO drafts (session, kind, piece, text)
-             SELECT ?1, 'stream', n, ?2
-             FROM (SELECT coalesce(max(piece) + 1, 0) AS n FROM drafts
-                   WHERE session = ?1 AND kind = 'stream')
-             WHERE n < ?3",
-        )
-        .and_then(|mut s| s.execute(params![key, piece, MAX_PIECES]))
-        .doing(WHAT)?;
-        tx.commit().doing(WHAT)
-    }
-
-    /// Replaces the unsent words.
-    pub fn set_input(&mut self, session: &str, text: &str) -> Result<(), StoreError> {
-        let tx = self.write(WHAT)?;
-        let key = read_head(&tx, session)?.key;
-        set(&tx, key, text).doing(WHAT)?;
-        tx.commit().doing(WHAT)?;
-        self.keep_waiting(session);
-        Ok(())
-    }
-
-    /// [`Store::set_input`] of words that came along from another session: they are never lost in
-    /// between, and never in both.
-    pub fn bring_input(
-        &mut self,
-        session: &str,
-        text: &str,
-        from: &LeftDraft,
-    ) -> Result<(), StoreError> {
-        let tx = self.write(WHAT)?;
-        let key = read_head(&tx, session)?.key;
-        set(&tx, key, text).doing(WHAT)?;
-        forget(&tx, from).doing(WHAT)?;
-        tx.commit().doing(WHAT)?;
-        self.keep_waiting(session);
-        self.keep_waiting(&from.session);
-        Ok(())
-    }
-
-    /// The words of this draft were said elsewhere.
-    pub fn forget_left(&mut self, from: &LeftDraft) -> Result<(), StoreError> {
-        let tx = self.write(WHAT)?;
-        forget(&tx, from).doing(WHAT)?;
-        tx.commit().doing(WHAT)?;
-        self.keep_waiting(&from.session);
-        Ok(())
-    }
-
+impl Inbox<'_> {
     /// What a session has of drafts, the pieces of each put together.
     ///
     /// # Errors
     /// `NotFound` when there is no such session.
     pub fn drafts(&self, session: &str) -> Result<Drafts, StoreError> {
-        let key = read_head(&self.conn, session)?.key;
+        let key = read_head(self.conn, session)?.key;
         let pieces: Vec<(String, String)> = self
             .conn
             .prepare_cached("SELECT kind, text FROM drafts WHERE session = ?1 ORDER BY kind, piece")
@@ -125,13 +73,68 @@ impl Store {
         }
         Ok(drafts)
     }
+}
+
+impl InboxWriter<'_> {
+    /// Adds to the streamed answer.
+    pub fn append_draft(&mut self, session: &str, piece: &str) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT)?;
+        let key = read_head(&tx, session)?.key;
+        tx.prepare_cached(
+            "INSERT INTO drafts (session, kind, piece, text)
+             SELECT ?1, 'stream', n, ?2
+             FROM (SELECT coalesce(max(piece) + 1, 0) AS n FROM drafts
+                   WHERE session = ?1 AND kind = 'stream')
+             WHERE n < ?3",
+        )
+        .and_then(|mut s| s.execute(params![key, piece, MAX_PIECES]))
+        .doing(WHAT)?;
+        tx.commit().doing(WHAT)
+    }
+
+    /// Replaces the unsent words.
+    pub fn set_input(&mut self, session: &str, text: &str) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT)?;
+        let key = read_head(&tx, session)?.key;
+        set(&tx, key, text).doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        self.keep_waiting(session);
+        Ok(())
+    }
+
+    /// [`InboxWriter::set_input`] of words that came along from another session: they are never lost in
+    /// between, and never in both.
+    pub fn bring_input(
+        &mut self,
+        session: &str,
+        text: &str,
+        from: &LeftDraft,
+    ) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT)?;
+        let key = read_head(&tx, session)?.key;
+        set(&tx, key, text).doing(WHAT)?;
+        forget(&tx, from).doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        self.keep_waiting(session);
+        self.keep_waiting(&from.session);
+        Ok(())
+    }
+
+    /// The words of this draft were said elsewhere.
+    pub fn forget_left(&mut self, from: &LeftDraft) -> Result<(), StoreError> {
+        let tx = begin(self.conn, self.in_use, WHAT)?;
+        forget(&tx, from).doing(WHAT)?;
+        tx.commit().doing(WHAT)?;
+        self.keep_waiting(&from.session);
+        Ok(())
+    }
 
     /// Removes a draft. Nothing happens where there is none.
     ///
     /// # Errors
     /// `NotFound` when there is no such session.
     pub fn clear_draft(&mut self, session: &str, draft: Draft) -> Result<(), StoreError> {
-        let tx = self.write(WHAT)?;
+        let tx = begin(self.conn, self.in_use, WHAT)?;
         let key = read_head(&tx, session)?.key;
         clear(&tx, key, draft).doing(WHAT)?;
         tx.commit().doing(WHAT)?;

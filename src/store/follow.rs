@@ -4,20 +4,19 @@
 //!
 //! Invariant: no row is left out. A line is written only behind the line of the entry before it.
 
-use std::path::Path;
-
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::value::RawValue;
 
+use super::blobs;
 use super::chain::chain;
+use super::copies::Copies;
 use super::error::Doing;
 use super::head::{Head, read_head};
-use super::lag::Lag;
-use super::mark::{Mark, Said};
+use super::mark::Said;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
+use super::waiting::recognised;
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
-use crate::journal::folder::JournalPlace;
 use crate::journal::line::{EntryLine, FORM, Header, Parent};
 use crate::journal::tip::Tip;
 use crate::journal::writer::{Journal, Lines};
@@ -29,27 +28,6 @@ const BYTES_IN_A_STEP: usize = 1 << 20;
 
 const STEPS_ON_LEAVING: u32 = 16;
 
-/// What keeps a store from being lost with its database.
-pub(super) struct Copies {
-    pub journal: Journal,
-    /// `None` where it could not be opened.
-    pub mark: Option<Mark>,
-    /// The id of the store.
-    pub store: String,
-    /// The session whose journal is behind its database.
-    pub(super) behind: Option<String>,
-    /// Sessions whose journal may lack what was recorded last.
-    pub lag: Lag,
-    trouble: Option<Fault>,
-}
-
-/// Why the journal could not be written.
-struct Fault {
-    why: String,
-    /// It was said: once is enough until it was written again.
-    is_told: bool,
-}
-
 /// What was recorded in one transaction, for its lines.
 pub(super) struct Recorded<'a> {
     pub at_ms: i64,
@@ -59,46 +37,6 @@ pub(super) struct Recorded<'a> {
     pub taken: Option<i64>,
     pub signal: Option<i64>,
     pub owed: bool,
-}
-
-impl Copies {
-    pub(super) fn new(
-        data_dir: &Path,
-        place: &JournalPlace,
-        store: String,
-        mark: Result<Mark, StoreError>,
-    ) -> Copies {
-        let mut copies = Copies {
-            journal: Journal::new(place),
-            mark: None,
-            store,
-            behind: None,
-            lag: Lag::new(data_dir),
-            trouble: None,
-        };
-        match mark {
-            Ok(mark) => copies.mark = Some(mark),
-            Err(error) => copies.fails(&error),
-        }
-        copies
-    }
-
-    pub(super) fn fails(&mut self, error: &StoreError) {
-        tracing::warn!(%error, "the journal is not written");
-        self.is_in_trouble(error.to_string());
-    }
-
-    fn is_in_trouble(&mut self, why: String) {
-        self.trouble.get_or_insert(Fault {
-            why,
-            is_told: false,
-        });
-    }
-
-    /// What comes after it is another fault, unless this one was not said yet.
-    fn works(&mut self) {
-        self.trouble.take_if(|fault| fault.is_told);
-    }
 }
 
 impl Drop for Store {
@@ -128,58 +66,80 @@ impl Store {
     /// After a commit: the lines of what was recorded, and the mark. What fails here is no error
     /// of the append.
     pub(super) fn follow(&mut self, before: &Head, after: &Head, recorded: &Recorded<'_>) {
-        let Some(mut copies) = self.copies.take() else {
-            return;
-        };
+        if let Some(copies) = &mut self.copies {
+            copies.follow(&self.conn, before, after, recorded);
+        }
+    }
+
+    /// One step of what the journal of the session lacks. True when there is more.
+    pub(super) fn catch_up(&mut self) -> Result<bool, StoreError> {
+        match &mut self.copies {
+            Some(copies) => copies.catch_up(&self.conn),
+            None => Ok(false),
+        }
+    }
+
+    /// Writes all lines that the journal of the session lacks. A failure is reported as a trouble
+    /// of the journal, and [`Store::catch_up`] tries again.
+    pub(super) fn write_journal_of(&mut self, session: &str) {
+        if let Some(copies) = &mut self.copies {
+            copies.behind = Some(session.to_string());
+        }
+        while matches!(self.catch_up(), Ok(true)) {}
+    }
+}
+
+impl Copies {
+    /// See [`Store::follow`].
+    fn follow(&mut self, conn: &Connection, before: &Head, after: &Head, recorded: &Recorded<'_>) {
         let session = after.session.as_str();
-        copies.lag.is_noted(session);
-        let is_behind = match copies.behind.as_deref() == Some(session) {
+        self.lag.is_noted(session);
+        let is_behind = match self.behind.as_deref() == Some(session) {
             true => Ok(true),
-            false => self.follow_with(&mut copies, before, after, recorded),
+            false => self.follow_with(conn, before, after, recorded),
         };
         // An effect needs its entry in the journal, so all earlier entries are written first.
         let followed = is_behind.and_then(|mut is_behind| {
             while is_behind {
-                is_behind = self.catch_up_with(&mut copies, session)?;
+                is_behind = self.catch_up_with(conn, session)?;
             }
             Ok(())
         });
         match followed {
             Ok(()) => {
-                copies.behind.take_if(|behind| behind == session);
-                copies.works();
+                self.behind.take_if(|behind| behind == session);
+                self.works();
             }
             Err(error) => {
-                copies.fails(&error);
-                copies.behind = Some(session.to_string());
+                self.fails(&error);
+                self.behind = Some(session.to_string());
             }
         }
-        // Behind the journal: a kill between the two makes nothing missing.
-        if let (Some(mark), Some(row)) = (&mut copies.mark, after.row)
-            && let Err(error) = mark.raise(&copies.store, row, Some(after.tip))
+        // After the journal: a kill between the two makes nothing missing.
+        if let (Some(mark), Some(row)) = (&mut self.mark, after.row)
+            && let Err(error) = mark.raise(&self.store, row, Some(after.tip))
         {
-            copies.fails(&super::error::io("raise the mark", error));
+            self.fails(&super::error::io("raise the mark", error));
         }
-        self.copies = Some(copies);
     }
 
     /// True when the journal lacks more than this.
     fn follow_with(
-        &self,
-        copies: &mut Copies,
+        &mut self,
+        conn: &Connection,
         before: &Head,
         after: &Head,
         recorded: &Recorded<'_>,
     ) -> Result<bool, StoreError> {
-        let session = after.session.as_str();
+        let (session, store) = (after.session.as_str(), &self.store);
         if recorded.entries.is_empty() {
             return Ok(false);
         }
-        let end = match copies.journal.end_of_open(session) {
+        let end = match self.journal.end_of_open(session) {
             Some(end) => end,
-            None => copies
+            None => self
                 .journal
-                .open(session, || header(&self.conn, &copies.store, session))?,
+                .open(session, || header(conn, store, session))?,
         };
         if end != (before.length, before.tip) {
             return Ok(true);
@@ -188,7 +148,14 @@ impl Store {
         let (mut seq, mut tip) = end;
         for (entry, json) in recorded.entries.iter().zip(&recorded.json) {
             tip = tip.and(seq, recorded.at_ms, json.as_bytes());
-            self.add_blobs(&copies.journal, &mut lines, session, entry, recorded.blobs)?;
+            add_blobs(
+                conn,
+                &self.journal,
+                &mut lines,
+                session,
+                entry,
+                recorded.blobs,
+            )?;
             let owed = recorded.owed && seq + 1 == after.length;
             let line = EntryLine {
                 seq,
@@ -203,60 +170,44 @@ impl Store {
             lines.ends_window |= ends_window(entry);
             seq += 1;
         }
-        copies.journal.write(session, lines)?;
+        self.journal.write(session, lines)?;
         Ok(false)
     }
 
-    /// One step of what the journal of the session lacks. True when there is more.
-    pub(super) fn catch_up(&mut self) -> Result<bool, StoreError> {
-        let Some(mut copies) = self.copies.take() else {
-            return Ok(false);
-        };
-        let caught = match copies.behind.clone() {
-            Some(session) => self.catch_up_with(&mut copies, &session),
+    /// See [`Store::catch_up`].
+    pub(super) fn catch_up(&mut self, conn: &Connection) -> Result<bool, StoreError> {
+        let caught = match self.behind.clone() {
+            Some(session) => self.catch_up_with(conn, &session),
             None => Ok(false),
         };
         match &caught {
             Ok(true) => {}
-            Ok(false) => copies.behind = None,
-            Err(error) => copies.fails(error),
+            Ok(false) => self.behind = None,
+            Err(error) => self.fails(error),
         }
-        self.copies = Some(copies);
         caught
     }
 
-    /// Writes all lines that the journal of the session lacks.
-    pub(super) fn catch_up_all(&mut self) -> Result<(), StoreError> {
-        while self.catch_up()? {}
-        Ok(())
-    }
-
-    /// Makes [`Store::catch_up`] write the lines that the journal of this session lacks.
-    pub(super) fn is_behind(&mut self, session: &str) {
-        if let Some(copies) = &mut self.copies {
-            copies.behind = Some(session.to_string());
-        }
-    }
-
     pub(super) fn catch_up_with(
-        &self,
-        copies: &mut Copies,
+        &mut self,
+        conn: &Connection,
         session: &str,
     ) -> Result<bool, StoreError> {
-        let (from, tip) = match copies.journal.end_of_open(session) {
+        let store = &self.store;
+        let (from, tip) = match self.journal.end_of_open(session) {
             Some(end) => end,
-            None => copies
+            None => self
                 .journal
-                .open(session, || header(&self.conn, &copies.store, session))?,
+                .open(session, || header(conn, store, session))?,
         };
-        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
+        let tx = conn.unchecked_transaction().doing(WHAT)?;
         let head = read_head(&tx, session)?;
         if from >= head.length {
             return Ok(false);
         }
         let chain = chain(&tx, &head, from.saturating_sub(1))?;
         chain.readable_upto(Seq::MAX)?;
-        let recognised = self.recognised(&tx, &copies.journal.of(session), &head)?;
+        let recognised = recognised(&tx, &self.journal.of(session), &head)?;
         let mut rows = chain.rows.into_iter().rev();
         let mut parent = match from {
             0 => None,
@@ -285,7 +236,7 @@ impl Store {
             let (linked, json) = row.map_err(|e| position.failed(WHAT, e))??;
             tip = linked.tip.unwrap_or(tip);
             let record = &linked.record;
-            self.add_blobs(&copies.journal, &mut lines, session, &record.entry, &[])?;
+            add_blobs(conn, &self.journal, &mut lines, session, &record.entry, &[])?;
             let line = EntryLine {
                 seq,
                 at_ms: record.at_ms,
@@ -302,44 +253,44 @@ impl Store {
                 break;
             }
         }
-        copies.journal.write(session, lines)?;
+        self.journal.write(session, lines)?;
         drop(statement);
         drop(tx);
         let is_more = seq < head.length;
         if !is_more && recognised.is_any() {
-            self.write_waiting(copies, session)?;
+            self.write_waiting(conn, session)?;
         }
         Ok(is_more)
     }
+}
 
-    fn add_blobs(
-        &self,
-        journal: &Journal,
-        lines: &mut Lines,
-        session: &str,
-        entry: &Entry,
-        at_hand: &[Vec<u8>],
-    ) -> Result<(), StoreError> {
-        for blob in entry.blobs() {
-            let hash = blob.hash.as_str();
-            if journal.has_blob(session, hash) || lines.has_blob(hash) {
-                continue;
-            }
-            let is_it = |bytes: &&Vec<u8>| {
-                bytes.len() as u64 == blob.bytes && blake3::hash(bytes).to_hex().as_str() == hash
-            };
-            let written = match at_hand.iter().find(is_it) {
-                Some(bytes) => lines.blob(hash, bytes),
-                // A damaged one is told when it is wanted.
-                None => match self.blob(hash) {
-                    Ok(Some(bytes)) => lines.blob(hash, &bytes),
-                    _ => Ok(()),
-                },
-            };
-            written.map_err(|e| super::error::io(WHAT, e))?;
+fn add_blobs(
+    conn: &Connection,
+    journal: &Journal,
+    lines: &mut Lines,
+    session: &str,
+    entry: &Entry,
+    at_hand: &[Vec<u8>],
+) -> Result<(), StoreError> {
+    for blob in entry.blobs() {
+        let hash = blob.hash.as_str();
+        if journal.has_blob(session, hash) || lines.has_blob(hash) {
+            continue;
         }
-        Ok(())
+        let is_it = |bytes: &&Vec<u8>| {
+            bytes.len() as u64 == blob.bytes && blake3::hash(bytes).to_hex().as_str() == hash
+        };
+        let written = match at_hand.iter().find(is_it) {
+            Some(bytes) => lines.blob(hash, bytes),
+            // A damaged one is told when it is wanted.
+            None => match blobs::blob(conn, hash) {
+                Ok(Some(bytes)) => lines.blob(hash, &bytes),
+                _ => Ok(()),
+            },
+        };
+        written.map_err(|e| super::error::io(WHAT, e))?;
     }
+    Ok(())
 }
 
 /// The window of the context that ends with the entry ends its file too.

@@ -11,7 +11,7 @@ use super::head::{Head, read_head};
 use super::row::int;
 use super::tips::tip_of;
 use super::trees::{self, NewTree};
-use super::{Store, StoreError};
+use super::{History, Store, StoreError};
 use crate::core::entry::{Entry, ForkPoint, Seq};
 
 const WHAT: &str = "fork the session";
@@ -64,7 +64,7 @@ impl Store {
         let batch = Prepared::new(&entries, &[])?;
         // Before the writing begins: SQLite writes nothing more in a transaction that met a
         // damaged page, as the way back from the head may. What is found never changes.
-        let (origin, row) = self.row_of(from, seq)?;
+        let (origin, row) = row_of(&self.conn, from, seq)?;
         let tip = tip_of(&self.conn, from, row, seq)?;
         let tx = self.write_entries(&session, WHAT)?;
         tx.prepare_cached(
@@ -110,29 +110,33 @@ impl Store {
     }
 }
 
-impl Store {
-    /// The head of the session, and the row of its entry at this place.
-    /// An error when the session has no entry with this number.
+impl History<'_> {
+    /// Fails when the session has no entry with this number.
     pub fn has_entry(&self, session: &str, seq: Seq) -> Result<(), StoreError> {
-        let head = read_head(&self.conn, session)?;
-        if seq >= head.length {
-            return Err(StoreError::NotFound {
-                what: "entry",
-                name: format!("{seq} of session {session}"),
-                near: Some(head.seq().to_string()),
-            });
-        }
-        Ok(())
+        let head = read_head(self.conn, session)?;
+        is_in(&head, seq)
     }
+}
 
-    fn row_of(&self, session: &str, seq: Seq) -> Result<(Head, Option<i64>), StoreError> {
-        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
-        self.has_entry(session, seq)?;
-        let head = read_head(&tx, session)?;
-        let chain = chain(&tx, &head, seq)?;
-        chain.readable_upto(seq)?;
-        Ok((head, chain.rows.last().copied()))
+fn is_in(head: &Head, seq: Seq) -> Result<(), StoreError> {
+    if seq < head.length {
+        return Ok(());
     }
+    Err(StoreError::NotFound {
+        what: "entry",
+        name: format!("{seq} of session {}", head.session()),
+        near: Some(head.seq().to_string()),
+    })
+}
+
+/// Returns the head of the session, and the row of its entry at this place.
+fn row_of(conn: &Connection, session: &str, seq: Seq) -> Result<(Head, Option<i64>), StoreError> {
+    let tx = conn.unchecked_transaction().doing(WHAT)?;
+    let head = read_head(&tx, session)?;
+    is_in(&head, seq)?;
+    let chain = chain(&tx, &head, seq)?;
+    chain.readable_upto(seq)?;
+    Ok((head, chain.rows.last().copied()))
 }
 
 /// Every checkpoint keeps the step, so the nearest one at or before the row knows it.

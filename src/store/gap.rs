@@ -5,11 +5,12 @@
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::clock::now_ms;
+use super::conversation::last_summary;
+use super::copies::Copies;
 use super::error::Doing;
-use super::follow::Copies;
 use super::inbox::Message;
 use super::missing::Gap;
-use super::{Store, StoreError};
+use super::{History, Store, StoreError};
 use crate::core::entry::Via;
 use crate::journal::state::{GapRow, read_state};
 
@@ -99,11 +100,32 @@ pub(super) fn sessions_with_gap(conn: &Connection) -> Result<Vec<String>, StoreE
         .doing(WHAT)
 }
 
-impl Store {
+impl Copies {
+    /// Writes the gaps into the journals that do not have them.
+    pub(super) fn write_gaps(&mut self, conn: &Connection) -> Result<(), StoreError> {
+        for session in sessions_with_gap(conn)? {
+            let gap = gap_of(conn, &session)?;
+            let known = read_state(&self.journal.of(&session)).and_then(|(state, _)| state.gap);
+            if known.map(|row| row.of(&session)) != gap
+                && let Err(error) = self.write_waiting(conn, &session)
+            {
+                self.fails(&error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl History<'_> {
     /// The stretch that this session lacks, with the last summary before it.
     pub fn gap(&self, session: &str) -> Result<Option<Gap>, StoreError> {
-        let gap = gap_of(&self.conn, session)?;
-        Ok(gap.map(|gap| self.with_summary(gap)))
+        let gap = gap_of(self.conn, session)?;
+        // A summary that cannot be read is left out: what is missing is told all the same.
+        let summary = |gap: &Gap| last_summary(self.conn, &gap.session).ok().flatten();
+        Ok(gap.map(|gap| Gap {
+            summary: summary(&gap),
+            ..gap
+        }))
     }
 
     /// Fails when the session lacks entries that are in no copy.
@@ -113,32 +135,14 @@ impl Store {
             Some(gap) => Err(StoreError::Gap(Box::new(gap))),
         }
     }
+}
 
-    /// Writes the gaps into the journals that do not have them.
-    pub(super) fn write_gaps(&self, copies: &mut Copies) -> Result<(), StoreError> {
-        for session in sessions_with_gap(&self.conn)? {
-            let gap = gap_of(&self.conn, &session)?;
-            let known = read_state(&copies.journal.of(&session)).and_then(|(state, _)| state.gap);
-            if known.map(|row| row.of(&session)) != gap
-                && let Err(error) = self.write_waiting(copies, &session)
-            {
-                copies.fails(&error);
-            }
-        }
-        Ok(())
-    }
-
-    fn with_summary(&self, gap: Gap) -> Gap {
-        // What cannot be read is left out: what is missing is told all the same.
-        let summary = self.last_summary(&gap.session).ok().flatten();
-        Gap { summary, ..gap }
-    }
-
+impl Store {
     /// Sessions are taken as they are: none is held for a gap any more. Each is told with the next
     /// message what it lacks.
     pub fn forget_gaps(&mut self) -> Result<(), StoreError> {
         for session in sessions_with_gap(&self.conn)? {
-            let Some(gap) = self.gap(&session)? else {
+            let Some(gap) = self.history().gap(&session)? else {
                 continue;
             };
             let note = Message {
@@ -148,7 +152,7 @@ impl Store {
                 command: None,
                 origin: None,
             };
-            match self.queue(&session, &note, &[], now_ms()) {
+            match self.inbox_mut().queue(&session, &note, &[], now_ms()) {
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -10,9 +10,10 @@ use super::blobs::{Packed, insert_blob};
 use super::drafts::{Draft, clear};
 use super::error::Doing;
 use super::head::read_head;
+use super::moved::begin;
 use super::row::count;
-use super::signals::{MAX_MESSAGES, MAX_MESSAGES_BYTES};
-use super::{Store, StoreError};
+use super::signals::{MAX_MESSAGES, MAX_MESSAGES_BYTES, session_of};
+use super::{Inbox, InboxWriter, StoreError};
 use crate::core::entry::{Image, UsedCommand, Via};
 
 const WHAT: &str = "queue a message";
@@ -73,7 +74,56 @@ impl Queued {
     }
 }
 
-impl Store {
+impl Inbox<'_> {
+    /// The oldest first.
+    pub fn queued(&self, session: &str) -> Result<Vec<Queued>, StoreError> {
+        self.read_inbox(session, u32::MAX)
+    }
+
+    /// The message that came last. `None` when the inbox is empty.
+    pub fn newest_queued(&self, session: &str) -> Result<Option<InboxId>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT max(i.id) FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1",
+            )
+            .and_then(|mut s| s.query_row([session], |row| row.get::<_, Option<i64>>(0)))
+            .doing(WHAT_READ)
+            .map(|id| id.map(InboxId))
+    }
+
+    /// The message that waits longest. `None` when the inbox is empty.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such session.
+    pub fn oldest_queued(&self, session: &str) -> Result<Option<Queued>, StoreError> {
+        Ok(self.read_inbox(session, 1)?.pop())
+    }
+
+    fn read_inbox(&self, session: &str, limit: u32) -> Result<Vec<Queued>, StoreError> {
+        let key = read_head(self.conn, session)?.key;
+        let rows: Vec<(i64, i64, String)> = self
+            .conn
+            .prepare_cached(
+                "SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id LIMIT ?2",
+            )
+            .and_then(|mut s| s.query_map(params![key, limit], raw)?.collect())
+            .doing(WHAT_READ)?;
+        rows.into_iter()
+            .map(|(id, at_ms, body)| {
+                let message = serde_json::from_str(&body).map_err(|e| {
+                    StoreError::damaged(format!("queued message {id} cannot be read: {e}"))
+                })?;
+                Ok(Queued {
+                    id: InboxId(id),
+                    at_ms,
+                    message,
+                })
+            })
+            .collect()
+    }
+}
+
+impl InboxWriter<'_> {
     /// The session counts as unfinished from now on. `blobs` are the message's images.
     pub fn queue(
         &mut self,
@@ -85,7 +135,7 @@ impl Store {
         self.insert(session, message, blobs, at_ms, None)
     }
 
-    /// [`Store::queue`] of what stood in the input box: it is never in both places.
+    /// [`InboxWriter::queue`] of what stood in the input box: it is never in both places.
     pub fn send(
         &mut self,
         session: &str,
@@ -96,7 +146,7 @@ impl Store {
         self.insert(session, message, blobs, at_ms, Some(Draft::Input))
     }
 
-    /// [`Store::queue`] by another process: no more than [`MAX_MESSAGES`] wait, of [`MAX_MESSAGES_BYTES`]
+    /// [`InboxWriter::queue`] by another process: no more than [`MAX_MESSAGES`] wait, of [`MAX_MESSAGES_BYTES`]
     /// together.
     ///
     /// # Errors
@@ -141,7 +191,7 @@ impl Store {
     ) -> Result<InboxId, StoreError> {
         let body = serde_json::to_string(message).doing(WHAT)?;
         let packed: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
-        let tx = self.write(WHAT)?;
+        let tx = begin(self.conn, self.in_use, WHAT)?;
         let key = read_head(&tx, session)?.key;
         for blob in &packed {
             insert_blob(&tx, blob).doing(WHAT)?;
@@ -161,53 +211,6 @@ impl Store {
         Ok(id)
     }
 
-    /// The oldest first.
-    pub fn queued(&self, session: &str) -> Result<Vec<Queued>, StoreError> {
-        self.read_inbox(session, u32::MAX)
-    }
-
-    /// The message that came last. `None` when the inbox is empty.
-    pub fn newest_queued(&self, session: &str) -> Result<Option<InboxId>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT max(i.id) FROM inbox i JOIN sessions s ON s.key = i.session WHERE s.id = ?1",
-            )
-            .and_then(|mut s| s.query_row([session], |row| row.get::<_, Option<i64>>(0)))
-            .doing(WHAT_READ)
-            .map(|id| id.map(InboxId))
-    }
-
-    /// The message that waits longest. `None` when the inbox is empty.
-    ///
-    /// # Errors
-    /// `NotFound` when there is no such session.
-    pub fn oldest_queued(&self, session: &str) -> Result<Option<Queued>, StoreError> {
-        Ok(self.read_inbox(session, 1)?.pop())
-    }
-
-    fn read_inbox(&self, session: &str, limit: u32) -> Result<Vec<Queued>, StoreError> {
-        let key = read_head(&self.conn, session)?.key;
-        let rows: Vec<(i64, i64, String)> = self
-            .conn
-            .prepare_cached(
-                "SELECT id, at_ms, body FROM inbox WHERE session = ?1 ORDER BY id LIMIT ?2",
-            )
-            .and_then(|mut s| s.query_map(params![key, limit], raw)?.collect())
-            .doing(WHAT_READ)?;
-        rows.into_iter()
-            .map(|(id, at_ms, body)| {
-                let message = serde_json::from_str(&body).map_err(|e| {
-                    StoreError::damaged(format!("queued message {id} cannot be read: {e}"))
-                })?;
-                Ok(Queued {
-                    id: InboxId(id),
-                    at_ms,
-                    message,
-                })
-            })
-            .collect()
-    }
-
     /// Its place in the queue is kept. `NotFound` when it is no longer queued.
     pub fn edit_queued(&mut self, id: InboxId, message: &Message) -> Result<(), StoreError> {
         let body = serde_json::to_string(message).doing(WHAT_EDIT)?;
@@ -216,7 +219,7 @@ impl Store {
             .prepare_cached("UPDATE inbox SET body = ?2 WHERE id = ?1")
             .and_then(|mut s| s.execute(params![id.0, body]))
             .doing(WHAT_EDIT)?;
-        if let Some(session) = self.session_of("inbox", id.0) {
+        if let Some(session) = session_of(self.conn, "inbox", id.0) {
             self.keep_waiting(&session);
         }
         one_of(rows, id)
@@ -224,7 +227,7 @@ impl Store {
 
     /// `NotFound` when it is no longer queued.
     pub fn remove_queued(&mut self, id: InboxId) -> Result<(), StoreError> {
-        let session = self.session_of("inbox", id.0);
+        let session = session_of(self.conn, "inbox", id.0);
         let rows = self
             .conn
             .prepare_cached("DELETE FROM inbox WHERE id = ?1")

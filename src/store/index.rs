@@ -10,9 +10,11 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::error::Doing;
+use super::moved::begin;
 use super::query::floor;
+use super::read_only::is_read_only;
 use super::row::{BodyReader, count};
-use super::{Store, StoreError};
+use super::{Index, StoreError};
 use crate::core::entry::{About, Block, Entry, Fact, Outcome};
 
 const WHAT: &str = "fill the search index";
@@ -71,20 +73,20 @@ impl Part {
     }
 }
 
-impl Store {
+impl Index<'_> {
     /// Entries that are not indexed yet.
     pub(super) fn index_waiting(&self) -> Result<u64, StoreError> {
-        pending(&self.conn).doing(WHAT)
+        pending(self.conn).doing(WHAT)
     }
 
     /// Indexes at most so many entries; says how many rows are left. The more at once, the
     /// less is written: thousands, when nobody waits.
-    pub fn index_pending(&mut self, max_rows: u32) -> Result<u64, StoreError> {
+    pub fn index_pending(&self, max_rows: u32) -> Result<u64, StoreError> {
         // One that is only looked at finds what is in the index.
-        if pending(&self.conn).doing(WHAT)? == 0 || self.is_read_only()? {
+        if pending(self.conn).doing(WHAT)? == 0 || is_read_only(self.conn)? {
             return Ok(0);
         }
-        let tx = self.write(WHAT)?;
+        let tx = begin(self.conn, self.in_use, WHAT)?;
         let fill = || -> rusqlite::Result<()> {
             if !is_marked(&tx)? {
                 begin_again(&tx)?;

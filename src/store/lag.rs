@@ -12,23 +12,20 @@
 //! Invariant: a row is removed only if it is still the note that was read under the lock of the
 //! session, when the journal was compared.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::copies::{APPENDED, Copies};
 use super::error::{Doing, io as io_error};
 use super::head::read_head;
-use super::ids::new_run_id;
 use super::lock::SessionLock;
+use super::moved::begin;
 use super::tips::has_end;
 use super::{Store, StoreError};
 use crate::journal::read::end;
 
 const WHAT: &str = "compare the journal with the database";
-
-/// Before the ID of a session, in `meta`. The value is an ID of the note, new for each one.
-const APPENDED: &str = "appended:";
 
 /// Before the name of a journal folder, in `meta`: the row up to which sessions were searched for
 /// journals that are missing there.
@@ -39,58 +36,6 @@ const ROWS_IN_A_STEP: i64 = 500;
 
 /// Below this number of rows the next start looks at them again, which costs less than a write.
 const ROWS_WORTH_NOTING: i64 = 1_000;
-
-/// The sessions that a process appends to, and those that it compared.
-pub(super) struct Lag {
-    noted: HashSet<String>,
-    /// Each with the ID of the note that was read under its lock.
-    compared: Vec<(String, String)>,
-    data_dir: PathBuf,
-    older: Older,
-}
-
-/// The search for sessions without a journal.
-#[derive(Default)]
-struct Older {
-    /// The last row that was looked at. `None`: the search has not begun.
-    upto: Option<i64>,
-    seen: HashSet<String>,
-    /// A journal could not be written: the next start looks again.
-    has_failed: bool,
-    is_complete: bool,
-}
-
-impl Lag {
-    pub(super) fn new(data_dir: &Path) -> Lag {
-        Lag {
-            noted: HashSet::new(),
-            compared: Vec::new(),
-            data_dir: data_dir.to_path_buf(),
-            older: Older::default(),
-        }
-    }
-
-    /// Notes that this process appends to the session.
-    fn note(&self, tx: &Transaction<'_>, session: &str) -> rusqlite::Result<()> {
-        if self.noted.contains(session) {
-            return Ok(());
-        }
-        tx.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
-            .execute([&format!("{APPENDED}{session}"), &new_run_id()])?;
-        for (session, by) in &self.compared {
-            tx.prepare_cached("DELETE FROM meta WHERE name = ?1 AND value = ?2")?
-                .execute([&format!("{APPENDED}{session}"), by])?;
-        }
-        Ok(())
-    }
-
-    /// The transaction that noted the session is committed.
-    pub(super) fn is_noted(&mut self, session: &str) {
-        if self.noted.insert(session.to_string()) {
-            self.compared.clear();
-        }
-    }
-}
 
 /// The difference between a journal and the rows of its session.
 enum Compared {
@@ -108,122 +53,19 @@ impl Store {
         session: &str,
         what: &'static str,
     ) -> Result<Transaction<'_>, StoreError> {
-        self.in_use.still_there()?;
-        let tx = self
-            .conn
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .doing(what)?;
+        let tx = begin(&self.conn, &self.in_use, what)?;
         if let Some(copies) = &self.copies {
             copies.lag.note(&tx, session).doing(what)?;
         }
         Ok(tx)
     }
 
-    /// Writes the lines that a killed process did not write, for all sessions that are not open.
-    ///
-    /// # Errors
-    /// The rows of `meta` cannot be read. A failure of one session is logged, and is not an error.
-    pub(super) fn fill_lag(&mut self, data_dir: &Path) -> Result<(), StoreError> {
-        for session in appended(&self.conn)? {
-            // The process that has the session open writes its journal.
-            let Some(_held) = SessionLock::hold_unsigned(data_dir, &session) else {
-                continue;
-            };
-            // Read again under the lock: another process may have worked in the session.
-            let Some(by) = appended_by(&self.conn, &session)? else {
-                continue;
-            };
-            match self.fill(&session) {
-                Ok(false) => {}
-                Ok(true) => {
-                    if let Some(copies) = &mut self.copies {
-                        copies.lag.compared.push((session, by));
-                    }
-                }
-                Err(error) => tracing::warn!(%session, %error, "the journal is not compared"),
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether the journal has every row now. If not, the next start compares it again.
-    fn fill(&mut self, session: &str) -> Result<bool, StoreError> {
-        let Some(copies) = &self.copies else {
-            return Ok(false);
-        };
-        match compared(&self.conn, &copies.journal.of(session), session)? {
-            Compared::Same => return Ok(true),
-            Compared::Other => return Ok(false),
-            Compared::Behind => {}
-        }
-        self.is_behind(session);
-        let filled = self.catch_up_all();
-        self.leave(session);
-        filled.map(|()| true)
-    }
-
-    /// Writes a part of the journal of one session that lacks one, or lines of it. Returns whether
-    /// there is more to do.
+    /// See [`Copies::journal_older`].
     pub(super) fn journal_older(&mut self) -> Result<bool, StoreError> {
-        let Some(copies) = self.copies.as_mut() else {
-            return Ok(false);
-        };
-        let (data_dir, name) = (
-            copies.lag.data_dir.clone(),
-            upto_name(&copies.journal.folder),
-        );
-        let older = &mut copies.lag.older;
-        if older.is_complete {
-            return Ok(false);
+        match &mut self.copies {
+            Some(copies) => copies.journal_older(&self.conn),
+            None => Ok(false),
         }
-        let noted = journals_upto(&self.conn, &name)?;
-        let rows = sessions_after(&self.conn, older.upto.unwrap_or(noted))?;
-        let Some((last, _)) = rows.last() else {
-            older.is_complete = true;
-            let upto = older.upto.unwrap_or(noted);
-            if !older.has_failed && upto - noted >= ROWS_WORTH_NOTING {
-                note_journals_upto(&self.conn, &name, upto)?;
-            }
-            return Ok(false);
-        };
-        let last = *last;
-        let next = rows.into_iter().find(|(_, id)| !older.seen.contains(id));
-        let Some((_, session)) = next else {
-            older.upto = Some(last);
-            return Ok(true);
-        };
-        let written = self.journal_part(&data_dir, &session);
-        let Some(copies) = self.copies.as_mut() else {
-            return Ok(false);
-        };
-        if let Err(error) = &written {
-            tracing::warn!(%session, %error, "the session gets no journal");
-            // What is damaged stays so.
-            copies.lag.older.has_failed |= !error.is_damage();
-        }
-        if !matches!(written, Ok(true)) {
-            copies.lag.older.seen.insert(session);
-        }
-        Ok(true)
-    }
-
-    /// Writes the next lines that the journal lacks. Returns whether it lacks more.
-    fn journal_part(&mut self, data_dir: &Path, session: &str) -> Result<bool, StoreError> {
-        // The process that has the session open writes its journal.
-        let Some(_held) = SessionLock::hold_unsigned(data_dir, session) else {
-            return Ok(false);
-        };
-        let Some(mut copies) = self.copies.take() else {
-            return Ok(false);
-        };
-        let written = match compared(&self.conn, &copies.journal.of(session), session) {
-            Ok(Compared::Behind) => self.catch_up_with(&mut copies, session),
-            Ok(Compared::Same | Compared::Other) => Ok(false),
-            Err(error) => Err(error),
-        };
-        self.copies = Some(copies);
-        self.leave(session);
-        written
     }
 
     /// Locks a session that no process has open, restores the entries that only its journal has,
@@ -239,18 +81,119 @@ impl Store {
     ) -> Result<T, StoreError> {
         let _lock = SessionLock::take(data_dir, session)?;
         let done = self.bring_in(session).map(|()| act(self));
-        self.leave(session);
+        if let Some(copies) = &mut self.copies {
+            copies.leave(session);
+        }
         done
+    }
+}
+
+impl Copies {
+    /// Writes the lines that a killed process did not write, for all sessions that are not open.
+    ///
+    /// # Errors
+    /// The rows of `meta` cannot be read. A failure of one session is logged, and is not an error.
+    pub(super) fn fill_lag(
+        &mut self,
+        conn: &Connection,
+        data_dir: &Path,
+    ) -> Result<(), StoreError> {
+        for session in appended(conn)? {
+            // The process that has the session open writes its journal.
+            let Some(_held) = SessionLock::hold_unsigned(data_dir, &session) else {
+                continue;
+            };
+            // Read again under the lock: another process may have worked in the session.
+            let Some(by) = appended_by(conn, &session)? else {
+                continue;
+            };
+            match self.fill(conn, &session) {
+                Ok(false) => {}
+                Ok(true) => self.lag.compared.push((session, by)),
+                Err(error) => tracing::warn!(%session, %error, "the journal is not compared"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the journal has every row now. If not, the next start compares it again.
+    fn fill(&mut self, conn: &Connection, session: &str) -> Result<bool, StoreError> {
+        match compared(conn, &self.journal.of(session), session)? {
+            Compared::Same => return Ok(true),
+            Compared::Other => return Ok(false),
+            Compared::Behind => {}
+        }
+        let filled = || -> Result<(), StoreError> {
+            while self.catch_up_with(conn, session)? {}
+            Ok(())
+        };
+        let filled = { filled }();
+        self.leave(session);
+        filled.map(|()| true)
+    }
+
+    /// Writes a part of the journal of one session that lacks one, or lines of it. Returns whether
+    /// there is more to do.
+    pub(super) fn journal_older(&mut self, conn: &Connection) -> Result<bool, StoreError> {
+        let (data_dir, name) = (self.lag.data_dir.clone(), upto_name(&self.journal.folder));
+        let older = &mut self.lag.older;
+        if older.is_complete {
+            return Ok(false);
+        }
+        let noted = journals_upto(conn, &name)?;
+        let rows = sessions_after(conn, older.upto.unwrap_or(noted))?;
+        let Some((last, _)) = rows.last() else {
+            older.is_complete = true;
+            let upto = older.upto.unwrap_or(noted);
+            if !older.has_failed && upto - noted >= ROWS_WORTH_NOTING {
+                note_journals_upto(conn, &name, upto)?;
+            }
+            return Ok(false);
+        };
+        let last = *last;
+        let next = rows.into_iter().find(|(_, id)| !older.seen.contains(id));
+        let Some((_, session)) = next else {
+            older.upto = Some(last);
+            return Ok(true);
+        };
+        let written = self.journal_part(conn, &data_dir, &session);
+        if let Err(error) = &written {
+            tracing::warn!(%session, %error, "the session gets no journal");
+            // What is damaged stays so.
+            self.lag.older.has_failed |= !error.is_damage();
+        }
+        if !matches!(written, Ok(true)) {
+            self.lag.older.seen.insert(session);
+        }
+        Ok(true)
+    }
+
+    /// Writes the next lines that the journal lacks. Returns whether it lacks more.
+    fn journal_part(
+        &mut self,
+        conn: &Connection,
+        data_dir: &Path,
+        session: &str,
+    ) -> Result<bool, StoreError> {
+        // The process that has the session open writes its journal.
+        let Some(_held) = SessionLock::hold_unsigned(data_dir, session) else {
+            return Ok(false);
+        };
+        let written = match compared(conn, &self.journal.of(session), session) {
+            Ok(Compared::Behind) => self.catch_up_with(conn, session),
+            Ok(Compared::Same | Compared::Other) => Ok(false),
+            Err(error) => Err(error),
+        };
+        self.leave(session);
+        written
     }
 
     /// Closes the journal of a session whose lock is released next: only the holder of the lock
     /// writes in its folder.
-    fn leave(&mut self, session: &str) {
-        if let Some(copies) = &mut self.copies {
-            copies.behind.take_if(|behind| behind == session);
-            copies.journal.leave(session);
-            copies.lag.noted.remove(session);
-        }
+    pub(super) fn leave(&mut self, session: &str) {
+        self.behind.take_if(|behind| behind == session);
+        self.journal.leave(session);
+        self.lag.noted.remove(session);
     }
 }
 

@@ -14,7 +14,7 @@ use super::index::Part;
 use super::query::{escape, snippet, terms};
 use super::row::{BodyReader, count};
 use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info};
-use super::{Store, StoreError};
+use super::{History, StoreError};
 use crate::core::entry::Seq;
 
 const WHAT: &str = "list the sessions";
@@ -69,7 +69,7 @@ WHERE entry_index MATCH ?1 AND {of_part} ORDER BY {by} LIMIT ?2"
 
 const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
 
-impl Store {
+impl History<'_> {
     /// The sessions that are in the trash, or those that are not.
     pub fn listing(&self, here: &str, in_trash: bool) -> Result<Vec<Listed>, StoreError> {
         self.conn
@@ -181,6 +181,7 @@ fn below_parents(listed: Vec<Listed>) -> Vec<Listed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Store;
 
     fn plan(store: &Store, sql: &str, values: impl rusqlite::Params) -> String {
         let mut statement = store

@@ -5,7 +5,10 @@
 
 use std::ops::RangeInclusive;
 
+use rusqlite::Connection;
+
 use super::chain::chain;
+use super::copies::Copies;
 use super::error::Doing;
 use super::head::{Head, planned, read_head};
 use super::row::{BodyReader, RowPosition, SELECT_ROW};
@@ -37,56 +40,72 @@ impl Store {
     pub fn load_each<E: From<StoreError>>(
         &self,
         session: &str,
-        mut each: impl FnMut(Record) -> Result<(), E>,
+        each: impl FnMut(Record) -> Result<(), E>,
     ) -> Result<Head, E> {
-        // One transaction: the head and its chain are of the same instant.
-        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
-        let mut head = self.telling(|| read_head(&tx, session))?;
-        let chain = chain(&tx, &head, 0)?;
-        let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
-        let mut plan = None;
-        let each = |record: Record| {
-            plan = planned(&record.entry).or(plan.take());
-            each(record).map_err(Stop::Each)
-        };
-        let read = ahead::records(session, &chain.rows, &mut statement, each)
-            .and_then(|tip| Ok(chain.readable_upto(Seq::MAX).map(|()| tip)?));
-        head.tip = match read {
-            Ok(tip) => tip,
-            Err(Stop::Store(error)) => return Err(self.told(error).into()),
-            Err(Stop::Each(error)) => return Err(error),
-        };
-        head.plan_step = plan.flatten();
-        Ok(head)
+        load_each(&self.conn, self.copies.as_ref(), session, each)
     }
 
-    /// The error with what its hint needs: how many sessions the journal has, and whether any
-    /// session can be read here.
-    pub(super) fn told(&self, error: StoreError) -> StoreError {
-        let error = match &error {
-            StoreError::Damaged { .. } if !self.has_readable_session() => error.while_opening(),
-            _ => error,
-        };
-        let Some(copies) = &self.copies else {
-            return error;
-        };
-        error.with_journal(|| sessions(&copies.journal.folder, AT_MOST).len() as u64)
+    /// The error with what its hint needs.
+    pub(super) fn explain(&self, error: StoreError) -> StoreError {
+        explain(&self.conn, self.copies.as_ref(), error)
     }
+}
 
-    /// The same for the error of a reading.
-    pub(super) fn telling<T>(
-        &self,
-        read: impl FnOnce() -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        read().map_err(|error| self.told(error))
-    }
+/// Reads, and gives an error what its hint needs.
+pub(super) fn explained<T>(
+    conn: &Connection,
+    copies: Option<&Copies>,
+    read: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    read().map_err(|error| explain(conn, copies, error))
+}
 
-    fn has_readable_session(&self) -> bool {
-        let sql = "SELECT 1 FROM sessions NOT INDEXED LIMIT 1";
-        match self.conn.query_row(sql, [], |_| Ok(())) {
-            Ok(()) | Err(rusqlite::Error::QueryReturnedNoRows) => true,
-            Err(_) => false,
-        }
+/// Reads a session from its first entry on: see [`Store::load_each`].
+pub(super) fn load_each<E: From<StoreError>>(
+    conn: &Connection,
+    copies: Option<&Copies>,
+    session: &str,
+    mut each: impl FnMut(Record) -> Result<(), E>,
+) -> Result<Head, E> {
+    // One transaction: the head and its chain are of the same instant.
+    let tx = conn.unchecked_transaction().doing(WHAT)?;
+    let mut head = read_head(&tx, session).map_err(|error| explain(conn, copies, error))?;
+    let chain = chain(&tx, &head, 0)?;
+    let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
+    let mut plan = None;
+    let each = |record: Record| {
+        plan = planned(&record.entry).or(plan.take());
+        each(record).map_err(Stop::Each)
+    };
+    let read = ahead::records(session, &chain.rows, &mut statement, each)
+        .and_then(|tip| Ok(chain.readable_upto(Seq::MAX).map(|()| tip)?));
+    head.tip = match read {
+        Ok(tip) => tip,
+        Err(Stop::Store(error)) => return Err(explain(conn, copies, error).into()),
+        Err(Stop::Each(error)) => return Err(error),
+    };
+    head.plan_step = plan.flatten();
+    Ok(head)
+}
+
+/// The error with what its hint needs: how many sessions the journal has, and whether any
+/// session can be read here.
+pub(super) fn explain(conn: &Connection, copies: Option<&Copies>, error: StoreError) -> StoreError {
+    let error = match &error {
+        StoreError::Damaged { .. } if !has_readable_session(conn) => error.while_opening(),
+        _ => error,
+    };
+    let Some(copies) = copies else {
+        return error;
+    };
+    error.with_journal(|| sessions(&copies.journal.folder, AT_MOST).len() as u64)
+}
+
+fn has_readable_session(conn: &Connection) -> bool {
+    let sql = "SELECT 1 FROM sessions NOT INDEXED LIMIT 1";
+    match conn.query_row(sql, [], |_| Ok(())) {
+        Ok(()) | Err(rusqlite::Error::QueryReturnedNoRows) => true,
+        Err(_) => false,
     }
 }
 
@@ -110,50 +129,50 @@ impl Store {
         session: &str,
         range: RangeInclusive<Seq>,
     ) -> Result<Vec<Record>, StoreError> {
-        let read = self.rows_of(session, range);
-        read.map_err(|error| self.told(error))
+        let read = rows_of(&self.conn, session, range);
+        read.map_err(|error| self.explain(error))
     }
+}
 
-    fn rows_of(
-        &self,
-        session: &str,
-        range: RangeInclusive<Seq>,
-    ) -> Result<Vec<Record>, StoreError> {
-        let (first, last) = range.into_inner();
-        let tx = self.conn.unchecked_transaction().doing(WHAT)?;
-        let head = read_head(&tx, session)?;
-        if first >= head.length {
-            return Err(StoreError::NotFound {
-                what: "entry",
-                name: format!("{first} of session {session}"),
-                near: Some(head.seq().to_string()),
-            });
-        }
-        // With the one before, which the first must follow.
-        let from = first.saturating_sub(1);
-        let chain = chain(&tx, &head, from)?;
-        chain.readable_upto(last)?;
-        let mut rows = (from..).zip(chain.rows.into_iter().rev());
-        let mut parent = match first {
-            0 => None,
-            _ => rows.next().map(|(_, id)| id),
-        };
-        let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
-        let mut bodies = BodyReader::new()?;
-        let mut tip = (first == 0).then(Tip::of_nothing);
-        let mut records = Vec::new();
-        for (seq, id) in rows.take_while(|(seq, _)| *seq <= last) {
-            let position = RowPosition {
-                session,
-                id,
-                parent,
-                seq,
-            };
-            let linked = ahead::record(&mut statement, &position, tip, &mut bodies)?;
-            records.push(linked.record);
-            tip = linked.tip;
-            parent = Some(id);
-        }
-        Ok(records)
+fn rows_of(
+    conn: &Connection,
+    session: &str,
+    range: RangeInclusive<Seq>,
+) -> Result<Vec<Record>, StoreError> {
+    let (first, last) = range.into_inner();
+    let tx = conn.unchecked_transaction().doing(WHAT)?;
+    let head = read_head(&tx, session)?;
+    if first >= head.length {
+        return Err(StoreError::NotFound {
+            what: "entry",
+            name: format!("{first} of session {session}"),
+            near: Some(head.seq().to_string()),
+        });
     }
+    // With the one before, which the first must follow.
+    let from = first.saturating_sub(1);
+    let chain = chain(&tx, &head, from)?;
+    chain.readable_upto(last)?;
+    let mut rows = (from..).zip(chain.rows.into_iter().rev());
+    let mut parent = match first {
+        0 => None,
+        _ => rows.next().map(|(_, id)| id),
+    };
+    let mut statement = tx.prepare_cached(SELECT_ROW).doing(WHAT)?;
+    let mut bodies = BodyReader::new()?;
+    let mut tip = (first == 0).then(Tip::of_nothing);
+    let mut records = Vec::new();
+    for (seq, id) in rows.take_while(|(seq, _)| *seq <= last) {
+        let position = RowPosition {
+            session,
+            id,
+            parent,
+            seq,
+        };
+        let linked = ahead::record(&mut statement, &position, tip, &mut bodies)?;
+        records.push(linked.record);
+        tip = linked.tip;
+        parent = Some(id);
+    }
+    Ok(records)
 }

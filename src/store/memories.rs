@@ -6,8 +6,10 @@
 use rusqlite::{Row, Transaction, params};
 
 use super::error::Doing;
+use super::load::explained;
+use super::moved::begin;
 use super::query::{any_of, escape, telling};
-use super::{Scope, Store, StoreError};
+use super::{Index, Scope, StoreError};
 use crate::core::entry::{Memory, Seq};
 
 const WHAT: &str = "search the memories";
@@ -73,10 +75,10 @@ pub(super) fn remember(
     Ok(())
 }
 
-impl Store {
+impl Index<'_> {
     /// Memories that speak of what is sought, better, newer and more often used ones first.
     pub fn memories(&self, sought: &Sought<'_>) -> Result<Vec<Remembered>, StoreError> {
-        self.telling(|| self.matching_any(sought))
+        explained(self.conn, self.copies, || self.matching_any(sought))
     }
 
     fn matching_any(&self, sought: &Sought<'_>) -> Result<Vec<Remembered>, StoreError> {
@@ -142,11 +144,11 @@ impl Store {
 
     /// They were of use. A count that is lost costs nothing: finding must also work on a full
     /// disk.
-    pub fn used(&mut self, found: &[Remembered], now_ms: i64) {
+    pub fn used(&self, found: &[Remembered], now_ms: i64) {
         if found.is_empty() {
             return;
         }
-        let counted = self.write(WHAT).and_then(|tx| {
+        let counted = begin(self.conn, self.in_use, WHAT).and_then(|tx| {
             for memory in found {
                 tx.prepare_cached(
                     "UPDATE memories SET uses = uses + 1, last_used_ms = max(last_used_ms, ?2)

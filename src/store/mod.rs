@@ -23,6 +23,7 @@ mod checkpoints;
 mod clock;
 pub mod contents;
 mod conversation;
+mod copies;
 pub mod database;
 mod drafts;
 mod error;
@@ -73,11 +74,12 @@ mod trees;
 mod untold;
 mod upkeep;
 mod usage;
+mod views;
 mod waiting;
 mod workspace_lock;
 mod worktree_note;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction};
 
 pub use append::{Batch, NewSession};
 pub use backwards::Met;
@@ -114,12 +116,11 @@ pub use standing::Standing;
 pub use trace::{Branch, Family, Traced};
 pub use trees::{Cause, KnownTree, NewTree, TreeLink};
 pub use usage::Asked;
+pub use views::{Catalogue, Check, History, Inbox, InboxWriter, Index, Models, Snapshots};
 pub use workspace_lock::WorkspaceLock;
 pub use worktree_note::{WorktreeNote, WorktreeStage};
 
 pub use crate::journal::folder::{JournalPlace, made_at_ms};
-
-use error::Doing;
 
 /// The open database. Other processes may have it open too.
 pub struct Store {
@@ -131,7 +132,7 @@ pub struct Store {
     /// Every entry has its tip, as far as it can have one.
     has_all_tips: bool,
     /// The journal and the mark. `None`: the store is without them.
-    copies: Option<follow::Copies>,
+    copies: Option<copies::Copies>,
     brought: Brought,
     in_use: moved::InUse,
     /// The folder of large contents of files.
@@ -146,11 +147,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Every write takes the write lock at its begin, so it cannot fail half-way as busy.
+    /// See [`moved::begin`].
     fn write(&mut self, what: &'static str) -> Result<Transaction<'_>, StoreError> {
-        self.in_use.still_there()?;
-        self.conn
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .doing(what)
+        moved::begin(&self.conn, &self.in_use, what)
     }
 }

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, ToSql, Transaction, params};
 
 use super::error::Doing;
 use super::row::{count, int};
-use super::{Store, StoreError};
+use super::{Models, StoreError};
 
 /// What sessions learnt of a model. `None`: nothing yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -42,9 +42,9 @@ pub(super) fn learn_ratio(tx: &Transaction<'_>, learnt: &LearntRatio) -> rusqlit
     .map(drop)
 }
 
-impl Store {
+impl Models<'_> {
     /// `model` is `provider/model`.
-    pub fn learn_limit(&mut self, model: &str, context_tokens: u64) -> Result<(), StoreError> {
+    pub fn learn_limit(&self, model: &str, context_tokens: u64) -> Result<(), StoreError> {
         self.learn(
             "INSERT INTO model_limits (model, context_tokens) VALUES (?1, ?2)
              ON CONFLICT DO UPDATE SET context_tokens = excluded.context_tokens",
@@ -72,7 +72,7 @@ impl Store {
             .doing("read what was learnt of the model")
     }
 
-    fn learn(&mut self, sql: &str, model: &str, value: &dyn ToSql) -> Result<(), StoreError> {
+    fn learn(&self, sql: &str, model: &str, value: &dyn ToSql) -> Result<(), StoreError> {
         self.conn
             .prepare_cached(sql)
             .and_then(|mut s| s.execute(params![model, value]))

@@ -8,8 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
 use super::StoreError;
 use super::database;
+use super::error::Doing;
 
 /// Two looks must agree: a file that is being replaced is missing for an instant.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -63,4 +66,15 @@ fn is_steady(data_dir: &Path) -> bool {
 #[cfg(not(target_os = "linux"))]
 fn is_steady(_: &Path) -> bool {
     true
+}
+
+/// Begins a transaction that holds the write lock from the start, so it cannot fail half-way
+/// because another process writes.
+pub(super) fn begin<'a>(
+    conn: &'a Connection,
+    in_use: &InUse,
+    what: &'static str,
+) -> Result<Transaction<'a>, StoreError> {
+    in_use.still_there()?;
+    Transaction::new_unchecked(conn, TransactionBehavior::Immediate).doing(what)
 }

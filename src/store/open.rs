@@ -33,37 +33,12 @@ impl Store {
     /// when a newer version wrote it, and with `Locked` when it must be migrated and
     /// other processes have it open.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
-        Store::made_current(data_dir).map_err(|error| match error {
+        made_current(data_dir).map_err(|error| match error {
             StoreError::Sqlite { .. } | StoreError::Io { .. } => {
                 in_the_way(data_dir).unwrap_or(error)
             }
             error => error.while_opening(),
         })
-    }
-
-    fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
-        private_folder(data_dir)?;
-        let mut lock = made(data_dir, locked(data_dir)?)?;
-        let files = database::files_in_use(data_dir);
-        let mut conn = set_up(database::open_or_make(data_dir)?)?;
-        while !migrate::is_current(&conn, MIGRATIONS)? {
-            // Whoever was quicker keeps the store open from then on.
-            let done_by_another = || migrate::is_current(&conn, MIGRATIONS);
-            lock = match lock.alone(data_dir, done_by_another)? {
-                Some(alone) => {
-                    migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
-                    alone.share(data_dir)?
-                }
-                None => StoreLock::shared(data_dir)?,
-            };
-        }
-        write_ahead(&conn)?;
-        Ok(Store::of(Parts {
-            conn,
-            files,
-            data_dir,
-            lock: Some(lock),
-        }))
     }
 
     /// After a first statement, with which SQLite opened the last of its files.
@@ -88,6 +63,31 @@ impl Store {
             lock,
         }
     }
+}
+
+fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
+    private_folder(data_dir)?;
+    let mut lock = made(data_dir, locked(data_dir)?)?;
+    let files = database::files_in_use(data_dir);
+    let mut conn = set_up(database::open_or_make(data_dir)?)?;
+    while !migrate::is_current(&conn, MIGRATIONS)? {
+        // Whoever was quicker keeps the store open from then on.
+        let done_by_another = || migrate::is_current(&conn, MIGRATIONS);
+        lock = match lock.alone(data_dir, done_by_another)? {
+            Some(alone) => {
+                migrate::migrate(&mut conn, data_dir, MIGRATIONS)?;
+                alone.share(data_dir)?
+            }
+            None => StoreLock::shared(data_dir)?,
+        };
+    }
+    write_ahead(&conn)?;
+    Ok(Store::of(Parts {
+        conn,
+        files,
+        data_dir,
+        lock: Some(lock),
+    }))
 }
 
 /// What an open store is made of.

@@ -7,9 +7,10 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::error::Doing;
 use super::listing::{SaidIn, SessionKey};
+use super::load::explained;
 use super::row::count;
 use super::sessions::{IS_BLANK, IS_CHILD, SELECT, info};
-use super::{Checkpoint, SessionInfo, Store, StoreError};
+use super::{Checkpoint, History, Index, SessionInfo, Store, StoreError};
 use crate::core::entry::Seq;
 
 const WHAT: &str = "list the sessions";
@@ -57,7 +58,7 @@ pub struct NewEntry {
     pub at_ms: i64,
 }
 
-impl Store {
+impl History<'_> {
     /// The newest first. Neither what is in the trash nor what is blank, nor sessions of
     /// sub-agents.
     pub fn page(&self, filter: PageFilter<'_>, limit: u32) -> Result<Vec<Paged>, StoreError> {
@@ -68,7 +69,7 @@ impl Store {
             columns()
         );
         let before = filter.before.unwrap_or(i64::MAX);
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -77,34 +78,6 @@ impl Store {
                 })
                 .doing(WHAT)
         })
-    }
-
-    /// The same of the sessions in which all words of a query were said, called or printed.
-    pub fn page_saying(
-        &mut self,
-        query: &str,
-        filter: PageFilter<'_>,
-        limit: u32,
-    ) -> Result<Vec<Paged>, StoreError> {
-        // Where it cannot be written, what is indexed already is found.
-        while self.index_pending(ROWS_AT_ONCE).unwrap_or(0) > 0 {}
-        let mut found = Vec::new();
-        for said in self.saying(query, MAX_HITS)? {
-            let Some(mut paged) = self.one_of_page(said.key)? else {
-                continue;
-            };
-            let is_before = filter.before.is_none_or(|before| paged.at < before);
-            let is_there = filter
-                .folder
-                .is_none_or(|f| paged.info.folder == f || paged.info.workspace == f);
-            if is_before && is_there {
-                paged.said = Some(said);
-                found.push(paged);
-            }
-        }
-        found.sort_by_key(|paged| std::cmp::Reverse(paged.at));
-        found.truncate(limit as usize);
-        Ok(found)
     }
 
     fn one_of_page(&self, key: SessionKey) -> Result<Option<Paged>, StoreError> {
@@ -199,7 +172,39 @@ impl Store {
             })
             .doing(WHAT_NEW)
     }
+}
 
+impl Index<'_> {
+    /// The same of the sessions in which all words of a query were said, called or printed.
+    pub fn page_saying(
+        &self,
+        query: &str,
+        filter: PageFilter<'_>,
+        limit: u32,
+    ) -> Result<Vec<Paged>, StoreError> {
+        // Where it cannot be written, what is indexed already is found.
+        while self.index_pending(ROWS_AT_ONCE).unwrap_or(0) > 0 {}
+        let mut found = Vec::new();
+        for said in self.history().saying(query, MAX_HITS)? {
+            let Some(mut paged) = self.history().one_of_page(said.key)? else {
+                continue;
+            };
+            let is_before = filter.before.is_none_or(|before| paged.at < before);
+            let is_there = filter
+                .folder
+                .is_none_or(|f| paged.info.folder == f || paged.info.workspace == f);
+            if is_before && is_there {
+                paged.said = Some(said);
+                found.push(paged);
+            }
+        }
+        found.sort_by_key(|paged| std::cmp::Reverse(paged.at));
+        found.truncate(limit as usize);
+        Ok(found)
+    }
+}
+
+impl Store {
     /// Whether the open files are still those with their names.
     ///
     /// # Errors

@@ -201,7 +201,7 @@ impl Store {
         let mut left = Vec::new();
         for (session, path) in tombstones(data_dir) {
             let is_done = path.extension().is_some_and(|state| state == DONE);
-            if !is_done || self.knows(&session)? {
+            if !is_done || self.history().knows(&session)? {
                 left.push(session);
             }
         }
@@ -239,7 +239,11 @@ impl Store {
         step: &mut Step<'_>,
     ) -> Result<Removed, StoreError> {
         step("tombstone")?;
-        let children = self.children(session)?.into_iter().map(|info| info.id);
+        let children = self
+            .history()
+            .children(session)?
+            .into_iter()
+            .map(|info| info.id);
         let children: Vec<String> = children.collect();
         for child in &children {
             bury(data_dir, child, BEGUN, unused(&self.conn)?)?;
@@ -344,9 +348,7 @@ impl Store {
         let aside = place.folder.join(format!("{fork}.old-{}", now_ms()));
         let moved = fs::rename(place.folder.join(fork), &aside);
         remove(moved.and_then(|()| fs::remove_dir_all(&aside))).map_err(|e| io_error(WHAT, e))?;
-        self.is_behind(fork);
-        // What fails here is done when the fork is worked in.
-        let _ = self.catch_up_all();
+        self.write_journal_of(fork);
         Ok(())
     }
 }

@@ -10,6 +10,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use super::database::{self, Copied};
 use super::error::classify;
 use super::migrate::{self, MIGRATIONS};
@@ -45,7 +47,7 @@ impl Store {
                 }));
             }
         }
-        Store::open_copy(data_dir)
+        open_copy(data_dir)
     }
 
     /// The same to search it, for which the newest entries have to be put into the index.
@@ -53,36 +55,27 @@ impl Store {
     /// # Errors
     /// As [`Store::open_read_only`].
     pub fn into_searchable(self, data_dir: &Path) -> Result<Store, StoreError> {
-        match self.not_searched()? {
-            0 => Ok(self),
-            _ => {
-                drop(self);
-                Store::open_copy(data_dir)
-            }
+        // Entries that a search does not find, for they cannot be put into the index.
+        if !is_read_only(&self.conn)? || self.index().index_waiting()? == 0 {
+            return Ok(self);
         }
+        drop(self);
+        open_copy(data_dir)
     }
+}
 
-    fn open_copy(data_dir: &Path) -> Result<Store, StoreError> {
-        let folder = copied(data_dir)?;
-        // Its own, so it is brought up to date too.
-        let mut store = Store::open(folder.path())?;
-        store.packs = super::packs::folder(data_dir);
-        store.copy = Some(folder);
-        Ok(store)
-    }
+fn open_copy(data_dir: &Path) -> Result<Store, StoreError> {
+    let folder = copied(data_dir)?;
+    // Its own, so it is brought up to date too.
+    let mut store = Store::open(folder.path())?;
+    store.packs = super::packs::folder(data_dir);
+    store.copy = Some(folder);
+    Ok(store)
+}
 
-    /// Entries that a search does not find, for they cannot be put into the index.
-    fn not_searched(&self) -> Result<u64, StoreError> {
-        match self.is_read_only()? {
-            true => self.index_waiting(),
-            false => Ok(0),
-        }
-    }
-
-    /// Nothing can be written, not even what follows from the entries.
-    pub(super) fn is_read_only(&self) -> Result<bool, StoreError> {
-        self.conn.is_readonly("main").map_err(|e| classify(WHAT, e))
-    }
+/// Returns whether nothing can be written, not even what follows from the entries.
+pub(super) fn is_read_only(conn: &Connection) -> Result<bool, StoreError> {
+    conn.is_readonly("main").map_err(|e| classify(WHAT, e))
 }
 
 fn copied(data_dir: &Path) -> Result<OwnCopy, StoreError> {

@@ -15,8 +15,9 @@ use rusqlite::Connection;
 
 use super::append::WHAT_BROUGHT as WHAT;
 use super::clock::now_ms;
+use super::copies::Copies;
 use super::error::Doing;
-use super::follow::{Copies, has_all, highest, tip_in};
+use super::follow::{has_all, highest, tip_in};
 use super::gap::{entries_in_gaps, sessions_with_gap};
 use super::head::read_head;
 use super::lock::SessionLock;
@@ -54,12 +55,11 @@ impl Store {
     /// The database cannot be read or written. What is wrong with the journal is no error.
     pub fn keep_copies(&mut self, data_dir: &Path, place: &JournalPlace) -> Result<(), StoreError> {
         self.compare_with_copies(data_dir, place)?;
-        let filled = self.fill_lag(data_dir);
-        let Some(mut copies) = self.copies.take() else {
+        let Some(copies) = &mut self.copies else {
             return Ok(());
         };
-        let written = filled.and_then(|()| self.write_gaps(&mut copies));
-        self.copies = Some(copies);
+        let filled = copies.fill_lag(&self.conn, data_dir);
+        let written = filled.and_then(|()| copies.write_gaps(&self.conn));
         match written {
             // Whoever reads what is damaged says so.
             Err(StoreError::Damaged { .. }) => Ok(()),
@@ -238,12 +238,10 @@ impl Store {
         }
         let folder = copies.journal.of(session);
         self.copies = Some(copies);
-        let brought = brought.map_err(|error| self.told(error))?;
+        let brought = brought.map_err(|error| self.explain(error))?;
         self.brought.add(brought);
-        self.forget_said(&folder, session)?;
-        self.is_behind(session);
-        // A failure is reported as a trouble of the journal.
-        let _ = self.catch_up_all();
+        self.inbox_mut().forget_said(&folder, session)?;
+        self.write_journal_of(session);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 
 use super::error::Doing;
 use super::row::BodyReader;
-use super::{Store, StoreError};
+use super::{History, StoreError};
 use crate::core::entry::{Entry, Via};
 
 const WHAT_PROMPTS: &str = "read the prompts of the project";
@@ -26,7 +26,7 @@ const MAX_BYTES: usize = 2 << 20;
 /// Worktrees of one repository.
 const MAX_WORKSPACES: usize = 100;
 
-impl Store {
+impl History<'_> {
     /// What a person said in the sessions of these workspaces, each once, the newest first.
     pub fn prompts(&self, workspaces: &[String], max: usize) -> Result<Vec<String>, StoreError> {
         let workspaces = &workspaces[..workspaces.len().min(MAX_WORKSPACES)];

@@ -8,9 +8,10 @@ use super::blobs::BlobRow;
 use super::chain::chain;
 use super::error::Doing;
 use super::head::read_head;
+use super::load::load_each;
 use super::purge::purged;
 use super::row::count;
-use super::{JournalPlace, Store, StoreError};
+use super::{Check, JournalPlace, StoreError};
 use crate::core::tree::ContentHash;
 use crate::journal::folder::{folders, session_of, sessions};
 use crate::journal::salvage::{Piece, salvage};
@@ -36,7 +37,7 @@ pub struct Scrubbed {
     pub damaged: Vec<String>,
 }
 
-impl Store {
+impl Check<'_> {
     /// Reads everything: pages, entries, blobs, what is kept of files, the journal.
     ///
     /// # Errors
@@ -73,7 +74,7 @@ impl Store {
             Ok(ids) => {
                 for id in ids {
                     scrubbed.sessions += 1;
-                    let read = self.load_each(&id, |_| {
+                    let read = load_each(self.conn, self.copies, &id, |_| {
                         scrubbed.entries += 1;
                         Ok::<(), StoreError>(())
                     });
@@ -126,14 +127,15 @@ impl Store {
             .doing(WHAT);
         for hash in hashes.as_deref().unwrap_or_default() {
             scrubbed.contents += 1;
-            let read = <ContentHash>::try_from(&hash[..]).map(|hash| self.content(&hash));
+            let read =
+                <ContentHash>::try_from(&hash[..]).map(|hash| self.snapshots().content(&hash));
             if let Ok(Err(error)) = read {
                 scrubbed.damaged.push(error.to_string());
             }
         }
         for tree in trees.as_deref().unwrap_or_default() {
             scrubbed.trees += 1;
-            let read = super::trees::read(&self.conn, *tree);
+            let read = super::trees::read(self.conn, *tree);
             scrubbed.damaged.extend(read.err().map(|e| e.to_string()));
         }
         let failed = hashes.err().into_iter().chain(trees.err());
@@ -141,7 +143,7 @@ impl Store {
     }
 }
 
-impl Store {
+impl Check<'_> {
     fn scrub_journal(&self, journal: &Path, scrubbed: &mut Scrubbed) {
         for session in sessions(journal, usize::MAX) {
             scrubbed.journals += 1;
@@ -228,8 +230,8 @@ impl Store {
 
     /// The tips of a session's entries, as its rows say them.
     fn tips(&self, session: &str) -> Result<Vec<Option<Tip>>, StoreError> {
-        let head = read_head(&self.conn, session)?;
-        let chain = chain(&self.conn, &head, 0)?;
+        let head = read_head(self.conn, session)?;
+        let chain = chain(self.conn, &head, 0)?;
         let mut statement = self
             .conn
             .prepare_cached("SELECT tip FROM entries WHERE id = ?1")

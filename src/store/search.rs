@@ -9,10 +9,11 @@ use rusqlite::{Row, params_from_iter};
 
 use super::error::Doing;
 use super::index::Part;
+use super::load::explain;
 use super::memories::{Sought, recency};
 use super::query::{Place, any_of, escape, list, place, snippet, telling, terms};
 use super::row::{BodyReader, count};
-use super::{Store, StoreError};
+use super::{Index, StoreError};
 use crate::core::entry::Seq;
 
 const WHAT: &str = "search";
@@ -60,11 +61,11 @@ pub struct Hit {
     pub score: Option<f64>,
 }
 
-impl Store {
+impl Index<'_> {
     /// Entries with all the words of `query`, the last of which may be the beginning of
     /// one. Any text is a valid query; one without words finds nothing.
     pub fn search(
-        &mut self,
+        &self,
         query: &str,
         scope: Scope<'_>,
         order: Order,
@@ -75,11 +76,11 @@ impl Store {
             return Ok(Vec::new());
         };
         let found = self.search_words(&words, &escaped, scope, order, limit);
-        found.map_err(|error| self.told(error))
+        found.map_err(|error| explain(self.conn, self.copies, error))
     }
 
     fn search_words(
-        &mut self,
+        &self,
         words: &[&str],
         escaped: &str,
         scope: Scope<'_>,
@@ -107,12 +108,12 @@ impl Store {
     /// Entries that speak of what is sought: those with all the telling words, and where
     /// these are few, those with some of them. Better and newer ones first. What tools were
     /// called with is not looked at: a question is no answer.
-    pub fn recall(&mut self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
+    pub fn recall(&self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
         let found = self.recall_once(sought);
-        found.map_err(|error| self.told(error))
+        found.map_err(|error| explain(self.conn, self.copies, error))
     }
 
-    fn recall_once(&mut self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
+    fn recall_once(&self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
         while self.index_pending(ROWS_AT_ONCE)? > 0 {}
         let words = telling(sought.query);
         let kinds = format!("AND e.kind IN ({})", list(sought.kinds));

@@ -3,8 +3,9 @@
 use rusqlite::{Row, params};
 
 use super::error::Doing;
+use super::load::explained;
 use super::row::{count, int, sum_of_tokens};
-use super::{Store, StoreError};
+use super::{History, StoreError};
 use crate::core::entry::{ForkPoint, Usage};
 
 const WHAT: &str = "list the sessions";
@@ -87,7 +88,7 @@ pub(super) const IS_BLANK: &str =
     WHERE e.parent IS NULL OR e.parent < e.id)
   SELECT 1 FROM chain WHERE kind NOT IN ('opened', 'woke', 'chose', 'rendered', 'saved'))";
 
-impl Store {
+impl History<'_> {
     /// The newest first, by their last entry. Neither what is in the trash nor what is blank:
     /// see [`Store::blank`].
     pub fn sessions(
@@ -111,7 +112,7 @@ impl Store {
             without_dismissed,
             children,
         } = filter;
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -129,7 +130,7 @@ impl Store {
     /// trash.
     pub fn children(&self, parent: &str) -> Result<Vec<SessionInfo>, StoreError> {
         let sql = format!("{SELECT} WHERE {OF_PARENT} ORDER BY s.key");
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| s.query_map([parent], info)?.collect())
@@ -150,7 +151,7 @@ impl Store {
             "SELECT s.id FROM sessions s WHERE {OF_PARENT} AND s.length <= ?2
              ORDER BY s.key DESC LIMIT ?3"
         );
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -186,7 +187,7 @@ impl Store {
              WHERE s.workspace = ?1 AND NOT s.unfinished AND s.trashed_ms IS NULL
              AND NOT {IS_CHILD} AND trim(d.text) <> '' AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?2"
         );
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -203,7 +204,7 @@ impl Store {
             "SELECT EXISTS (SELECT 1 FROM sessions s
              WHERE s.id = ?1 AND s.trashed_ms IS NULL AND NOT ({IS_BLANK}))"
         );
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| s.query_row([id], |row| row.get(0)))
@@ -222,7 +223,7 @@ impl Store {
             "{SELECT} WHERE s.workspace = ?1 AND s.folder = ?2 AND s.trashed_ms IS NULL AND {IS_BLANK}
              ORDER BY s.head DESC LIMIT ?3"
         );
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {
@@ -252,7 +253,7 @@ impl Store {
 
     /// Whether there is a session with this id, be it in the trash.
     pub fn knows(&self, id: &str) -> Result<bool, StoreError> {
-        self.telling(|| {
+        explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1)")
                 .and_then(|mut s| s.query_row([id], |row| row.get(0)))
@@ -262,7 +263,7 @@ impl Store {
 
     /// How many sessions there are of this workspace, those in the trash and those of sub-agents too.
     pub fn count_in(&self, workspace: &str) -> Result<u64, StoreError> {
-        let count = self.telling(|| {
+        let count = explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached("SELECT count(*) FROM sessions WHERE workspace = ?1")
                 .and_then(|mut s| s.query_row([workspace], |row| row.get::<_, i64>(0)))
@@ -280,7 +281,7 @@ impl Store {
         let sql = format!("{SELECT} WHERE s.id >= ?1 AND s.id < ?2 ORDER BY s.id DESC LIMIT ?3");
         // Ids are hex digits and hyphens: all of them sort before `~`.
         let end = format!("{prefix}~");
-        let mut found: Vec<SessionInfo> = self.telling(|| {
+        let mut found: Vec<SessionInfo> = explained(self.conn, self.copies, || {
             self.conn
                 .prepare_cached(&sql)
                 .and_then(|mut s| {

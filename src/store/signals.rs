@@ -1,12 +1,13 @@
 //! Signals: what another process wants of a session. They wait here, durable, until an append
 //! records what each becomes and deletes its row in the same transaction.
 
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::error::Doing;
 use super::head::read_head;
+use super::moved::begin;
 use super::row::count;
-use super::{Store, StoreError};
+use super::{Inbox, InboxWriter, StoreError};
 use crate::core::entry::Seq;
 use crate::core::signal::Signal;
 
@@ -45,7 +46,28 @@ pub struct Sent {
     pub signal: Result<Signal, String>,
 }
 
-impl Store {
+impl Inbox<'_> {
+    /// Changes when another connection has committed anything. Costs two microseconds.
+    pub fn data_version(&self) -> Result<i64, StoreError> {
+        self.conn
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut s| s.query_row([], |row| row.get(0)))
+            .doing(WHAT_READ)
+    }
+
+    /// The oldest first.
+    pub fn signals(&self, session: &str) -> Result<Vec<Sent>, StoreError> {
+        self.conn
+            .prepare_cached(
+                "SELECT g.id, g.at_ms, g.origin, g.body FROM signals g JOIN sessions s ON s.key = g.session
+                 WHERE s.id = ?1 ORDER BY g.id",
+            )
+            .and_then(|mut s| s.query_map([session], sent)?.collect())
+            .doing(WHAT_READ)
+    }
+}
+
+impl InboxWriter<'_> {
     /// Durable when it returns. `signal` is given the place of the session's last entry.
     ///
     /// # Errors
@@ -57,7 +79,7 @@ impl Store {
         at_ms: i64,
         signal: impl FnOnce(Seq) -> Signal,
     ) -> Result<SignalId, StoreError> {
-        let tx = self.write(WHAT)?;
+        let tx = begin(self.conn, self.in_use, WHAT)?;
         let head = read_head(&tx, session)?;
         let waiting: i64 = tx
             .prepare_cached("SELECT count(*) FROM signals WHERE session = ?1")
@@ -82,21 +104,10 @@ impl Store {
         Ok(id)
     }
 
-    /// The oldest first.
-    pub fn signals(&self, session: &str) -> Result<Vec<Sent>, StoreError> {
-        self.conn
-            .prepare_cached(
-                "SELECT g.id, g.at_ms, g.origin, g.body FROM signals g JOIN sessions s ON s.key = g.session
-                 WHERE s.id = ?1 ORDER BY g.id",
-            )
-            .and_then(|mut s| s.query_map([session], sent)?.collect())
-            .doing(WHAT_READ)
-    }
-
     /// Deletes one that nothing comes of. That it is gone already is what was wanted.
     pub fn remove_signal(&mut self, id: SignalId) -> Result<(), StoreError> {
         self.in_use.still_there()?;
-        let session = self.session_of("signals", id.0);
+        let session = session_of(self.conn, "signals", id.0);
         self.conn
             .prepare_cached("DELETE FROM signals WHERE id = ?1")
             .and_then(|mut s| s.execute([id.0]))
@@ -106,14 +117,16 @@ impl Store {
         }
         Ok(())
     }
+}
 
-    /// Changes when another connection has committed anything. Costs two microseconds.
-    pub fn data_version(&self) -> Result<i64, StoreError> {
-        self.conn
-            .prepare_cached("PRAGMA data_version")
-            .and_then(|mut s| s.query_row([], |row| row.get(0)))
-            .doing(WHAT_READ)
-    }
+/// The session that a row of `table` is of: `inbox`, or `signals`.
+pub(super) fn session_of(conn: &Connection, table: &str, id: i64) -> Option<String> {
+    let sql =
+        format!("SELECT s.id FROM {table} w JOIN sessions s ON s.key = w.session WHERE w.id = ?1");
+    let read = conn
+        .prepare_cached(&sql)
+        .and_then(|mut s| s.query_row([id], |row| row.get(0)).optional());
+    read.ok().flatten()
 }
 
 /// Deletes it in the transaction of the entry that it became.

@@ -14,7 +14,7 @@ use super::mark::Mark;
 use super::missing::Gap;
 use super::row::count;
 use super::untold::all_untold;
-use super::{Store, StoreError, now_ms};
+use super::{Check, StoreError, now_ms};
 use crate::journal::folder::{JournalPlace, sessions};
 use crate::journal::read::end;
 
@@ -78,25 +78,25 @@ impl JournalPlace {
     }
 }
 
-impl Store {
+impl Check<'_> {
     /// How journal and mark stand to this database.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn standing(&self, data_dir: &Path, place: &JournalPlace) -> Result<Standing, StoreError> {
         let mut standing = Standing {
-            put_back: all_untold(&self.conn)?,
+            put_back: all_untold(self.conn)?,
             ..Standing::default()
         };
-        for session in sessions_with_gap(&self.conn)? {
-            standing.gaps.extend(gap_of(&self.conn, &session)?);
+        for session in sessions_with_gap(self.conn)? {
+            standing.gaps.extend(gap_of(self.conn, &session)?);
         }
         if Mark::path(&place.state_dir, data_dir).exists()
             && let Ok(mark) = Mark::open(&place.state_dir, data_dir)
         {
-            let beyond = mark.said.highest - highest(&self.conn)?;
+            let beyond = mark.said.highest - highest(self.conn)?;
             let beyond = u64::try_from(beyond).unwrap_or(0);
-            standing.beyond = beyond.saturating_sub(entries_in_gaps(&self.conn)?);
+            standing.beyond = beyond.saturating_sub(entries_in_gaps(self.conn)?);
             let store: String = self
                 .conn
                 .query_row("SELECT value FROM meta WHERE name = 'store'", [], |row| {
@@ -104,7 +104,7 @@ impl Store {
                 })
                 .doing("look at the mark")?;
             // The next start lifts it where all is back.
-            if !has_all(&self.conn, &store, &mark.said)? {
+            if !has_all(self.conn, &store, &mark.said)? {
                 standing.held = mark.said.held.map(|(missing, _)| missing);
             }
         }
@@ -126,14 +126,14 @@ impl Store {
             };
             standing.sessions += 1;
             let shared = end.header.forked.as_ref().map_or(0, |f| f.seq + 1);
-            let length = match read_head(&self.conn, &session) {
+            let length = match read_head(self.conn, &session) {
                 Ok(head) => head.length,
                 Err(StoreError::NotFound { .. }) => shared,
                 Err(error) => return Err(error),
             };
             standing.lines += end.next.saturating_sub(shared);
             if end.next < length {
-                let late = now_ms() - self.find(&session)?.updated_ms;
+                let late = now_ms() - self.history().find(&session)?.updated_ms;
                 standing.late_ms = standing.late_ms.max(u64::try_from(late).unwrap_or(0));
             }
             if !standing.gaps.iter().any(|gap| gap.session == session) {
@@ -145,7 +145,7 @@ impl Store {
     }
 }
 
-impl Store {
+impl Check<'_> {
     /// Those of their own, of all sessions.
     fn entries_of_sessions(&self) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length - coalesce(forked_seq + 1, 0)), 0) FROM sessions";

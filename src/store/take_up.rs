@@ -22,7 +22,7 @@ impl Store {
     /// `Corrupt`: the database contradicts itself or its journal.
     pub fn take_up(&mut self, session: &str) -> Result<(), StoreError> {
         self.not_elsewhere(session)?;
-        self.has_no_gap(session)?;
+        self.history().has_no_gap(session)?;
         self.not_back_in_time(session)?;
         let restored = self.bring_in(session);
         if restored.as_ref().is_err_and(StoreError::is_damage) {
@@ -31,7 +31,7 @@ impl Store {
         }
         restored?;
         // Its journal may have shown one only now.
-        self.has_no_gap(session)?;
+        self.history().has_no_gap(session)?;
         self.ends_at_its_head(session)
     }
 
@@ -48,7 +48,7 @@ impl Store {
             .doing(WHAT)?;
         match is_behind {
             false => Ok(()),
-            true => Err(self.told(StoreError::damaged(format!(
+            true => Err(self.explain(StoreError::damaged(format!(
                 "session {session} has entries after entry {}, where its row ends",
                 head.seq()
             )))),

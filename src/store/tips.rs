@@ -8,7 +8,7 @@ use super::chain::chain;
 use super::error::Doing;
 use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, SELECT_ROW, count};
-use super::{Store, StoreError, ahead};
+use super::{Check, Store, StoreError, ahead};
 use crate::core::entry::Seq;
 use crate::journal::read::End;
 use crate::journal::tip::Tip;
@@ -56,11 +56,13 @@ impl Store {
         tx.commit().doing(WHAT)?;
         Ok(upto < end)
     }
+}
 
+impl Check<'_> {
     /// Entries that only their checksum protects: those of an older version, until they have
     /// got their tip, and what is damaged.
     pub fn without_tip(&self) -> Result<u64, StoreError> {
-        let (_, end) = progress(&self.conn)?;
+        let (_, end) = progress(self.conn)?;
         self.conn
             .query_row(
                 "SELECT count(*) FROM entries WHERE id <= ?1 AND tip IS NULL",

@@ -6,7 +6,7 @@ use super::chain::chain;
 use super::error::Doing;
 use super::head::read_head;
 use super::row::{BodyReader, RawRow, RowPosition, count};
-use super::{Store, StoreError};
+use super::{History, StoreError};
 use crate::core::entry::{Record, Seq};
 use crate::journal::tip::Tip;
 
@@ -56,7 +56,7 @@ const LINEAGE: &str = "WITH RECURSIVE lineage (key, length) AS (
   FROM lineage l JOIN sessions s ON s.key = l.key
   WHERE s.forked_from < s.key)";
 
-impl Store {
+impl History<'_> {
     /// At most so many entries of the chain, first to last, that end with `upto`; without it,
     /// with the last. Only these are read.
     pub fn trace<E: From<StoreError>>(

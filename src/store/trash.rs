@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::error::Doing;
 use super::row::count;
 use super::sessions::{IS_CHILD, OF_PARENT};
-use super::{Store, StoreError};
+use super::{History, Store, StoreError};
 
 const WHAT: &str = "move the session to the trash";
 const WHAT_LOOK: &str = "look whether the session is in the trash";
@@ -33,15 +33,6 @@ impl Store {
         let changed = trash(&tx).doing(WHAT)?;
         tx.commit().doing(WHAT)?;
         self.all_of(changed, session)
-    }
-
-    /// Whether the session is in the trash.
-    pub fn is_in_trash(&self, session: &str) -> Result<bool, StoreError> {
-        let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND trashed_ms NOT NULL)";
-        self.conn
-            .prepare_cached(sql)
-            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
-            .doing(WHAT_LOOK)
     }
 
     /// Takes a session out of the trash, if it is in it, with its sub-agents' sessions that were
@@ -80,13 +71,22 @@ impl Store {
             return Err(StoreError::no_session(session));
         }
         for id in changed {
-            self.keep_waiting(&id);
+            self.inbox_mut().keep_waiting(&id);
         }
         Ok(())
     }
 }
 
-impl Store {
+impl History<'_> {
+    /// Whether the session is in the trash.
+    pub fn is_in_trash(&self, session: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND trashed_ms NOT NULL)";
+        self.conn
+            .prepare_cached(sql)
+            .and_then(|mut s| s.query_row([session], |row| row.get(0)))
+            .doing(WHAT_LOOK)
+    }
+
     /// How many sessions are in the trash, and the bytes of their entries as stored.
     pub fn in_trash(&self) -> Result<(u64, u64), StoreError> {
         self.conn

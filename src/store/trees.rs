@@ -13,7 +13,7 @@ use super::contents::{self, NewContent, hex};
 use super::error::Doing;
 use super::head::Head;
 use super::row::{count, int};
-use super::{Store, StoreError};
+use super::{Snapshots, StoreError};
 use crate::core::entry::Entry;
 use crate::core::tree::{CompactTree, Delta, Tree, TreeSize, uses};
 
@@ -226,7 +226,7 @@ fn parsed(name: &str) -> Option<Vec<u8>> {
     }
 }
 
-impl Store {
+impl Snapshots<'_> {
     /// The tree of this name. `None`: it is not kept, or not any more.
     ///
     /// # Errors
@@ -240,7 +240,7 @@ impl Store {
             .prepare_cached("SELECT id FROM trees WHERE name = ?1")
             .and_then(|mut s| s.query_row([wanted], |row| row.get(0)).optional())
             .doing(WHAT)?;
-        id.map(|id| read(&self.conn, id)).transpose()
+        id.map(|id| read(self.conn, id)).transpose()
     }
 
     /// The root of the workspace that a tree is of.
@@ -271,13 +271,13 @@ impl Store {
             .prepare_cached("SELECT id FROM trees WHERE name = ?1")
             .and_then(|mut s| s.query_row([wanted], |row| row.get(0)).optional())
             .doing(WHAT)?;
-        let Some(row) = id.map(|id| row(&self.conn, id)).transpose()? else {
+        let Some(row) = id.map(|id| row(self.conn, id)).transpose()? else {
             return Ok(None);
         };
         let Some(of) = row.parent else {
             return Ok(None);
         };
-        match hex(&self::row(&self.conn, of)?.name) == parent {
+        match hex(&self::row(self.conn, of)?.name) == parent {
             true => delta(&row, Some(parent)).map(Some),
             false => Ok(None),
         }
@@ -292,11 +292,11 @@ impl Store {
             )
             .and_then(|mut s| s.query_row([root.as_os_str().as_bytes()], |row| row.get(0)))
             .doing(WHAT)?;
-        id.map(|id| read(&self.conn, id)).transpose()
+        id.map(|id| read(self.conn, id)).transpose()
     }
 }
 
-impl Store {
+impl Snapshots<'_> {
     /// When the last tree of a workspace was taken: UTC, milliseconds since 1970.
     pub fn last_tree_ms(&self, root: &Path) -> Result<Option<i64>, StoreError> {
         self.conn

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::error::Doing;
 use super::row::{count, int};
-use super::{Store, StoreError};
+use super::{History, StoreError};
 
 const WHAT: &str = "keep what was put back";
 
@@ -47,7 +47,7 @@ pub(super) fn all_untold(conn: &Connection) -> Result<u64, StoreError> {
         .map(count)
 }
 
-impl Store {
+impl History<'_> {
     /// Entries that came into this session from the journal, whoever put them in, since it was
     /// last taken up.
     pub fn brought_into(&self, session: &str) -> Result<u64, StoreError> {

@@ -10,7 +10,7 @@ use rusqlite::backup::Backup;
 
 use super::database;
 use super::error::Doing;
-use super::{Store, StoreError};
+use super::{Check, Store, StoreError};
 
 /// Pages in the write-ahead log (4 MiB) that are worth copying into the database. The
 /// longer it waits, the more often a page that changes with every append is written once.
@@ -33,8 +33,8 @@ impl Store {
     /// One step of what is to be done; to be called when there is nothing else to do. True
     /// when it did anything: then there may be more.
     pub fn maintain(&mut self) -> Result<bool, StoreError> {
-        if self.waiting_pages("NOOP")? >= WORTH_COPYING {
-            let left = self.waiting_pages("PASSIVE")?;
+        if waiting_pages(&self.conn, "NOOP")? >= WORTH_COPYING {
+            let left = waiting_pages(&self.conn, "PASSIVE")?;
             // A reader may keep it from being copied: that is not tried again and again.
             return Ok(left < WORTH_COPYING);
         }
@@ -42,23 +42,29 @@ impl Store {
             return Ok(true);
         }
         // Last: a damaged index keeps nothing else from being done.
-        let is_worth_it = self.indexing || self.index_waiting()? >= WORTH_INDEXING;
+        let is_worth_it = self.indexing || self.index().index_waiting()? >= WORTH_INDEXING;
         if is_worth_it {
-            self.indexing = self.index_pending(ROWS_IN_A_STEP)? > 0;
+            self.indexing = self.index().index_pending(ROWS_IN_A_STEP)? > 0;
         }
         Ok(is_worth_it)
     }
 
-    /// Asks for a checkpoint of this kind: pages of the log that are not in the database.
-    fn waiting_pages(&self, kind: &str) -> Result<i64, StoreError> {
-        self.conn
-            .query_row(&format!("PRAGMA wal_checkpoint({kind})"), [], |row| {
-                let (in_log, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
-                Ok(in_log - copied)
-            })
-            .doing("copy the log into the database")
+    /// A copy of the whole database, of one instant, that can be opened as a store.
+    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        copy_database(&self.conn, to)
     }
+}
 
+/// Asks for a checkpoint of this kind: pages of the log that are not in the database.
+fn waiting_pages(conn: &Connection, kind: &str) -> Result<i64, StoreError> {
+    conn.query_row(&format!("PRAGMA wal_checkpoint({kind})"), [], |row| {
+        let (in_log, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
+        Ok(in_log - copied)
+    })
+    .doing("copy the log into the database")
+}
+
+impl Check<'_> {
     /// What is wrong with the database file; empty when it is sound. Reads all of it.
     pub fn quick_check(&self) -> Result<Vec<String>, StoreError> {
         let found: Vec<String> = self
@@ -67,11 +73,6 @@ impl Store {
             .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
             .doing("check the session store")?;
         Ok(found.into_iter().filter(|line| line != "ok").collect())
-    }
-
-    /// A copy of the whole database, of one instant, that can be opened as a store.
-    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
-        copy_database(&self.conn, to)
     }
 }
 

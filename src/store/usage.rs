@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::error::Doing;
 use super::row::BodyReader;
-use super::{Store, StoreError};
+use super::{History, StoreError};
 use crate::core::entry::{Spent, Usage};
 
 const WHAT: &str = "read what models were asked for";
@@ -42,7 +42,7 @@ struct Spending {
     spent: Vec<Spent>,
 }
 
-impl Store {
+impl History<'_> {
     /// Each time a model was asked since then, in the sessions of this workspace or in all, the
     /// trash included: it was paid for. Gives how many entries could not be read.
     pub fn each_asked(

@@ -7,15 +7,16 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use serde_json::value::RawValue;
 
-use super::blobs::{Packed, insert_blob};
+use super::blobs::{Packed, blob, insert_blob};
 use super::chain::chain;
+use super::copies::Copies;
 use super::error::Doing;
-use super::follow::Copies;
 use super::gap::gap_of;
 use super::head::Head;
 use super::inbox::Message;
+use super::moved::begin;
 use super::row::{BodyReader, count};
-use super::{Store, StoreError};
+use super::{Inbox, InboxWriter, StoreError};
 use crate::core::entry::{Entry, Seq};
 use crate::core::signal::{self, Signal};
 use crate::journal::line::EntryLine;
@@ -47,25 +48,25 @@ impl Became {
     }
 }
 
-impl Store {
+impl InboxWriter<'_> {
     /// After a commit that changed it. What fails is no error of the change.
     pub(super) fn keep_waiting(&mut self, session: &str) {
-        let Some(mut copies) = self.copies.take() else {
-            return;
-        };
-        if let Err(error) = self.write_waiting(&mut copies, session) {
+        if let Some(copies) = self.copies.as_deref_mut()
+            && let Err(error) = copies.write_waiting(self.conn, session)
+        {
             copies.fails(&error);
         }
-        self.copies = Some(copies);
     }
+}
 
+impl Copies {
     pub(super) fn write_waiting(
-        &self,
-        copies: &mut Copies,
+        &mut self,
+        conn: &Connection,
         session: &str,
     ) -> Result<(), StoreError> {
-        let held = copies.journal.hold_state(session)?;
-        let Some(state) = state(&self.conn, session)? else {
+        let held = self.journal.hold_state(session)?;
+        let Some(state) = state(conn, session)? else {
             return Ok(());
         };
         let mut blobs = Vec::new();
@@ -73,26 +74,14 @@ impl Store {
             let message = serde_json::from_str::<Message>(waiting.message.get());
             for image in message.map(|m| m.images).unwrap_or_default() {
                 // A damaged one is told when it is wanted.
-                if let Ok(Some(bytes)) = self.blob(&image.blob.hash) {
+                if let Ok(Some(bytes)) = blob(conn, &image.blob.hash) {
                     blobs.push((image.blob.hash, bytes));
                 }
             }
         }
-        copies.journal.write_state(session, &state, &blobs)?;
+        self.journal.write_state(session, &state, &blobs)?;
         drop(held);
         Ok(())
-    }
-
-    /// The session that a row of `table` is of: `inbox`, or `signals`.
-    pub(super) fn session_of(&self, table: &str, id: i64) -> Option<String> {
-        let sql = format!(
-            "SELECT s.id FROM {table} w JOIN sessions s ON s.key = w.session WHERE w.id = ?1"
-        );
-        let read = self
-            .conn
-            .prepare_cached(&sql)
-            .and_then(|mut s| s.query_row([id], |row| row.get(0)).optional());
-        read.ok().flatten()
     }
 }
 
@@ -254,30 +243,28 @@ impl Recognised {
     }
 }
 
-impl Store {
-    /// What waited when the state of this session was written, and is an entry by now.
-    pub(super) fn recognised(
-        &self,
-        conn: &Connection,
-        folder: &Path,
-        head: &Head,
-    ) -> Result<Recognised, StoreError> {
-        let Some((mut state, _)) = read_state(folder) else {
-            return Ok(Recognised::default());
-        };
-        // What still waits was not said.
-        for waits in self.queued(head.session())? {
-            state.inbox.retain(|was| was.id != waits.id.number());
-        }
-        for waits in self.signals(head.session())? {
-            state.signals.retain(|was| was.id != waits.id.number());
-        }
-        if state.inbox.is_empty() && state.signals.is_empty() {
-            return Ok(Recognised::default());
-        }
-        let said = said_since(conn, head, state.length)?;
-        Ok(Recognised::among(&state, &Became::default(), &said))
+/// What waited when the state of this session was written, and is an entry by now.
+pub(super) fn recognised(
+    conn: &Connection,
+    folder: &Path,
+    head: &Head,
+) -> Result<Recognised, StoreError> {
+    let inbox = Inbox { conn };
+    let Some((mut state, _)) = read_state(folder) else {
+        return Ok(Recognised::default());
+    };
+    // What still waits was not said.
+    for waits in inbox.queued(head.session())? {
+        state.inbox.retain(|was| was.id != waits.id.number());
     }
+    for waits in inbox.signals(head.session())? {
+        state.signals.retain(|was| was.id != waits.id.number());
+    }
+    if state.inbox.is_empty() && state.signals.is_empty() {
+        return Ok(Recognised::default());
+    }
+    let said = said_since(conn, head, state.length)?;
+    Ok(Recognised::among(&state, &Became::default(), &said))
 }
 
 /// What the journal in this folder says that a session had, put into a database that lost it.
@@ -381,18 +368,19 @@ fn is_of(entry: &Entry, message: &str) -> bool {
     }
 }
 
-impl Store {
+impl InboxWriter<'_> {
     /// Messages wait here that the journal says were said, or signals that were obeyed: an older
     /// copy of the database lies under a newer write-ahead log, which has the entry and not the
     /// page of the row.
     pub(super) fn forget_said(&mut self, folder: &Path, session: &str) -> Result<(), StoreError> {
         let ids = |rows: Vec<i64>| rows.into_iter().collect::<BTreeSet<i64>>();
-        let queued = self
+        let inbox = Inbox { conn: self.conn };
+        let queued = inbox
             .queued(session)?
             .iter()
             .map(|q| q.id.number())
             .collect();
-        let sent = self
+        let sent = inbox
             .signals(session)?
             .iter()
             .map(|s| s.id.number())
@@ -418,7 +406,7 @@ impl Store {
         if gone.is_empty() {
             return Ok(());
         }
-        let tx = self.write(WHAT)?;
+        let tx = begin(self.conn, self.in_use, WHAT)?;
         let mut forgotten = 0;
         for (table, id, at_ms) in gone {
             // One that came later has been given the same id by the older copy.

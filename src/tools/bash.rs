@@ -1,5 +1,5 @@
-//! `bash`: a line of shell, under a keeper that outlives this process. What to run and what is
-//! told of it is here; the world runs it.
+//! `bash`: runs a shell command line under a keeper that outlives this process. This file has its
+//! arguments and its result; the world runs it.
 
 mod hint;
 mod report;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     timeout_ms: Option<Whole>,
     #[serde(default)]
     background: bool,
-    /// None: the most that the mode and the rules give without a question.
+    /// `None` for the highest access that the mode and the rules allow without approval.
     access: Option<Access>,
 }
 
@@ -74,8 +74,7 @@ impl Tool for Args {
             line: self.command,
             background: self.background,
             limit_ms: match (self.background, self.timeout_ms) {
-                // A background command lives until it ends or is stopped, unless a limit is
-                // named.
+                // Without a named limit, a background command runs until it ends or is stopped.
                 (true, None) => Some(u64::MAX),
                 (_, limit) => limit.map(|ms| ms.0.max(1)),
             },

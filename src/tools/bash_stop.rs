@@ -1,4 +1,4 @@
-//! `bash_stop`: the end of a background command. Stopping one twice is stopping it once.
+//! `bash_stop`: stops a background command. A second stop of the same command changes nothing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -38,7 +38,8 @@ impl Tool for Args {
     }
 }
 
-/// Blocks up to two seconds. The newest run of a call is the one that was begun.
+/// Stops the background command with this ID. Blocks up to two seconds. A call may have several run
+/// folders; only the newest one was started.
 fn stop(runs: &Runs, session: &str, id: &str) -> Ran {
     let mine = |r: &RunInfo| {
         let is_calls = r.spec.background && !r.spec.is_of_user();

@@ -1,8 +1,9 @@
-//! The checked tools, write, edit and save_skill: look before, record, replace, look after a crash.
+//! The checked tools `write`, `edit` and `save_skill`: they inspect the file, record the change,
+//! replace the file, and inspect it again after a crash.
 //!
-//! Invariant: the content written is computed from the content whose hash was recorded, and
-//! has the hash that was recorded; anything else on disk is somebody else's, and is left
-//! alone and told to the model.
+//! Invariant: the content written is computed from the content whose hash was recorded, and has the
+//! hash that was recorded. Any other content on disk is somebody else's: it is left alone, and the
+//! model is told.
 
 use crate::core::text::{count, size_text};
 use std::io::ErrorKind;
@@ -15,44 +16,44 @@ use super::paths::{self, ToolContext, path_key};
 use super::staged::{self, CommitError, Loss};
 use crate::core::entry::{Fact, Guard, Outcome};
 
-/// The new content: from the path, as it is in guards, and the old content.
+/// Computes the new content from the path, in the form that guards have, and the old content.
 pub(super) type MakeContent = Box<dyn Fn(&Path, Option<&[u8]>) -> Result<Content, String> + Send>;
 
-/// What a checked call does.
+/// The change that a checked call makes to a file.
 pub struct FileChange {
     pub target: Target,
-    /// A file that is there is replaced without a look at what it holds, so the model must know it.
+    /// The new content does not depend on the old one, so the model must know an existing file.
     pub is_blind: bool,
     pub content: MakeContent,
 }
 
-/// The file, as it is named.
+/// The file of a checked call, as the call names it.
 pub enum Target {
-    /// From the session's folder.
+    /// A path relative to the session's folder.
     Path(String),
-    /// From the workspace's root, so that it is found from every folder of the workspace.
+    /// A path relative to the workspace's root: the same file from every folder of the workspace.
     InWorkspace(String),
 }
 
 /// The new content of a file.
 pub struct Content {
     pub bytes: Vec<u8>,
-    /// What was replaced; `None` when all of the file was.
+    /// The places that were replaced; `None` when the whole file is new.
     pub replaced: Option<Replaced>,
 }
 
 /// The places of a file that were replaced.
 pub struct Replaced {
-    /// How many.
+    /// Number of places.
     pub places: usize,
-    /// No other place can have been meant.
+    /// Whether no other place can have been meant.
     pub is_certain: bool,
-    /// They were what was asked for to the byte.
+    /// Whether they match the requested text byte for byte.
     pub is_exact: bool,
 }
 
 impl Content {
-    /// Content that stands in place of all there was.
+    /// Returns content that replaces the whole file.
     pub fn whole(bytes: Vec<u8>) -> Content {
         Content {
             bytes,
@@ -61,20 +62,20 @@ impl Content {
     }
 }
 
-/// The state of the file of a call that was begun.
+/// The state of the file of a call that had started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileState {
-    /// It was done.
+    /// The call has replaced the file.
     After,
-    /// It was not begun: it can be run.
+    /// The call has not replaced the file, and can run.
     Before,
-    /// Neither: why, for the model.
+    /// The file has another content: the reason, for the model.
     Conflict(String),
 }
 
-/// Looks at the file of a checked call and says what it will be. `seen` is the hash of
-/// what the model last saw of it, found by [`path_key`]. An error is for the model; nothing
-/// was done.
+/// Inspects the file of a checked call and returns the guard of its change, without changing
+/// anything. `seen` is the hash of the file as the model last saw it, found by [`path_key`]. An
+/// error is for the model.
 pub fn prepare(
     change: &FileChange,
     ctx: &ToolContext,
@@ -102,7 +103,7 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
         };
         format!("{name} {why}: nothing was changed\nhint: {hint}")
     };
-    // What an edit that fails tells of a file, only one who may read it may know.
+    // The error of a failed edit quotes the file, so the caller must be allowed to read it.
     if !is_known && (change.is_blind || ctx.hidden.hides(&path)) {
         return Err(unknown());
     }
@@ -123,7 +124,7 @@ fn guard(change: &FileChange, ctx: &ToolContext, seen: Option<&str>) -> Result<G
     })
 }
 
-/// Does what the guard says, if the file still is what the guard says.
+/// Makes the change that the guard records, if the file still has the recorded content.
 pub fn apply(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Ran {
     match replace(change, guard, ctx) {
         Ok(ran) => ran,
@@ -190,7 +191,7 @@ fn replace(change: &FileChange, guard: &Guard, ctx: &ToolContext) -> Result<Ran,
     }
 }
 
-/// What a file lost when it was replaced.
+/// Describes the properties that a file lost when it was replaced.
 fn loss_text(loss: &Loss) -> String {
     let mut text = String::new();
     if loss.hard_links > 0 {
@@ -211,7 +212,8 @@ fn loss_text(loss: &Loss) -> String {
     text
 }
 
-/// After a crash: what the file says. Removes what the interrupted call left beside it.
+/// Returns the state of the file after a crash. Removes the files that the interrupted call left
+/// beside it.
 pub fn settle_file(guard: &Guard) -> FileState {
     let Guard::Checked {
         path,
@@ -231,7 +233,8 @@ pub fn settle_file(guard: &Guard) -> FileState {
         Err(e) => return FileState::Conflict(format!("cannot look beside {path}: {e}")),
     }
     match file::hash_at(Path::new(path)) {
-        // Killed between the rename and the sync of the folder: a power cut could undo it yet.
+        // Killed between the rename and the sync of the folder: a power cut could still undo the
+        // rename.
         Ok(now) if now.as_ref() == Some(after) => match file::sync_parent(Path::new(path)) {
             Ok(()) => FileState::After,
             Err(e) => FileState::Conflict(format!(
@@ -254,7 +257,7 @@ fn changed(name: &str) -> String {
 }
 
 impl Target {
-    /// As [`path_key`] gives it.
+    /// Returns the key of the file, as [`path_key`] does.
     pub fn key(&self, ctx: &ToolContext) -> String {
         match (self.name(ctx), self) {
             (Ok(name), _) => path_key(&name, ctx),
@@ -270,7 +273,7 @@ impl Target {
     }
 }
 
-/// What is there now; `None` when there is no file.
+/// Returns the current content, or `None` when the file does not exist.
 fn content(path: &Path) -> Result<Option<Vec<u8>>, String> {
     let found = match Place::of(path) {
         Ok(Some(place)) => place.load(MAX_FILE_BYTES),
@@ -433,7 +436,7 @@ mod tests {
             missing.contains("near names in that folder: a"),
             "{missing}"
         );
-        // What a failed edit tells of a file would be as good as reading it.
+        // The error of a failed edit would quote the file.
         room.hide(&["Read(a)"]);
         for old in ["one", "three"] {
             let said = refused(&room, &edit("a", old, "x"), None);
@@ -466,7 +469,7 @@ mod tests {
             "---\nname: run-tests\ndescription: \"How: \\\"x\\\"\"\n---\n\nDo it.\n"
         );
         assert_eq!(change.target.key(&room.ctx), path.to_str().unwrap());
-        // One that is there is not overwritten unseen.
+        // An existing skill that the model has not seen is not overwritten.
         let other = skill("Do it otherwise.");
         assert!(refused(&room, &other, None).contains("read it first"));
         let guard = prepare(&other, &room.ctx, Some(&hash(&text))).unwrap();
@@ -496,7 +499,7 @@ mod tests {
         let guard = prepare(&change, &room.ctx, Some(&hash("old"))).unwrap();
 
         let staged = staged::stage(&path, b"new").unwrap();
-        // Killed before the rename: what was beside the file stays, as nobody drops it.
+        // Killed before the rename: `forget` leaves the staged file in place.
         std::mem::forget(staged);
         assert_eq!(room.names().len(), 2);
         assert_eq!(settle_file(&guard), FileState::Before);

@@ -1,6 +1,6 @@
-//! What changed between two texts, short enough to be said in a result.
+//! Changes between two texts, in a form that is short enough for a result.
 //!
-//! Line ends do not count: a file in CRLF is shown like any other.
+//! Line ends are ignored: a file in CRLF is shown like one in LF.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,25 +9,24 @@ use similar::{ChangeTag, DiffTag, TextDiff};
 
 use super::printable;
 
-/// A diff of two big files may take longer than anybody reads it; what is found by then
-/// is correct, only not the shortest.
+/// Time limit of one diff. At the limit the diff is still correct, but may not be the shortest.
 const MAX_TIME: Duration = Duration::from_millis(300);
 const MAX_EXCERPT_LINES: usize = 80;
 const MAX_EXCERPT_BYTES: usize = 4_000;
 const MAX_LINE_CHARS: usize = 300;
 const CONTEXT_LINES: usize = 3;
-/// So many are named by their lines.
+/// Maximum number of places that are named by their lines.
 const MAX_PLACES: usize = 8;
 
 pub(super) struct Diff {
-    /// Lines.
+    /// Number of lines.
     pub added: usize,
-    /// Lines.
+    /// Number of lines.
     pub removed: usize,
-    /// The lines of the new text that are not in the old one, from 0. Where lines were only taken
-    /// out, an empty range.
+    /// Ranges of lines in the new text that the old one does not have, from 0. Where lines were
+    /// only removed, the range is empty.
     pub places: Vec<Range<usize>>,
-    /// Unified, its first part when it is long.
+    /// The unified diff, cut when it is long.
     pub excerpt: String,
 }
 
@@ -58,7 +57,7 @@ impl Diff {
         }
     }
 
-    /// What changed, in a few words: `lines 5-9, +5 -1`.
+    /// Returns the changes in a few words: `lines 5-9, +5 -1`.
     pub(super) fn in_words(&self) -> String {
         let Diff { added, removed, .. } = self;
         let mut places: Vec<String> = self
@@ -83,8 +82,8 @@ impl Diff {
     }
 }
 
-/// The lines that a result says were added and removed: what `in_words` wrote at its first line's
-/// end. `None`: it says nothing of it.
+/// Returns how many lines were added and removed, as `in_words` wrote it at the end of the first
+/// line of a result. `None` when the result has no such words.
 pub fn line_counts(result: &str) -> Option<(usize, usize)> {
     let line = result.lines().next()?;
     if line.ends_with("already has this content") || line.ends_with("only line ends changed") {

@@ -15,7 +15,7 @@ use crate::core::permission::{PathUse, Permission};
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
     path: String,
-    /// Made one after the other, each on the result of the one before.
+    /// The edits, each of which works on the result of the one before.
     edits: Vec<Replacement>,
 }
 

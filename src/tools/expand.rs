@@ -1,4 +1,4 @@
-//! What a shell may make of a pattern such as `src/*.rs`.
+//! Expansion of a pattern such as `src/*.rs` to the paths that a shell may make of it.
 //!
 //! Invariant: every name that bash or a POSIX shell would give is among the answers. Of a
 //! part with `*`, `?` or `[` only the certain beginning and end are compared: what is
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 const MAX_FOUND: usize = 500;
 const MAX_LISTED: usize = 10_000;
 
-/// Names of that many bytes no system has.
+/// Maximum length of a pattern in bytes. Every path of a system is shorter.
 const MAX_PATTERN_BYTES: usize = 4_096;
 
-/// The existing paths that `pattern` may name in an absolute folder, or why they are not
-/// known. Errors say what is in the way.
+/// Returns the existing paths that `pattern` may name in an absolute folder. An error says why they
+/// cannot be found out.
 pub fn matches(folder: &str, pattern: &str) -> Result<Vec<String>, String> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(format!("it has over {MAX_PATTERN_BYTES} bytes"));
@@ -44,7 +44,7 @@ pub fn matches(folder: &str, pattern: &str) -> Result<Vec<String>, String> {
     texts.map_err(|_| "a name is no text".to_string())
 }
 
-/// Adds what may match in a folder, and gives how many names were looked at.
+/// Adds the paths of a folder that may match, and returns how many names were compared.
 fn list(folder: &Path, part: &str, found: &mut Vec<PathBuf>) -> Result<usize, String> {
     let (start, end) = certain(part);
     let may_match = |name: &[u8]| {
@@ -52,7 +52,7 @@ fn list(folder: &Path, part: &str, found: &mut Vec<PathBuf>) -> Result<usize, St
             && name.ends_with(end.as_bytes())
             && (name.starts_with(b".") == part.starts_with('.'))
     };
-    // Older shells give these two for `.*`.
+    // Older shells expand `.*` to these two as well.
     let up = [".", ".."].into_iter().filter(|n| may_match(n.as_bytes()));
     found.extend(up.map(|name| folder.join(name)));
     // A shell that cannot list a folder finds nothing in it either.
@@ -70,8 +70,8 @@ fn list(folder: &Path, part: &str, found: &mut Vec<PathBuf>) -> Result<usize, St
     Ok(listed)
 }
 
-/// The literal beginning and end of a part. What is not ASCII counts as uncertain: some
-/// systems write a letter in two ways.
+/// Returns the literal beginning and end of a part. Characters outside of ASCII count as uncertain:
+/// some file systems have two spellings of one letter.
 fn certain(part: &str) -> (&str, &str) {
     let is_unsure = |c: char| matches!(c, '*' | '?' | '[' | ']') || !c.is_ascii();
     let start = part.split(is_unsure).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Files as wholes: opened without blocking, and hashed. How one is replaced is in [`super::staged`].
+//! Reading and hashing of whole files, without blocking. [`super::staged`] replaces them.
 //!
 //! Invariant: nothing here is ever opened that is not a regular file, so nothing blocks on
 //! a FIFO or wakes a device.
@@ -15,10 +15,10 @@ pub use crate::workspace::regular::load;
 pub(super) use crate::workspace::regular::{Kind, kind_of, load_from, open_in};
 use crate::workspace::writers::has_writer;
 
-/// Files over this are not edited or overwritten as a whole.
+/// Maximum size of a file that is edited or overwritten.
 pub(super) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Why a file is not replaced.
+/// The error for a file that another program has open for writing.
 pub(super) const HAS_WRITER: &str = "another program has it open for writing, and what it writes next would be lost\n\
                                      hint: end that program first, or append with a command (`>>`)";
 
@@ -38,8 +38,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// `path` is absolute, its links followed; no part of it may be a link now. `None` when its
-    /// folder does not exist.
+    /// Opens the folder of `path`, which is absolute, with its links followed. No part of it may be
+    /// a link now. Returns `None` when the folder does not exist.
     pub(super) fn of(path: &Path) -> io::Result<Option<Place>> {
         let (folder, name) = match (path.parent(), path.file_name()) {
             (Some(folder), Some(name)) => (folder, name),
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    /// `path` leads to this name in this folder.
+    /// Returns the place of `name` in `folder`. `path` leads to it.
     pub(super) fn in_folder(folder: Folder, name: &OsStr, path: &Path) -> Place {
         Place {
             folder,
@@ -77,12 +77,12 @@ impl Place {
         }
     }
 
-    /// The file, no link followed.
+    /// Opens the file without following a link.
     pub(super) fn open(&self) -> io::Result<File> {
         open_in(&self.folder, Path::new(&self.name), &self.path)
     }
 
-    /// Opens another file of its folder, no link followed.
+    /// Opens another file of the folder without following a link.
     pub(super) fn open_beside(&self, name: &OsStr) -> io::Result<File> {
         open_in(
             &self.folder,
@@ -91,17 +91,18 @@ impl Place {
         )
     }
 
-    /// As [`load`].
+    /// Reads the file as [`load`] does.
     pub(super) fn load(&self, max_bytes: u64) -> io::Result<Vec<u8>> {
         load_from(self.open()?, max_bytes)
     }
 
-    /// When it is a folder.
+    /// Opens the place as a folder.
     pub(super) fn as_folder(&self) -> io::Result<Folder> {
         self.folder.below(Path::new(&self.name))
     }
 
-    /// The hash of the file's content; `None` when there is no file. Memory stays flat.
+    /// Returns the hash of the file's content, or `None` when the file does not exist. The file is
+    /// streamed, not loaded.
     pub(super) fn hash(&self) -> io::Result<Option<String>> {
         match self.kind()? {
             Kind::Missing => Ok(None),
@@ -123,7 +124,8 @@ impl Place {
             Kind::Special(what) => Err(format!("it is {what}")),
             Kind::Regular(stat) => {
                 let mode = Mode::from_raw_mode(stat.st_mode);
-                // Said also to root, who could: the mode is somebody's wish.
+                // Also refused to root, who could write: somebody made the file read-only on
+                // purpose.
                 if !mode.intersects(Mode::WUSR | Mode::WGRP | Mode::WOTH) {
                     let mode = mode.bits() & 0o777;
                     return Err(format!("it is read-only (mode {mode:04o})"));
@@ -133,7 +135,7 @@ impl Place {
                     .map_err(said)?;
                 match self.open() {
                     Ok(file) if has_writer(&file) => Err(HAS_WRITER.to_string()),
-                    // What cannot be read is met again by who reads it.
+                    // A file that cannot be opened here fails again where it is read.
                     Ok(_) | Err(_) => Ok(()),
                 }
             }
@@ -141,7 +143,8 @@ impl Place {
     }
 }
 
-/// The hash of the content at a path as [`Place::of`] takes it; `None` when there is no file.
+/// Returns the hash of the content at a path that [`Place::of`] accepts, or `None` when the file
+/// does not exist.
 pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
     match Place::of(path)? {
         Some(place) => place.hash(),
@@ -149,7 +152,7 @@ pub(super) fn hash_at(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Why the file (or, for a new one, its folder) cannot be replaced; `Ok` when it can.
+/// Checks that the file (or, for a new one, its folder) can be replaced. The error says why not.
 pub(super) fn replaceable(path: &Path) -> Result<(), String> {
     let said = |e: io::Error| e.to_string();
     if let Some(place) = Place::of(path).map_err(said)? {
@@ -165,7 +168,7 @@ pub(super) fn replaceable(path: &Path) -> Result<(), String> {
         .map_err(|e| format!("the folder {is}: {e}"))
 }
 
-/// Makes the file's name durable.
+/// Makes the file's name durable by syncing its folder.
 pub(super) fn sync_parent(target: &Path) -> io::Result<()> {
     target.parent().map_or(Ok(()), |p| Folder::open(p)?.sync())
 }

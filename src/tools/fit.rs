@@ -1,11 +1,12 @@
-//! Outputs that are too big for an entry: cut, and the whole in a blob.
+//! Truncation of outputs that are too large for an entry. The whole output becomes a blob.
 
 use super::{file, printable};
 use crate::core::cut::{Source, cut};
 use crate::core::entry::{BlobRef, Output};
 
-/// At most `max` bytes of text; over that, beginning and end around a line that names the lines
-/// that are left out and the address of the whole. The blob holds the whole, byte for byte.
+/// Returns at most `max` bytes of a text. A longer text is cut to its beginning and its end, around
+/// a line that names the omitted lines and the address of the whole. The blob has the whole text,
+/// byte for byte.
 pub fn fit(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     let shown = printable(&text);
     if shown.len() <= max {
@@ -28,7 +29,7 @@ pub fn fit(text: String, max: usize) -> (Output, Vec<Vec<u8>>) {
     (output, vec![text.into_bytes()])
 }
 
-/// The last char boundary at or before `at`.
+/// Returns the last char boundary at or before `at`.
 pub(super) fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

@@ -1,5 +1,5 @@
-//! Tools of servers, called by their full name or through `mcp_call`. The journal of the server's
-//! keeper knows what became of a call.
+//! Tools of servers, called by their full name or through `mcp_call`. After a crash, the journal of
+//! the server's keeper has the outcome of a call.
 
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(super) fn permission(name: &str) -> Permission {
     }
 }
 
-/// The arguments in one line, as data.
+/// Returns the arguments in one line, as data.
 pub(super) fn subject(arguments: &Value) -> String {
     match arguments {
         Value::Null => "{}".to_string(),

@@ -1,4 +1,4 @@
-//! Finding files by name.
+//! `glob`: finds files by name.
 
 use crate::core::text::count;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ fn glob(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
     Ok(Ran::done(found.report(&args.pattern) + &hints))
 }
 
-/// The folder that is gone through for a pattern below a path.
+/// Returns the folder that is searched for a pattern below a path.
 pub(super) fn start(pattern: &str, path: Option<&str>) -> String {
     let (folder, _) = split(pattern);
     let start = match path {
@@ -117,7 +117,7 @@ pub(super) fn start(pattern: &str, path: Option<&str>) -> String {
     start.join(folder).to_string_lossy().into_owned()
 }
 
-/// The folder that a pattern names in plain words, and the rest: `../a/*.rs` is `../a/`
+/// Splits a pattern into the folder that it names literally, and the rest: `../a/*.rs` is `../a/`
 /// and `*.rs`.
 fn split(pattern: &str) -> (&str, &str) {
     let magic = pattern

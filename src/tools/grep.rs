@@ -1,4 +1,4 @@
-//! Finding text in files, on the crates of ripgrep.
+//! Text search in files, with the crates of ripgrep.
 
 use crate::core::text::count;
 use std::fs::File;
@@ -30,15 +30,15 @@ use crate::core::permission::{PathUse, Permission};
 
 const DEFAULT_HITS: u64 = 200;
 const MAX_HITS: u64 = 2_000;
-/// Counted so far, then it is "more than".
+/// Maximum number of hits that are counted. Above it, the report says "more than".
 const MAX_COUNTED: u64 = 10_000;
 const MAX_TEXT_BYTES: usize = 50_000;
 const MAX_CONTEXT_LINES: u64 = 20;
 const MAX_LINE_CHARS: usize = 300;
-/// Of a long line, this much is shown before the hit.
+/// Bytes of a long line that are shown before the hit.
 const LEAD_BYTES: usize = 100;
-/// A file is searched up to the first longer line: nothing can be asked of a search inside a
-/// line, and some patterns take a second for each such line.
+/// Maximum length of a line. A file is searched up to the first longer one, since a search cannot
+/// be stopped within a line, and some patterns take a second for each long line.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
@@ -49,12 +49,12 @@ pub(super) struct Args {
     glob: Option<String>,
     #[serde(default)]
     ignore_case: bool,
-    /// Lines around a hit.
+    /// Number of lines to show around a hit.
     context: Option<Whole>,
-    /// Only the names of the files.
+    /// Show only the names of the files.
     #[serde(default)]
     files_only: bool,
-    /// At most this many hits.
+    /// Maximum number of hits.
     limit: Option<Whole>,
 }
 
@@ -180,11 +180,11 @@ struct Search<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
     files_only: bool,
-    /// Where shown paths start.
+    /// Folder to which shown paths are relative.
     folder: PathBuf,
     hidden: Arc<Hidden>,
     watch: &'a Watch<'a>,
-    /// What was looked at last.
+    /// Path that was searched last.
     last: PathBuf,
     unused: Vec<String>,
     stopped: Option<Stop>,
@@ -241,12 +241,13 @@ impl Search<'_> {
     }
 }
 
-/// The searcher has no other word for a line that it has no room for.
+/// Returns whether the searcher failed because a line does not fit its buffer. The text is the only
+/// sign of it.
 fn is_long_line(error: &io::Error) -> bool {
     error.to_string().contains("configured allocation limit")
 }
 
-/// A file that cannot be read further once the search is to stop.
+/// A file whose reads end as soon as the search must stop.
 struct Watched<'a> {
     file: File,
     watch: &'a Watch<'a>,
@@ -265,18 +266,18 @@ impl Read for Watched<'_> {
     }
 }
 
-/// What was found, within bounds.
+/// The hits of a search, within the limits of a report.
 struct Matches {
     text: String,
     max_bytes: usize,
     limit: u64,
     is_full: bool,
-    /// Hits, or files with one when only files are wanted; those shown among them.
+    /// Number of hits, or of files with a hit in a search for files only.
     hits: u64,
     shown: u64,
     searched: u64,
     binary: u64,
-    /// With a line over [`MAX_LINE_BYTES`].
+    /// Number of files with a line over [`MAX_LINE_BYTES`].
     long: u64,
     unreadable: u64,
 }
@@ -300,7 +301,8 @@ impl Matches {
         }
     }
 
-    /// Once something had no room, nothing behind it has.
+    /// Appends a line and returns whether it had room. After the first line without room, no line
+    /// is appended any more.
     fn push(&mut self, line: &str) -> bool {
         self.is_full |= self.text.len() + line.len() > self.max_bytes;
         if !self.is_full {
@@ -349,8 +351,8 @@ impl Matches {
     }
 }
 
-/// How many places a report of [`grep`] has, with those that it does not show; of a search for
-/// files alone, how many files.
+/// Returns the number of places that a report of [`grep`] found, including those that it does not
+/// show. For a search for files only, returns the number of files.
 pub fn hits(report: &str) -> u64 {
     if report.starts_with("no match for ") {
         return 0;
@@ -383,7 +385,7 @@ struct FileHits<'a> {
 }
 
 impl FileHits<'_> {
-    /// `mark` is `:` for a hit and `-` for a line around one.
+    /// Adds a line. `mark` is `:` for a hit and `-` for a line around one.
     fn line(&mut self, number: Option<u64>, mark: char, text: &str) -> bool {
         let mut lines = String::new();
         if !self.is_named {
@@ -419,7 +421,7 @@ impl Sink for FileHits<'_> {
     }
 
     fn context(&mut self, _: &Searcher, line: &SinkContext<'_>) -> io::Result<bool> {
-        // Lines behind the last hit that is shown belong to it; lines before the next do not.
+        // Lines after the last shown hit belong to it. Lines before the next hit do not.
         let is_wanted = match line.kind() {
             grep_searcher::SinkContextKind::Before => self.found.shown < self.found.limit,
             _ => self.found.shown == self.found.hits,
@@ -441,7 +443,7 @@ impl Sink for FileHits<'_> {
     }
 }
 
-/// A line without its end; of a long one the part around the byte `at`.
+/// Returns a line without its end; of a long line, the part around the byte `at`.
 fn around(line: &[u8], at: usize) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -1,4 +1,4 @@
-//! From the permission that a call needs to the file or folder that it leads to.
+//! Resolution of the file or folder that a call leads to, from the permission that it needs.
 
 use std::path::PathBuf;
 
@@ -6,11 +6,11 @@ use super::glob;
 use super::paths::{ToolContext, in_workspace, resolve};
 use crate::core::permission::Permission;
 
-/// Where a call that needs this permission leads, its links followed; `None` when it is not
-/// about a path.
+/// Returns the path of a call that needs this permission, with links followed; `None` when it is
+/// not about a path.
 ///
 /// # Errors
-/// Why that cannot be known, for the model.
+/// The reason why that is unknown, for the model.
 pub fn leads_to(permission: &Permission, ctx: &ToolContext) -> Result<Option<PathBuf>, String> {
     let path = match permission {
         Permission::Path { path, .. } => path.clone(),

@@ -1,32 +1,31 @@
-//! How far a tool may look: until it is cancelled, or has used up its time, paths or bytes.
+//! Limits on the files that a tool may visit: cancellation, time, paths and bytes.
 //!
-//! What a folder holds is not the user's doing: a clone may have any number of files, of any
-//! size. So whatever goes through folders or files asks a [`Watch`] as it goes, and says in
-//! its result where it stopped.
+//! A cloned repository may have any number of files of any size. So all code that visits folders or
+//! reads files asks a [`Watch`] on the way, and its result says where it stopped.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Of one call.
+/// Limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub time: Duration,
-    /// Paths looked at.
+    /// Maximum number of paths that one call may visit.
     pub paths: u64,
-    /// Bytes read from files.
+    /// Maximum number of bytes that one call may read from files.
     pub bytes: u64,
 }
 
 impl Limits {
-    /// Of `read`, `grep` and `glob`.
+    /// Limits of `read`, `grep` and `glob`.
     pub const TOOL: Limits = Limits {
         time: Duration::from_secs(30),
         paths: 2_000_000,
         bytes: 8 << 30,
     };
 
-    /// Of the screen's list of files: it is wanted while one types.
+    /// Limits of the screen's list of files, which must appear while the user types.
     pub const SCREEN: Limits = Limits {
         time: Duration::from_secs(10),
         paths: 500_000,
@@ -40,20 +39,20 @@ impl Default for Limits {
     }
 }
 
-/// Why a tool did not look further.
+/// The reason why a tool stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// The user stopped it.
+    /// The user stopped the tool.
     Cancelled,
-    /// So much time was over.
+    /// The time limit, which was reached.
     Time(Duration),
-    /// So many paths were looked at.
+    /// The limit of visited paths, which was reached.
     Paths(u64),
     Bytes(u64),
 }
 
 impl Stop {
-    /// After "stopped".
+    /// Returns the words that follow "stopped" in a result.
     pub fn words(self) -> String {
         match self {
             Stop::Cancelled => "by the user".to_string(),
@@ -64,7 +63,7 @@ impl Stop {
     }
 }
 
-/// What is left of the limits of one call.
+/// The limits of one call, and how much of them it has used.
 #[derive(Debug)]
 pub struct Watch<'a> {
     limits: Limits,
@@ -75,7 +74,7 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins to count: the time runs from here. `cancel` ends the look when it is set.
+    /// Starts the clock and the counters. The call must stop when `cancel` is set.
     pub fn new(limits: Limits, cancel: &'a AtomicBool) -> Watch<'a> {
         Watch {
             limits,
@@ -86,18 +85,18 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// One more path is looked at.
+    /// Counts a path that is visited.
     pub fn path(&self) {
         self.paths.set(self.paths.get().saturating_add(1));
     }
 
-    /// So many more bytes were read.
+    /// Counts bytes that were read.
     pub fn read(&self, bytes: usize) {
         self.bytes
             .set(self.bytes.get().saturating_add(bytes as u64));
     }
 
-    /// Why to stop now; `None` to go on.
+    /// Returns the reason to stop now, or `None` to continue.
     pub fn stop(&self) -> Option<Stop> {
         let Limits { time, paths, bytes } = self.limits;
         if self.cancel.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! `mcp`: `mcp_find` and `mcp_call` in one, for a window in which each tool costs a part that is
-//! felt.
+//! `mcp`: `mcp_find` and `mcp_call` in one tool, for a context window in which each tool costs a
+//! noticeable part.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::core::permission::Permission;
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
     find: Option<String>,
-    /// It is called, whatever is to be found.
+    /// The tool to call. If it is set, nothing is searched.
     tool: Option<String>,
     #[serde(default)]
     arguments: Value,

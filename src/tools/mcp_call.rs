@@ -1,4 +1,4 @@
-//! `mcp_call`: calls a tool of a server. It is the same call as one under the tool's full name.
+//! `mcp_call`: calls a tool of a server. It has the same effect as a call by the tool's full name.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ impl Tool for Args {
     }
 }
 
-/// What a call has without arguments.
+/// Returns the arguments that the model gave, or an empty object when it gave none.
 pub(super) fn given(arguments: Value) -> Value {
     match arguments {
         Value::Null => json!({}),

@@ -1,4 +1,4 @@
-//! `mcp_find`: looks for tools of the session's servers in what is known of them.
+//! `mcp_find`: searches the known tools of the session's servers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! `memory_insert`: what is to be found again by later sessions of the workspace.
+//! `memory_insert`: stores a memory for later sessions of the workspace.
 //!
-//! Invariant: it does nothing but say what is to be kept. Run again after a crash it has kept
-//! nothing before, and the row is made with the result.
+//! Invariant: the call only returns the memory as a fact. The row is written in the transaction of
+//! the result, so a call that runs again after a crash has stored nothing before.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! `memory_page`: an entry, a range of them or a blob, whole, page by page.
+//! `memory_page`: shows an entry, a range of entries or a blob in full, page by page.
 //!
-//! The last line of a page that is not the last says how to read on. Going on begins at the
-//! entry where the page ended, so a page costs the same wherever it is in a range.
+//! Every page but the last ends with a line that says how to read on. The next page starts at the
+//! entry where this one ended, so a page costs the same anywhere in a range.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -19,26 +19,26 @@ use crate::core::address::Address;
 use crate::core::entry::{Block, Entry, Fact, Image, Outcome, Output, Record, Seq};
 use crate::core::permission::{LookBack, Permission, Reach};
 
-/// Entries read from the store at once.
+/// Number of entries that are read from the store at once.
 const ENTRIES_AT_ONCE: u64 = 32;
 
-/// The room for headings and for the line that says how to read on.
+/// Bytes reserved for headings and for the line that says how to read on.
 const FRAME_BYTES: usize = 250;
 
-/// No page is smaller, whatever is asked for.
+/// Minimum size of a page, for any requested limit.
 const MIN_PAGE_BYTES: usize = 200;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
-    /// See [`crate::core::address`].
+    /// The address: see [`crate::core::address`].
     address: String,
-    /// Another session than this one.
+    /// ID of another session than this one.
     session: Option<String>,
-    /// How far that session may be.
+    /// Where that session is searched for.
     scope: Option<PastScope>,
-    /// Bytes into the first entry, or into the blob.
+    /// Offset in bytes into the first entry, or into the blob.
     offset: Option<Whole>,
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     limit: Option<Whole>,
 }
 
@@ -122,7 +122,7 @@ fn blob_page(past: &Past<'_>, hash: &str, offset: usize, limit: usize) -> Result
     })
 }
 
-/// An error where nothing is at the offset.
+/// Fails if nothing is at the offset.
 fn is_within(text: &str, offset: usize, what: &str) -> Result<(), String> {
     match offset > 0 && offset >= text.len() {
         true => Err(format!(
@@ -133,8 +133,8 @@ fn is_within(text: &str, offset: usize, what: &str) -> Result<(), String> {
     }
 }
 
-/// The part of the text from `offset`, and where the next one begins: behind a line's end
-/// when there is one in the last quarter.
+/// Returns the part of the text from `offset`, and the offset of the next one. The cut is after a
+/// line end if there is one in the last quarter.
 fn cut(text: &str, offset: usize, limit: usize) -> (&str, Option<usize>) {
     let start = floor(text, offset);
     let end = floor(text, start.saturating_add(limit));
@@ -163,7 +163,7 @@ impl Range {
         while from <= self.last {
             let upto = self.last.min(from.saturating_add(ENTRIES_AT_ONCE - 1));
             let records = match past.store.records(&self.session, from..=upto) {
-                // The range goes beyond the end.
+                // The range ends after the last entry.
                 Err(_) if from > self.first => break,
                 records => records.map_err(error_text)?,
             };
@@ -220,7 +220,7 @@ fn heading(record: &Record) -> String {
     format!("[{}] {what}, {}\n", record.seq, when(record.at_ms))
 }
 
-/// All that an entry says. What is in a blob is read from there.
+/// Returns the full text of an entry. Text that was stored as a blob is read from there.
 fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
     let text = match &record.entry {
         Entry::Said { text, images, .. } => format!("{text}{}", images_of(images)),
@@ -247,7 +247,7 @@ fn whole(record: &Record, past: &Past<'_>) -> Result<String, String> {
         } => draft.clone(),
         other => {
             let mut fields = serde_json::to_value(other).map_err(|e| e.to_string())?;
-            // The heading says it.
+            // The heading names the kind.
             if let Some(fields) = fields.as_object_mut() {
                 fields.remove("kind");
             }
@@ -296,13 +296,12 @@ fn result(outcome: &Outcome, past: &Past<'_>) -> Result<String, String> {
                 .collect();
             format!("{}{ending}", text.trim_end_matches('\n'))
         }
-        // The head and the tail are what there is.
+        // Without the blob, only the head and the tail are left.
         (None, _) => outcome.to_model_text().0,
     })
 }
 
-/// The last lines that a result has besides its output: how a command ended, and what is told
-/// with it.
+/// Returns the lines of a result that follow its output: how a command ended, and the notes on it.
 fn ending(output: &Output) -> impl Iterator<Item = &str> {
     let is_told = |line: &&str| line.starts_with('[') && line.ends_with(']');
     let told = output.text.lines().rev().take_while(is_told).count();
@@ -322,7 +321,7 @@ mod tests {
     use super::super::past::support::*;
     use super::*;
 
-    /// All pages from this address on, put together as a model would.
+    /// Reads all pages from this address on and joins them, as a model would.
     fn read_on(past: &mut Sessions, address: &str, limit: u64) -> (String, usize) {
         let (mut address, mut offset) = (address.to_string(), 0_u64);
         let (mut whole, mut pages) = (String::new(), 0);
@@ -349,10 +348,10 @@ mod tests {
         past.prints_much(&text);
         let hash = crate::store::blob_ref(text.as_bytes()).hash;
         let (whole, pages) = read_on(&mut past, &format!("blob:{hash}"), 5_000);
-        // A page ends in a line of its own.
+        // A page ends with a line end that the text may not have there.
         assert_eq!(whole.replace('\n', ""), text.replace('\n', ""));
         assert!(pages > 4);
-        // The entry is the blob with a heading.
+        // The entry is shown as the blob with a heading.
         let (whole, _) = read_on(&mut past, "entry 2", 5_000);
         assert!(whole.contains("line 1000 \u{fc}"));
     }
@@ -373,7 +372,7 @@ mod tests {
             assert_eq!(whole.matches('x').count(), wanted);
             assert!(!whole.contains("[81]") && !whole.contains("[2]"));
         }
-        // What is beyond the end ends there.
+        // A range that reaches beyond the end is cut there.
         assert!(
             past.done("memory_page", json!({"address": "entries 99-9000"}))
                 .contains("[100]")
@@ -416,7 +415,7 @@ mod tests {
             past.done("memory_page", json!({"address": "0"}))
                 .contains("opened")
         );
-        // No entry is given as JSON.
+        // No entry is shown as JSON.
         let opened = past.done("memory_page", json!({"address": "0"}));
         assert!(opened.contains("\nfolder: /here\n"), "{opened}");
         assert!(!opened.contains(['{', '"']), "{opened}");

@@ -1,5 +1,5 @@
-//! `memory_search`: memories and entries that speak of the same things, a line for each, with
-//! the address by which `memory_page` reads it.
+//! `memory_search`: finds memories and entries on a subject. Each has one line, with the address by
+//! which `memory_page` reads it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,17 +17,17 @@ use crate::store::{Scope, Sought};
 const DEFAULT_HITS: u64 = 10;
 const MAX_HITS: u64 = 50;
 
-/// Of the memories that fit, so many stand before the entries.
+/// Maximum number of memories that are listed before the entries.
 const MAX_MEMORIES: u32 = 5;
 
-/// Characters of what was found in its line.
+/// Maximum number of characters of a hit's text.
 const SNIPPET_CHARS: usize = 300;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
     query: String,
     scope: Option<SearchScope>,
-    /// Empty: all.
+    /// The kinds to search; empty means all.
     #[serde(default)]
     kinds: Vec<SearchKind>,
     limit: Option<Whole>,
@@ -125,9 +125,9 @@ fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
             true => limit,
             false => limit.min(MAX_MEMORIES),
         };
-        let found = past.store.memories(&sought(&memories, most));
+        let found = past.store.index().memories(&sought(&memories, most));
         let found = found.map_err(error_text)?;
-        past.store.used(&found, past.now_ms);
+        past.store.index().used(&found, past.now_ms);
         for memory in found {
             let topic = memory.topic.map_or(String::new(), |t| format!(" ({t})"));
             let about = format!("{}{topic}", memory.kind);
@@ -137,9 +137,9 @@ fn run(args: &Args, past: &mut Past<'_>) -> Result<String, String> {
     }
     let left = limit.saturating_sub(lines.len() as u32);
     if !entries.is_empty() && left > 0 {
-        let found = past.store.recall(&sought(&entries, left));
+        let found = past.store.index().recall(&sought(&entries, left));
         for hit in found.map_err(error_text)? {
-            // A fork has its ancestors' entries under their own places.
+            // In a fork, the address of an inherited entry names the fork itself.
             let address = match scope {
                 Scope::Session(own) => past.address(own, hit.seq),
                 Scope::Workspace(_) | Scope::All => past.address(&hit.session, hit.seq),
@@ -169,7 +169,7 @@ fn line(address: &str, about: &str, at_ms: i64, text: &str) -> String {
     format!("{address} · {about} · {} · {text}", when(at_ms))
 }
 
-/// As many lines as have room; the first always.
+/// Returns as many lines as have room, and always the first.
 fn fitting(lines: Vec<String>, room: usize) -> String {
     const MORE: &str = "\n(more was found: ask for less with limit, or more exactly)";
     let all = lines.len();
@@ -191,7 +191,7 @@ fn fitting(lines: Vec<String>, room: usize) -> String {
     text
 }
 
-/// Kinds of entries and kinds of memories; none given means all.
+/// Returns the kinds of entries and the kinds of memories to search. None given means all.
 fn kinds(wanted: &[SearchKind]) -> (Vec<&'static str>, Vec<&'static str>) {
     const ALL: [SearchKind; 7] = [
         SearchKind::Said,
@@ -218,7 +218,7 @@ fn kinds(wanted: &[SearchKind]) -> (Vec<&'static str>, Vec<&'static str>) {
     (entries, memories)
 }
 
-/// The entry's kind in the words of the tool.
+/// Returns the tool's word for a kind of entry.
 fn kind_name(kind: &str) -> &str {
     match kind {
         "replied" => "answered",
@@ -265,7 +265,7 @@ mod tests {
         assert!(ask(&mut past, "workspace").contains("nothing found; scope all"));
         let all = ask(&mut past, "all");
         assert!(all.contains("garden") && all.contains("mustard"), "{all}");
-        // What was named in full may be read; a beginning could be met by accident.
+        // A session that is named in full may be read. A prefix could name one by accident.
         let page = |past: &mut Sessions, id: &str| {
             past.run("memory_page", json!({"address": format!("{id}:2")}))
         };

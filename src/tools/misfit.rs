@@ -1,12 +1,12 @@
-//! Where the arguments of a call do not fit the schema of its tool, in words of the schema: what the
-//! model is told instead of an error of the reader.
+//! Errors for arguments that do not match the schema of a tool, in words of the schema. The model
+//! reads them instead of an error of the JSON parser.
 
 use serde_json::Value;
 
 use super::whole::Whole;
 
-/// Says where arguments do not fit their schema first: "`steps[0]` must be an object {text, status}".
-/// `None`: they fit.
+/// Describes the first place where arguments do not match their schema: "`steps[0]` must be an
+/// object {text, status}". Returns `None` if they match.
 pub(super) fn misfit(schema: &Value, given: &Value) -> Option<String> {
     misfit_at(schema, given, "")
 }
@@ -45,7 +45,7 @@ fn is_required(schema: &Value, name: &str) -> bool {
     required.any(|required| required == name)
 }
 
-/// The names of an object's properties, those that are required first.
+/// Returns the names of an object's properties, required ones first.
 fn properties(schema: &Value) -> Vec<&str> {
     let required = schema["required"].as_array().into_iter().flatten();
     let all = schema["properties"].as_object().into_iter().flatten();

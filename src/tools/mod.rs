@@ -1,19 +1,21 @@
-//! The tools of the model. Each has one file, `NAME.rs`: its arguments, their schema, what its
-//! calls need, how they are shown and run ([`tool::Tool`]); and one text for the model,
-//! `assets/tools/NAME.md`. [`TOOLS`] is the only list of them.
+//! The tools of the model. Each has one file, `NAME.rs`, with its arguments, their schema, the
+//! required permission, the display and the work of its calls ([`tool::Tool`]). Its text for the
+//! model is `assets/tools/NAME.md`. [`TOOLS`] is the only list of them.
 //!
-//! What there is to do of a call is a [`Work`]. *Idempotent* work changes nothing, so it may be
-//! done again after a crash. *Checked* work replaces one file as a whole: [`prepare`] looks and
-//! says what the file will be, that is recorded, [`apply`] does it, and after a crash
-//! [`settle_file`] says from the file alone whether it was done. A command of [`bash`] is run by
-//! the world, under a keeper.
+//! [`work()`] returns the [`Work`] of a call. *Idempotent* work changes nothing, so it may run again
+//! after a crash. *Checked* work replaces one file as a whole: [`prepare`] computes the new
+//! content, whose hash is recorded, [`apply`] writes it, and after a crash [`settle_file`] finds
+//! out from the file alone whether it was written. A command of [`bash`] is run by the world, under
+//! a keeper.
 //!
-//! All of it blocks and belongs on a thread of its own.
+//! All of this blocks, so callers run it on a separate thread.
 //!
 //! Invariant: no tool reads the environment, and none writes outside [`apply`] ([`settle_file`]
-//! removes what an interrupted `apply` left beside the file). Whether a path may be touched
-//! is a matter of policy, decided before a call gets here, on the path that [`leads_to`] gives
-//! ([`ToolContext::judged`]); nothing there is opened through a link ([`crate::workspace::handle`]). Of what is found below that path, [`Hidden`] says what may be shown.
+//! removes what an interrupted `apply` left beside the file). Whether a path may be touched is a
+//! matter of policy, decided before a call gets here, on the path that [`leads_to`] gives
+//! ([`ToolContext::judged`]); nothing there is opened through a link
+//! ([`crate::workspace::handle`]). Of what is found below that path, [`Hidden`] says what may be
+//! shown.
 
 pub(crate) mod bash;
 mod bash_stop;
@@ -76,7 +78,7 @@ pub use task::TASK;
 use tool::Group;
 pub use work::{Look, ServedCall, ShellCommand, TaskOrder, Work};
 
-/// Every tool. The order is that of requests, whose bytes must not change without need.
+/// Every tool, in the order of requests, whose bytes must not change without need.
 static TOOLS: [tool::Entry; 17] = [
     tool::Entry::of::<read::Args>(),
     tool::Entry::of::<write::Args>(),
@@ -101,37 +103,39 @@ fn of_group(group: Group) -> impl Iterator<Item = &'static tool::Entry> {
     TOOLS.iter().filter(move |tool| tool.group == group)
 }
 
-/// The tools as a model sees them.
+/// Returns the built-in tools with their full descriptions, for requests.
 pub fn specs() -> Vec<ToolSpec> {
     of_group(Group::Own).map(tool::Entry::spec).collect()
 }
 
-/// The same for a small window, in a line each. What is left out is understood all the same.
+/// Returns the built-in tools with one line each, for a small context window. Arguments that the
+/// short schemas leave out are still understood.
 pub fn short_specs() -> Vec<ToolSpec> {
     of_group(Group::Own).map(tool::Entry::short_spec).collect()
 }
 
-/// Those that the work itself needs, for a window in which each tool costs a part that is felt.
+/// Returns only the tools that the work needs, for a context window in which each tool costs a
+/// noticeable part.
 pub fn fewest_specs() -> Vec<ToolSpec> {
     let needed = of_group(Group::Own).filter(|tool| !tool.is_rare);
     needed.map(tool::Entry::short_spec).collect()
 }
 
-/// Those by which the tools of servers are found and called, where servers are configured.
+/// Returns the tools that find and call the tools of servers, for sessions with servers.
 pub fn server_specs() -> Vec<ToolSpec> {
     of_group(Group::Servers).map(tool::Entry::spec).collect()
 }
 
-/// The same for the smallest windows, in one tool.
+/// Returns the one tool that replaces [`server_specs`] in the smallest context windows.
 pub fn short_server_specs() -> Vec<ToolSpec> {
     let short = of_group(Group::ServersShort);
     short.map(tool::Entry::short_spec).collect()
 }
 
-/// What a call is: the [`crate::core::tool::Describe`] of the program.
+/// Describes a call: this is the program's [`crate::core::tool::Describe`].
 ///
 /// # Errors
-/// What is wrong with it, in words the model can act on.
+/// The reason why the call is invalid, in words that the model can act on.
 pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
     match find(name, arguments)? {
         (Some(tool), named) => Ok(Described {
@@ -144,12 +148,12 @@ pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
     }
 }
 
-/// A call as a model makes it, described by [`describe`].
+/// Returns a call as a model makes it, described by [`describe`].
 pub fn call(id: CallId, name: &str, arguments: &str) -> ToolCall {
     ToolCall::new(id, name, arguments, describe)
 }
 
-/// What there is to do of a call.
+/// Returns the work of a call.
 ///
 /// # Errors
 /// As [`describe`].
@@ -163,7 +167,7 @@ pub fn work(call: &ToolCall) -> Result<Work, String> {
     }
 }
 
-/// How a call is shown to a person.
+/// Returns how a call is shown to a person.
 pub fn shown(call: &ToolCall) -> Shown {
     match find(&call.name, &call.arguments) {
         Ok((Some(tool), named)) => (tool.shown)(named.arguments).unwrap_or_default(),
@@ -172,7 +176,8 @@ pub fn shown(call: &ToolCall) -> Shown {
     }
 }
 
-/// The tool of this name, `None` for a foreign one, and the arguments under the tool's own names.
+/// Finds the tool of this name, and puts the arguments under the names that the tool has for them.
+/// The tool is `None` for one of a server.
 fn find(name: &str, arguments: &str) -> Result<(Option<&'static tool::Entry>, Named), String> {
     let text = arguments.trim();
     let text = if text.is_empty() { "{}" } else { text };
@@ -198,17 +203,17 @@ fn find(name: &str, arguments: &str) -> Result<(Option<&'static tool::Entry>, Na
     }
 }
 
-/// What a call came to.
+/// The result of a call, with the facts and blobs that are recorded with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
     pub outcome: Outcome,
     pub fact: Option<Fact>,
-    /// The bytes behind the `BlobRef`s of the outcome, stored in the same transaction.
+    /// The bytes that the `BlobRef`s of the outcome refer to, stored in the same transaction.
     pub blobs: Vec<Vec<u8>>,
 }
 
 impl Ran {
-    /// Only the outcome: nothing else is recorded with it.
+    /// Returns an outcome without a fact or blobs.
     pub fn of(outcome: Outcome) -> Ran {
         Ran {
             outcome,
@@ -217,12 +222,12 @@ impl Ran {
         }
     }
 
-    /// A result without a fact or blobs.
+    /// Returns a successful result without a fact or blobs.
     pub fn done(text: impl Into<String>) -> Ran {
         Ran::of(Outcome::done(text))
     }
 
-    /// A failure without a fact or blobs. `text` tells the model what is wrong.
+    /// Returns a failure without a fact or blobs. `text` tells the model what is wrong.
     pub fn error(text: impl Into<String>) -> Ran {
         Ran::of(Outcome::error(text))
     }
@@ -234,7 +239,7 @@ impl Ran {
         })
     }
 
-    /// With lines behind a text that was found.
+    /// Appends lines to the text of a successful result.
     #[must_use]
     pub fn with_lines(mut self, lines: &[String]) -> Ran {
         if let Outcome::Done { output } = &mut self.outcome {
@@ -252,7 +257,7 @@ impl Ran {
     }
 }
 
-/// Text as a model and a terminal can take it: a NUL byte ends strings in many of both.
+/// Returns the text without NUL bytes, which end a string in many terminals and model servers.
 fn printable(text: &str) -> String {
     text.replace('\0', "\u{2400}")
 }

@@ -1,8 +1,8 @@
-//! The place in a text that is most like one that was not found, so that the next edit of
-//! a model can be right.
+//! Search for the part of a text that resembles a text that was not found, so that the model's next
+//! edit can be right.
 //!
-//! Every stretch of lines as long as the wanted text is scored by the bytes it has in
-//! common with it, in one pass over the text; only the best few are compared in earnest.
+//! Every stretch of lines as long as the wanted text is scored by the bytes that both have in
+//! common, in one pass over the text. Only the best few are compared exactly.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use similar::TextDiff;
 
 use super::printable;
 
-/// Below this there is no use in naming a place.
+/// Minimum similarity of a place that is worth naming.
 const MIN_RATIO: f32 = 0.6;
 const MAX_CANDIDATES: usize = 6;
 const MAX_COMPARED_BYTES: usize = 8_000;
-/// For one comparison.
+/// Time limit of one comparison.
 const MAX_TIME: Duration = Duration::from_millis(50);
 const MAX_LINES_COMPARED: usize = 500;
 const MAX_LINE_CHARS: usize = 200;
 
-/// One sentence, then the lines themselves, at most `most`. Both texts have LF as line ends.
+/// Returns one sentence, then at most `most` lines of the place. Both texts have LF as line ends.
 pub(super) fn nearest(text: &str, wanted: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let wanted = wanted.trim_matches('\n');
@@ -34,7 +34,7 @@ pub(super) fn nearest(text: &str, wanted: &str, most: usize) -> String {
     match most_alike(&lines, wanted, wanted_lines.len()) {
         Some((at, ratio)) => format!(
             "the nearest text is {:.0} % alike:\n{}",
-            // Rounded, what differs must not be called the same.
+            // Rounding must not turn a difference into 100 %.
             (ratio * 100.0).min(99.0),
             numbered(&lines, at, wanted_lines.len(), most)
         ),
@@ -91,7 +91,7 @@ fn most_alike(lines: &[&str], wanted: &str, count: usize) -> Option<(usize, f32)
         .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
 }
 
-/// The stretches with the most bytes in common with `wanted`, best first.
+/// Returns the stretches with the most bytes in common with `wanted`, best first.
 fn candidates(lines: &[&str], wanted: &str, count: usize) -> Vec<(usize, f32)> {
     let mut best: Vec<(usize, f32)> = Vec::new();
     let mut common = Common::with(wanted);
@@ -112,9 +112,9 @@ fn candidates(lines: &[&str], wanted: &str, count: usize) -> Vec<(usize, f32)> {
     best
 }
 
-/// How many bytes, in any order, a stretch of lines shares with the wanted text.
+/// Counter of the bytes, in any order, that a stretch of lines shares with the wanted text.
 struct Common {
-    /// Wanted and not in the stretch, per byte; negative when the stretch has more.
+    /// For each byte value, how many the stretch lacks; negative when the stretch has more.
     lacking: [i64; 256],
     shared: usize,
     wanted: usize,

@@ -1,9 +1,9 @@
-//! JSON as text for a model: `name: value` lines, lists with dashes, texts as they are. A text that
-//! was escaped in JSON costs more and is copied wrong.
+//! Rendering of JSON as text for a model: `name: value` lines, lists with dashes, texts unescaped.
+//! Escaped text costs more tokens, and models copy it wrong.
 
 use serde_json::Value;
 
-/// The fields of an object, or the value. Nothing and empty lists are left out.
+/// Returns the fields of an object, or the value. `null` and empty lists are left out.
 pub(super) fn outline(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value, 0);
@@ -37,7 +37,7 @@ fn write(out: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// Behind a name or a dash: in the same line when it is one.
+/// Writes the value that follows a name or a dash: on the same line if it is one line.
 fn field(out: &mut String, value: &Value, depth: usize) {
     let text = scalar(value);
     let is_line = !value.is_object() && !value.is_array() && !text.contains('\n');

@@ -1,8 +1,7 @@
-//! The store, for the tools that find and read again what left the context, and look at the
-//! sessions before.
+//! The store, for the tools that find and read content that left the context, and earlier sessions.
 //!
-//! Invariant: none of them changes the log. What `memory_insert` keeps is a fact of its
-//! result, and becomes a row in the transaction that records it.
+//! Invariant: none of them changes the log. The memory of `memory_insert` is a fact of its result,
+//! and becomes a row in the transaction that records it.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +9,11 @@ use super::Ran;
 use crate::core::entry::{Fact, Seq};
 use crate::store::{Store, StoreError};
 
-/// How far away a session may be that a call names.
+/// The sessions that a call may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PastScope {
-    /// In another project.
+    /// Sessions of any project.
     All,
 }
 
@@ -22,21 +21,21 @@ impl PastScope {
     pub(super) const NAMES: [&str; 1] = ["all"];
 }
 
-/// The store, as a session sees it.
+/// The store from the view of a session.
 pub struct Past<'a> {
     pub store: &'a mut Store,
-    /// The id of the session that looks.
+    /// The ID of the current session.
     pub session: &'a str,
-    /// UTC, milliseconds since 1970.
+    /// The time: UTC, milliseconds since 1970.
     pub now_ms: i64,
-    /// Bytes that a result may have.
+    /// Maximum bytes of a result.
     pub room: usize,
 }
 
-/// Looks at the store, and gives the text for the model.
+/// A function that reads the store and returns the text for the model.
 pub type LookBack = Box<dyn FnOnce(&mut Past<'_>) -> Result<String, String> + Send>;
 
-/// Runs a look at the store. What it gives counts as recalled: it is not found again.
+/// Runs a function that reads the store. Its result counts as recalled, and is not found again.
 pub fn look_back(look: LookBack, past: &mut Past<'_>) -> Ran {
     match look(past) {
         Ok(text) => Ran::done(text).with(Some(Fact::Recalled)),
@@ -44,7 +43,7 @@ pub fn look_back(look: LookBack, past: &mut Past<'_>) -> Ran {
     }
 }
 
-/// The text for the model about a store that did not answer.
+/// Returns the text for the model about an error of the store.
 pub(super) fn error_text(error: StoreError) -> String {
     match &error {
         StoreError::NotFound {
@@ -60,13 +59,17 @@ pub(super) fn error_text(error: StoreError) -> String {
 }
 
 impl Past<'_> {
-    /// The workspace this session belongs to.
+    /// Returns the workspace of this session.
     pub(super) fn workspace(&self) -> Result<String, String> {
-        let own = self.store.find(self.session).map_err(error_text)?;
+        let own = self
+            .store
+            .history()
+            .find(self.session)
+            .map_err(error_text)?;
         Ok(own.workspace)
     }
 
-    /// How an entry is named to this session.
+    /// Returns the address of an entry for this session.
     pub(super) fn address(&self, session: &str, seq: Seq) -> String {
         match session == self.session {
             true => format!("entry {seq}"),
@@ -74,16 +77,15 @@ impl Past<'_> {
         }
     }
 
-    /// The session of this id or beginning of one. One of another workspace has to be named in
-    /// full, so that nothing of it is met by accident, and with the scope for which the rules
-    /// were asked.
+    /// Returns the session with this ID or prefix. A session of another workspace must be named in
+    /// full, so that none is read by accident, and with the scope that the rules allowed.
     pub(super) fn session_named(
         &self,
         id: &str,
         scope: Option<PastScope>,
     ) -> Result<String, String> {
         let workspace = self.workspace()?;
-        match self.store.find(id) {
+        match self.store.history().find(id) {
             Ok(found) if found.workspace == workspace => Ok(found.id),
             Ok(found) if found.id == id => match scope {
                 Some(PastScope::All) => Ok(found.id),
@@ -102,7 +104,7 @@ impl Past<'_> {
     }
 }
 
-/// To the minute, in universal time: the same wherever it is read.
+/// Formats a time to the minute, in UTC: the same wherever it is read.
 pub(super) fn when(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)
         .map(|t| t.strftime("%Y-%m-%d %H:%MZ").to_string())

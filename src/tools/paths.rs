@@ -1,11 +1,11 @@
-//! From the path a model writes to the file that is meant.
+//! Resolution of the paths that models write to files.
 //!
-//! One rule for every tool, for the facts in the log and for policy: `~` is the home folder,
-//! relative paths start in the session's folder, `..` is taken by name (as a person reads
-//! it, not through links), and then symbolic links are followed. So a file has one path
-//! however it is named, and a write through a link changes the file behind it.
+//! One rule applies to every tool, to the facts in the log and to policy: `~` is the home folder,
+//! relative paths start in the session's folder, `..` is removed by name (as a person reads it, not
+//! through links), and then symbolic links are followed. So a file has one path however it is
+//! named, and a write through a link changes the file that the link leads to.
 //!
-//! Invariant: hard links are not seen through; two names of one file are two files here.
+//! Invariant: hard links are not resolved; two names of one file are two files here.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -20,53 +20,53 @@ use crate::core::rule::Bases;
 use crate::mcp::catalogue::SessionCatalogue;
 use crate::workspace::handle::Folder;
 
-/// What tools are run with: folder, root, limits.
+/// The context in which tools run: folder, workspace root, limits.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
-    /// Relative paths start here. Absolute.
+    /// The absolute folder in which relative paths start.
     pub folder: PathBuf,
-    /// The root of the workspace: skills are kept there. Absolute.
+    /// The absolute root of the workspace, in which skills are stored.
     pub root: PathBuf,
-    /// What `~` stands for, when it is known.
+    /// The folder that `~` names, when it is known.
     pub home: Option<PathBuf>,
-    /// An output larger than this is paged or cut.
+    /// Size above which an output is paged or cut.
     pub inline_max_bytes: usize,
     pub hidden: Arc<Hidden>,
-    /// Where the call that is run leads, as it was judged: it acts there and nowhere else,
-    /// whatever its path leads to by now. `None`: its path is followed.
+    /// The file on which policy decided for the current call. The call acts on this file only, even
+    /// if its path leads elsewhere by now. `None`: the path of the call is followed.
     pub judged: Option<PathBuf>,
-    /// How far a call may look.
+    /// The limits of a call.
     pub limits: Limits,
     /// The servers of the session.
     pub catalogue: SessionCatalogue,
 }
 
-/// What the user's rules hide from tools that go through folders: policy sees no more of
-/// their calls than the folder they name.
+/// The files that the user's rules hide from tools that walk through folders. Policy sees only the
+/// folder that such a call names.
 #[derive(Debug, Default)]
 pub struct Hidden {
     pub rules: Rules,
     pub bases: Bases,
-    /// Where keys of model providers are kept.
+    /// Folders with the keys of model providers.
     pub keys: Vec<PathBuf>,
 }
 
 impl Hidden {
-    /// Whether a rule denies to look at this path, or it holds keys.
+    /// Returns whether a rule denies reading this path, or whether the path contains keys.
     pub(crate) fn hides(&self, path: &Path) -> bool {
         self.keys.iter().any(|folder| path.starts_with(folder))
             || self.rules.hide(&path.to_string_lossy(), &self.bases)
     }
 }
 
-/// As the kernel has it.
+/// Maximum number of links in a path, as in the kernel.
 const MAX_LINKS: u8 = 40;
 const MAX_PATH_BYTES: usize = 4_096;
-/// How many names of a folder are looked at for one that is near.
+/// Maximum number of names in a folder that are compared with a missing one.
 const MAX_NAMES: usize = 2_000;
 const MAX_NEAR_NAMES: usize = 3;
 
-/// The name of a file in facts and guards: the same however the file is named in a call.
+/// Returns the name of a file in facts and guards. It does not depend on how a call names the file.
 pub fn path_key(path: &str, ctx: &ToolContext) -> String {
     match resolve(path, ctx).or_else(|_| absolute(path, ctx)) {
         Ok(resolved) => resolved.to_string_lossy().into_owned(),
@@ -74,8 +74,8 @@ pub fn path_key(path: &str, ctx: &ToolContext) -> String {
     }
 }
 
-/// Where the kernel finds an absolute path: links followed one by one, `..` from where they
-/// lead. What does not exist is kept as it is written.
+/// Returns the file to which the kernel resolves an absolute path: links are followed one by one,
+/// and `..` starts where they lead. Parts that do not exist stay as they are written.
 pub fn real_path(path: &str) -> String {
     match follow(Path::new(path)) {
         Ok(real) => real.to_string_lossy().into_owned(),
@@ -83,14 +83,14 @@ pub fn real_path(path: &str) -> String {
     }
 }
 
-/// A path from the workspace's root, as an absolute one.
+/// Returns the absolute path of a path that is relative to the workspace's root.
 pub(super) fn in_workspace(path: &str, ctx: &ToolContext) -> Result<String, String> {
     let path = ctx.root.join(path);
     let text = path.to_str().map(str::to_string);
     text.ok_or_else(|| format!("{path:?} is not UTF-8"))
 }
 
-/// The file that is meant, links followed. It need not exist.
+/// Returns the file that the path means, with links followed. The file need not exist.
 pub(super) fn resolve(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
     if let Some(judged) = &ctx.judged {
         return Ok(judged.clone());
@@ -99,7 +99,7 @@ pub(super) fn resolve(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> 
     follow(&lexical).map_err(|e| format!("cannot look at {path}: {e}"))
 }
 
-/// A path as it is shown: short when it lies in the folder. `folder` has its links followed.
+/// Returns a path for display, relative if it is in `folder`, whose links are already followed.
 pub(super) fn shown(path: &Path, folder: &Path) -> String {
     let short = match path.strip_prefix(folder) {
         Ok(rest) if rest.as_os_str().is_empty() => Path::new("."),
@@ -140,7 +140,7 @@ fn absolute(path: &str, ctx: &ToolContext) -> Result<PathBuf, String> {
     Ok(clean(&ctx.folder.join(expanded)))
 }
 
-/// `.` and `..` taken away by name.
+/// Removes `.` and `..` by name.
 fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for part in path.components() {
@@ -155,7 +155,7 @@ fn clean(path: &Path) -> PathBuf {
     cleaned
 }
 
-/// The deepest part that exists, links followed, and the rest as it is written.
+/// Follows the links of the deepest part that exists. The rest stays as it is written.
 fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..=MAX_LINKS {
@@ -167,7 +167,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
         let Ok(target) = real.join(first).read_link() else {
             return Ok(real.join(rest));
         };
-        // A link to what does not exist yet.
+        // A link to a file that does not exist yet.
         path = clean(&real.join(target)).join(parts.as_path());
     }
     Err(io::Error::other("too many symbolic links"))
@@ -187,8 +187,8 @@ fn existing(path: &Path) -> io::Result<(PathBuf, PathBuf)> {
     Err(ErrorKind::NotFound.into())
 }
 
-/// What to say of a path that does not exist: the folder that is missing, or the names in
-/// its folder that are near.
+/// Returns the error for a path that does not exist. It names the missing folder, or the similar
+/// names in the file's folder.
 pub(super) fn missing(path: &str, resolved: &Path) -> String {
     let Some(parent) = resolved.parent() else {
         return format!("{path} does not exist");

@@ -1,4 +1,4 @@
-//! The task list of the model: it is kept in the log, not in a file.
+//! `plan`: the task list of the model. It is stored in the log, not in a file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,8 +22,8 @@ pub(super) struct Args {
     goals: Vec<String>,
 }
 
-/// A step as the model writes it. [`schema::named`](super::schema::named) puts the names of older
-/// versions, `state` with done, current and left, under these.
+/// A step as the model writes it. [`schema::named`](super::schema::named) renames the values of
+/// older versions, `state` with done, current and left, to these.
 #[derive(Serialize, Deserialize)]
 struct Step {
     text: String,
@@ -87,7 +87,7 @@ impl Tool for Args {
 }
 
 impl Args {
-    /// The plan, with at most one current step: the first that says so.
+    /// Returns the plan. It has at most one current step: the first that is marked as such.
     fn plan(&self) -> Plan {
         let mut seen = false;
         let steps = self

@@ -1,7 +1,7 @@
-//! Reading a file: a page of numbered lines, or an image.
+//! The tool `read`: a page of numbered lines of a file, or an image.
 //!
-//! A page never has a hole: it ends behind the last whole line that has room in a result, and
-//! says how to read on. The file is streamed, so memory is flat whatever its size.
+//! A page has no gaps: it ends after the last whole line that fits, and says how to read on. The
+//! file is streamed, so memory use does not depend on its size.
 
 use crate::core::text::count;
 use std::io::{self, Read};
@@ -27,13 +27,14 @@ use crate::core::permission::{PathUse, Permission};
 const DEFAULT_LINES: u64 = 2_000;
 const MAX_PAGE_BYTES: usize = 50_000;
 const MAX_LINE_CHARS: usize = 2_000;
-/// UTF-8 has at most 4 bytes a char.
+/// Maximum bytes of a line: UTF-8 has at most 4 per character.
 const MAX_LINE_BYTES: usize = 4 * MAX_LINE_CHARS;
-/// A larger file is read no further than shown: no count of its lines, no hash.
+/// Maximum size of a file that is hashed. A larger one is read only up to the last shown line: its
+/// lines are not counted.
 const MAX_HASHED_BYTES: u64 = 64 * 1024 * 1024;
-/// The room for the lines behind a page.
+/// Bytes reserved for the lines that follow a page.
 const FRAME_BYTES: usize = 450;
-/// The room for the number of a line, and for the note that it is cut.
+/// Bytes reserved for the number of a line, and for the note that it is cut.
 const LINE_FRAME_BYTES: usize = 80;
 const MAX_NAMES: usize = 100;
 const MAX_NAMES_READ: usize = 10_000;
@@ -45,7 +46,7 @@ pub(super) struct Args {
     path: String,
     /// First line, from 1.
     offset: Option<Whole>,
-    /// How many lines.
+    /// Number of lines.
     limit: Option<Whole>,
 }
 
@@ -131,7 +132,7 @@ fn read(args: &Args, ctx: &ToolContext, cancel: &AtomicBool) -> Result<Ran, Stri
 
 const HINT_BINARY: &str = "hint: look at it with a command such as file, xxd or iconv";
 
-/// The caller reads the folder's names instead of trying again.
+/// Lists the folder in the error, so that the model does not have to guess other names.
 fn listing(name: &str, place: &Place) -> String {
     let folder = place.as_folder();
     let entries = match folder.and_then(|folder| folder.names(Path::new(""))) {
@@ -210,7 +211,7 @@ enum Ended {
     Whole {
         hash: Option<String>,
     },
-    /// The page is full and the file too large to go on for its hash.
+    /// The page is full, and the file is too large to be hashed.
     Early,
     Stopped(Stop),
 }
@@ -246,23 +247,23 @@ fn stream(mut from: impl Read, page: &mut Page, watch: &Watch<'_>) -> io::Result
     Ok(Ended::Whole { hash })
 }
 
-/// The lines that are shown, gathered while the file goes by.
+/// The shown lines, collected while the file is streamed.
 struct Page {
-    /// From 1.
+    /// Number of the first shown line, from 1.
     first: u64,
     limit: u64,
     max_bytes: usize,
     text: String,
-    /// Lines shown.
+    /// Number of lines shown.
     shown: u64,
-    /// Lines that went by.
+    /// Number of lines streamed.
     lines: u64,
-    /// The start of the line that is going by, and its whole length.
+    /// The start of the current line, and its whole length.
     line: Vec<u8>,
     line_bytes: u64,
     no_room: bool,
     not_utf8: bool,
-    /// A line of it is cut.
+    /// Whether a shown line is cut.
     has_cut: bool,
 }
 
@@ -305,7 +306,7 @@ impl Page {
         }
     }
 
-    /// The last line need not have an end.
+    /// Ends the last line, which may lack a line end.
     fn end(&mut self) {
         if self.line_bytes > 0 {
             self.end_line();
@@ -315,7 +316,7 @@ impl Page {
     fn end_line(&mut self) {
         if self.is_shown() {
             let line = self.shown_line();
-            // The first line of a page always has a place, or no page would get past it.
+            // The first line always fits, or no page could get past it.
             if self.shown > 0 && self.text.len() + line.len() > self.max_bytes {
                 self.no_room = true;
             } else {
@@ -380,7 +381,8 @@ impl Page {
         Ok(Ran::done(self.text).with(seen))
     }
 
-    /// What was reached is shown; where that is nothing, how to get there.
+    /// Shows the lines up to where reading stopped. Without any, returns an error with a way to
+    /// read further.
     fn stopped(mut self, name: &str, size: u64, stop: Stop) -> Result<Ran, String> {
         let (words, at) = (stop.words(), self.lines + 1);
         let hint = "hint: a command such as tail, or sed with line numbers, reads further";

@@ -1,9 +1,9 @@
-//! Exact replacements in a text: one edit after the other, each on the result of the one
-//! before, all or nothing. When some fail, all of them are named, with lines of the file as it is.
+//! Exact replacements in a text. Each edit works on the result of the one before, and either all or
+//! none are made. If some fail, the error names all of them, with lines of the unchanged file.
 //!
-//! Line ends are the file's own. `old` is looked for in the text with every CRLF as LF, so
-//! models need not know of CR, and what is put in has the line end of its place. Everything
-//! else, a byte order mark and the last newline included, is matched and kept to the byte.
+//! Line ends stay those of the file. `old` is searched for in the text with every CRLF as LF, so
+//! models need not know of CR. Inserted text gets the line end of its place. Everything else,
+//! including a byte order mark and the last newline, is matched and kept byte for byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,23 +13,24 @@ use serde::{Deserialize, Serialize};
 use super::file::MAX_FILE_BYTES;
 use super::near;
 
-/// Replacing a short text everywhere by a long one must not fill the memory.
+/// Maximum size of the result, since replacing a short text everywhere by a long one could fill the
+/// memory.
 const MAX_RESULT_BYTES: usize = 4 * MAX_FILE_BYTES as usize;
 const MAX_LINES_NAMED: usize = 10;
-/// So many edits that fail are explained; the others are counted.
+/// Maximum number of failed edits that are explained; the others are counted.
 const MAX_EXPLAINED: usize = 5;
-/// Lines of the file that are shown with an edit that fails: of one, and of each of several.
+/// Lines of the file that are shown with the only failed edit.
 const LINES_OF_ONE: usize = 20;
 const LINES_OF_SEVERAL: usize = 8;
 
-/// One text that is to be replaced in a file by another.
+/// The replacement of one text in a file by another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replacement {
-    /// The text as it stands in the file.
+    /// The text in the file.
     pub old: String,
-    /// What stands there afterwards.
+    /// The text that replaces it.
     pub new: String,
-    /// Replace every occurrence; without it there must be exactly one.
+    /// Whether to replace every occurrence. Otherwise there must be exactly one.
     #[serde(default)]
     pub all: bool,
 }
@@ -37,30 +38,30 @@ pub struct Replacement {
 #[derive(Debug, PartialEq)]
 pub(super) struct Edited {
     pub text: String,
-    /// Places, over all edits.
+    /// Number of replaced places, over all edits.
     pub replaced: usize,
-    /// Each `old` was there exactly once, so nothing else can have been meant.
+    /// Whether each `old` was there exactly once, so that no other place can have been meant.
     pub is_certain: bool,
-    /// Each `old` was there to the byte, line ends too.
+    /// Whether each `old` was there byte for byte, with the same line ends.
     pub is_exact: bool,
 }
 
 /// Why an edit cannot be made.
 enum Failure {
     NotFound,
-    /// Where it is, in the text with LF as line ends.
+    /// It occurs at these places of the text with LF as line ends.
     Many(Vec<usize>),
-    /// It cannot be made in any text.
+    /// The edit is invalid for any text.
     Wrong(String),
 }
 
-/// What these edits make of a text. `None`: they do not fit it.
+/// Applies the edits to a text. Returns `None` when they do not match it.
 pub fn edited_text(edits: &[Replacement], text: &str) -> Option<String> {
     let edited = all("", edits, text.as_bytes()).ok()?;
     Some(edited.text)
 }
 
-/// `name` is that of the file, for the error.
+/// Applies all edits to the content `old` of a file. `name` is the file's name, for the error.
 pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edited, String> {
     let text = std::str::from_utf8(old).map_err(|e| {
         format!(
@@ -68,7 +69,7 @@ pub(super) fn all(name: &str, edits: &[Replacement], old: &[u8]) -> Result<Edite
             e.valid_up_to()
         )
     })?;
-    // What the edits leave may have no line end to go by.
+    // The text after an edit may have no line end left.
     let first_end = text.find('\n').unwrap_or(0);
     let was_crlf = text[..first_end].ends_with('\r');
     let mut edited = Edited {
@@ -134,12 +135,12 @@ impl Edited {
     }
 }
 
-/// Where `old` is: one place, or with `all` every one.
+/// Returns the places of `old`: one, or with `all` every one.
 fn places(text: &str, old: &str, all: bool) -> Result<Vec<Range<usize>>, Failure> {
     let starts = starts(text, old);
     match starts.len() {
         0 => Err(Failure::NotFound),
-        // Places that overlap are also two: which one was meant?
+        // Overlapping places are ambiguous too.
         2.. if !all => Err(Failure::Many(starts)),
         _ => {
             let found = text.match_indices(old);
@@ -148,7 +149,7 @@ fn places(text: &str, old: &str, all: bool) -> Result<Vec<Range<usize>>, Failure
     }
 }
 
-/// Where `old` begins. Of one that overlaps itself, the first two are enough.
+/// Returns where `old` begins. If it occurs once but overlaps itself, returns the first two places.
 fn starts(text: &str, old: &str) -> Vec<usize> {
     let starts: Vec<usize> = text.match_indices(old).map(|(at, _)| at).collect();
     if let [first] = starts[..] {
@@ -159,7 +160,7 @@ fn starts(text: &str, old: &str) -> Vec<usize> {
     starts
 }
 
-/// What is wrong with each edit that failed. All lines are those of `text`, the file as it is.
+/// Explains each failed edit, with lines of `text`, the unchanged file.
 fn explained(text: &str, edits: &[Replacement], failed: &[(usize, Failure)]) -> String {
     let flat = text.replace("\r\n", "\n");
     let count = edits.len();
@@ -260,14 +261,14 @@ fn many(text: &str, starts: &[usize]) -> String {
     )
 }
 
-/// A text with every CRLF as LF, and the way back.
+/// A text with every CRLF as LF, and the positions that map it back to the raw text.
 struct Flat<'a> {
     text: Cow<'a, str>,
-    /// Of each LF in `text`: where, and whether it was a CRLF. Empty without any CRLF.
+    /// For each LF in `text`, its position and whether it was a CRLF. Empty without any CRLF.
     ends: Vec<(usize, bool)>,
-    /// Where in `text` the LFs are that were CRLFs.
+    /// Positions in `text` of the LFs that were CRLFs.
     crlfs: Vec<usize>,
-    /// The line end of a text that has none any more: CRLF?
+    /// Whether new lines are CRLF in a text without any line end.
     without_ends: bool,
 }
 
@@ -298,13 +299,13 @@ impl<'a> Flat<'a> {
         flat
     }
 
-    /// The same place in the raw text. A CR belongs to the LF behind it.
+    /// Returns the same place in the raw text. A CR belongs to the LF that follows it.
     fn raw(&self, place: &Range<usize>) -> Range<usize> {
         let raw = |at: usize| at + self.crlfs.partition_point(|crlf| *crlf < at);
         raw(place.start)..raw(place.end)
     }
 
-    /// The line end that counts at a place: the next, else the last.
+    /// Returns whether the line end nearest to a place is a CRLF: the next one, else the last.
     fn is_crlf_at(&self, at: usize) -> bool {
         let next = self.ends.partition_point(|(end, _)| *end < at);
         let end = self.ends.get(next).or(self.ends.last());
@@ -467,7 +468,7 @@ mod tests {
         assert!(why.contains("would be over"), "{why}");
     }
 
-    /// What the edits mean, without line ends.
+    /// A model of the edits, which ignores line ends.
     fn model(text: &str, edits: &[Replacement]) -> Option<String> {
         let mut text = text.to_string();
         for edit in edits {

@@ -1,5 +1,5 @@
-//! `review_history`: the sessions of this workspace, or one of them: its plan, its summary,
-//! its checkpoints, how it ended.
+//! `review_history`: lists the sessions of this workspace, or shows the plan, the summary, the
+//! checkpoints and the end of one.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -23,14 +23,14 @@ const DEFAULT_SESSIONS: u64 = 5;
 const DEFAULT_CHECKPOINTS: u64 = 10;
 const MAX_LINES: u64 = 30;
 
-/// How a session ended is in its last entries.
+/// Number of last entries that are searched for the end of a session.
 const LAST_ENTRIES: u64 = 8;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Args {
-    /// One session in more detail.
+    /// The session to show in detail.
     session: Option<String>,
-    /// How far that session may be.
+    /// Where that session is searched for.
     scope: Option<PastScope>,
     limit: Option<Whole>,
 }
@@ -88,7 +88,11 @@ fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
         ..SessionFilter::default()
     };
     let limit = limit.clamp(1, MAX_LINES) as u32;
-    let sessions = past.store.sessions(filter, limit).map_err(error_text)?;
+    let sessions = past
+        .store
+        .history()
+        .sessions(filter, limit)
+        .map_err(error_text)?;
     let mut text = String::new();
     for info in sessions {
         let own = match info.id == past.session {
@@ -103,7 +107,11 @@ fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
             one_line(info.title.as_deref().unwrap_or("untitled"), 100),
             ended(past, &info)?,
         ));
-        let checkpoints = past.store.checkpoints(&info.id, 1).map_err(error_text)?;
+        let checkpoints = past
+            .store
+            .history()
+            .checkpoints(&info.id, 1)
+            .map_err(error_text)?;
         if let Some(step) = checkpoints.into_iter().find_map(|c| c.plan_step) {
             text.push_str(&format!("  plan step: {}\n", one_line(&step, 120)));
         }
@@ -111,14 +119,14 @@ fn list(past: &Past<'_>, limit: u64) -> Result<String, String> {
     Ok(text.trim_end().to_string())
 }
 
-/// How it ended, by its last entries.
+/// Returns how the session ended, from its last entries.
 fn ended(past: &Past<'_>, info: &SessionInfo) -> Result<String, String> {
     let last = info.entries.saturating_sub(1);
     let records = past
         .store
         .records(&info.id, last.saturating_sub(LAST_ENTRIES - 1)..=last);
     let records = match records {
-        // It is listed all the same.
+        // A session that cannot be read is still listed.
         Err(e @ (StoreError::Corrupt { .. } | StoreError::Unknown { .. })) => {
             return Ok(e.to_string());
         }
@@ -151,7 +159,7 @@ fn ended(past: &Past<'_>, info: &SessionInfo) -> Result<String, String> {
 }
 
 fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
-    let info = past.store.find(id).map_err(error_text)?;
+    let info = past.store.history().find(id).map_err(error_text)?;
     let state = fold(past, id)?;
     let title = one_line(info.title.as_deref().unwrap_or("untitled"), 100);
     let mut text = format!(
@@ -183,7 +191,11 @@ fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
         ));
     }
     let limit = limit.clamp(1, MAX_LINES) as u32;
-    let checkpoints = past.store.checkpoints(id, limit).map_err(error_text)?;
+    let checkpoints = past
+        .store
+        .history()
+        .checkpoints(id, limit)
+        .map_err(error_text)?;
     text.push_str("\nLast checkpoints:\n");
     for point in checkpoints {
         let step = point.plan_step.map_or(String::new(), |s| format!(" · {s}"));
@@ -198,7 +210,7 @@ fn one(past: &mut Past<'_>, id: &str, limit: u64) -> Result<String, String> {
     Ok(text.trim_end().to_string())
 }
 
-/// What a fold says that no row does: the whole plan, the last words.
+/// Computes the state of a session, for the whole plan and the last words, which no row has.
 fn fold(past: &Past<'_>, id: &str) -> Result<State, String> {
     enum Stop {
         Store(StoreError),

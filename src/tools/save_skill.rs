@@ -1,4 +1,4 @@
-//! `save_skill`: a way of working, as a file of the workspace that later sessions read.
+//! `save_skill`: saves instructions as a file of the workspace that later sessions read.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::core::skill;
 pub(super) struct Args {
     name: String,
     description: String,
-    /// Markdown.
+    /// The text of the skill, in Markdown.
     body: String,
 }
 
@@ -52,7 +52,7 @@ impl Tool for Args {
                 path: skill::path(&self.name),
                 content: format!("{}\n\n{}", self.description, self.body),
             },
-            // The person reads where it was kept.
+            // The result tells a person where the skill was stored.
             result: ShownResult::LastLines,
             ..Shown::default()
         }

@@ -1,4 +1,4 @@
-//! The words of the schemas, and what models write put under the names that are in them. Schemas
+//! Helpers for the schemas of tools, and the mapping of a model's arguments to their names. Schemas
 //! are written by hand, since every byte of them is in every request.
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::core::text::{nearest, one_line};
 
 type Object = serde_json::Map<String, Value>;
 
-/// Names in an error.
+/// Maximum number of names in an error.
 const MAX_NAMED: usize = 10;
 
 pub(super) fn object(properties: Value, required: &[&str]) -> Value {
@@ -34,16 +34,16 @@ pub(super) fn one_of(names: &[&str]) -> Value {
     json!({"type": "string", "enum": names})
 }
 
-/// The arguments of a call, under the names that its tool has for them.
+/// The arguments of a call, under the names in the schema of its tool.
 #[derive(Debug, PartialEq)]
 pub(super) struct Named {
     pub arguments: Value,
-    /// Why the call is not run, though it can be read: told to the model.
+    /// Why the call is refused although its arguments can be parsed, in words for the model.
     pub objection: Option<String>,
 }
 
-/// Other names that models have for an argument, in small letters without `_`. A name that the tool
-/// itself has is never one of these.
+/// Other names that models use for an argument, in lowercase without `_`. None of them is an
+/// argument's real name.
 const ALIASES: [(&str, &[&str]); 12] = [
     (
         "path",
@@ -62,19 +62,19 @@ const ALIASES: [(&str, &[&str]); 12] = [
     ("status", &["state"]),
 ];
 
-/// Other words that models have for one of an enum, in the same form. `done`, `current` and `left`
-/// are those of older versions.
+/// Other words that models use for a value of an enum, in the same form. `done`, `current` and
+/// `left` are from older versions.
 const WORDS: [(&str, &[&str]); 3] = [
     ("pending", &["left", "todo"]),
     ("in_progress", &["current"]),
     ("completed", &["done", "complete"]),
 ];
 
-/// What a model wrote, put under the names of the schema. All that judges a call and all that runs
-/// it gets what this gives, so no name leads past a rule.
+/// Puts the arguments of a model under the names of the schema. The rules and the tool both get
+/// this result, so a wrong name cannot bypass a rule.
 ///
-/// Nothing that a tool would have understood before is read in another way: what is said twice, or
-/// under a name that is nearly right, is an objection, and the rest is as it was.
+/// Arguments that match the schema stay as they are. An argument that is given twice, or whose name
+/// is only similar to a known one, leads to an objection.
 pub(super) fn named(schema: &Value, given: Value) -> Named {
     let mut objection = None;
     let arguments = value(schema, given, &mut objection);
@@ -104,7 +104,7 @@ fn value(schema: &Value, given: Value, objection: &mut Option<String>) -> Value 
                 .map(|item| value(&schema["items"], item, objection))
                 .collect()
         }
-        // One where a list of them is wanted.
+        // A single object where a list of them is expected.
         ("array", one @ Value::Object(_)) if schema["items"]["type"] == "object" => {
             Value::Array(vec![value(&schema["items"], one, objection)])
         }
@@ -112,7 +112,7 @@ fn value(schema: &Value, given: Value, objection: &mut Option<String>) -> Value 
     }
 }
 
-/// The word that an enum has for this one.
+/// Returns the value of the enum that this word means.
 fn word_of(schema: &Value, text: String) -> String {
     let known = schema["enum"].as_array().into_iter().flatten();
     let known: Vec<&str> = known.filter_map(Value::as_str).collect();
@@ -133,7 +133,7 @@ fn bare(name: &str) -> String {
     name.replace(['_', '-'], "").to_lowercase()
 }
 
-/// Models write lists and objects as JSON in a string.
+/// Parses a list or an object that the model wrote as JSON in a string.
 fn json_text(of: &str, text: String) -> Value {
     match serde_json::from_str(&text) {
         Ok(found @ (Value::Array(_) | Value::Object(_))) if found.is_object() || of == "array" => {
@@ -195,7 +195,7 @@ fn object_of(schema: &Value, given: Object, objection: &mut Option<String>) -> O
     {
         found.insert(list.clone(), Value::Array(vec![Value::Object(of_inner)]));
     }
-    // Models write null for what they leave out.
+    // Models write null for omitted arguments.
     let said = found.into_iter().filter(|(_, given)| !given.is_null());
     let known = said.map(|(name, given)| {
         let of = properties.get(&name).unwrap_or(&Value::Null);
@@ -205,12 +205,12 @@ fn object_of(schema: &Value, given: Object, objection: &mut Option<String>) -> O
     known.collect()
 }
 
-/// The first one is told.
+/// Sets the objection, unless there already is one.
 fn object_to(objection: &mut Option<String>, why: String) {
     objection.get_or_insert(why);
 }
 
-/// The name that the schema has for this one.
+/// Returns the name in the schema that this name means.
 fn right_name<'a>(name: &str, properties: &'a Object) -> Option<&'a str> {
     let given = bare(name);
     let alias_of = ALIASES
@@ -223,7 +223,7 @@ fn right_name<'a>(name: &str, properties: &'a Object) -> Option<&'a str> {
         .find(|right| bare(right) == given || alias_of == Some(right))
 }
 
-/// Besides what is wrong with arguments: the names that the tool does not have, and those it has.
+/// Returns a hint for an error: the names that the tool does not have, and those that it has.
 pub(super) fn hint(schema: &Value, given: &Value) -> String {
     let (Some(properties), Some(given)) = (schema["properties"].as_object(), given.as_object())
     else {

@@ -1,26 +1,26 @@
-//! How a call is shown to a person, besides its name and what it is about. Plain data: the
-//! screen draws it.
+//! The display of a call for a person, besides its name and subject. Plain data, which the screen
+//! draws.
 
 use super::replace::Replacement;
 use crate::core::entry::Plan;
 
-/// A call that is not understood is shown as the default.
+/// The display of a call. The default is for a call that cannot be parsed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Shown {
     pub verb: Verb,
     pub body: Body,
     pub result: ShownResult,
-    /// It changes nothing, whatever the verb is: a command that only looks.
+    /// Whether the call changes nothing, for any verb, such as a command that only reads.
     pub only_looks: bool,
 }
 
-/// What the call does, in the words of a person.
+/// The action of a call, in words for a person.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Verb {
-    /// Nothing is known of it but its name.
+    /// Only the name of the call is known.
     #[default]
     Call,
-    /// It changes nothing, and what it finds is for the model.
+    /// The call changes nothing, and its result is for the model.
     Look,
     Run,
     Edit,
@@ -28,12 +28,12 @@ pub enum Verb {
     Plan,
     Remember,
     Stop,
-    /// Gives a task to a sub-agent.
+    /// Gives a task to a subagent.
     Task,
 }
 
 impl Verb {
-    /// Before it is done: `run`.
+    /// Returns the word for a call that has not started: `run`.
     pub fn to_do(self) -> &'static str {
         match self {
             Verb::Call => "call",
@@ -48,7 +48,7 @@ impl Verb {
         }
     }
 
-    /// While it is done: `running`.
+    /// Returns the word for a call that runs: `running`.
     pub fn doing(self) -> &'static str {
         match self {
             Verb::Call => "calling",
@@ -63,7 +63,7 @@ impl Verb {
         }
     }
 
-    /// When it was done: `ran`.
+    /// Returns the word for a call that ended: `ran`.
     pub fn done(self) -> &'static str {
         match self {
             Verb::Call => "called",
@@ -79,7 +79,7 @@ impl Verb {
     }
 }
 
-/// What the call is made of, where that is more than its subject.
+/// The content of a call, where that is more than its subject.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Body {
     #[default]
@@ -98,7 +98,7 @@ pub enum Body {
     Served {
         /// Its full name.
         name: String,
-        /// All that it is given, as JSON over lines.
+        /// Its arguments, as JSON over several lines.
         arguments: String,
     },
     /// A file with this content.
@@ -108,7 +108,7 @@ pub enum Body {
     },
 }
 
-/// What is shown of a result that is folded.
+/// The part of a collapsed result that is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ShownResult {
     /// Its last lines.
@@ -116,10 +116,10 @@ pub enum ShownResult {
     LastLines,
     /// Its last lines as a command printed them, with colours.
     Printed,
-    /// How many lines it has.
+    /// The number of its lines.
     LineCount,
-    /// How many places a search found: see [`super::hits`].
+    /// The number of places that a search found: see [`super::hits`].
     HitCount,
-    /// Nothing, unless it is an error: the body says it.
+    /// Only an error: the body shows a success.
     InTheBody,
 }

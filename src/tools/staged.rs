@@ -1,19 +1,20 @@
 //! Replacing a file so that a crash leaves either the old content or the new, and nothing that
 //! another program writes into it is lost.
 //!
-//! The order: a file beside, written and synced; the target looked at once more; the two exchange
-//! their names; what came out is looked at; it is removed, and the folder synced. What came out and
-//! is not what was recorded, or is open for writing, gets its name back. All of it happens in one
-//! open [`Folder`].
+//! The order: a temporary file beside the target is written and synced; the target is checked once
+//! more; the two exchange their names; the file that came out is checked; it is removed, and the
+//! folder is synced. If the file that came out is not the recorded one, or is open for writing, it
+//! gets its name back. All of this happens in one open [`Folder`].
 //!
-//! The new file gets the permission bits of the old one (not setuid and setgid, which a write takes
-//! away too), its extended attributes and ACL, and its owner where the kernel lets us. Other names
-//! of the old file (hard links) go on naming the old content, since a name is replaced and not an
-//! inode: the result says so.
+//! The new file gets the permission bits of the old one (not setuid and setgid, which a write
+//! clears too), its extended attributes and ACL, and its owner if the kernel allows it. Other names
+//! of the old file (hard links) keep the old content, since a name is replaced and not an inode;
+//! the result says so.
 //!
-//! A file beside ends in `.tmp`, and holds nothing of anybody's. Before the exchange it gets the end
-//! `.out`, and may hold what came out. On a file system that cannot exchange names (NFS, CIFS, 9p,
-//! many of FUSE), what is written between the look and the rename is lost.
+//! A temporary file ends in `.tmp` and contains nobody else's data. Before the exchange it gets the
+//! ending `.out`, and may then contain the file that came out. On a file system that cannot
+//! exchange names (NFS, CIFS, 9p, many of FUSE), data written between the check and the rename is
+//! lost.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -32,15 +33,15 @@ use crate::workspace::beside::lay_beside;
 use crate::workspace::handle::Folder;
 use crate::workspace::writers::{has_writer, is_open_for_writing};
 
-/// Holds nothing of anybody's.
+/// Ending of a temporary file, which contains nobody else's data.
 const TEMP: &str = ".tmp";
-/// Is complete, and may hold what came out of an exchange.
+/// Ending of a complete file. After an exchange it is the target's old file.
 const OUT: &str = ".out";
 
-/// So many names of a file beside its target are tried.
+/// Maximum number of names that are tried for a temporary file.
 const MAX_TEMP_NAMES: u32 = 1_000;
 
-/// New content beside its target, synced, not yet in its place. Dropped, it leaves nothing.
+/// New content beside its target, synced, not yet under the target's name. Dropping it removes it.
 pub(super) struct Staged {
     target: Place,
     beside: OsString,
@@ -48,10 +49,10 @@ pub(super) struct Staged {
     loss: Loss,
 }
 
-/// What a file lost when it was replaced.
+/// The properties that a file lost when it was replaced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// Names that still stand for the old content.
+    /// Number of names that still have the old content.
     pub hard_links: u64,
     /// Extended attributes that could not be copied.
     pub attributes: Vec<String>,
@@ -59,33 +60,33 @@ pub(super) struct Loss {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // Once it has another name, it is not ours to remove.
+        // Under another name, it may be somebody else's file.
         if self.beside.as_bytes().ends_with(TEMP.as_bytes()) {
             let _ = self.target.folder().remove(&self.beside);
         }
     }
 }
 
-/// How a commit failed, and what is true of the target then.
+/// The reason why a commit failed, and the state of the target.
 #[derive(Debug)]
 pub(super) enum CommitError {
-    /// Somebody else changed the target: it is as they left it. When two did, what the first left
-    /// lies beside it, under this name.
+    /// Somebody else changed the target, which is as they left it. When two did, the first one's
+    /// file is beside it, under this name.
     Changed(Option<String>),
-    /// Somebody has the target open for writing. It is as it was.
+    /// Somebody has the target open for writing. It is unchanged.
     Open,
-    /// The target is as it was.
+    /// The target is unchanged.
     NotReplaced(io::Error),
     /// The target has the new content, but a power cut may still undo it.
     NotSynced(io::Error),
 }
 
-/// Names begin so, and go on with the hash of what they were to become.
+/// Returns the prefix of temporary names: it contains the hash of the new content.
 fn prefix(hash: &str) -> String {
     format!(".rewake-{}-", hash.get(..16).unwrap_or(hash))
 }
 
-/// `target` is as [`Place::of`] takes it. Folders that are missing are made.
+/// Writes new content beside `target`, a path that [`Place::of`] accepts. Creates missing folders.
 pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
     let (Some(folder), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
@@ -95,8 +96,8 @@ pub(super) fn stage(target: &Path, bytes: &[u8]) -> io::Result<Staged> {
         Kind::Regular(stat) => Some(stat),
         Kind::Missing | Kind::Folder | Kind::Special(_) => None,
     };
-    // A new file gets what the umask leaves; the successor of an old one is nobody's but
-    // ours until it has the old one's mode.
+    // A new file gets the mode that the umask leaves. The replacement of an old file is private
+    // until it has the old file's mode.
     let mode = if old.is_some() { 0o600 } else { 0o666 };
     let after = hash(bytes);
     let (mut file, beside) = temp_file(target.folder(), &after, Mode::from_raw_mode(mode))?;
@@ -128,7 +129,7 @@ fn hard_links(stat: &Stat) -> u64 {
     (stat.st_nlink as u64).saturating_sub(1)
 }
 
-/// A new file in the folder, and its name.
+/// Creates a temporary file in the folder and returns it with its name.
 fn temp_file(folder: &Folder, hash: &str, mode: Mode) -> io::Result<(File, OsString)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let process = std::process::id();
@@ -136,7 +137,7 @@ fn temp_file(folder: &Folder, hash: &str, mode: Mode) -> io::Result<(File, OsStr
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = OsString::from(format!("{}{process}-{count}{TEMP}", prefix(hash)));
         match folder.new_file(&name, mode) {
-            // Left by a process that had this number before.
+            // Left by an earlier process with this pid.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             made => return Ok((made?, name)),
         }
@@ -148,7 +149,7 @@ fn keep_owner(file: &File, old: &Stat) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
     let new = file.metadata()?;
     if (new.uid(), new.gid()) != (old.st_uid, old.st_gid) {
-        // Only root may give a file away; the group can often be kept.
+        // Only root may change the owner; the group can often be kept.
         if rustix::fs::fchown(file, Some(uid), Some(gid)).is_err() {
             let _ = rustix::fs::fchown(file, None, Some(gid));
         }
@@ -157,13 +158,12 @@ fn keep_owner(file: &File, old: &Stat) -> io::Result<()> {
 }
 
 impl Staged {
-    /// Puts the content in its place if the target still has the hash `before`, and nobody has it
-    /// open for writing.
+    /// Replaces the target if it still has the hash `before` and nobody has it open for writing.
     pub(super) fn commit(self, before: Option<&str>) -> Result<Loss, CommitError> {
         self.commit_with(before, || {})
     }
 
-    /// `in_place` is called when the new content has its name.
+    /// Does the same, and calls `in_place` as soon as the new content has the target's name.
     fn commit_with(
         mut self,
         before: Option<&str>,
@@ -222,7 +222,7 @@ impl Staged {
         };
         match out.is_spare(&[before]) {
             Ok(None) => {
-                // It is replaced, whatever becomes of this.
+                // The target is replaced, even if this fails.
                 let _ = folder.remove(&beside);
                 Ok(())
             }
@@ -237,7 +237,7 @@ impl Staged {
         }
     }
 
-    /// Gives the file beside the name under which it may hold what came out.
+    /// Gives the temporary file the ending of a file that may take part in an exchange.
     fn as_out(&mut self) -> io::Result<OsString> {
         let bytes = self.beside.as_bytes();
         let stem = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes);
@@ -248,7 +248,7 @@ impl Staged {
     }
 }
 
-/// The file system, and not this file, is why.
+/// Returns whether the file system, and not this file, is the cause of the error.
 fn cannot_exchange(error: &io::Error) -> bool {
     let unable = [Errno::INVAL, Errno::NOSYS, Errno::NOTSUP, Errno::OPNOTSUPP];
     unable
@@ -256,23 +256,25 @@ fn cannot_exchange(error: &io::Error) -> bool {
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Why what came out of an exchange is not to be removed.
+/// The reason why the file that came out of an exchange must not be removed.
 enum Somebodys {
     Changed,
     Open,
 }
 
-/// What lies under a name that ends in [`OUT`], beside its target.
+/// The file under a name that ends in [`OUT`], beside its target.
 struct Out<'a> {
     target: &'a Place,
     name: &'a OsStr,
 }
 
 impl Out<'_> {
-    /// `None` when it has one of these hashes and nobody can write into it: it may be removed.
+    /// Returns `None` when the file has one of these hashes and nobody can write into it: it may be
+    /// removed.
     fn is_spare(&self, hashes: &[&str]) -> io::Result<Option<Somebodys>> {
         let file = self.target.open_beside(self.name)?;
-        // The other way round, somebody could write after the look and before they close it.
+        // Checked before the hash: in the other order, somebody could write after the hash is
+        // computed and close the file before this check.
         if is_open_for_writing(&file) {
             return Ok(Some(Somebodys::Open));
         }
@@ -285,13 +287,14 @@ impl Out<'_> {
         }
     }
 
-    /// Gives it its name back. When somebody also changed what has the name now, which had the
-    /// hash `after`, that stays, and this lies beside it: under the name that is returned.
+    /// Gives the file its name back. When somebody also changed the file that has the name now,
+    /// which had the hash `after`, that one stays. This file is then beside it, under the returned
+    /// name.
     fn give_back(&self, after: &str) -> io::Result<Option<String>> {
         let (folder, name) = (self.target.folder(), self.target.name());
         match folder.exchange(self.name, folder, name) {
             Ok(()) => {}
-            // Somebody removed it meanwhile.
+            // Somebody removed the target meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 match folder.move_new(self.name, folder, name) {
                     Err(e) if e.kind() == ErrorKind::AlreadyExists => return self.lay_beside(),
@@ -307,7 +310,7 @@ impl Out<'_> {
             folder.sync()?;
             return Ok(None);
         }
-        // The newer of the two has the name.
+        // The newer of the two keeps the name.
         folder.exchange(self.name, folder, name)?;
         self.lay_beside()
     }
@@ -319,7 +322,7 @@ impl Out<'_> {
     }
 }
 
-/// The folder of this path; what is missing of it is made, each name durable in its parent.
+/// Opens the folder of this path. Creates missing folders, each name durable in its parent.
 fn make_folders(path: &Path) -> io::Result<Folder> {
     let (mut folder, missing) = Folder::deepest(path)?;
     for name in &missing {
@@ -333,10 +336,10 @@ fn make_folders(path: &Path) -> io::Result<Folder> {
     Ok(folder)
 }
 
-/// Clears away what a killed process left beside the target, which was to go from one hash to the
-/// other. What came out of an exchange and is somebody's gets its name back, or lies beside the
-/// target under the name that is returned. Should another process be writing that same content
-/// there just now, its commit fails and says so; nothing is harmed.
+/// Removes the files that a killed process left beside the target, which was to change from one
+/// hash to the other. A file that came out of an exchange and belongs to somebody else gets its
+/// name back, or stays beside the target under the returned name. If another process writes the
+/// same content right now, its commit fails with an error; nothing is lost.
 pub(super) fn settle_leftovers(
     target: &Path,
     before: Option<&str>,

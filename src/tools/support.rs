@@ -1,4 +1,4 @@
-//! What the tests of the tools share: a folder of their own, and calls in one line.
+//! Helpers for the tests of the tools: a separate folder, and calls in one line.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Room {
         }
     }
 
-    /// The user denies this, with the room as the workspace.
+    /// Adds deny rules of the user, with the room as the workspace.
     pub(super) fn hide(&mut self, rules: &[&str]) {
         let folder = self.ctx.folder.to_str().unwrap().to_string();
         let workspace = Workspace {
@@ -72,7 +72,7 @@ impl Room {
         path_key(name, &self.ctx)
     }
 
-    /// The names of everything in the folder, sorted: a leftover would show.
+    /// Returns the sorted names of all files in the folder, so that a leftover shows.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(&self.ctx.folder)
             .unwrap()

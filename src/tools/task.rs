@@ -1,5 +1,5 @@
-//! `task`: work for a sub-agent, which is a session of its own. What is asked for is here; the
-//! world makes the session and runs it.
+//! `task`: gives work to a subagent, which runs as a separate session. This file has the arguments
+//! of the call; the world makes the session and runs it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::core::text::one_line;
 /// The name of the tool.
 pub const TASK: &str = "task";
 
-/// Longer prompts belong into a file.
+/// Maximum size of a prompt; a longer one belongs in a file.
 const MAX_PROMPT_BYTES: usize = 256 * 1024;
 const SUBJECT_CHARS: usize = 120;
 

@@ -1,4 +1,5 @@
-//! The list of tools: each is whole, and what the core is told of its calls is right.
+//! Tests of the list of tools: each tool is complete, and the core gets correct descriptions of its
+//! calls.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +11,7 @@ use super::*;
 use crate::core::permission::{PathUse, Permission};
 use crate::core::tool::Class;
 
-/// Arguments that have every property of the schema.
+/// Returns arguments that have every property of the schema.
 fn example(schema: &Value) -> Value {
     if let Some(values) = schema["enum"].as_array() {
         return values[0].clone();
@@ -21,7 +22,7 @@ fn example(schema: &Value) -> Value {
         "boolean" => json!(true),
         "array" => json!([example(&schema["items"])]),
         "object" => {
-            // Arguments of any tool have none of their own.
+            // The arguments of a server's tool have no properties here.
             let none = serde_json::Map::new();
             let properties = schema["properties"].as_object().unwrap_or(&none);
             properties
@@ -45,7 +46,7 @@ fn described(name: &str, arguments: Value) -> Described {
     describe(name, &arguments.to_string()).unwrap()
 }
 
-/// The names that files of a folder have before their ending.
+/// Returns the names of a folder's files without their ending.
 fn names(folder: &str, ending: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let names = std::fs::read_dir(folder).unwrap().filter_map(|entry| {
@@ -155,7 +156,7 @@ fn a_call_under_other_names_is_the_same_call() {
             described(name, given.clone()),
             described(name, right.clone())
         );
-        // A string that holds the object.
+        // The object as a string.
         let wrapped = Value::String(given.to_string()).to_string();
         assert_eq!(describe(name, &wrapped), Ok(described(name, right)));
     };
@@ -185,8 +186,8 @@ fn a_call_under_other_names_is_the_same_call() {
     );
 }
 
-/// What the rules judge and what a crash means: a change of this table is a change of what the
-/// agent may do.
+/// The permissions and effect classes of all tools: a change of this table changes what the agent
+/// may do.
 #[test]
 fn calls_need_these_permissions_and_are_of_these_classes() {
     use crate::core::permission::{
@@ -261,7 +262,7 @@ fn calls_need_these_permissions_and_are_of_these_classes() {
 fn system_prompt_and_tools_stay_small() {
     let system = include_str!("../../assets/prompts/system.md");
     let tools = serde_json::to_string(&specs()).unwrap();
-    // 2,500 tokens of 4 bytes, with 250 bytes for what the system prompt says of the place.
+    // 2,500 tokens of 4 bytes, with 250 bytes for the system prompt's lines on the workspace.
     let bytes = system.len() + tools.len() + 250;
     assert!(bytes <= 10_000, "{} + {}", system.len(), tools.len());
 }
@@ -286,7 +287,7 @@ fn in_a_small_window_every_tool_is_there_in_a_line_with_all_that_it_requires() {
     }
     let of = |name: &str| short.iter().find(|s| s.name == name).unwrap();
     assert_eq!(of("grep").schema["properties"].get("context"), None);
-    // What a command line is wrong without, and what a rule of the user is kept in.
+    // A command line needs the first, and rules of the user are stored with the second.
     for (tool, word) in [
         ("bash", "`cd`"),
         ("bash", "`timeout_ms`"),
@@ -320,7 +321,7 @@ fn in_the_smallest_windows_only_the_tools_that_the_work_needs_are_there() {
 fn system_prompt_and_tools_take_less_than_a_third_of_the_smallest_window() {
     let system = include_str!("../../assets/prompts/system_short.md");
     let tools = serde_json::to_string(&short_specs()).unwrap();
-    // 1,250 tokens of 4 bytes, with 250 bytes for what the system prompt says of the place.
+    // 1,250 tokens of 4 bytes, with 250 bytes for the system prompt's lines on the workspace.
     let bytes = system.len() + tools.len() + 250;
     assert!(bytes <= 5_000, "{} + {}", system.len(), tools.len());
 }
@@ -333,13 +334,13 @@ fn tools_of_servers_are_listed_only_where_there_are_servers() {
     }
     assert_eq!(names(server_specs()), ["mcp_find", "mcp_call"]);
     assert_eq!(names(short_server_specs()), ["mcp"]);
-    // So no tool of a server has the name of one of ours.
+    // So no tool of a server has the name of a built-in tool.
     for tool in &TOOLS {
         assert!(!foreign::is_foreign(tool.name), "{}", tool.name);
     }
 }
 
-/// Whatever it is called through, the same is asked, done and shown.
+/// A call has the same permission, effect and display through each of the tools.
 #[test]
 fn a_call_of_a_server_is_the_same_through_each_of_the_tools() {
     let inner = json!({"path": "a", "n": 1});

@@ -1,4 +1,4 @@
-//! What a tool is: the arguments of its calls, and all that follows from them.
+//! The trait of a tool: the arguments of its calls, and everything that follows from them.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,32 +11,32 @@ use crate::core::entry::ToolSpec;
 use crate::core::permission::Permission;
 use crate::core::tool::Described;
 
-/// The arguments of a call. The file of the tool says here what the program knows of the tool.
+/// The arguments of a call. A tool's file implements this with all that the program knows of the
+/// tool.
 pub(super) trait Tool: DeserializeOwned + Serialize {
     const NAME: &'static str;
-    /// What the model reads of it: `assets/tools/NAME.md`. The first line says on its own what
-    /// the tool does: in a small window it is all there is.
+    /// The description for the model: `assets/tools/NAME.md`. The first line alone says what the
+    /// tool does: a small context window has only that line.
     const TEXT: &'static str;
-    /// What a person reads that a call of it does.
+    /// The action of its calls, in words for a person.
     const VERB: Verb;
-    /// Properties that the schema for a small window is without. They are understood all the
-    /// same.
+    /// Properties that the schema for a small context window omits. They are still understood.
     const LEFT_OUT: &'static [&'static str] = &[];
 
-    /// The work goes on without it: in the smallest windows it is not in the list.
+    /// Whether the work can do without the tool. The smallest context windows omit it.
     const IS_RARE: bool = false;
 
-    /// When it is in the list at all.
+    /// The sessions whose list has the tool.
     const GROUP: Group = Group::Own;
 
     fn schema() -> Value;
 
-    /// What is wrong with arguments that have the right types, in words the model can act on.
+    /// Checks arguments that have the right types. The error is in words that the model can act on.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// One line that names what the call is about: a path, a command, a pattern.
+    /// Returns the subject of the call in one line: a path, a command, a pattern.
     fn subject(&self) -> String;
 
     fn permission(&self) -> Permission;
@@ -45,22 +45,22 @@ pub(super) trait Tool: DeserializeOwned + Serialize {
         Shown::default()
     }
 
-    /// How it is run. This is its effect class, too.
+    /// Returns the work of the call, whose variant is also the effect class.
     fn work(self) -> Work;
 }
 
-/// When a tool is in the list of a session.
+/// The sessions whose list has a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Group {
-    /// Always.
+    /// All sessions.
     Own,
-    /// When servers are configured.
+    /// Sessions with configured servers.
     Servers,
-    /// In place of those, in the smallest windows.
+    /// Sessions with configured servers in the smallest context windows, instead of those.
     ServersShort,
 }
 
-/// A tool in the list of all: what [`Tool`] says, without the type of the arguments.
+/// A tool in the list of all tools: the items of [`Tool`], without the type of the arguments.
 pub(super) struct Entry {
     pub name: &'static str,
     text: &'static str,
@@ -71,7 +71,7 @@ pub(super) struct Entry {
     pub describe: fn(Value) -> Result<Described, String>,
     pub shown: fn(Value) -> Result<Shown, String>,
     pub work: fn(Value) -> Result<Work, String>,
-    /// The arguments as they were understood.
+    /// Parses arguments and returns them as they were understood.
     #[cfg(test)]
     pub understood: fn(Value) -> Result<Value, String>,
 }
@@ -117,8 +117,8 @@ impl Entry {
         }
     }
 
-    /// For a small window: of the description the first line, of the schema what a call is
-    /// seldom made without.
+    /// Returns the tool for a small context window: the first line of the description, and the
+    /// schema without rarely used arguments.
     pub(super) fn short_spec(&self) -> ToolSpec {
         let mut spec = self.spec();
         let line = spec.description.lines().next().unwrap_or_default();

@@ -1,5 +1,6 @@
-//! The files of a folder as a developer sees them: what `.gitignore` and `.ignore` leave
-//! out is left out, inside a repository and outside one; and so is what the user's rules hide.
+//! A walk through the files of a folder as a developer sees them. It leaves out the files that
+//! `.gitignore` and `.ignore` exclude, inside a repository or not, and those that the user's rules
+//! hide.
 //!
 //! Invariant: the order is that of the names, so the same tree gives the same output. The
 //! user's global gitignore is not read: it would make results depend on the environment.
@@ -20,29 +21,29 @@ use super::paths::Hidden;
 use crate::workspace::handle::Folder;
 use crate::workspace::ignored::Ignored;
 
-/// Names of a folder are sorted, so all of them are held at once.
+/// Maximum number of names in a folder, which are all in memory to be sorted.
 const MAX_NAMES: usize = 1_000_000;
-/// The room for the lines behind what was found: what was not shown, and [`hints`].
+/// Bytes reserved for the lines after the matches: the number of those not shown, and [`hints`].
 pub(super) const FRAME_BYTES: usize = 450;
 
-/// A longer one is no glob that a person would write.
+/// Maximum length of a glob in bytes, more than a person would write.
 const MAX_GLOB_BYTES: usize = 4_096;
 
-/// What is found below a folder.
+/// An entry that a walk found below a folder.
 #[derive(Debug)]
 pub(crate) struct WalkEntry {
     pub path: PathBuf,
     pub of: FileType,
 }
 
-/// Goes through a folder, depth first. Links are not followed, also not where one has just
-/// taken the place of a folder: all is opened below the one that was opened first. The folder
-/// itself may be hidden or ignored: it was named.
+/// A depth-first walk through a folder. It does not follow links, even if one has just replaced a
+/// folder: everything is opened below the folder that was opened first. That folder itself may be
+/// hidden or ignored, since the caller named it.
 pub(crate) struct Walk<'a> {
     root: PathBuf,
     /// `None` when it could not be opened.
     open: Option<Folder>,
-    /// Names of each folder that are still to come, in the order they are taken from.
+    /// The remaining names of each folder, last one first.
     folders: Vec<Vec<WalkEntry>>,
     ignored: Ignored,
     with_dots: bool,
@@ -53,7 +54,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// `root` is absolute, links followed.
+    /// Starts a walk. `root` is absolute, with links followed.
     pub(crate) fn new(
         root: &Path,
         with_dots: bool,
@@ -81,17 +82,17 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Why it ended before everything was looked at.
+    /// Returns why the walk stopped early.
     pub(crate) fn stopped(&self) -> Option<Stop> {
         self.stopped
     }
 
-    /// Ignore files that were not used, and why.
+    /// Returns the ignore files that were not used, and why.
     pub(crate) fn unused(&self) -> Vec<String> {
         self.ignored.unused()
     }
 
-    /// The names of a folder, and its rules; when it cannot be read, that comes next.
+    /// Reads the names and the ignore rules of a folder. A failure becomes the walk's next item.
     fn enter(&mut self, folder: &Path) {
         match self.names(folder) {
             Ok(names) => {
@@ -102,7 +103,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens a file that was found.
+    /// Opens a file that the walk found.
     pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
         let open = self.open.as_ref().ok_or(io::ErrorKind::NotFound)?;
         file::open_in(open, self.below(path), path)
@@ -134,23 +135,23 @@ impl<'a> Walk<'a> {
                     of,
                 }),
                 Ok(None) => {}
-                // The others are still of use.
+                // The other names are still useful.
                 Err(error) => self.failed = Some(error),
             }
         }
-        // The last one is taken first.
+        // Sorted backwards, since the last one is taken first.
         names.sort_unstable_by(|a, b| b.path.file_name().cmp(&a.path.file_name()));
         Ok(names)
     }
 
     fn is_left_out(&self, found: &WalkEntry) -> bool {
         let name = found.path.file_name().unwrap_or_default();
-        // What git itself keeps is never what is looked for.
+        // Nobody searches for git's own files.
         if name == ".git" {
             return true;
         }
         let is_dotted = name.as_encoded_bytes().first() == Some(&b'.');
-        // A rule that keeps it (`!.env.example`) shows a dotted name too.
+        // A rule that keeps it (`!.env.example`) also shows a name with a dot.
         match self.ignored.is_ignored(&found.path, found.of.is_dir()) {
             Some(ignored) => ignored,
             None => is_dotted && !self.with_dots,
@@ -186,7 +187,7 @@ impl Iterator for Walk<'_> {
     }
 }
 
-/// A name and what it is of. `None`: the folder itself, and the one it lies in.
+/// Returns a name and the type of its file. `None` for the folder itself and its parent.
 fn found(
     open: &Folder,
     below: &Path,
@@ -198,14 +199,14 @@ fn found(
     }
     let name = OsStr::from_bytes(name);
     let of = match entry.file_type() {
-        // Some file systems do not say.
+        // Some file systems do not give the type.
         FileType::Unknown => FileType::from_raw_mode(open.below(below)?.stat(name)?.st_mode),
         of => of,
     };
     Ok(Some((name.to_os_string(), of)))
 }
 
-/// What the model is told besides: where it was stopped, and which ignore files were not used.
+/// Returns the hints for the model: where the walk stopped, and which ignore files were not used.
 pub(crate) fn hints(stopped: Option<Stop>, last: &str, unused: &[String]) -> String {
     let mut lines: Vec<String> = unused.iter().map(|line| format!("[{line}]\n")).collect();
     if let Some(stop) = stopped {
@@ -218,8 +219,7 @@ pub(crate) fn hints(stopped: Option<Stop>, last: &str, unused: &[String]) -> Str
     lines.concat()
 }
 
-/// A glob on paths below a folder. One without a slash is about the name alone, as in
-/// `.gitignore`.
+/// A glob for paths below a folder. Without a slash it matches the name alone, as in `.gitignore`.
 pub(crate) struct PathGlob {
     matcher: GlobMatcher,
     by_name: bool,
@@ -233,7 +233,7 @@ impl PathGlob {
         })
     }
 
-    /// About the path also without a slash.
+    /// Parses a glob that matches the whole path even if it has no slash.
     pub(crate) fn on_paths(pattern: &str) -> Result<PathGlob, String> {
         if pattern.len() > MAX_GLOB_BYTES {
             return Err(format!("the glob has over {MAX_GLOB_BYTES} bytes"));
@@ -248,7 +248,7 @@ impl PathGlob {
         })
     }
 
-    /// `path` is relative to the folder.
+    /// Returns whether the glob matches `path`, which is relative to the folder.
     pub(crate) fn is_match(&self, path: &Path) -> bool {
         match (self.by_name, path.file_name()) {
             (true, Some(name)) => self.matcher.is_match(name),

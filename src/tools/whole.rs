@@ -1,11 +1,11 @@
-//! A whole number as models write it.
+//! Whole numbers as models write them.
 
 use serde::Serialize;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde_json::Value;
 
-/// Models write numbers as strings and as floats too. What may be missing is an `Option` of it:
-/// models write null for that.
+/// A whole number. Models also write it as a string or as a float. An optional number is an
+/// `Option` of this type, since models write null for a missing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Whole(pub u64);
 

@@ -1,6 +1,6 @@
-//! What there is to do of a call, for the world to do.
+//! The work of a call, which the world does.
 //!
-//! Invariant: how a call is run is its effect class, so the two cannot disagree.
+//! Invariant: the way in which a call runs is its effect class, so the two cannot disagree.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,25 +12,26 @@ use super::{Ran, ToolContext};
 use crate::command::Runs;
 use crate::core::tool::Class;
 
-/// A look at files or at what is known.
+/// A function that reads files or data in memory.
 pub type Look = Box<dyn FnOnce(&ToolContext, &AtomicBool) -> Ran + Send>;
 pub(super) type ActOnCommands = Box<dyn FnOnce(&Runs, &str) -> Ran + Send>;
 
-/// What there is to do of a call. Its variant decides the effect class.
+/// The work of a call. Its variant decides the effect class.
 pub enum Work {
-    /// Looks at files or at nothing; ends soon after the flag is set.
+    /// Reads files or data in memory, and returns soon after the flag is set.
     Look(Look),
-    /// Looks for tools of servers. Those that are not known yet are waited for.
+    /// Searches the tools of servers. Waits for servers whose tools are not known yet.
     FindServed(Look),
-    /// Looks at the store.
+    /// Reads the store.
     LookBack(LookBack),
-    /// Does to the background commands of the session, given by its id, what may be repeated.
+    /// Acts on the background commands of the session, which is given by its ID. The action may be
+    /// repeated.
     Commands(ActOnCommands),
     /// Replaces one file as a whole.
     Replace(FileChange),
     /// Runs a command under a keeper.
     Run(ShellCommand),
-    /// Gives a task to a sub-agent.
+    /// Gives a task to a subagent.
     Task(TaskOrder),
     /// Calls a tool of a server.
     Served(ServedCall),
@@ -41,37 +42,37 @@ pub enum Work {
 pub struct ServedCall {
     /// Its full name, `mcp__server__tool`.
     pub name: String,
-    /// An object.
+    /// The arguments, a JSON object.
     pub arguments: Value,
 }
 
-/// What a sub-agent is to do.
+/// The task of a subagent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskOrder {
     pub prompt: String,
-    /// The agent that is named.
+    /// The name of the agent file.
     pub agent: Option<String>,
-    /// The model is asked again while it works.
+    /// Whether the model continues while the subagent works.
     pub background: bool,
-    /// The session of an earlier task that goes on.
+    /// The session of an earlier task to continue.
     pub resume: Option<String>,
-    /// It works in a git worktree of its own.
+    /// Whether the subagent works in a separate git worktree.
     pub worktree: bool,
 }
 
-/// What a keeper is to run.
+/// A command that a keeper runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellCommand {
-    /// The line for the shell.
+    /// The command line.
     pub line: String,
-    /// The model is asked again while it runs.
+    /// Whether the model continues while the command runs.
     pub background: bool,
-    /// `None`: as long as the config says.
+    /// The time limit; `None` for that of the config.
     pub limit_ms: Option<u64>,
 }
 
 impl Work {
-    /// How the call is settled after a crash.
+    /// Returns the class, which decides how the call is settled after a crash.
     pub fn class(&self) -> Class {
         match self {
             Work::Look(_) | Work::FindServed(_) | Work::LookBack(_) | Work::Commands(_) => {

@@ -1,4 +1,4 @@
-//! `write`: a file with this content.
+//! `write`: creates or overwrites a file.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,12 +1,12 @@
 //! Output of commands with its colours.
 //!
-//! Of all sequences only SGR (ECMA-48, 8.3.117) is understood, and of that not "concealed":
-//! text is never hidden. Those that only move a cursor or erase are left out: they hold no text,
-//! and a progress bar is full of them. All others are marks, since a window title or the target
-//! of a link is text that the model reads too. What a carriage return would have overwritten is
-//! left out, so a progress bar is its last state.
+//! The only sequence that is applied is SGR (ECMA-48, 8.3.117), except "concealed": text is never
+//! hidden. Sequences that only move a cursor or erase are left out: they contain no text, and a
+//! progress bar is full of them. All others become marks, since a window title or the target of a
+//! link is text that the model reads too. Text that a carriage return overwrites is left out, so
+//! only the last state of a progress bar remains.
 //!
-//! Deliberately absent: any use for what a person is asked about, or for the text of a file.
+//! Deliberately absent: any use for approval prompts, or for the text of a file.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -40,8 +40,8 @@ const BRIGHT_COLOURS: [Color; 8] = [
     Color::White,
 ];
 
-/// The last `max_lines` lines of an output, with a line that counts what stands before them.
-/// They are not wrapped.
+/// Returns the last `max_lines` lines of an output, after a line that counts the earlier ones. The
+/// lines are not wrapped.
 pub(crate) fn lines(text: &str, max_lines: usize, theme: &Theme) -> Vec<Line<'static>> {
     let mut start = text.len().saturating_sub(MAX_BYTES);
     while !text.is_char_boundary(start) {
@@ -76,7 +76,7 @@ impl Painter<'_> {
         let states: Vec<&str> = line.split('\r').collect();
         let last = states.iter().rposition(|s| !s.is_empty()).unwrap_or(0);
         for (n, state) in states.iter().enumerate() {
-            // The colours of what is overwritten go on.
+            // The style of overwritten text still applies to the text that replaces it.
             spans.clear();
             self.state(state, &mut spans);
             if n == last {
@@ -112,7 +112,7 @@ impl Painter<'_> {
         push_span(spans, style, &clean_line(&without_cosmetics(text)));
     }
 
-    /// Select graphic rendition.
+    /// Applies SGR (select graphic rendition) parameters.
     fn select(&mut self, parameters: &str) {
         let mut parameters = parameters.split(';').take(MAX_PARAMETERS);
         while let Some(parameter) = parameters.next() {
@@ -120,7 +120,7 @@ impl Painter<'_> {
             let code = parts.next().map_or(Some(0), number);
             match code {
                 Some(code @ (38 | 48)) => {
-                    // With colons a colour space may stand before the figures.
+                    // In the form with colons, a colour space may come before the figures.
                     let colour = match parameter.contains(':') {
                         true => {
                             let parts: Vec<&str> = parts.collect();
@@ -179,7 +179,7 @@ impl Painter<'_> {
     }
 }
 
-/// `5;n` or `2;r;g;b`.
+/// Parses an extended colour: `5;n` or `2;r;g;b`.
 fn colour<'a>(mut parts: impl Iterator<Item = &'a str>) -> Option<Color> {
     let mut next = || parts.next().and_then(number);
     match next()? {
@@ -189,7 +189,7 @@ fn colour<'a>(mut parts: impl Iterator<Item = &'a str>) -> Option<Color> {
     }
 }
 
-/// What is left out is 0.
+/// Parses a number. An omitted one is 0.
 fn number(text: &str) -> Option<u8> {
     if text.is_empty() {
         Some(0)

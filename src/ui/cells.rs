@@ -1,10 +1,10 @@
-//! What is drawn, as cells on a terminal that may measure a character otherwise.
+//! A backend for terminals that measure some characters differently.
 //!
 //! Terminals disagree about how many columns characters of several code points take (families,
-//! flags, skin tones, variation selectors; see UAX #11 and UTS #51), and about emoji that are
-//! newer than they are. Where the terminal's cursor then stands nobody knows. So behind each such
-//! character the cursor is put where it belongs, and the rest of its row is drawn with it: what
-//! the terminal drew too far is written over, and what it left out is blank.
+//! flags, skin tones, variation selectors; see UAX #11 and UTS #51), and about emoji that are newer
+//! than they are. After such a character the position of the terminal's cursor is unknown. So the
+//! cursor is set again after each of them, and the rest of its row is drawn again. This overwrites
+//! columns that the terminal drew too far, and blanks those that it left out.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthChar;
 
 use super::text::width;
 
-/// Draws through crossterm, and remembers what stands in each cell.
+/// A backend that draws through crossterm and remembers the content of each cell.
 pub(super) struct Cells<W: Write> {
     out: CrosstermBackend<W>,
     size: Size,
@@ -49,8 +49,8 @@ impl<W: Write> Cells<W> {
         is_inside.then(|| usize::from(y) * usize::from(self.size.width) + usize::from(x))
     }
 
-    /// What stands in this cell from now on, and nothing in those that it covers. Whether one stood
-    /// there that terminals measure differently.
+    /// Stores the content of this cell and blanks the cells that it covers. Returns whether a
+    /// character was there that terminals measure differently.
     fn keep(&mut self, x: u16, y: u16, cell: &Cell) -> bool {
         let Some(at) = self.index(x, y) else {
             return false;
@@ -84,7 +84,7 @@ impl<W: Write> Cells<W> {
         self.put(&run, y)
     }
 
-    /// One character, with blanks below it, and the cursor put anew behind it.
+    /// Draws one such character over blanks. The cursor is set again after it.
     fn apart(&mut self, x: u16, y: u16, cell: &Cell, columns: u16) -> io::Result<()> {
         let mut blank = cell.clone();
         blank.set_symbol(" ");
@@ -92,7 +92,7 @@ impl<W: Write> Cells<W> {
         let blanks: Vec<(u16, Cell)> = (x..end).map(|x| (x, blank.clone())).collect();
         self.put(&blanks, y)?;
         let mut cell = cell.clone();
-        // It must not reach the next row.
+        // The character must not reach the next row.
         if x.saturating_add(most_columns(cell.symbol())) > self.size.width {
             let first = cell.symbol().chars().next().unwrap_or(' ');
             cell.set_symbol(first.encode_utf8(&mut [0; 4]));
@@ -100,7 +100,7 @@ impl<W: Write> Cells<W> {
         self.put(&[(x, cell)], y)
     }
 
-    /// Begins with the cursor put anew.
+    /// Draws cells of a row. The cursor is set first.
     fn put(&mut self, cells: &[(u16, Cell)], y: u16) -> io::Result<()> {
         match cells {
             [] => Ok(()),
@@ -122,7 +122,7 @@ impl<W: Write> Backend for Cells<W> {
         for (x, y, cell) in &content {
             let before = self.keep(*x, *y, cell);
             let is_new = whole.last().is_none_or(|(_, row)| row != y);
-            // One that goes has parts left that no one else writes over.
+            // A replaced character may leave parts on the screen that nothing else overwrites.
             if is_new && (before || is_uncertain(cell.symbol())) {
                 whole.push((*x, *y));
             }
@@ -175,7 +175,7 @@ impl<W: Write> Backend for Cells<W> {
     }
 }
 
-/// Not all terminals give it as many columns.
+/// Returns whether terminals disagree about the columns of the character.
 fn is_uncertain(symbol: &str) -> bool {
     let mut chars = symbol.chars();
     match chars.next() {
@@ -185,7 +185,7 @@ fn is_uncertain(symbol: &str) -> bool {
     }
 }
 
-/// Joiners, variation selectors, the keycap, tags.
+/// Returns whether this is a joiner, a variation selector, the keycap or a tag.
 fn changes_width(c: char) -> bool {
     matches!(
         c,
@@ -193,7 +193,7 @@ fn changes_width(c: char) -> bool {
     )
 }
 
-/// The columns on the terminal that gives it the most.
+/// Returns the columns on the terminal that gives the character the most.
 fn most_columns(symbol: &str) -> u16 {
     let of = |c: char| match c {
         '\u{1f000}'..='\u{1fbff}' | '\u{fe0f}' | '\u{20e3}' => 2,

@@ -1,10 +1,10 @@
-//! What `git diff` prints, file by file and line by line.
+//! The output of `git diff`, file by file and line by line.
 
 /// The changes of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileChange {
     pub path: String,
-    /// What happened to the file besides, in words: new, deleted, renamed, binary.
+    /// Other changes of the file, in words: new, deleted, renamed, binary.
     pub notes: Vec<String>,
     pub added: usize,
     pub removed: usize,
@@ -13,7 +13,7 @@ pub struct FileChange {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// `@@ … @@`: the lines behind it follow each other.
+    /// `@@ … @@`: the lines after it follow each other.
     Hunk,
     Same,
     Added,
@@ -23,16 +23,16 @@ pub enum Side {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeLine {
     pub side: Side,
-    /// In the file before for a line that was removed, else in the file now; from 1.
+    /// Number in the old file for a removed line, otherwise in the new file; from 1.
     pub number: usize,
     pub text: String,
 }
 
-/// The output of `git diff` with the prefixes `a/` and `b/`.
+/// Parses the output of `git diff` with the prefixes `a/` and `b/`.
 pub fn parse(diff: &str) -> Vec<FileChange> {
     let mut files: Vec<FileChange> = Vec::new();
     let (mut old, mut new) = (0, 0);
-    // Lines of the hunk that are still to come, of the file before and now.
+    // The remaining lines of the hunk, in the old and in the new file.
     let (mut old_left, mut new_left) = (0, 0);
     for line in diff.split('\n') {
         let line = line.strip_suffix('\r').unwrap_or(line);
@@ -82,7 +82,7 @@ pub fn parse(diff: &str) -> Vec<FileChange> {
     files
 }
 
-/// A line between the name of a file and its first hunk.
+/// Parses a line between the name of a file and its first hunk.
 fn head(line: &str, file: &mut FileChange) {
     let path = |text: &str, prefix: &str| {
         let path = unquoted(text.trim_end_matches('\t'));
@@ -107,7 +107,7 @@ fn head(line: &str, file: &mut FileChange) {
     }
 }
 
-/// `@@ -1,2 +3,4 @@`: where the lines begin, and how many they are.
+/// Parses `@@ -1,2 +3,4 @@`: the first lines, and their numbers.
 fn hunk(line: &str) -> Option<((usize, usize), (usize, usize))> {
     let ranges = line.strip_prefix("@@ -")?;
     let (old, rest) = ranges.split_once(" +")?;
@@ -119,7 +119,7 @@ fn hunk(line: &str) -> Option<((usize, usize), (usize, usize))> {
     Some((range(old)?, range(new)?))
 }
 
-/// `a/x b/x`: both names are the same where no other line says them.
+/// Returns the name from `a/x b/x`: both are the same unless other lines name them.
 fn named(rest: &str) -> String {
     let half = rest.len() / 2;
     let one = rest.get(half + 1..).unwrap_or(rest);
@@ -127,7 +127,7 @@ fn named(rest: &str) -> String {
     one.strip_prefix("b/").unwrap_or(&one).to_string()
 }
 
-/// A name as git quotes it when it has control characters, quotes or backslashes.
+/// Decodes a name that git quotes because of control characters, quotes or backslashes.
 fn unquoted(text: &str) -> String {
     let Some(inner) = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) else {
         return text.to_string();

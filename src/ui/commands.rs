@@ -1,7 +1,7 @@
-//! The slash commands: one table, from which they are parsed, completed and shown in the
-//! help sheet. What a command does is the app's.
+//! The slash commands: one table, from which they are parsed, completed and shown in the help
+//! sheet. The app implements their effects.
 //!
-//! Invariant: a line that begins with a slash and is no command is an error or a path, never
+//! Invariant: a line that begins with a slash and is not a command is an error or a path, never
 //! silently a message.
 
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Without its argument it cannot be run.
+    /// Returns whether it cannot run without its argument.
     pub(crate) fn needs_argument(&self) -> bool {
         self.argument.starts_with('<')
     }
@@ -113,12 +113,12 @@ const fn entry(
     }
 }
 
-/// A command of the user or of the workspace, as a person meets it.
+/// A command of the user or of the workspace, as a person sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Custom {
-    /// Without its slash: `git:commit`.
+    /// The name without its slash: `git:commit`.
     pub name: String,
-    /// `[optional]` or `<needed>`; empty when nothing is said of it.
+    /// `[optional]` or `<needed>`; empty when it is not declared.
     pub argument: String,
     pub help: String,
 }
@@ -127,7 +127,7 @@ pub struct Custom {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CustomList {
     pub commands: Vec<Arc<Custom>>,
-    /// What of them is not used: a line each.
+    /// Warnings about commands that are not used, a line each.
     pub warnings: Vec<String>,
     /// Names of the servers (MCP), whose prompts are commands too.
     pub servers: Vec<String>,
@@ -162,13 +162,13 @@ impl Listed {
         }
     }
 
-    /// Without its argument it cannot be run.
+    /// Returns whether it cannot run without its argument.
     pub(crate) fn needs_argument(&self) -> bool {
         self.argument().starts_with('<')
     }
 }
 
-/// Whether a name is one of rewake's own commands, which wins over a custom one.
+/// Returns whether a name is one of rewake's own commands, which wins over a custom one.
 pub(crate) fn is_own(name: &str) -> bool {
     find(name).is_some()
 }
@@ -197,12 +197,13 @@ fn hint(nearest: &Option<String>) -> String {
     }
 }
 
-/// A hint for the shell, as the screen says it: what has a slash command there is named by that.
+/// Converts a hint for the shell for the screen: commands of the shell become slash commands.
 pub(crate) fn on_screen(hint: &str) -> String {
     hint.replace("rewake key ", "/key ")
 }
 
-/// A line that begins with a slash and a word. A path (`/usr/bin/env is missing`) is none.
+/// Returns whether a line begins with a slash and a word. A path (`/usr/bin/env is missing`) does
+/// not count.
 pub(crate) fn is_command(line: &str) -> bool {
     let Some(rest) = line.strip_prefix('/') else {
         return false;
@@ -211,8 +212,8 @@ pub(crate) fn is_command(line: &str) -> bool {
     rest.is_empty() || (!word.is_empty() && !word.contains(['/', '.']))
 }
 
-/// The command of a line that begins with a slash, and what is behind it. Names of `custom`
-/// commands may be meant too.
+/// Parses a line that begins with a slash into its command and its argument. Suggestions for
+/// unknown names include the `custom` commands.
 pub(crate) fn parse(line: &str, custom: &[Arc<Custom>]) -> Result<(SlashCommand, String), NotRun> {
     let line = line.trim();
     let rest = line.strip_prefix('/').unwrap_or(line);
@@ -251,7 +252,7 @@ fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().map(|e| e.name).chain(aliases)
 }
 
-/// The commands that `word` (without its slash) may become, the likeliest first.
+/// Returns the commands that `word` (without its slash) may become, the likeliest first.
 pub(crate) fn complete(word: &str, custom: &[Arc<Custom>]) -> Vec<Listed> {
     let word = word.to_lowercase();
     let mut matcher = Matcher::new(Config::DEFAULT);

@@ -1,6 +1,6 @@
-//! What an edit changes, line by line, with the words that differ.
+//! The changes of an edit, line by line, with the words that differ.
 //!
-//! Line ends do not count. What is unchanged is left out but for a few lines.
+//! Line ends are ignored. Unchanged lines are left out, except for a few around each change.
 //!
 //! Invariant: the number of lines and the time it takes to find them are bounded.
 
@@ -22,31 +22,31 @@ use crate::tools::Replacement;
 use alike::alike;
 
 const CONTEXT_LINES: usize = 1;
-/// What is found by then is right, only not the shortest.
+/// When this time is over, the diff is correct but may not be the shortest.
 const MAX_TIME: Duration = Duration::from_millis(60);
 const MAX_WORDS_TIME: Duration = Duration::from_millis(2);
 const MAX_BYTES: usize = 2 * 1024 * 1024;
 const MAX_LINE_BYTES: usize = 2_000;
 
-/// How a diff is shown.
+/// The format of a diff.
 pub(crate) struct Shape<'a> {
     pub width: u16,
-    /// Lines of the diff; wrapped, they may be more on the screen. `None`: all, and all of
-    /// each, however long, as a person must see who is asked.
+    /// Maximum lines of the diff; wrapped, they may take more rows. `None`: all lines in full
+    /// length, for a person who approves the change.
     pub max_lines: Option<usize>,
     pub theme: &'a Theme,
 }
 
-/// What changes, without the head that names the file.
+/// The lines of a diff, without the heading that names the file.
 pub(crate) struct Changed {
     pub added: usize,
     pub removed: usize,
-    /// What it is, where that is not a part of a file.
+    /// A label, where the diff is not a part of a file.
     pub what: Option<&'static str>,
     pub lines: Vec<Line<'static>>,
 }
 
-/// The parts of a file that edits replace. Where they are in the file is not known.
+/// Shows the parts of a file that edits replace. Their places in the file are not known.
 pub(crate) fn edits(edits: &[Replacement], shape: &Shape<'_>) -> Changed {
     let mut sheet = Sheet::new(shape, None);
     for edit in edits {
@@ -58,7 +58,7 @@ pub(crate) fn edits(edits: &[Replacement], shape: &Shape<'_>) -> Changed {
     sheet.finish(None)
 }
 
-/// A whole file before (none: what it replaces, if anything, is not known) and after.
+/// Compares a whole file. `before` is `None` if its old content is not known.
 pub(crate) fn file(before: Option<&str>, after: &str, shape: &Shape<'_>) -> Changed {
     let old = before.unwrap_or_default();
     let last = old.lines().count().max(after.lines().count());
@@ -67,7 +67,7 @@ pub(crate) fn file(before: Option<&str>, after: &str, shape: &Shape<'_>) -> Chan
     sheet.finish(before.is_none().then_some("whole file"))
 }
 
-/// A part of a file before and after. `first`: so many lines of the file come before it.
+/// Compares a part of a file before and after. `first`: the number of lines of the file before it.
 pub(crate) fn part(first: usize, before: &str, after: &str, shape: &Shape<'_>) -> Changed {
     let last = first + before.lines().count().max(after.lines().count());
     let mut sheet = Sheet::new(shape, Some(last.to_string().len()));
@@ -76,14 +76,14 @@ pub(crate) fn part(first: usize, before: &str, after: &str, shape: &Shape<'_>) -
     sheet.finish(None)
 }
 
-/// A piece of a line, and whether it is what differs.
+/// A piece of a line, and whether it differs.
 type Part<'a> = (bool, &'a str);
 
 struct Sheet<'a> {
     shape: &'a Shape<'a>,
     /// The columns of line numbers, when lines have numbers.
     number_columns: Option<usize>,
-    /// Lines that come before those that are compared.
+    /// Number of lines before those that are compared.
     first: usize,
     lines: Vec<Line<'static>>,
     added: usize,
@@ -144,7 +144,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// All of the one for all of the other: comparing them would take too long.
+    /// Replaces all of the old text with the new one: comparing them would take too long.
     fn replace(&mut self, old: &str, new: &str) {
         for (tag, text) in [(ChangeTag::Delete, old), (ChangeTag::Insert, new)] {
             for (n, line) in text.lines().enumerate() {
@@ -198,7 +198,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// `number` counts from 0.
+    /// Adds a line. `number` counts from 0.
     fn line(&mut self, tag: ChangeTag, number: usize, parts: &[Part<'_>]) {
         if self.room() == 0 {
             self.left_out += 1;
@@ -224,7 +224,7 @@ impl<'a> Sheet<'a> {
         most.saturating_sub(self.shown.max(self.lines.len()))
     }
 
-    /// Blank lines in a row: as they are, or as their number when they could hide something.
+    /// Adds blank lines in a row, or their number when they could hide something.
     fn end_blank(&mut self) {
         let Some((tag, number, count)) = self.blank.take() else {
             return;
@@ -238,7 +238,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// `number` counts from 0.
+    /// Adds a line, also a blank one. `number` counts from 0.
     fn put(&mut self, tag: ChangeTag, number: usize, parts: &[Part<'_>]) {
         self.shown += 1;
         let theme = self.shape.theme;
@@ -269,7 +269,7 @@ impl<'a> Sheet<'a> {
         let lines = wrap(&spans, columns, &[first], &[rest], Break::Anywhere);
         self.lines.extend(lines.into_iter().map(|line| match tag {
             ChangeTag::Equal => line,
-            // From the numbers to the end of the measure, and no further.
+            // The background reaches from the numbers to the end of the measure.
             ChangeTag::Delete | ChangeTag::Insert => {
                 let blank = " ".repeat(columns.saturating_sub(line.width()));
                 let mut line = line;
@@ -311,7 +311,7 @@ impl Changed {
         ]
     }
 
-    /// With the file above, as much of its name as there is room for.
+    /// Returns the lines after a heading with the name of the file, cut to the width.
     pub(crate) fn with_head(self, path: &str, shape: &Shape<'_>) -> Vec<Line<'static>> {
         let theme = shape.theme;
         let what = self.what.map_or(String::new(), |what| format!("{what}  "));

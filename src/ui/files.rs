@@ -1,7 +1,7 @@
-//! The files that `@` can mention: listed by a thread of its own, searched as one types.
+//! The files that `@` can mention: listed by a separate thread, searched during typing.
 //!
-//! What `.gitignore` leaves out is left out, as is what git keeps. Names that are no text, or
-//! that hold control characters, are not offered.
+//! Files that `.gitignore` excludes and git's own files are left out. Names that are not text, or
+//! that contain control characters, are not offered.
 //!
 //! Invariant: the list is bounded, and the screen never waits for the disk.
 
@@ -20,7 +20,7 @@ use crate::tools::{Limits, Stop, Watch};
 
 const MAX_FILES: usize = 50_000;
 
-/// Of a folder outside of the list.
+/// Maximum number of names of a folder outside of the list.
 const MAX_NAMES: usize = 5_000;
 
 const MAX_PATH_BYTES: usize = 1_024;
@@ -28,7 +28,7 @@ const MAX_PATH_BYTES: usize = 1_024;
 /// A list younger than this is not made again.
 const FRESH: Duration = Duration::from_secs(3);
 
-/// A list, and what is missing in it.
+/// A list, and a note about missing files.
 #[derive(Default, Clone)]
 struct Listing {
     paths: Arc<[String]>,
@@ -38,9 +38,9 @@ struct Listing {
 /// The names in a folder that is not a part of the list.
 #[derive(Default)]
 struct Folder {
-    /// The one that is to be looked at.
+    /// The folder to read.
     wanted: Option<PathBuf>,
-    /// The one that was looked at last, and when.
+    /// The last folder that was read, its names, and the time.
     listed: Option<(PathBuf, Arc<[String]>, Instant)>,
 }
 
@@ -88,12 +88,12 @@ impl Files {
         let _ = self.wanted.try_send(());
     }
 
-    /// The paths that the words may mean, the likeliest first.
+    /// Returns the paths that the words may mean, the likeliest first.
     pub fn search(&self, query: &str, limit: usize) -> Vec<String> {
         search(&self.list().paths, query, limit)
     }
 
-    /// A folder of the list, with a slash at its end, and what lies in it.
+    /// Returns a folder of the list, with a slash at its end, and its content.
     pub fn below(&self, folder: &str, limit: usize) -> Vec<String> {
         let list = self.list();
         let from = list.paths.partition_point(|path| path.as_str() < folder);
@@ -104,8 +104,8 @@ impl Files {
         in_it.filter(is_near).take(limit).cloned().collect()
     }
 
-    /// The names in any folder, as they were last seen: it is looked at by a thread of its own,
-    /// and told when they are there. Folders end with a slash.
+    /// Returns the names in any folder, as they were last seen. A separate thread reads the folder,
+    /// and the screen is notified when the names are there. Folders end with a slash.
     pub fn names(&self, folder: &Path) -> Arc<[String]> {
         let mut of = self.folder.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = of.listed.as_ref().filter(|(path, ..)| path == folder);
@@ -117,7 +117,7 @@ impl Files {
         names.unwrap_or_default()
     }
 
-    /// Why the list is not complete, or holds what should be left out.
+    /// Returns a note if the list is not complete, or contains files that should be left out.
     pub fn note(&self) -> Option<Arc<str>> {
         self.list().note
     }
@@ -172,7 +172,7 @@ fn look_into(folder: &Mutex<Folder>, ended: &AtomicBool, asked: &Receiver<()>, r
     }
 }
 
-/// Sorted, folders with a slash. A folder that cannot be read has none.
+/// Lists names sorted, folders with a slash. A folder that cannot be read has none.
 fn names_in(folder: &Path) -> Vec<String> {
     let Ok(entries) = folder.read_dir() else {
         return Vec::new();
@@ -228,7 +228,7 @@ fn shown(root: &Path, found: &WalkEntry) -> Option<String> {
 
 fn search(list: &[String], query: &str, limit: usize) -> Vec<String> {
     if query.is_empty() {
-        // What lies nearest.
+        // The nearest files come first.
         let top = list
             .iter()
             .filter(|path| !path.trim_end_matches('/').contains('/'));

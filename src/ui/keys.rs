@@ -1,5 +1,5 @@
-//! The one key table: what every key of the main screen does. Keys are looked up in it and
-//! the help sheet is printed from it, so neither can know a key that the other does not.
+//! The key table: the effect of every key of the main screen. Keys are looked up in it and the help
+//! sheet is printed from it, so neither can know a key that the other does not.
 //!
 //! Two keys in a row (`Ctrl+X h`, `Esc Esc`) are a binding too; [`Keys`] remembers the first.
 //!
@@ -21,7 +21,7 @@ pub enum Action {
     EditQueued,
     Rewind,
     CopyAnswer,
-    // What is seen
+    // The view
     ToggleExpand,
     FoldThinking,
     SearchTranscript,
@@ -36,7 +36,7 @@ pub enum Action {
     Help,
     History,
     Ps,
-    /// What waits for a look at the files waits until its end.
+    /// Makes work that waits for a snapshot wait until its end.
     WaitForFiles,
     ExternalEditor,
     PasteImage,
@@ -74,7 +74,7 @@ pub enum Action {
     Newer,
 }
 
-/// When a binding holds.
+/// The condition of a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Context {
     /// The search in earlier prompts is open.
@@ -89,7 +89,7 @@ pub(crate) enum Context {
     Empty,
     /// The main screen, whatever is typed.
     Main,
-    /// The box has the keys.
+    /// The box is focused.
     Typing,
 }
 
@@ -192,7 +192,7 @@ const fn char_key(c: char) -> Chord {
     key(KeyCode::Char(c))
 }
 
-/// `Ctrl+X`, then a letter.
+/// Returns the chord of `Ctrl+X`, then a letter.
 const fn after_x(c: char) -> Chord {
     Chord::Two(
         press(KeyCode::Char('x'), KeyModifiers::CONTROL),
@@ -277,13 +277,13 @@ pub(crate) const BINDINGS: &[Binding] = {
     ]
 };
 
-/// The same key twice (`Esc Esc`) must come so fast.
+/// Maximum time between two presses of the same key (`Esc Esc`).
 pub(crate) const DOUBLE_WAIT: Duration = Duration::from_millis(500);
 
-/// A first key that does nothing by itself (`Ctrl+X`) is forgotten after this.
+/// A first key that does nothing by itself (`Ctrl+X`) is forgotten after this time.
 pub(crate) const PREFIX_WAIT: Duration = Duration::from_secs(3);
 
-/// What a key is.
+/// The meaning of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pressed {
     Act(Action),
@@ -301,7 +301,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// `contexts` are those that hold now, the strongest first.
+    /// Looks up a key. `contexts` are those that apply now, the strongest first.
     pub(crate) fn press(
         &mut self,
         event: &KeyEvent,
@@ -382,7 +382,7 @@ pub(crate) struct HelpLine {
     pub text: &'static str,
 }
 
-/// The whole help sheet, group by group.
+/// Returns the whole help sheet, group by group.
 pub(crate) fn help() -> Vec<HelpLine> {
     let of = |group: Group| BINDINGS.iter().filter(move |b| b.group == group);
     let line = |b: &Binding| {

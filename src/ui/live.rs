@@ -1,13 +1,12 @@
-//! The session that is worked in: the engine on a thread of its own, commands in, events out.
+//! The open session: the engine in a separate thread, commands in, events out.
 //!
-//! The screen never touches the store or the world; what it shows are the entries that the
-//! engine recorded, in their order. A full disk pauses the engine, not the screen: it is told,
-//! and tried again until there is room.
+//! The screen never touches the store or the world; it shows the entries that the engine recorded,
+//! in their order. A full disk pauses the engine, not the screen: the engine reports it and tries
+//! again until there is room.
 //!
-//! Nothing here waits on the caller's thread: the engine that takes up the next session waits for
-//! the one before, and who quits the program looks whether it has left ([`Live::has_left`]).
+//! Nothing here waits on the caller's thread. The engine of the next session waits for the one
+//! before, and to quit the program the caller polls [`Live::has_left`].
 //!
-//! Invariant: when this is dropped, the engine was told to leave and what runs goes on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,16 +31,16 @@ use crate::session::sandbox;
 use crate::session::{AppContext, Driver, ResumeReport, Session, SessionError, Which, drive};
 use crate::store::{Queued, Store, StoreError};
 
-/// A full disk is looked at again after this.
+/// Time after which a full disk is tried again.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// A process whose session is taken over gets so long to leave it.
+/// Maximum time for another process to leave a session that is taken over.
 const TAKING_OVER: Duration = Duration::from_secs(10);
 
-/// Leaving is waited for so long: a commit, and a busy store.
+/// Maximum time to wait for the engine to leave: a commit, and a busy store.
 pub const LEAVING: Duration = Duration::from_secs(8);
 
-/// Which session is opened, and how.
+/// The session to open, and how.
 #[derive(Debug)]
 pub struct Open {
     pub which: Which,
@@ -51,29 +50,29 @@ pub struct Open {
     pub named: bool,
 }
 
-/// What the screen learns of its session: from the engine, from the thread that it works on, or
-/// from the thread that watches another process.
+/// An event for the screen about its session: from the engine, from its thread, or from the thread
+/// that watches another process.
 #[derive(Debug)]
 pub enum LiveEvent {
     Opened(Box<Opening>),
     NotOpened(NotOpened),
     /// An event of the engine; for an entry, with the state after it.
     Engine(Event, Option<Box<Now>>),
-    /// The engine looks whether there is something to do.
+    /// The engine checks whether there is something to do.
     Working,
-    /// Another process works in it; what follows is read from the store.
+    /// Another process works in the session; its entries are read from the store.
     Watching,
-    /// The process that was watched has left it.
+    /// The process that was watched has left the session.
     Free,
-    /// [`Event::RewindPlanned`], with what a person sees of it.
+    /// [`Event::RewindPlanned`], with its preview for a person.
     RewindPlanned(u64, RewindAnswer),
     /// There is nothing to do without a person.
     Resting(Why),
-    /// Nothing can be recorded, so nothing is done: what was tried, and what helps.
+    /// Nothing can be recorded, so nothing is done: the attempt, and a hint.
     Paused(String, Option<String>),
-    /// What was paused is tried again.
+    /// The engine tries again after [`LiveEvent::Paused`].
     GoesOn,
-    /// The engine came to its end: why, when that was not wished.
+    /// The engine has ended. `Some`: why, when this was not requested, and a hint.
     Ended(Option<(String, Option<String>)>),
 }
 
@@ -90,11 +89,11 @@ impl LiveEvent {
     }
 }
 
-/// What came of a plan to set files back.
+/// The outcome of a plan to restore files.
 #[derive(Debug)]
 pub enum RewindAnswer {
     Shown(RewindShown),
-    /// To be done in a copy of the session.
+    /// The restore will be done in a copy of the session.
     HandedOver(Box<Rewinding>),
     /// See [`Planned::Done`].
     Done {
@@ -106,25 +105,25 @@ pub enum RewindAnswer {
     },
 }
 
-/// A session that is ours now.
+/// A session that this process opened.
 #[derive(Debug)]
 pub struct Opening {
     pub id: String,
-    /// What was there. `None` for a new session.
+    /// The report on the resumed session. `None` for a new session.
     pub found: Option<ResumeReport>,
     /// For the user, not for the model.
     pub warnings: Vec<String>,
     /// The last of its entries.
     pub recent: Vec<Record>,
-    /// What it cost so far, US dollars; `None` when a price is not known.
+    /// Cost of the session so far, US dollars; `None` when a price is not known.
     pub cost_usd: Option<f64>,
-    /// What waits in the inbox.
+    /// Messages in the inbox.
     pub queued: Vec<Queued>,
-    /// What stood unsent in the input box.
+    /// The stored draft of the input box.
     pub input: Option<String>,
-    /// What was written in the person's editor and did not come back from there.
+    /// Text that was written in the person's editor and did not come back from there.
     pub edited: Option<String>,
-    /// What the system keeps commands from doing here.
+    /// The sandbox that commands get on this system.
     pub sandbox: Sandbox,
     pub now: Now,
 }
@@ -134,38 +133,38 @@ pub struct Opening {
 pub struct NotOpened {
     pub message: String,
     pub hint: Option<String>,
-    /// Another process has this session.
+    /// Another process has this session open.
     pub held: Option<(String, Option<u32>)>,
 }
 
-/// What is so: the part of the state that the screen shows.
+/// The part of the session's state that the screen shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Now {
     /// `provider/model`.
     pub model: String,
-    /// What was chosen in this session.
+    /// The effort that was chosen in this session.
     pub effort: Effort,
     pub mode: Mode,
     pub folder: String,
-    /// As it was named, or the first words said. `None`: neither.
+    /// The name of the session, or the first words of the user. `None`: neither.
     pub title: Option<String>,
     pub plan: Option<Plan>,
-    /// Of all that was asked so far.
+    /// Usage of all requests so far.
     pub usage: Usage,
     /// `None` before a session is open.
     pub gauge: Option<Gauge>,
     /// Id, command and run of each background command.
     pub background: Vec<(String, String, String)>,
-    /// How many of these are sub-agents.
+    /// Number of these that are subagents.
     pub background_tasks: usize,
-    /// Their shell commands that are not over.
+    /// The user's shell commands that have not ended.
     pub user_commands: Vec<UserRun>,
-    /// The model could not be asked, and nothing was said since.
+    /// The last request to the model failed, and the user said nothing since.
     pub has_failed: bool,
     /// Something is owed to the user, or a command runs: see [`State::unfinished`].
     pub unfinished: bool,
-    /// An answer or a result is owed, and a word is enough to go on. After a stop it takes
-    /// words of the user's own.
+    /// An answer or a result is owed, and a command is enough to continue. After a stop it takes a
+    /// new message of the user.
     pub owes: bool,
     /// A call that may change files is in progress, or a command runs in the background.
     pub acting: bool,
@@ -177,10 +176,10 @@ pub struct Now {
     pub schema: Option<Value>,
 }
 
-/// A shell command of the user, as the log has it.
+/// A shell command of the user, as the log records it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRun {
-    /// The place of its entry.
+    /// The `seq` of its entry.
     pub entry: Seq,
     pub command: String,
     /// Its run folder. `None` for one that has the terminal.
@@ -201,7 +200,7 @@ impl UserRun {
 }
 
 impl Now {
-    /// The part of `state` that the screen shows. `gauging` says how full the context is.
+    /// Returns the part of `state` that the screen shows. `gauging` measures the context.
     pub fn of(state: &State, gauging: &Gauging) -> Now {
         Now {
             model: state.model.clone(),
@@ -243,13 +242,13 @@ impl Now {
 pub struct Live {
     commands: UnboundedSender<Command>,
     thread: Option<JoinHandle<()>>,
-    /// A session that is not open yet is not opened any more.
+    /// Set to abandon an opening that is not complete.
     is_left: Arc<AtomicBool>,
 }
 
 impl Live {
-    /// Opens a session and works in it, when those before have left theirs: it may be one of
-    /// them, or a copy of it. `on_event` is called from the engine's thread.
+    /// Opens a session and works in it, when the engines before have left theirs: it may be one of
+    /// their sessions, or a copy of one. `on_event` is called from the engine's thread.
     pub fn start(
         ctx: Arc<AppContext>,
         open: Open,
@@ -282,24 +281,24 @@ impl Live {
         let _ = self.commands.send(command);
     }
 
-    /// For who sends commands to the engine by itself.
+    /// Returns a sender for callers that send commands to the engine themselves.
     pub fn sender(&self) -> UnboundedSender<Command> {
         self.commands.clone()
     }
 
-    /// Tells it to leave in order: what runs goes on. Does not wait for it.
+    /// Tells the engine to leave in order: running commands continue. Does not wait for it.
     pub fn leave(&self, reason: SaveReason) {
         if !self.is_to_leave() {
             self.send(Command::Leave(reason));
         }
     }
 
-    /// It is told so, or will be: true when it was known before.
+    /// Marks that the engine is told to leave. Returns true when it was told before.
     pub fn is_to_leave(&self) -> bool {
         self.is_left.swap(true, Ordering::SeqCst)
     }
 
-    /// Everything is in the log, and the session is free.
+    /// Returns whether everything is in the log, and the session is free.
     pub fn has_left(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -311,7 +310,7 @@ impl Drop for Live {
     }
 }
 
-/// On the thread of the next engine. They were told to leave.
+/// Waits for earlier engines, in the thread of the next one. They were told to leave.
 fn wait_for(before: &[Live]) {
     let end = Instant::now() + LEAVING;
     while !before.iter().all(Live::has_left) && Instant::now() < end {
@@ -340,11 +339,11 @@ fn work(
 }
 
 fn take_over(ctx: &AppContext, id: &str) -> Result<(), SessionError> {
-    let id = ctx.open_store()?.find(id)?.id;
+    let id = ctx.open_store()?.history().find(id)?.id;
     ctx.session_list().take_over(&id, TAKING_OVER)
 }
 
-/// Works in a session until it is left; why, when that was not wished.
+/// Works in a session until it is left. Returns why, when this was not requested.
 fn live(
     ctx: &Arc<AppContext>,
     mut session: Session,
@@ -388,7 +387,7 @@ fn live(
     }
 }
 
-/// Works and waits for commands, over and over, until it is told to leave.
+/// Works and waits for commands, again and again, until it is told to leave.
 async fn attend(driver: &mut Driver, on_event: &OnLiveEvent) -> Result<(), EngineError> {
     let mut is_last_try = false;
     loop {
@@ -406,7 +405,7 @@ async fn attend(driver: &mut Driver, on_event: &OnLiveEvent) -> Result<(), Engin
         match step.await {
             Ok(true) => return Ok(()),
             Ok(false) => {}
-            // Who leaves does not wait for room. What was said last was tried once more.
+            // An engine that leaves does not wait for room. The last message was tried once more.
             Err(EngineError::Store(error)) if error.is_passing() && !is_last_try => {
                 on_event(LiveEvent::Paused(error.to_string(), error.hint()));
                 tokio::time::sleep(AGAIN).await;
@@ -421,9 +420,9 @@ async fn attend(driver: &mut Driver, on_event: &OnLiveEvent) -> Result<(), Engin
     }
 }
 
-/// Who makes a copy wants to say what is to be another in it. And a session that asks for
-/// nothing does nothing before the person was asked, unless they named it when they started the
-/// program.
+/// Returns whether the engine first waits for the person. A fork waits, since the person may want
+/// to change something in it. A session in `bypassPermissions` waits, unless it was named when the
+/// program was started.
 fn waits(found: &ResumeReport, named: bool) -> bool {
     found.forked || (found.mode == Mode::BypassPermissions && !named)
 }
@@ -441,11 +440,11 @@ fn opening(
         recent: std::mem::take(&mut session.recent),
         cost_usd: cost(&session.figures, &session.spent),
         queued: waiting(store, &session.id)?,
-        input: store.drafts(&session.id)?.input,
+        input: store.inbox().drafts(&session.id)?.input,
         edited: None,
         sandbox: sandbox::given(ctx),
         now: Now {
-            // What was chosen is shown, and not in the log yet.
+            // The choices are shown, although the log does not have them yet.
             seq: session.log.state.next_seq().saturating_sub(1),
             ..Now::of(&session.state_as_chosen(), gauging)
         },
@@ -457,15 +456,15 @@ fn cost(figures: &Figures, spent: &BTreeMap<String, Usage>) -> Option<f64> {
     spent.iter().map(one).sum()
 }
 
-/// What is shown of the inbox.
+/// Returns the messages of the inbox that are shown.
 pub(super) fn waiting(store: &Store, session: &str) -> Result<Vec<Queued>, StoreError> {
-    let mut queued = store.queued(session)?;
+    let mut queued = store.inbox().queued(session)?;
     queued.retain(|q| !q.is_note());
     Ok(queued)
 }
 
-/// A plan for a person: what it would change is read here, on the engine's thread, which waits for
-/// the person anyway.
+/// Makes the answer to a plan for a person. The preview is read here, in the engine's thread, which
+/// waits for the person anyway.
 fn answer(ctx: &AppContext, id: &str, planned: Planned) -> RewindAnswer {
     let not = |why: String, hint: Option<String>| RewindAnswer::Not { why, hint };
     match planned {

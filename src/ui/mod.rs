@@ -8,14 +8,14 @@
 //!                    view::draw
 //! ```
 //!
-//! [`app`] is all that is shown and what becomes of it: no I/O, so a test gives it a log and
-//! keys and looks at the screen. [`effects`] carries out what it wants. The [`live`] engine
-//! knows nothing of a screen. With `--plain` lines stand in the place of keys, and [`plain`]
-//! prints what is new in the place of `view::draw`; the rest is the same.
+//! [`app`] is the state of the screen. It does no I/O, so a test gives it a log and keys and looks
+//! at the screen. [`effects`] carries out its requests. The [`live`] engine knows nothing of a
+//! screen. With `--plain`, lines replace keys, and [`plain`] prints new text instead of
+//! `view::draw`; the rest is the same.
 //!
 //! Invariant: the thread that draws never waits for a file, the store, the model or a command.
-//! `tests/layers` holds it for what is drawn and for [`app`]; what [`effects`] does it does on
-//! other threads. The one exception is another program that has the terminal (an editor).
+//! `tests/layers` checks this for drawing and for [`app`]; [`effects`] works on other threads. The
+//! one exception is another program that has the terminal (an editor).
 
 pub(crate) mod ansi;
 pub mod app;
@@ -68,39 +68,38 @@ use terminal::Screen;
 
 pub use start::{Start, begin};
 
-/// Tells the screen, from whatever thread.
+/// A callback that reports events to the screen, from any thread.
 pub type OnLiveEvent = Arc<dyn Fn(LiveEvent) + Send + Sync>;
 
-/// What wakes the loop.
+/// An event that wakes the main loop.
 pub enum Wake {
     Msg(Msg),
-    /// The config's files changed.
+    /// A config file changed.
     Config,
-    /// The session that is to be taken up is there. `engine` was the number of the one that was
-    /// open when it was looked for.
+    /// The session to open was found. `engine` is the number of the engine that was open when the
+    /// search started.
     Found {
         engine: u64,
         which: Which,
         take_over: bool,
     },
-    /// The copy that was gone back in is there: its id. `engine` was the number of the one that was
-    /// open.
+    /// The copy for a rewind is ready: its id. `engine` is the number of the engine that was open.
     Rewound {
         engine: u64,
         id: String,
     },
-    /// Settings that hold from now on.
+    /// New settings are in use.
     InUse(Arc<AppContext>),
     /// A command for the engine of this number.
     ForEngine {
         engine: u64,
         command: Command,
     },
-    /// Why nothing can begin, and what helps.
+    /// The start failed: the reason, and a hint.
     NotBegun(String, Option<String>),
-    /// No line follows: Ctrl+D, or the end of a pipe.
+    /// The input ended: Ctrl+D, or the end of a pipe.
     NoMoreLines,
-    /// The terminal is no more.
+    /// The terminal is gone.
     Gone,
 }
 
@@ -110,41 +109,42 @@ impl From<Msg> for Wake {
     }
 }
 
-/// What follows when the screen is closed.
+/// The action after the screen is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
     /// The program ends with this exit code.
     Code(u8),
-    /// The demo is to be shown.
+    /// The demo starts.
     Demo,
 }
 
-/// Frames follow each other no faster.
+/// Minimum time between frames.
 const FRAME: Duration = Duration::from_millis(16);
-/// While something moves: running times, output, how long ago it was saved.
+/// Interval between frames while something changes: running times, output, the age of the last
+/// save.
 const MOVING: Duration = Duration::from_millis(100);
-/// So often it is looked whether the engine has left.
+/// Interval between checks whether the engine has left.
 const LEFT: Duration = Duration::from_millis(5);
-/// While nothing does.
+/// Interval between frames while nothing changes.
 const STILL: Duration = Duration::from_millis(1_000);
-/// The first frame, and the end, wait so long for the terminal to say what its background is.
+/// Maximum wait of the first frame, and of the end, for the colour of the terminal's background.
 const BACKGROUND: Duration = Duration::from_millis(100);
-/// What came meanwhile is taken in for so long before it is drawn.
+/// Maximum time for taking in waiting events before the next frame.
 const TAKE_IN: Duration = Duration::from_millis(10);
-/// A config that is being written is not read: half of it, or nothing, would lift its rules.
+/// Delay before a changed config is read. A file that is half written would lift its rules.
 const SETTLED: Duration = Duration::from_millis(100);
-/// The output of running commands is looked at so often.
+/// Interval between reads of the output of running commands.
 const TAILS: Duration = Duration::from_millis(150);
-/// What a line asks for is under way after this, or is kept in the inbox.
+/// Time after which the request of a line is in progress, or stored in the inbox.
 const ON_ITS_WAY: Duration = Duration::from_millis(500);
-/// Somebody may have checked out another branch.
+/// Interval between checks of the current branch.
 const BRANCH: Duration = Duration::from_secs(5);
 
 /// Runs until the person leaves.
 pub fn run(ctx: AppContext, start: Start) -> Closed {
     let (is_lines, is_printed) = (start.plain, start.no_alt_screen);
     // Unbounded: the engine sends, and must not wait while an editor has the terminal. The answers
-    // of the model and the entries of the log limit what waits.
+    // of the model and the entries of the log limit the queue.
     let (sender, wakes) = channel();
     let ctx = Arc::new(ctx);
     let mut effects = Effects::new(Arc::clone(&ctx), sender.clone(), is_lines);
@@ -186,13 +186,13 @@ pub fn run(ctx: AppContext, start: Start) -> Closed {
     close(app, screen, is_printed, ended, has_left)
 }
 
-/// How the loop came to its end.
+/// The way in which the loop ended.
 enum Ended {
     Left,
     Demo,
     Signal(u8),
     TerminalGone,
-    /// Nothing could begin: why, and what helps.
+    /// The start failed: the reason, and a hint.
     NotBegun(String, Option<String>),
 }
 
@@ -204,9 +204,9 @@ struct Loop<'a> {
     signals: &'a Signals,
     /// When a file of the config last changed, until it is read.
     config_changed: Option<Instant>,
-    /// Lines are read and printed.
+    /// Line mode: lines are read and printed.
     is_lines: bool,
-    /// Since when no line follows and nothing goes on.
+    /// Since when no line follows and nothing is in progress.
     no_more_lines: Option<Instant>,
 }
 
@@ -304,14 +304,15 @@ impl Loop<'_> {
         }
     }
 
-    /// What is left to be done of what a pipe said, when it has no more lines.
+    /// Handles messages that were left over when a pipe ended.
     fn lines_ended(&mut self) -> Option<Ended> {
         self.no_more_lines?;
         let intents = self.app.lines_ended();
         self.perform(intents)
     }
 
-    /// All that a pipe said is done. What was just sent to the engine is on its way for a moment.
+    /// Returns whether all work for a pipe is done. Something that was just sent counts for a
+    /// moment.
     fn is_done(&mut self) -> bool {
         let Some(since) = &mut self.no_more_lines else {
             return false;
@@ -322,8 +323,8 @@ impl Loop<'_> {
         since.elapsed() >= ON_ITS_WAY
     }
 
-    /// What happens until the terminal says what its background is, for a moment at most: the
-    /// first frame has the right colours then.
+    /// Waits for the colour of the terminal's background, for a moment at most, and handles events
+    /// meanwhile. So the first frame has the right colours.
     fn hear_background(&mut self) -> Option<Ended> {
         let end = Instant::now() + BACKGROUND;
         while self.app.look.awaits_background(self.app.now_ms) {
@@ -360,7 +361,7 @@ impl Loop<'_> {
             }
             Wake::NoMoreLines => {
                 use std::io::IsTerminal;
-                // Ctrl+D leaves; of a pipe, what it said is done first.
+                // Ctrl+D leaves. For a pipe, its messages are handled first.
                 if std::io::stdin().is_terminal() {
                     return Some(Ended::Left);
                 }
@@ -372,9 +373,9 @@ impl Loop<'_> {
         None
     }
 
-    /// Until everything is in the log, for as long as that may take. The person need not wait for
-    /// it: the keys that leave count again once the screen says so. False when it was not waited
-    /// out.
+    /// Waits until everything is in the log, however long that takes. The person can stop the wait:
+    /// once the screen shows it, the keys that quit work again. Returns false when the wait was
+    /// stopped.
     fn leave(&mut self, ended: &Ended) -> bool {
         let reason = match ended {
             Ended::Left | Ended::Demo | Ended::NotBegun(..) => SaveReason::Exit,
@@ -386,7 +387,7 @@ impl Loop<'_> {
             }
         }
         let end = Instant::now() + LEAVING;
-        // The shell must not read what is an answer to us.
+        // A late answer of the terminal must not reach the shell.
         let heard_by = Instant::now() + BACKGROUND;
         let mut draw_at = Instant::now() + MOVING;
         let mut is_said = false;
@@ -401,7 +402,7 @@ impl Loop<'_> {
                 return false;
             }
             if now >= draw_at && !matches!(ended, Ended::TerminalGone) {
-                // A terminal that is gone meanwhile is no reason to leave without the log.
+                // A terminal that disappears now must not prevent the log from being completed.
                 is_said |= self.screen.draw(self.app).is_ok();
                 draw_at = now + MOVING;
             }
@@ -430,7 +431,7 @@ impl Loop<'_> {
 
     fn perform(&mut self, intents: Vec<Intent>) -> Option<Ended> {
         for intent in intents {
-            // What is typed at another program on the terminal is not for this one.
+            // Ctrl+C for another program on the terminal is not for this one.
             let is_lent = matches!(intent, Intent::OnTerminal { .. });
             let signals = self.signals.last();
             let after = self.effects.perform(intent, self.app, self.screen);
@@ -447,7 +448,7 @@ impl Loop<'_> {
     }
 }
 
-/// The terminal is given back. What was acknowledged is in the log, also when the engine has not
+/// Gives back the terminal. Acknowledged messages are in the log, also when the engine has not
 /// left.
 fn close(mut app: App, screen: Screen, plain: bool, ended: Ended, has_left: bool) -> Closed {
     let words = match (plain, &ended) {
@@ -499,7 +500,7 @@ fn failed(why: &str, hint: Option<&str>) -> Closed {
     Closed::Code(exit::FAILED)
 }
 
-/// What the terminal sent, as a message. What nobody listens to is none.
+/// Converts input of the terminal to a message. `None`: nothing handles it.
 fn message(heard: Heard) -> Option<Msg> {
     let event = match heard {
         Heard::Background(rgb) => return Some(Msg::Background(rgb)),
@@ -515,7 +516,7 @@ fn message(heard: Heard) -> Option<Msg> {
     }
 }
 
-/// Signals that end the program in order.
+/// The signals that end the program in order.
 struct Signals {
     last: Arc<AtomicUsize>,
 }
@@ -538,7 +539,7 @@ impl Signals {
         Signals { last }
     }
 
-    /// Ctrl+C was for another program.
+    /// Forgets a Ctrl+C that was meant for another program.
     fn forget_interrupt(&self) {
         let (interrupt, relaxed) = (usize::from(exit::SIGINT), Ordering::Relaxed);
         let _ = self.last.compare_exchange(interrupt, 0, relaxed, relaxed);

@@ -1,15 +1,15 @@
-//! Calling a person who looks elsewhere: when they are called, and the bytes a terminal takes.
+//! Notifications for a person who looks elsewhere: when they are sent, and their bytes for a
+//! terminal.
 //!
-//! A terminal is asked in one of three ways (OSC 9, 777, 99), in tmux through its pass-through,
-//! and else rings its bell. What is said comes from a model too, so no control character of it
-//! gets out.
+//! A terminal is asked in one of three ways (OSC 9, 777, 99), in tmux through its pass-through.
+//! Otherwise its bell rings. The text may come from a model, so its control characters are removed.
 
 use std::time::Duration;
 
 use crate::config::{NotifyConfig, NotifyMethod, NotifyOn};
 use crate::session::notification_line;
 
-/// What a person is called for.
+/// A notification and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub on: NotifyOn,
@@ -25,14 +25,14 @@ impl Call {
         }
     }
 
-    /// Whether it is worth a call, after so long a time of work.
+    /// Returns whether a notification is due after this time of work.
     pub(crate) fn is_due(&self, config: &NotifyConfig, worked: Duration) -> bool {
         let is_long = self.on != NotifyOn::Done || worked.as_secs() >= config.after_sec;
         config.on.contains(&self.on) && is_long
     }
 }
 
-/// What is written to the terminal. `env` is the environment of this program.
+/// Returns the bytes for the terminal. `env` is the environment of this program.
 pub(crate) fn bytes<'a>(
     text: &str,
     method: NotifyMethod,
@@ -56,7 +56,7 @@ pub(crate) fn bytes<'a>(
     }
 }
 
-/// Which way the terminal is known to take.
+/// Returns the method that the terminal is known to support.
 fn of_terminal<'a>(env: &impl Fn(&str) -> Option<&'a str>) -> NotifyMethod {
     let is = |name: &str, value: &str| env(name).is_some_and(|v| v.contains(value));
     if env("KITTY_WINDOW_ID").is_some() || is("TERM", "kitty") {

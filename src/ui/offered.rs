@@ -1,6 +1,6 @@
-//! What the servers of the session (MCP) have for people, as far as it is known: their prompts, which
-//! are commands, and their resources, which are mentioned. It is asked for when one types a server's
-//! name, and shown when it comes.
+//! The prompts and resources that the MCP servers of the session offer to people, as far as they
+//! are known. Prompts are commands, and resources can be mentioned. They are requested when the
+//! user types a server's name, and shown when they arrive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::core::visible::visible;
 use crate::mcp::offers::{Offers, Prompt, Resource};
 use crate::ui::commands::Custom;
 
-/// Of what a server says of a prompt or a resource.
+/// Maximum length of the description of a prompt or a resource.
 const HELP_CHARS: usize = 200;
 
-/// By the server's name. `None`: nothing is known of it yet.
+/// The prompts and resources by the server's name. `None`: they are not known yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Offered(BTreeMap<String, Option<Known>>);
 
@@ -24,7 +24,7 @@ struct Known {
 }
 
 impl Offered {
-    /// These are the servers. What is known of them stays known.
+    /// Sets the servers. Known prompts and resources stay.
     pub fn set_servers(&mut self, names: Vec<String>) {
         let mut known = std::mem::take(&mut self.0);
         let named = names.into_iter().map(|name| {
@@ -34,7 +34,7 @@ impl Offered {
         self.0 = named.collect();
     }
 
-    /// A server said what it has.
+    /// Sets the prompts and resources of a server.
     pub fn set(&mut self, server: &str, offers: Offers) {
         let Some(place) = self.0.get_mut(server) else {
             return;
@@ -46,7 +46,7 @@ impl Offered {
         });
     }
 
-    /// The server whose name stands before the first colon of a word.
+    /// Returns the server whose name is before the first colon of a word.
     pub fn named<'a>(&self, word: &'a str) -> Option<&'a str> {
         let (server, _) = word.split_once(':')?;
         self.0.contains_key(server).then_some(server)
@@ -59,7 +59,7 @@ impl Offered {
         names.filter(move |name| !word.is_empty() && name.starts_with(&word))
     }
 
-    /// The prompts of a server, as commands.
+    /// Returns the prompts of a server, as commands.
     pub fn prompts(&self, server: &str) -> &[Arc<Custom>] {
         self.known(server).map_or(&[], |known| &known.prompts)
     }
@@ -73,7 +73,7 @@ impl Offered {
     }
 }
 
-/// A name with a blank, a `/` or a `.` is none of a command.
+/// Returns whether a name can be a command: without a blank, a `/` or a `.`.
 fn can_be_typed(prompt: &Prompt) -> bool {
     let is_odd = |c: char| c.is_whitespace() || "/.".contains(c);
     !prompt.name.contains(is_odd) && visible(&prompt.name) == prompt.name
@@ -87,7 +87,7 @@ fn command(server: &str, prompt: &Prompt) -> Arc<Custom> {
     })
 }
 
-/// A line in which nothing is hidden.
+/// Returns the text as a line in which nothing is hidden.
 pub fn seen(text: &str) -> String {
     let shown = visible(text);
     let words: Vec<&str> = shown.split_whitespace().collect();

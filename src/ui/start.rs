@@ -1,5 +1,5 @@
-//! How the screen begins: which session, what is offered, and what is looked for when there is
-//! no model.
+//! The start of the screen: the session to open, the offers, and the providers to check without a
+//! model.
 
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::model::discover::{self, LocalServer};
 use crate::model::{Figures, Models};
 use crate::session::{AppContext, SessionError, VERSION, Which, now_ms};
 
-/// What the command line asks of the screen.
+/// Options of the command line for the screen.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
     pub which: Option<Which>,
     /// `-r` without an id: the history is opened.
     pub pick: bool,
-    /// What is picked there is forked.
+    /// The picked session is forked.
     pub fork: bool,
-    /// What was dismissed is offered too.
+    /// Dismissed sessions are offered too.
     pub all: bool,
-    /// Said as soon as a session is open.
+    /// The prompt that is sent as soon as a session is open.
     pub prompt: Option<String>,
-    /// Lines are printed, and nothing is drawn.
+    /// Line mode: lines are printed, and nothing is drawn.
     pub plain: bool,
     /// The terminal's own screen is used, not its second one.
     pub no_alt_screen: bool,
@@ -37,7 +37,7 @@ pub struct Start {
     pub no_mouse: bool,
 }
 
-/// The screen before anything is looked up.
+/// Makes the screen before anything is looked up.
 pub(super) fn app(ctx: &AppContext) -> App {
     let (palette, trouble) = match style::palette(ctx, None) {
         Ok(palette) => (palette, None),
@@ -65,8 +65,8 @@ pub(super) fn app(ctx: &AppContext) -> App {
     app
 }
 
-/// A person who names a session gets it; else unfinished work is offered before anything new.
-/// Reads the store and files, and asks servers: not for the thread that draws.
+/// Returns the start: the session that a person named, or else the offers of unfinished work, or
+/// else a new session. Reads the store and files, and asks servers: not for the thread that draws.
 pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
     let Start {
         which,
@@ -84,7 +84,7 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
             match (offers.is_empty(), no_model(ctx)) {
                 (false, _) => Begin::Offers { offers, prompt },
                 (true, Some(why)) => {
-                    // Where none was chosen, what can be chosen says it.
+                    // Without a configured model, the list of choices is explanation enough.
                     let why = ctx.config().model.as_ref().map(|_| why);
                     let first = FirstRun::new(why.unwrap_or_default(), providers(ctx));
                     Begin::FirstRun { first, prompt }
@@ -105,7 +105,7 @@ pub fn begin(ctx: &AppContext, start: Start) -> Result<Begin, SessionError> {
     })
 }
 
-/// Why no model can be asked.
+/// Returns the reason why no model can be used.
 fn no_model(ctx: &AppContext) -> Option<String> {
     let name = match ctx.config().model_name(&ctx.env) {
         Ok(name) => name.to_string(),
@@ -115,13 +115,14 @@ fn no_model(ctx: &AppContext) -> Option<String> {
     models.check(&name).err().map(|e| e.to_string())
 }
 
-/// A config of the folder's own that is not used as a whole, and nobody declined.
+/// Returns whether to ask for trust: the folder has a config that is not fully used, and nobody
+/// declined.
 fn asks_for_trust(ctx: &AppContext) -> bool {
     let declined = config::trust::was_declined(&ctx.paths, &ctx.here.root);
     ctx.loaded.project.needs_trust() && matches!(declined, Ok(false))
 }
 
-/// What was looked for, and what of it can be used.
+/// Returns the providers that were looked for, and whether each can be used.
 fn providers(ctx: &AppContext) -> Vec<Provider> {
     let known = config::keyed_providers();
     let mut providers: Vec<Provider> = known.map(|known| keyed(ctx, &known)).collect();
@@ -162,12 +163,12 @@ fn keyed(ctx: &AppContext, known: &KeyedProvider) -> Provider {
     }
 }
 
-/// The model that is begun with once the key of its provider was typed: the one that was chosen, or
+/// Returns the model to start with after the key of its provider was typed: the configured one, or
 /// the usual one.
 fn with_key(ctx: &AppContext, known: &KeyedProvider, default: Option<String>) -> Option<String> {
     let chosen = ctx.config().model.clone();
     let is_of_it = |model: &String| model.split('/').next() == Some(known.name);
-    // A provider that lacks its address too is not ready by a key.
+    // A key alone does not help a provider that also lacks its address.
     let needs_key_alone = known.variables.len() == 1;
     chosen
         .filter(is_of_it)
@@ -175,7 +176,7 @@ fn with_key(ctx: &AppContext, known: &KeyedProvider, default: Option<String>) ->
         .filter(|_| needs_key_alone)
 }
 
-/// A server on this machine, as it answered.
+/// Returns a provider for a server on this machine, from its answer.
 fn local(server: LocalServer) -> Provider {
     let base = &server.base;
     let found = match &server.models {

@@ -1,4 +1,5 @@
-//! Which colours: the config's theme, the user's own files, and what the terminal can show.
+//! The choice of colours: the config's theme, the user's own files, and the abilities of the
+//! terminal.
 
 use crate::session::AppContext;
 use crate::ui::theme::{Depth, Ground, Palette, Theme};
@@ -9,8 +10,8 @@ const MAX_BYTES: u64 = 64 << 10;
 /// The theme that follows the terminal's background.
 const AUTO: &str = "auto";
 
-/// The theme of this name, else the config's. `NO_COLOR` and a terminal without colours win
-/// over both.
+/// Returns the theme of this name, else the config's. `NO_COLOR` and a terminal without colours
+/// override both.
 pub(super) fn palette(ctx: &AppContext, name: Option<&str>) -> Result<Palette, String> {
     let env = &ctx.env;
     if env.var_os("NO_COLOR").is_some() || env.var("TERM") == Some("dumb") {
@@ -26,13 +27,14 @@ pub(super) fn palette(ctx: &AppContext, name: Option<&str>) -> Result<Palette, S
     theme(ctx, name).map(Palette::from)
 }
 
-/// The background as the environment has it: dark where it says nothing.
+/// Returns the background that the environment names: dark where it names none.
 pub(super) fn ground(ctx: &AppContext) -> Ground {
     let said = ctx.env.var("COLORFGBG").and_then(Ground::of_colorfgbg);
     said.unwrap_or_default()
 }
 
-/// Whether the locale says that the terminal shows no UTF-8. One that says nothing is believed to.
+/// Returns whether the locale says that the terminal shows no UTF-8. One that says nothing is
+/// believed to.
 pub(super) fn is_ascii(ctx: &AppContext) -> bool {
     let said = ["LC_ALL", "LC_CTYPE", "LANG"];
     let Some(locale) = said.iter().find_map(|name| ctx.env.var(name)) else {
@@ -42,7 +44,7 @@ pub(super) fn is_ascii(ctx: &AppContext) -> bool {
     !locale.contains("utf-8") && !locale.contains("utf8")
 }
 
-/// Whether the terminal understands the question what its background is. The console of Linux
+/// Returns whether the terminal understands the question for its background. The console of Linux
 /// prints it.
 pub(super) fn may_ask(ctx: &AppContext) -> bool {
     !matches!(ctx.env.var("TERM"), None | Some("linux" | "dumb"))
@@ -83,7 +85,7 @@ fn own(
     Ok(Theme::parse(&file.to_string_lossy(), &text))
 }
 
-/// All themes there are, the built-in ones first.
+/// Lists all themes, the built-in ones first.
 pub(super) fn names(ctx: &AppContext) -> Vec<String> {
     let built_in = std::iter::once(AUTO).chain(Theme::names());
     let mut names: Vec<String> = built_in.map(str::to_string).collect();

@@ -29,7 +29,7 @@ use crate::model::Delta;
 /// A frame is written in one go.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// The title goes onto the terminal's stack of titles, and comes back from it (XTWINOPS).
+/// Saves the title on the terminal's stack of titles (XTWINOPS).
 const KEEP_TITLE: &str = "\x1b[22;0t";
 const TITLE_AS_BEFORE: &str = "\x1b[23;0t";
 
@@ -37,19 +37,20 @@ const TITLE_AS_BEFORE: &str = "\x1b[23;0t";
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static ALTERNATE: AtomicBool = AtomicBool::new(false);
 
-/// Where the conversation is shown: drawn, or printed as lines.
+/// The output of the screen: drawn, or printed as lines.
 pub(crate) enum Screen {
     Drawn(Drawn),
     Lines(Box<Printer>),
 }
 
 impl Screen {
-    /// `alternate`: on the terminal's other screen, so that what was there comes back.
+    /// Opens the screen. `alternate`: uses the terminal's alternate screen, so that its content
+    /// returns later.
     pub(crate) fn open(alternate: bool, mouse: bool) -> io::Result<Screen> {
         Ok(Screen::Drawn(Drawn::open(alternate, mouse)?))
     }
 
-    /// Nothing is drawn over, and the terminal stays as it is.
+    /// Returns a screen for line mode, which leaves the terminal as it is.
     pub(crate) fn lines() -> Screen {
         Screen::Lines(Box::default())
     }
@@ -61,14 +62,14 @@ impl Screen {
         }
     }
 
-    /// A piece of the answer that is streaming, before the app has it.
+    /// Takes a piece of the streamed answer, before the app has it.
     pub(crate) fn hears(&mut self, delta: &Delta) {
         if let Screen::Lines(printer) = self {
             printer.hears(delta);
         }
     }
 
-    /// The next frame is drawn whole.
+    /// Makes the next frame draw the whole screen.
     pub(crate) fn redraw(&mut self) -> io::Result<()> {
         match self {
             Screen::Drawn(drawn) => drawn.redraw(),
@@ -84,7 +85,7 @@ impl Screen {
         }
     }
 
-    /// Puts `text` on the clipboard of whoever sits before the terminal.
+    /// Puts `text` on the clipboard of the person at the terminal.
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         match self {
             Screen::Drawn(drawn) => drawn.copy(text),
@@ -92,7 +93,7 @@ impl Screen {
         }
     }
 
-    /// Bytes that move nothing on the screen. Where lines are printed, nothing else is.
+    /// Writes bytes that move nothing on the screen. In line mode nothing is written.
     pub(crate) fn write(&mut self, bytes: &str) -> io::Result<()> {
         match self {
             Screen::Drawn(drawn) => drawn.write(bytes),
@@ -136,8 +137,8 @@ impl Drawn {
         execute!(self.terminal.backend_mut().out(), EndSynchronizedUpdate)
     }
 
-    /// The next frame is drawn whole. (`Terminal::clear` asks the terminal where its cursor
-    /// is: it would wait for an answer among the keys, which another thread reads.)
+    /// Makes the next frame draw the whole screen. (`Terminal::clear` asks the terminal where its
+    /// cursor is: it would wait for an answer among the keys, which another thread reads.)
     fn redraw(&mut self) -> io::Result<()> {
         let size = self.terminal.size()?;
         self.terminal.resize(size.into())
@@ -152,8 +153,8 @@ impl Drawn {
         Ok(done)
     }
 
-    /// Puts `text` on the clipboard of whoever sits before the terminal: OSC 52, which works
-    /// over ssh too.
+    /// Puts `text` on the clipboard of the person at the terminal with OSC 52, which works over ssh
+    /// too.
     fn copy(&mut self, text: &str) -> io::Result<()> {
         use base64::Engine as _;
         let coded = base64::engine::general_purpose::STANDARD.encode(text);
@@ -162,7 +163,7 @@ impl Drawn {
         out.flush()
     }
 
-    /// Bytes that move nothing on the screen.
+    /// Writes bytes that move nothing on the screen.
     fn write(&mut self, bytes: &str) -> io::Result<()> {
         let out = self.terminal.backend_mut().out();
         out.write_all(bytes.as_bytes())?;
@@ -185,7 +186,7 @@ fn take(alternate: bool, mouse: bool) -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
     ALTERNATE.store(alternate, Ordering::SeqCst);
     let mut out = io::stdout();
-    // The title that the terminal has comes back when it is given back.
+    // The present title returns when the terminal is given back.
     queue!(out, Print(KEEP_TITLE))?;
     if alternate {
         queue!(out, EnterAlternateScreen)?;
@@ -203,7 +204,7 @@ fn take(alternate: bool, mouse: bool) -> io::Result<()> {
     out.flush()
 }
 
-/// May be called more than once, and from a panic. What cannot be written is not waited for:
+/// Restores the terminal. May be called more than once, and from a panic. Write errors are ignored:
 /// the terminal may be gone.
 pub(super) fn give_back() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
@@ -229,8 +230,8 @@ pub(super) fn give_back() {
     let _ = disable_raw_mode();
 }
 
-/// The terminal's modes are as before, whatever `other` made of them. A program that dies in
-/// the middle leaves its own: they would be taken for those that a shell is given back.
+/// Runs `other` and restores the terminal's modes. Otherwise a program that dies would leave its
+/// own modes, which would later be given to the shell as the original ones.
 pub(super) fn keep_modes<T>(other: impl FnOnce() -> T) -> T {
     let stdin = rustix::stdio::stdin();
     let modes = rustix::termios::tcgetattr(stdin);
@@ -244,7 +245,7 @@ pub(super) fn keep_modes<T>(other: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Once, and before what a panic prints.
+/// Restores the terminal before a panic prints. Installs the hook once.
 fn restore_on_panic() {
     static HOOKED: AtomicBool = AtomicBool::new(false);
     if HOOKED.swap(true, Ordering::SeqCst) {

@@ -17,17 +17,17 @@ use crate::core::visible::visible;
 const TAB_COLUMNS: usize = 4;
 const ELLIPSIS: &str = "…";
 
-/// Where a line may be broken.
+/// The places where a line may be broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Break {
-    /// At blanks, which are dropped there, and beside wide characters; inside a word only
-    /// when it is wider than a line.
+    /// At blanks, which are dropped there, and beside wide characters. Inside a word only when it
+    /// is wider than a line.
     Words,
     /// Anywhere, and nothing is dropped: for code.
     Anywhere,
 }
 
-/// Text with marks for what is not seen, its tabs expanded. Line ends are kept.
+/// Cleans text: invisible characters become marks, and tabs are expanded. Line ends stay.
 pub fn clean(text: &str) -> Cow<'_, str> {
     let text = visible(text);
     if !text.contains('\t') {
@@ -52,7 +52,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// [`clean`], with line ends as blanks.
+/// Cleans text like [`clean`], with line ends as blanks.
 pub fn clean_line(text: &str) -> Cow<'_, str> {
     match clean(text) {
         text if !text.contains('\n') => text,
@@ -68,7 +68,7 @@ pub fn width(text: &str) -> usize {
     text.graphemes(true).map(UnicodeWidthStr::width).sum()
 }
 
-/// At most `max` columns, with `…` for what was cut.
+/// Cuts the text to `max` columns, with `…` for the rest.
 pub fn clip(text: &str, max: usize) -> String {
     if width(text) <= max {
         return text.to_string();
@@ -79,7 +79,7 @@ pub fn clip(text: &str, max: usize) -> String {
     }
 }
 
-/// At most `max` columns: head and tail of the text, with `…` between.
+/// Cuts the text to `max` columns: its head and tail, with `…` between.
 pub fn clip_middle(text: &str, max: usize) -> String {
     if width(text) <= max {
         return text.to_string();
@@ -93,7 +93,7 @@ pub fn clip_middle(text: &str, max: usize) -> String {
     }
 }
 
-/// At most `max` columns: the end of the text, with `…` for what was cut.
+/// Cuts the text to `max` columns: its end, with `…` before it.
 pub fn clip_start(text: &str, max: usize) -> String {
     if width(text) <= max {
         return text.to_string();
@@ -112,7 +112,7 @@ fn tail(text: &str, max: usize) -> &str {
     &text[text.len() - fitting(text.graphemes(true).rev(), max)..]
 }
 
-/// The bytes of the first graphemes that fit into `max` columns.
+/// Returns the bytes of the first graphemes that fit into `max` columns.
 fn fitting<'a>(graphemes: impl Iterator<Item = &'a str>, max: usize) -> usize {
     let (mut bytes, mut columns) = (0, 0);
     for grapheme in graphemes {
@@ -143,8 +143,8 @@ pub fn push_span(spans: &mut Vec<Span<'static>>, style: Style, text: &str) {
     }
 }
 
-/// One logical line as lines of at most `columns`. `first` stands before the first of them,
-/// `rest` before the others; both count. There is always one line.
+/// Wraps one logical line at `columns`. `first` is the prefix of the first line, `rest` of the
+/// others; both count. Returns at least one line.
 pub fn wrap(
     spans: &[Span<'static>],
     columns: usize,
@@ -207,7 +207,7 @@ impl<'a> Wrapper<'a> {
         wrapper
     }
 
-    /// An indent leaves at least one column free.
+    /// Adds an indent, which leaves at least one column free.
     fn indent(&mut self, spans: &[Span<'static>]) {
         for span in spans {
             let room = self.columns - 1 - self.used;

@@ -46,7 +46,7 @@ const ATTRIBUTES: [(&str, Modifier); 6] = [
 const COLOUR_HINT: &str =
     "a colour is a name such as \"lightblue\", an index from 0 to 255, or \"#rrggbb\"";
 
-/// What is wrong with a theme, at which key of which file.
+/// An error in a theme, with its file and key.
 #[derive(Debug, Error, PartialEq)]
 #[error("theme {file}: {what}")]
 pub struct ThemeError {
@@ -55,7 +55,7 @@ pub struct ThemeError {
     pub hint: String,
 }
 
-/// How many colours a terminal shows.
+/// The number of colours of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// The sixteen colours of the terminal's own palette.
@@ -67,7 +67,7 @@ pub enum Depth {
 }
 
 impl Depth {
-    /// From the values of COLORTERM and TERM.
+    /// Returns the depth for the values of COLORTERM and TERM.
     pub fn of(colorterm: Option<&str>, term: Option<&str>) -> Depth {
         let term = term.unwrap_or_default();
         let says = |words: &[&str]| words.iter().any(|w| term.contains(w));
@@ -138,12 +138,12 @@ theme!(
 );
 
 impl Theme {
-    /// The themes that are compiled in.
+    /// Returns the names of the built-in themes.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// A theme that is compiled in.
+    /// Returns a built-in theme.
     pub fn named(name: &str) -> Result<Theme, ThemeError> {
         match BUILT_IN.iter().find(|(known, _)| *known == name) {
             Some((name, text)) => Theme::parse(name, text),
@@ -155,7 +155,7 @@ impl Theme {
         }
     }
 
-    /// Without colours, for NO_COLOR: what matters is told by attributes alone.
+    /// Returns a theme without colours, for NO_COLOR: only attributes mark important text.
     pub fn plain() -> Theme {
         let plain = Style::new();
         let (bold, dim) = (plain.bold(), plain.dim());
@@ -179,7 +179,7 @@ impl Theme {
         self.text.bold()
     }
 
-    /// An address that can be followed.
+    /// Returns the style of an address that can be followed.
     pub fn link(&self) -> Style {
         self.text.underlined()
     }
@@ -190,7 +190,7 @@ impl Theme {
         (everywhere, everywhere.reversed())
     }
 
-    /// A theme file; `name` is its name in errors.
+    /// Parses a theme file; `name` is its name in errors.
     pub fn parse(name: &str, text: &str) -> Result<Theme, ThemeError> {
         let table: Table = text.parse().map_err(|e: toml::de::Error| {
             let at = e.span().map_or(0, |s| s.start.min(text.len()));
@@ -228,7 +228,7 @@ impl Theme {
         Ok(theme)
     }
 
-    /// The same theme in the colours that a terminal has.
+    /// Returns the same theme in the colours of a terminal.
     pub fn at_depth(mut self, depth: Depth) -> Theme {
         self.depth = self.depth.map(|_| depth);
         for key in Theme::KEYS {
@@ -240,7 +240,7 @@ impl Theme {
         self
     }
 
-    /// What is shown of a colour that is not the theme's.
+    /// Adapts a colour that is not the theme's to the terminal. `None`: colours are off.
     pub fn foreign(&self, colour: Color) -> Option<Color> {
         self.depth.map(|depth| downgrade(colour, depth))
     }
@@ -255,7 +255,7 @@ pub enum Ground {
 }
 
 impl Ground {
-    /// Of a background of this colour.
+    /// Returns the ground for a background of this colour.
     pub fn of([r, g, b]: [u8; 3]) -> Ground {
         let [r, g, b] = [r, g, b].map(u32::from);
         match 299 * r + 587 * g + 114 * b >= 128_000 {
@@ -264,8 +264,8 @@ impl Ground {
         }
     }
 
-    /// From the value of COLORFGBG: `15;0`, the background last, as one of the 16 colours.
-    /// `None` when it does not say.
+    /// Parses the value of COLORFGBG: `15;0`, the background last, as one of the 16 colours. `None`
+    /// when it has no background.
     pub fn of_colorfgbg(value: &str) -> Option<Ground> {
         match value.rsplit(';').next()?.parse().ok()? {
             7 | 9..=15 => Some(Ground::Light),
@@ -287,7 +287,7 @@ pub enum Palette {
 }
 
 impl Palette {
-    /// The theme for this background.
+    /// Returns the theme for this background.
     pub fn on(&self, ground: Ground) -> &Theme {
         match (self, ground) {
             (Palette::Fixed(theme), _) => theme,
@@ -296,7 +296,7 @@ impl Palette {
         }
     }
 
-    /// Whether the terminal's background decides.
+    /// Returns whether the terminal's background decides.
     pub fn is_auto(&self) -> bool {
         matches!(self, Palette::Auto { .. })
     }
@@ -359,7 +359,7 @@ fn parse_colour(file: &str, key: &str, value: &Value) -> Result<Color, ThemeErro
     })
 }
 
-/// The nearest colour that a terminal of this depth has.
+/// Returns the nearest colour that a terminal of this depth has.
 fn downgrade(colour: Color, depth: Depth) -> Color {
     match (colour, depth) {
         (_, Depth::True) | (Color::Indexed(0..16), _) => colour,
@@ -373,7 +373,7 @@ fn downgrade(colour: Color, depth: Depth) -> Color {
 /// The six levels of xterm's colour cube.
 const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
-/// The colours of xterm from 16 on; the first 16 are the user's own.
+/// Returns a colour of xterm from 16 on; the first 16 are the user's own.
 fn rgb_of_256(index: u8) -> [u8; 3] {
     match index.checked_sub(232) {
         Some(grey) => [8 + 10 * grey; 3],

@@ -1,6 +1,6 @@
-//! A session that another process works in, looked at while it works. Nothing is locked: new
-//! entries and the streamed words are read from the store. What is said and answered here goes
-//! into the inbox and the signals, where that process finds it.
+//! A session in which another process works, followed by the screen. Nothing is locked: new entries
+//! and the streamed words are read from the store. Messages and answers of the person go into the
+//! inbox and the signals, where that process finds them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,29 +22,29 @@ use crate::session::{AppContext, Meant, Order, SessionError, SteerError};
 use crate::store::Store;
 use crate::tools;
 
-/// How far behind the screen is.
+/// Maximum delay of the screen.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How long what was said here waits to be sent.
+/// Maximum delay of a message that was typed here.
 const SEND: Duration = Duration::from_millis(20);
 
-/// What the store had no room for is sent again after this.
+/// Delay before a command is sent again for which the store had no room.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Who signals come from, as entries say it.
+/// The origin of signals, as entries record it.
 const ORIGIN: &str = "screen";
 
-/// As many of the last entries are shown at first.
+/// Number of the last entries that are shown at first.
 const RECENT: u64 = 600;
 
-/// Dropped, the looking ends, when what was said is sent.
+/// A thread that follows a session. Dropping this ends it after all commands are sent.
 pub(super) struct Watch {
     commands: UnboundedSender<Command>,
     _stop: SyncSender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A look that is over but for what is still to be sent.
+/// A watch that has ended, except for commands that must still be sent.
 pub(super) struct LeavingWatch(Option<JoinHandle<()>>);
 
 impl LeavingWatch {
@@ -95,13 +95,13 @@ impl Watch {
         LeavingWatch(self.thread.take())
     }
 
-    /// What a command asks of the engine is asked of the other process.
+    /// Returns a sender for commands, which go to the engine of the other process.
     pub(super) fn sender(&self) -> UnboundedSender<Command> {
         self.commands.clone()
     }
 }
 
-/// What is to be sent, in its order.
+/// Commands that are not sent yet, in their order.
 #[derive(Default)]
 struct Unsent {
     commands: VecDeque<Command>,
@@ -144,18 +144,18 @@ struct Follower {
     state: State,
     /// The streamed text that was sent to the screen.
     streamed: String,
-    /// The question that the screen shows: the place of its entry.
+    /// The `seq` of the question that the screen shows.
     asked: Option<Seq>,
-    /// What a server asks: the place of its entry.
+    /// The `seq` of the question of a server.
     server_asked: Option<Seq>,
-    /// That of a sub-agent: its session, and the place there.
+    /// The question of a subagent: its session, and the `seq` there.
     child_asked: Option<(String, Seq)>,
 }
 
 impl Follower {
     fn begin(ctx: &AppContext, id: &str, on_event: &OnLiveEvent) -> Result<Follower, SessionError> {
         let store = ctx.open_store()?;
-        let id = store.find(id)?.id;
+        let id = store.history().find(id)?.id;
         let mut follower = Follower {
             store,
             id,
@@ -167,7 +167,7 @@ impl Follower {
         };
         let mut recent = Vec::new();
         let state = &mut follower.state;
-        let length = follower.store.find(&follower.id)?.entries;
+        let length = follower.store.history().find(&follower.id)?.entries;
         follower.store.load_each(&follower.id, |record| {
             let folded = state.fold(&record);
             if record.seq + RECENT >= length {
@@ -201,7 +201,7 @@ impl Follower {
 
     fn again(&mut self, ctx: &AppContext, on_event: &OnLiveEvent) -> Result<(), SessionError> {
         let next = self.state.next_seq();
-        let length = self.store.find(&self.id)?.entries;
+        let length = self.store.history().find(&self.id)?.entries;
         if length > next {
             let gauging = ctx.gauging(&self.store, &self.state.model)?;
             for record in self.store.records(&self.id, next..=length - 1)? {
@@ -220,7 +220,12 @@ impl Follower {
         self.ask(on_event);
         self.ask_for_server(on_event);
         self.ask_for_child(on_event);
-        let stream = self.store.drafts(&self.id)?.stream.unwrap_or_default();
+        let stream = self
+            .store
+            .inbox()
+            .drafts(&self.id)?
+            .stream
+            .unwrap_or_default();
         if let Some(more) = stream
             .strip_prefix(&self.streamed)
             .filter(|m| !m.is_empty())
@@ -234,7 +239,7 @@ impl Follower {
         Ok(())
     }
 
-    /// The first question that waits, each time it is another one.
+    /// Reports the first open question, each time it is another one.
     fn ask(&mut self, on_event: &OnLiveEvent) {
         let of = self.state.questions().count();
         let Some((open, asked)) = self.state.questions().next() else {
@@ -248,7 +253,8 @@ impl Follower {
             Event::Asked {
                 call: open.call.id,
                 why: asked.why.clone(),
-                // What is allowed for longer than this once is for the process that works here.
+                // A rule for more than this call cannot be added from here: it belongs to the other
+                // process.
                 rule: None,
                 access: asked.access,
                 place: (1, of),
@@ -257,7 +263,7 @@ impl Follower {
         );
     }
 
-    /// What a server asks in a call, each time it is another question.
+    /// Reports the question of a server in a call, each time it is another one.
     fn ask_for_server(&mut self, on_event: &OnLiveEvent) {
         let asks = self.state.server_question();
         let seq = asks.map(|(_, asked)| asked.seq);
@@ -270,8 +276,8 @@ impl Follower {
         }
     }
 
-    /// The first question of its sub-agents, each time it is another one, and that there is none any
-    /// more.
+    /// Reports the first question of the subagents, each time it is another one, and the end of the
+    /// last one.
     fn ask_for_child(&mut self, on_event: &OnLiveEvent) {
         let asks = child_question(&self.store, &self.state).unwrap_or_else(|error| {
             tracing::warn!(%error, "it is not known whether a task asks");
@@ -284,15 +290,15 @@ impl Follower {
         }
     }
 
-    /// What the screen wants of the engine, sent to the one of the other process. What only an
-    /// engine of this process could do is left.
+    /// Sends a command of the screen to the engine of the other process. Commands that only an
+    /// engine of this process could execute are ignored.
     fn send(
         &mut self,
         ctx: &AppContext,
         command: &Command,
         on_event: &OnLiveEvent,
     ) -> Result<(), SteerError> {
-        let info = self.store.find(&self.id)?;
+        let info = self.store.history().find(&self.id)?;
         let order = match command {
             Command::Say { message, blobs } => {
                 ctx.steering()
@@ -323,7 +329,7 @@ impl Follower {
                 answer,
                 ..
             } => {
-                let (child, answer) = (self.store.find(session)?, answer.clone());
+                let (child, answer) = (self.store.history().find(session)?, answer.clone());
                 ctx.steering().answer_form(
                     &mut self.store,
                     &child,
@@ -339,7 +345,7 @@ impl Follower {
                 verdict,
                 ..
             } => {
-                let (child, verdict) = (self.store.find(session)?, verdict.clone());
+                let (child, verdict) = (self.store.history().find(session)?, verdict.clone());
                 ctx.steering()
                     .answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
                 return Ok(());
@@ -363,7 +369,7 @@ impl Follower {
     }
 }
 
-/// What is asked in this call now: the screen shows one question of a call.
+/// Returns the target of a decision: the call. The screen shows one question of a call.
 fn in_call(call: CallId) -> Meant {
     Meant {
         call: Some(call),

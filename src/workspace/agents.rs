@@ -1,4 +1,4 @@
-//! Agents: Markdown files of the user and of the workspace, from which sub-agents are made.
+//! Agents: Markdown files of the user and of the workspace that describe subagents.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ const KIND: DefinitionKind = DefinitionKind {
     max_file_bytes: MAX_FILE_BYTES,
 };
 
-/// An agent that was found.
+/// An agent and the file that it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
     pub file: AgentFile,
-    /// Its path from the root of the workspace. `None`: it is the user's own.
+    /// Its path from the root of the workspace; `None` for a file of the user.
     pub of_workspace: Option<String>,
-    /// Of its text: blake3 in hex.
+    /// blake3 of its text, in hex.
     pub hash: String,
 }
 
 /// The agents for a folder.
 pub type Agents = Definitions<Agent>;
 
-/// All agents for `here`, trusted or not.
+/// Returns all agents for `here`, trusted or not.
 pub fn agents(here: &Here, config_dir: &Path) -> Agents {
     definitions(&KIND, config_dir, Some(here), &define)
 }

@@ -1,7 +1,8 @@
-//! What a file has besides its content and its mode: extended attributes, and with them the ACL.
+//! Copying of a file's extended attributes, which include its ACL.
 //!
-//! Left out: what the kernel takes away from a file that is written (capabilities), and what it
-//! computes from the content (IMA and EVM). macOS has its ACLs elsewhere, and they are not copied.
+//! Left out: attributes that the kernel removes when a file is written (capabilities), and those
+//! that it computes from the content (IMA and EVM). macOS stores its ACLs elsewhere, and they are
+//! not copied.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -9,7 +10,7 @@ use std::io::{self, ErrorKind};
 
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
 
-/// The kernel gives no more of either: names of a file, bytes of a value.
+/// Maximum size that the kernel allows for the names of a file and for a value.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The access list of a file.
@@ -17,10 +18,10 @@ const ACL: &CStr = c"system.posix_acl_access";
 
 const OF_CONTENT: [&CStr; 3] = [c"security.capability", c"security.ima", c"security.evm"];
 
-/// Gives `new` the attributes of `old`. Returns the names of those that it does not get.
+/// Copies the attributes of `old` to `new`. Returns the names of those that could not be copied.
 ///
 /// # Errors
-/// When `new` cannot get the ACL: without it, its mode would mean something else.
+/// `new` cannot get the ACL: without it, its mode would have another meaning.
 pub(crate) fn copy_attributes(old: &File, new: &File) -> io::Result<Vec<String>> {
     let mut lost = Vec::new();
     let names = match names(old) {
@@ -29,7 +30,7 @@ pub(crate) fn copy_attributes(old: &File, new: &File) -> io::Result<Vec<String>>
         Err(e) => return Err(e),
     };
     if !names.iter().any(|name| name.as_c_str() == ACL) {
-        // One that the folder gives to all that is made in it.
+        // Removes an ACL that the folder gives to every new file.
         let _ = fremovexattr(new, ACL);
     }
     for name in names {

@@ -1,11 +1,11 @@
-//! A name beside a file, for content that is somebody's and has lost its own name.
+//! A new name beside a file, for a file of the user that has lost its own name.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 
 use super::handle::Folder;
 
-/// So many names beside a file are tried.
+/// Maximum number of names that are tried.
 const MAX_NAMES: u32 = 100;
 
 /// Moves `from` to the first free name of `NAME.rewake-kept`, `NAME.rewake-kept-1`, … in `to`, and

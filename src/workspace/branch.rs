@@ -1,16 +1,17 @@
-//! The branch that is checked out, read from git's own files: no process for a status line.
+//! The current branch, read from git's own files: a status line starts no process.
 
 use std::path::Path;
 
 use crate::config::read_text;
 
-/// A line or two.
+/// Maximum size of the files, which have a line or two.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// A name, or the beginning of a commit's id when no branch is checked out.
+/// Returns the name of the branch, or the beginning of the commit's ID when no branch is checked
+/// out.
 pub fn branch(root: &Path) -> Option<String> {
     let git = root.join(".git");
-    // A worktree or a submodule: a file that names the folder.
+    // In a worktree or a submodule, `.git` is a file that names the folder.
     let git = match read_text(&git, MAX_BYTES) {
         Ok(text) => root.join(text.strip_prefix("gitdir:")?.trim()),
         Err(_) => git,
@@ -19,7 +20,7 @@ pub fn branch(root: &Path) -> Option<String> {
     let head = head.trim();
     match head.strip_prefix("ref: refs/heads/") {
         Some(name) => Some(name.to_string()),
-        // Anything else is no commit, and maybe no file of git.
+        // Any other text is not a commit, and the file may not be git's.
         None if head.len() >= 40 && head.bytes().all(|b| b.is_ascii_hexdigit()) => {
             head.get(..8).map(str::to_string)
         }

@@ -1,6 +1,6 @@
-//! Custom commands: Markdown files of the user and of the workspace whose text is said when a
-//! person types their name. The folders that a file lies in are a part of its name: `git:commit`
-//! is `git/commit.md`.
+//! Custom commands: Markdown files of the user and of the workspace whose text is sent when a
+//! person types their name. The folders of a file are a part of its name: `git:commit` is
+//! `git/commit.md`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,23 +17,23 @@ const KIND: DefinitionKind = DefinitionKind {
     max_file_bytes: MAX_FILE_BYTES,
 };
 
-/// A command that was found.
+/// A custom command and the file that it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomCommand {
-    /// Without its slash: `git:commit`.
+    /// The name without the slash: `git:commit`.
     pub name: String,
     pub template: Template,
     pub path: PathBuf,
-    /// Its path from the root of the workspace. `None`: it is the user's own.
+    /// Its path from the root of the workspace; `None` for a file of the user.
     pub of_workspace: Option<String>,
-    /// Of its text: blake3 in hex.
+    /// blake3 of its text, in hex.
     pub hash: String,
 }
 
-/// What a person may type besides rewake's own commands.
+/// The commands that a person may type besides the built-in ones.
 pub type CustomCommands = Definitions<CustomCommand>;
 
-/// All custom commands for `here`. `is_taken` says which names are rewake's own.
+/// Returns all custom commands for `here`. `is_taken` says which names are built in.
 pub fn commands(here: &Here, config_dir: &Path, is_taken: impl Fn(&str) -> bool) -> CustomCommands {
     let define = |file: DefinitionFile<'_>| {
         custom::check_name(file.stem)?;
@@ -91,7 +91,7 @@ mod tests {
             self
         }
 
-        /// For `root/a`.
+        /// Returns the commands for `root/a`.
         fn find(&self) -> CustomCommands {
             let here = here(&self.path.join("root/a")).unwrap();
             commands(&here, &self.path.join("user"), |name| name == "help")
@@ -214,7 +214,7 @@ mod tests {
             search,
             &format!("{} more commands are not used", MAX_READ + 9 - MAX_WARNINGS)
         );
-        // One that is valid and comes behind them is not reached.
+        // A valid command after them is not reached.
         fs::write(folder.join("z.md"), "say it").unwrap();
         assert_eq!(f.find().found, []);
     }

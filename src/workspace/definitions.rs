@@ -15,12 +15,12 @@ use crate::config::read_text;
 use crate::core::custom::check_name;
 use crate::core::visible::visible;
 
-/// Names of files and folders that one search lists.
+/// Maximum number of names of files and folders that one search lists.
 const MAX_NAMES: usize = 20_000;
-/// Files that one search reads, malformed ones included.
+/// Maximum number of files that one search reads, including malformed ones.
 pub(super) const MAX_READ: usize = 1_000;
 pub(super) const MAX_DEPTH: usize = 8;
-/// Warnings after these are only counted.
+/// Maximum number of warnings; further ones are only counted.
 pub(super) const MAX_WARNINGS: usize = 20;
 
 /// A kind of definition, and where its files are.
@@ -36,7 +36,7 @@ pub(super) struct DefinitionKind {
     pub max_file_bytes: u64,
 }
 
-/// Where files are below a folder.
+/// The layout of the files below a folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     /// `NAME/FILE`, with this file.
@@ -123,7 +123,7 @@ struct Search<'a, T> {
     seen: BTreeSet<PathBuf>,
     listed: usize,
     read: usize,
-    /// Warnings that found no room.
+    /// Number of warnings above the limit.
     left_out: usize,
 }
 
@@ -192,7 +192,7 @@ impl<T> Search<'_, T> {
             return self.skip(path, &format!("there are {max_found} already"));
         }
         let defined = match real_path(path, inside) {
-            // A thousand links to one file cost one look at it.
+            // A thousand links to one file cost one read.
             Ok(real) if !self.seen.insert(real.clone()) => return,
             Ok(_) if self.read == MAX_READ => Err(format!("{MAX_READ} files were read already")),
             Ok(real) => self.define(&real, path, inside, before, stem),

@@ -1,9 +1,9 @@
-//! Folders opened as they were judged: no part of their path is a link.
+//! Open folders, whose path has no link in any part.
 //!
-//! Policy judges the real path of a file, its links followed. Until a tool opens that path, a
-//! command that runs beside it may have put a link in place of a folder on the way. So a real
-//! path is opened part by part, and a part that is a link now is an error. What is done then
-//! is done in the folder that was opened, by names in it, whatever becomes of its path.
+//! Policy decides on the real path of a file, with links followed. Before a tool opens that path, a
+//! command that runs at the same time may replace one of its folders with a link. So a real path is
+//! opened part by part, and a part that is a link now is an error. All further actions happen in
+//! the opened folder, by names in it, wherever its path leads by then.
 //!
 //! Invariant: nothing here follows a link.
 
@@ -23,7 +23,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// To go through it, not to read its names: that needs other permissions.
+/// Flags to pass through a folder, not to read its names, which needs other permissions.
 #[cfg(target_os = "linux")]
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
@@ -31,13 +31,13 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// To look at it and to change its mode, which a file that nobody may read needs too.
+/// Flags to inspect an entry and to change its mode, also for a file that nobody may read.
 #[cfg(target_os = "linux")]
 const ENTRY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
 #[cfg(not(target_os = "linux"))]
 const ENTRY: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
-/// Each takes an open folder while what lies in it is removed.
+/// Maximum depth of a removal: each level has an open folder meanwhile.
 const MAX_REMOVED_DEPTH: usize = 400;
 
 /// An open folder.
@@ -45,14 +45,14 @@ const MAX_REMOVED_DEPTH: usize = 400;
 pub(crate) struct Folder(OwnedFd);
 
 impl Folder {
-    /// `path` is absolute, its links followed.
+    /// Opens the folder at `path`, which is absolute, with its links followed.
     pub(crate) fn open(path: &Path) -> io::Result<Folder> {
         let root = sys::openat(CWD, "/", FOLDER, Mode::empty())?;
         let below = path.strip_prefix("/").map_err(|_| unfit(path))?;
         Folder(root).below(below)
     }
 
-    /// The deepest folder on the way to `path` that exists, and the rest.
+    /// Opens the deepest existing folder of `path`, and returns it with the rest of the path.
     pub(crate) fn deepest(path: &Path) -> io::Result<(Folder, PathBuf)> {
         for part in path.ancestors() {
             match Folder::open(part) {
@@ -75,13 +75,13 @@ impl Folder {
         open_below(self.0.as_fd(), path, FOLDER, Mode::empty()).map(Folder)
     }
 
-    /// Opens what is at `path` below it, without blocking on a FIFO.
+    /// Opens the file at `path` below this folder, without blocking on a FIFO.
     pub(crate) fn file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         open_below(self.0.as_fd(), path, flags, Mode::empty()).map(File::from)
     }
 
-    /// Makes a file that is not there yet.
+    /// Creates a file that does not exist yet.
     pub(crate) fn new_file(&self, name: &OsStr, mode: Mode) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         open_below(self.0.as_fd(), Path::new(name), flags, mode).map(File::from)
@@ -91,7 +91,7 @@ impl Folder {
         Ok(sys::mkdirat(&self.0, name, Mode::from_raw_mode(0o777))?)
     }
 
-    /// Opens the folder at `path` below it. What is missing of that is made.
+    /// Opens the folder at `path` below this one. Creates missing parts.
     pub(crate) fn make_below(&self, path: &Path) -> io::Result<Folder> {
         let mut at = self.below(Path::new(""))?;
         for name in path {
@@ -109,30 +109,30 @@ impl Folder {
         Ok(at)
     }
 
-    /// Opens what has this name to look at it and to set its mode, whatever its kind and its mode.
+    /// Opens an entry of any kind and mode, to inspect it and to set its mode.
     pub(crate) fn entry(&self, name: &OsStr) -> io::Result<OwnedFd> {
         open_below(self.0.as_fd(), Path::new(name), ENTRY, Mode::empty())
     }
 
-    /// Of a link: of itself.
+    /// Returns the metadata of a name; of a link, its own.
     pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(sys::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// The names in it, `.` and `..` too.
+    /// Opens the list of names of a folder below this one, including `.` and `..`.
     pub(crate) fn names(&self, path: &Path) -> io::Result<Dir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = open_below(self.0.as_fd(), path, flags, Mode::empty())?;
         Ok(Dir::new(folder)?)
     }
 
-    /// Returns the names in it, without `.` and `..`, each with its kind.
+    /// Returns the names in the folder, without `.` and `..`, each with its kind.
     pub(crate) fn list(&self) -> io::Result<Vec<(OsString, FileType)>> {
         let mut found = Vec::new();
         for entry in self.names(Path::new(""))?.filter_map(Result::ok) {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             let kind = match entry.file_type() {
-                // Not every file system tells it with the name.
+                // Not every file system gives the kind with the name.
                 FileType::Unknown => self
                     .stat(name)
                     .map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode)),
@@ -145,7 +145,7 @@ impl Folder {
         Ok(found)
     }
 
-    /// The same also where the mode of the folder keeps us from it: it is opened for a moment.
+    /// Does the same even if the mode of the folder forbids it: changes the mode for a moment.
     pub(crate) fn list_whatever_its_mode(&self) -> io::Result<Vec<(OsString, FileType)>> {
         const LIST: u32 = 0o500;
         match self.list() {
@@ -160,7 +160,7 @@ impl Folder {
         }
     }
 
-    /// What a link of this name leads to.
+    /// Returns the target of a link.
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<PathBuf> {
         let target = sys::readlinkat(&self.0, name, Vec::new())?;
         Ok(OsString::from_vec(target.into_bytes()).into())
@@ -170,13 +170,13 @@ impl Folder {
         Ok(sys::accessat(&self.0, name, access, AtFlags::empty())?)
     }
 
-    /// What had the name `to` has it no more.
+    /// Renames `from` to `to`, and replaces an entry of that name.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// `AlreadyExists` when there is something of the name `to`. Not every file system can
-    /// refuse that.
+    /// Renames `from` to `to`, and fails with `AlreadyExists` if that name is taken. Not every file
+    /// system supports this.
     pub(crate) fn rename_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         match sys::renameat_with(&self.0, from, &self.0, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => self.rename(from, to),
@@ -184,7 +184,7 @@ impl Folder {
         }
     }
 
-    /// The same into another folder of the same file system.
+    /// Does the same into another folder of the same file system.
     pub(crate) fn move_new(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
         match sys::renameat_with(&self.0, from, &folder.0, to, RenameFlags::NOREPLACE) {
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match folder.stat(to) {
@@ -195,12 +195,12 @@ impl Folder {
         }
     }
 
-    /// What had the name `to` there has it no more.
+    /// Moves `from` to `to` in another folder, and replaces an entry of that name.
     pub(crate) fn move_over(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
         Ok(sys::renameat(&self.0, from, &folder.0, to)?)
     }
 
-    /// Each gets the other's name. Not every file system can do that.
+    /// Exchanges the names of two entries. Not every file system supports this.
     pub(crate) fn exchange(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
         let flags = RenameFlags::EXCHANGE;
         Ok(sys::renameat_with(&self.0, from, &folder.0, to, flags)?)
@@ -210,7 +210,7 @@ impl Folder {
         Ok(sys::symlinkat(target, &self.0, name)?)
     }
 
-    /// `DirectoryNotEmpty` when there is anything in it.
+    /// Removes an empty folder. Fails with `DirectoryNotEmpty` if it has entries.
     pub(crate) fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         Ok(sys::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
     }
@@ -219,8 +219,8 @@ impl Folder {
         Ok(sys::unlinkat(&self.0, name, AtFlags::empty())?)
     }
 
-    /// Removes what has this name, with all that lies in it, whatever the modes of folders there.
-    /// `NotFound` when there is nothing of that name.
+    /// Removes an entry with everything below it, for any modes of its folders. Fails with
+    /// `NotFound` if the name does not exist.
     pub(crate) fn remove_all(&self, name: &OsStr) -> io::Result<()> {
         self.remove_down_to(name, MAX_REMOVED_DEPTH)
     }
@@ -243,12 +243,12 @@ impl Folder {
         self.remove_folder(name)
     }
 
-    /// Makes the names in it durable.
+    /// Makes the names in the folder durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = sys::openat(&self.0, ".", flags, Mode::empty())?;
         match File::from(folder).sync_all() {
-            // Some network file systems have no sync of folders; there is nothing more to do.
+            // Some network file systems cannot sync folders; nothing more can be done.
             Err(e) if e.kind() == ErrorKind::InvalidInput => Ok(()),
             result => result,
         }
@@ -261,7 +261,7 @@ impl AsFd for Folder {
     }
 }
 
-/// Returns the permission bits of what is open.
+/// Returns the permission bits of an open file.
 pub(crate) fn mode(of: impl AsFd) -> io::Result<u32> {
     #[allow(
         clippy::useless_conversion,
@@ -271,10 +271,10 @@ pub(crate) fn mode(of: impl AsFd) -> io::Result<u32> {
     Ok(mode & 0o7777)
 }
 
-/// Sets the permission bits of what is open, wherever its name leads by now.
+/// Sets the permission bits of an open file, wherever its name leads by now.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
-    // A descriptor that is only a path takes no `fchmod`.
+    // `fchmod` does not work for a descriptor with `O_PATH`.
     let path = format!("/proc/self/fd/{}", of.as_fd().as_raw_fd());
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
@@ -301,7 +301,7 @@ fn open_below(at: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> io:
     )
 }
 
-/// In one call. `None` where the kernel has no such call, or something keeps us from it.
+/// Opens a path in one call. `None` if the kernel has no such call, or something forbids it.
 #[cfg(target_os = "linux")]
 fn open_by_kernel(
     at: BorrowedFd<'_>,
@@ -312,7 +312,7 @@ fn open_by_kernel(
     use rustix::fs::ResolveFlags as Resolve;
     let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
     match sys::openat2(at, path, flags, mode, resolve) {
-        // A container's filter for system calls answers with PERM to what it does not know.
+        // A container's filter answers with PERM to system calls that it does not know.
         Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => None,
         opened => Some(opened.map_err(io::Error::from)),
     }
@@ -323,7 +323,7 @@ fn open_by_kernel(_: BorrowedFd<'_>, _: &Path, _: OFlags, _: Mode) -> Option<io:
     None
 }
 
-/// The same, a part at a time.
+/// Does the same part by part.
 fn open_by_parts(
     at: BorrowedFd<'_>,
     path: &Path,
@@ -351,7 +351,7 @@ fn open_by_parts(
 
 fn open_part(at: BorrowedFd<'_>, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     match sys::openat(at, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode) {
-        // Of a link that was to be a folder, the kernel says that it is none.
+        // For a link instead of a folder the kernel reports that it is not a folder.
         Err(Errno::NOTDIR) if is_link(at, name) => Err(Errno::LOOP.into()),
         opened => Ok(opened?),
     }
@@ -385,7 +385,7 @@ mod tests {
             Room(tempfile::tempdir().unwrap())
         }
 
-        /// Its links followed.
+        /// Returns the path of a name, with links followed.
         fn path(&self, name: &str) -> PathBuf {
             self.0.path().canonicalize().unwrap().join(name)
         }
@@ -403,7 +403,7 @@ mod tests {
 
     type Open = fn(BorrowedFd<'_>, &Path, OFlags, Mode) -> io::Result<OwnedFd>;
 
-    /// As the kernel does it where it can, and as it is done elsewhere.
+    /// The two implementations: one call of the kernel, and part by part.
     const WAYS: [Open; 2] = [open_below, open_by_parts];
 
     #[test]
@@ -480,7 +480,7 @@ mod tests {
         let locked = fs::Permissions::from_mode(0o000);
         fs::set_permissions(room.path("tmp/locked"), locked).unwrap();
         let folder = Folder::open(&room.path("")).unwrap();
-        // The way to it leads elsewhere by now.
+        // The path leads elsewhere by now.
         let (name, link) = (OsStr::new("tmp"), room.0.path());
         let moved = outside.path("moved");
         fs::rename(link, &moved).unwrap();

@@ -1,5 +1,4 @@
-//! Whether the checked out commit moved since a time, from the log that git keeps of it. A
-//! repository that keeps none is not spoken of.
+//! Moves of HEAD since a time, from git's reflog. Without a reflog nothing is reported.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -7,23 +6,23 @@ use std::path::{Path, PathBuf};
 
 use crate::config::read_text;
 
-/// Of the end of the log: some hundred moves.
+/// Bytes at the end of the log that are read: some hundred moves.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// A line that names a folder.
+/// Maximum size of a file with one line that names a folder.
 const MAX_LINE: u64 = 4 * 1024;
 
-/// How HEAD moved.
+/// The moves of HEAD.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeadMoved {
-    /// How often, as far as the end of the log says.
+    /// Number of moves, as far as the end of the log shows.
     pub times: usize,
-    /// What moved it last, as git says it: `commit: mend the parser`.
+    /// The last action, in git's words: `commit: fix the parser`.
     pub last: String,
 }
 
-/// How HEAD moved since this time (UTC, milliseconds since 1970). Git's log knows seconds: a move
-/// in that very second counts.
+/// Returns the moves of HEAD since this time (UTC, milliseconds since 1970). Git's log has seconds,
+/// so a move within that second counts.
 pub fn head_moved_since(root: &Path, since_ms: i64) -> Option<HeadMoved> {
     let log = end_of(&git_folder(root)?.join("logs/HEAD"))?;
     let text = String::from_utf8_lossy(&log);
@@ -38,20 +37,20 @@ pub fn head_moved_since(root: &Path, since_ms: i64) -> Option<HeadMoved> {
     })
 }
 
-/// The nearest repository at or above a folder.
+/// Returns the git folder of the nearest repository at or above a folder.
 fn git_folder(root: &Path) -> Option<PathBuf> {
     let git = root
         .ancestors()
         .map(|folder| folder.join(".git"))
         .find(|git| git.symlink_metadata().is_ok())?;
     match read_text(&git, MAX_LINE) {
-        // A worktree or a submodule: a file that names the folder.
+        // In a worktree or a submodule, `.git` is a file that names the folder.
         Ok(text) => Some(git.parent()?.join(text.strip_prefix("gitdir:")?.trim())),
         Err(_) => Some(git),
     }
 }
 
-/// Only of a file: what else lies there could hold a reader up.
+/// Reads the end of a regular file; anything else could block the reader.
 fn end_of(path: &Path) -> Option<Vec<u8>> {
     let found = path.symlink_metadata().ok()?;
     if !found.is_file() {
@@ -65,7 +64,7 @@ fn end_of(path: &Path) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// `OLD NEW Name <mail> SECONDS ZONE⇥what`: the time.
+/// Returns the time of a line `OLD NEW Name <mail> SECONDS ZONE⇥what`.
 fn at_ms(line: &str) -> Option<i64> {
     let who = line.split('\t').next()?;
     let (_, when) = who.rsplit_once("> ")?;
@@ -90,7 +89,7 @@ mod tests {
         assert_eq!(moved(15_000), Some((2, "reset: c".to_string())));
         assert_eq!(moved(30_500), Some((1, "reset: c".to_string())));
         assert_eq!(moved(31_000), None);
-        // A worktree has a log of its own, and a folder below the root the one of the root.
+        // A worktree has a separate log, and a folder below the root uses the log of the root.
         let tree = root.path().join("tree/below");
         std::fs::create_dir_all(&tree).unwrap();
         std::fs::write(root.path().join("tree/.git"), "gitdir: ../real\n").unwrap();

@@ -1,4 +1,4 @@
-//! Where "here" is: the canonical git root of a folder, else the folder itself.
+//! The workspace of a folder: the canonical git root, or the folder itself.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -8,15 +8,15 @@ use crate::config::read_text;
 /// The folder that rewake was started in, and the workspace it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Here {
-    /// Absolute, as the user named it: links are kept, unless `..` is in it.
+    /// The absolute folder as the user named it: links are kept, unless the path has `..`.
     pub folder: PathBuf,
-    /// Canonical. The same for every folder of a repository; what sessions belong to.
+    /// The canonical root, the same for every folder of a repository. Sessions belong to it.
     pub root: PathBuf,
-    /// The root is that of a git repository.
+    /// Whether the root is that of a git repository.
     pub is_git: bool,
 }
 
-/// Why a folder cannot be worked in.
+/// The reason why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HereError {
     #[error("cannot work in {}: there is no such folder", .0.display())]
@@ -27,7 +27,8 @@ pub enum HereError {
     Unreadable(PathBuf, io::Error),
 }
 
-/// `folder` is absolute: the caller knows what it is relative to.
+/// Returns the workspace of `folder`, which must be absolute: the caller knows what it is relative
+/// to.
 pub fn here(folder: &Path) -> Result<Here, HereError> {
     let failed = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound => HereError::Missing(folder.to_path_buf()),
@@ -46,17 +47,17 @@ pub fn here(folder: &Path) -> Result<Here, HereError> {
     })
 }
 
-/// The path without what says nothing in it. `None` with `..`: behind a link that leads
-/// elsewhere than its name says.
+/// Returns the path without redundant parts. `None` if it has `..`, which after a link leads
+/// elsewhere than the name says.
 fn plain(folder: &Path) -> Option<PathBuf> {
     let parts = || folder.components();
     let leads_up = parts().any(|part| part == Component::ParentDir);
     (!leads_up).then(|| parts().collect())
 }
 
-/// As git sees it (gitrepository-layout): `.git` is a folder with a `HEAD`, or, in a
-/// worktree and in a submodule, a file that says where that folder is. An empty `.git`
-/// folder makes no repository.
+/// Returns whether git treats the folder as a root (gitrepository-layout): `.git` is a folder with
+/// a `HEAD`, or, in a worktree and in a submodule, a file that names that folder. An empty `.git`
+/// folder does not count.
 fn is_git_root(dir: &Path) -> bool {
     let git = dir.join(".git");
     // HEAD may be a link to a branch that does not exist yet.

@@ -1,13 +1,13 @@
-//! What `.gitignore`, `.ignore` and `.git/info/exclude` leave out.
+//! The ignore rules of `.gitignore`, `.ignore` and `.git/info/exclude`.
 //!
-//! These files come with a clone, and may be anything: a link to `/dev/zero`, a FIFO, a
-//! million patterns. So they are read here and not by the crate that matches them: only
-//! regular files, of bounded size, with a bounded number of patterns in force at once. One
-//! that is not used is told; what it would have left out is found.
+//! These files come with a clone, and may be anything: a link to `/dev/zero`, a FIFO, a million
+//! patterns. So this module reads them instead of the crate that matches them. It reads only
+//! regular files of bounded size, with a bounded number of patterns in force at once. A file that
+//! is not used is reported, and excludes nothing.
 //!
-//! The meaning is that of the `ignore` crate: the nearest file with a pattern that matches
-//! decides, the last such pattern in it; `.ignore` before `.gitignore` before
-//! `.git/info/exclude`; files of the parents of the folder count too. A test compares both.
+//! The meaning is that of the `ignore` crate. The nearest file with a matching pattern decides, by
+//! its last such pattern. `.ignore` comes before `.gitignore`, and that before `.git/info/exclude`.
+//! Files of the parent folders count too. A test compares both.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,27 +17,27 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::regular::{self, Kind};
 
-/// Of one file.
+/// Maximum size of one file.
 pub(crate) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// In force at once: those of a folder, and of all folders it lies in. Compiled, this many
-/// take a second and 100 MB at most.
+/// Maximum number of patterns in force at once: those of a folder and of its parents. Compiled,
+/// they take a second and 100 MB at most.
 pub(crate) const MAX_PATTERNS: usize = 10_000;
 const MAX_PATTERN_BYTES: usize = MAX_FILE_BYTES as usize;
 
-/// A path is no longer, so a longer pattern matches nothing that a person would have meant.
+/// Maximum length of a line. Paths are not longer, so a longer pattern matches nothing useful.
 pub(crate) const MAX_LINE_BYTES: usize = 4_096;
 
-/// Of `.git` and `commondir`, which hold one path.
+/// Maximum size of `.git` and `commondir`, which contain one path.
 const MAX_LINK_BYTES: u64 = 4_096;
 
-/// So many that are not used are named.
+/// Maximum number of unused files that are named.
 pub(crate) const MAX_NAMED: usize = 5;
 
-/// The rules of the folder that is being walked.
+/// The rules of the current folder of a walk.
 #[derive(Default)]
 pub(crate) struct Ignored {
-    /// From the root of the file system down.
+    /// The rules of each folder, from the root of the file system down.
     folders: Vec<Folder>,
     patterns: usize,
     bytes: usize,
@@ -45,16 +45,16 @@ pub(crate) struct Ignored {
     unnamed: usize,
 }
 
-/// The rules that a folder has of its own.
+/// The rules that a folder itself contains.
 struct Folder {
-    /// In the order of their precedence.
+    /// The rules by kind of file, in order of precedence.
     kinds: [Gitignore; 3],
     patterns: usize,
     bytes: usize,
 }
 
 impl Ignored {
-    /// Those of the parents of `folder`, which is absolute.
+    /// Reads the rules of the parents of `folder`, which is absolute.
     pub(crate) fn above(folder: &Path) -> Ignored {
         let mut ignored = Ignored::default();
         let mut parents: Vec<&Path> = folder.ancestors().skip(1).collect();
@@ -65,7 +65,7 @@ impl Ignored {
         ignored
     }
 
-    /// Goes down into a folder: its rules come before those above it.
+    /// Enters a folder, whose rules come before those of its parents.
     pub(crate) fn enter(&mut self, path: &Path) {
         let exclude = exclude_file(path);
         let files = [
@@ -85,7 +85,7 @@ impl Ignored {
         });
     }
 
-    /// Goes up again from the folder that was entered last.
+    /// Leaves the folder that was entered last.
     pub(crate) fn leave(&mut self) {
         if let Some(folder) = self.folders.pop() {
             self.patterns -= folder.patterns;
@@ -93,7 +93,7 @@ impl Ignored {
         }
     }
 
-    /// `None`: no rule speaks of it.
+    /// Returns whether a path is ignored, or `None` if no rule matches it.
     pub(crate) fn is_ignored(&self, path: &Path, is_folder: bool) -> Option<bool> {
         for kind in 0..3 {
             for folder in self.folders.iter().rev() {
@@ -107,7 +107,7 @@ impl Ignored {
         None
     }
 
-    /// Which files were not used, and why: one line each.
+    /// Returns the files that were not used, and why: one line each.
     pub(crate) fn unused(&self) -> Vec<String> {
         let mut lines = self.unused.clone();
         if self.unnamed > 0 {
@@ -159,7 +159,7 @@ impl Ignored {
         }
         let mut builder = GitignoreBuilder::new(folder);
         for line in &lines {
-            // A line that is no pattern leaves the others as they are.
+            // An invalid line does not affect the others.
             let _ = builder.add_line(None, line);
         }
         let rules = builder
@@ -171,7 +171,7 @@ impl Ignored {
     }
 }
 
-/// Up to the first that is not UTF-8, as the crate reads them.
+/// Returns the lines up to the first that is not UTF-8, as the crate does.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &str> {
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
     bytes
@@ -184,7 +184,7 @@ fn is_pattern(line: &str) -> bool {
     !line.starts_with('#') && !line.trim_end().is_empty()
 }
 
-/// `info/exclude` of the repository whose root this is. In a linked worktree `.git` is a file
+/// Returns `info/exclude` of the repository with this root. In a linked worktree `.git` is a file
 /// that names the place.
 fn exclude_file(folder: &Path) -> Option<PathBuf> {
     let git = folder.join(".git");
@@ -205,14 +205,14 @@ fn first_line(file: &Path) -> Option<String> {
     lines(&text).next().map(str::to_string)
 }
 
-/// `None` when there is no such file.
+/// Reads a file, or returns `None` when it does not exist.
 fn load(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
     match regular::kind(path) {
         Ok(Kind::Missing) => return Ok(None),
         Ok(Kind::Folder) => return Err("it is a folder".to_string()),
         Ok(Kind::Special(what)) => return Err(format!("it is {what}")),
         Ok(Kind::Regular(_)) => {}
-        // A name cannot lie below what is no folder.
+        // Nothing can be below a path that is not a folder.
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => return Ok(None),
         Err(e) => return Err(e.to_string()),
     }

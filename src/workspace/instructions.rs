@@ -1,7 +1,7 @@
-//! The instructions that come with a folder: `AGENTS.md` of the user's config folder, then
-//! those from the root of the workspace down to the working folder, the nearest last.
+//! The instructions for a folder: `AGENTS.md` of the user's config folder, then those from the root
+//! of the workspace down to the working folder, the nearest last.
 //!
-//! What cannot be read is skipped with a warning: a broken file never stops a session.
+//! A file that cannot be read is skipped with a warning: a broken file never stops a session.
 //!
 //! Invariant: the text of a workspace file comes from inside the workspace. A link that
 //! leads out is not followed, or a cloned repository could send the user's own files to a
@@ -13,28 +13,28 @@ use std::path::{Path, PathBuf};
 use super::Here;
 use crate::config::{InstructionsConfig, read_text};
 
-/// A larger file is no text somebody wrote for a model: not even its head is taken.
+/// Maximum size of a file. Nobody writes a larger text for a model, so not even its head is used.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// A shorter rest says nothing: the file is left out whole.
+/// Minimum size of a part. A file of which less would fit is omitted.
 const MIN_PART_BYTES: usize = 200;
 
 const HEADING: &str = "These are the instructions of the user and of the project, each file under its path. \
 Follow them. Where they disagree, the later one holds: it is nearer to the working folder.";
 
-/// What stands in layer 2 of every request.
+/// The instructions in layer 2 of every request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Instructions {
     /// Empty when there are none.
     pub text: String,
-    /// The files the text was taken from, in its order.
+    /// The files of the text, in the same order.
     pub sources: Vec<PathBuf>,
-    /// What was skipped or cut: a line each.
+    /// The files that were skipped or cut, one line each.
     pub warnings: Vec<String>,
 }
 
-/// Reads the chain for `here`. Their texts together are at most `config.max_bytes`; the
-/// nearest come first when there is no room for all.
+/// Reads the instructions for `here`. Together they have at most `config.max_bytes`; if not all
+/// fit, the nearest have priority.
 pub fn instructions(here: &Here, config_dir: &Path, config: &InstructionsConfig) -> Instructions {
     let mut found = Instructions::default();
     if config.max_bytes == 0 {
@@ -68,7 +68,7 @@ struct File {
     text: String,
 }
 
-/// The folders from the root down to the working folder.
+/// Returns the folders from the root down to the working folder.
 pub(super) fn chain(here: &Here) -> Vec<PathBuf> {
     let folder = here
         .folder
@@ -85,8 +85,8 @@ pub(super) fn chain(here: &Here) -> Vec<PathBuf> {
     chain
 }
 
-/// The files of one folder: all of `files`, or else the first of `fallback`. A broken link
-/// exists: it is named rather than passed over.
+/// Returns the files of one folder: all of `files`, or else the first of `fallback`. A broken link
+/// counts as existing: it is reported, not ignored.
 fn in_folder(dir: &Path, config: &InstructionsConfig) -> Vec<PathBuf> {
     let existing = |names: &[String]| -> Vec<PathBuf> {
         names
@@ -110,7 +110,7 @@ fn read(path: &Path, inside: Option<&Path>) -> Result<File, String> {
     if inside.is_some_and(|root| !canonical.starts_with(root)) {
         return Err("it is a link that leads out of the workspace".to_string());
     }
-    // The path that was looked at is the one that is read.
+    // The checked path is the one that is read.
     let text = read_text(&canonical, MAX_FILE_BYTES).map_err(|e| e.to_string())?;
     Ok(File {
         path: path.to_path_buf(),
@@ -119,7 +119,7 @@ fn read(path: &Path, inside: Option<&Path>) -> Result<File, String> {
     })
 }
 
-/// Room is given out from the nearest file to the farthest; the text is in reading order.
+/// Renders the files in reading order. The available bytes go to the nearest file first.
 fn render(files: Vec<File>, max_bytes: usize, found: &mut Instructions) {
     let mut left = max_bytes;
     let mut parts = Vec::new();
@@ -160,7 +160,7 @@ fn render(files: Vec<File>, max_bytes: usize, found: &mut Instructions) {
     found.warnings.append(&mut cuts);
 }
 
-/// The length of the longest head of at most `max_bytes`.
+/// Returns the length of the longest head of at most `max_bytes`.
 fn fitting(text: &str, max_bytes: usize) -> usize {
     (0..=max_bytes.min(text.len()))
         .rev()
@@ -168,7 +168,7 @@ fn fitting(text: &str, max_bytes: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// The path is quoted: a name with a line break cannot pass for a heading.
+/// Renders one file. The path is quoted, so that a name with a line break cannot imitate a heading.
 fn part(path: &Path, text: &str, cut: Option<(usize, usize)>) -> String {
     let path = path.to_string_lossy();
     match cut {
@@ -224,7 +224,7 @@ mod tests {
             self
         }
 
-        /// For `root/a/b`, without the temporary folder.
+        /// Returns the instructions for `root/a/b`, without the temporary folder.
         fn read(&self) -> Instructions {
             let here = here(&self.path.join("root/a/b")).unwrap();
             let read = instructions(&here, &self.path.join("user"), &self.config);

@@ -1,4 +1,5 @@
-//! The workspace: where "here" is, and what the folder says to the model.
+//! The workspace: the folder of the work, its git repository, its files, and its texts for the
+//! model.
 //!
 //! Invariant: nothing here runs a program, git included, and nothing is written.
 

@@ -1,4 +1,4 @@
-//! Regular files: told from what else has a name, and opened without blocking.
+//! Regular files: distinguished from other entries, and opened without blocking.
 //!
 //! Invariant: nothing here is ever opened that is not a regular file, so nothing blocks on a
 //! FIFO or wakes a device.
@@ -21,11 +21,11 @@ pub(crate) enum Kind {
     Missing,
     Folder,
     Regular(Stat),
-    /// With its name for people.
+    /// Another kind of file, with its name for people.
     Special(&'static str),
 }
 
-/// Links are followed.
+/// Returns the kind of a path. Links are followed.
 pub(crate) fn kind(path: &Path) -> io::Result<Kind> {
     match rustix::fs::stat(path) {
         Ok(stat) => Ok(kind_of(stat)),
@@ -45,8 +45,8 @@ pub(crate) fn kind_of(stat: Stat) -> Kind {
     }
 }
 
-/// Opens a regular file for reading, links followed. Without blocking, should it just have
-/// become a FIFO. The open session store is never opened: see `crate::store::database`.
+/// Opens a regular file for reading. Links are followed. Does not block, even if the file became a
+/// FIFO just now. The open session store is never opened: see `crate::store::database`.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     if is_in_use(path) {
         return Err(io::Error::other(IN_USE));
@@ -59,7 +59,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     not_a_key(regular(file)?, is_kept_key)
 }
 
-/// As [`open`], no link followed. `path` is where `below` lies in this folder.
+/// Does the same as [`open`] without following links. `path` is the path of `below` in this folder.
 pub(crate) fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<File> {
     if is_in_use(path) {
         return Err(io::Error::other(IN_USE));
@@ -67,9 +67,9 @@ pub(crate) fn open_in(folder: &Folder, below: &Path, path: &Path) -> io::Result<
     not_a_key(regular(folder.file(below)?)?, is_linked_key)
 }
 
-/// Opens a file of a disk by its real path; a part of it that is a link now is an error. Neither a
-/// device, nor what the system makes up as it is read: that is of the machine and of this process,
-/// its environment with the keys too.
+/// Opens a file on a disk by its real path. A part of the path that is a link now is an error. So
+/// are a device and a file that the kernel generates when it is read: those describe the machine
+/// and this process, with the keys in its environment.
 pub(crate) fn open_on_disk(path: &Path) -> io::Result<File> {
     let is_below = |folder: &&str| path.starts_with(folder);
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
@@ -85,7 +85,7 @@ pub(crate) fn open_on_disk(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Also where such a file system is mounted elsewhere.
+/// Detects such a file system wherever it is mounted.
 #[cfg(target_os = "linux")]
 fn is_of_kernel(file: &File) -> bool {
     const SYSFS_MAGIC: u64 = 0x6265_6572;
@@ -112,7 +112,7 @@ fn regular(file: File) -> io::Result<File> {
     }
 }
 
-/// The whole content, or `FileTooLarge` when it is over `max_bytes`. Links are followed.
+/// Returns the whole content, or `FileTooLarge` when it is over `max_bytes`. Links are followed.
 pub fn load(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     load_from(open(path)?, max_bytes)
 }

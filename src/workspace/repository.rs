@@ -1,12 +1,12 @@
-//! Whether git may be run in a folder just to look.
+//! Checks of whether read-only git commands are safe in a folder.
 //!
-//! Git obeys the repository it is in: the settings in `.git/config` name programs that run
-//! on `git status` (`core.fsmonitor`, `filter.*.clean`) and on `git diff` (`diff.external`,
-//! textconv), and may lead out of it (`core.worktree`, `include.path`). [`is_plain`] reads
-//! what git would read, as git finds it (gitrepository-layout, git-config), and has a list
-//! of the settings that do no such thing. Any other is in the way, and so is whatever git
-//! could read in another way than we do. The user's own settings, outside the repository,
-//! are trusted.
+//! Git obeys the repository it is in: the settings in `.git/config` name programs that run on
+//! `git status` (`core.fsmonitor`, `filter.*.clean`) and on `git diff` (`diff.external`, textconv),
+//! and may lead out of it (`core.worktree`, `include.path`). [`is_plain`] reads the same files as
+//! git, and finds them as git does (gitrepository-layout, git-config). It has a list of the
+//! settings that do none of this. Any other setting is refused, and so is anything that git could
+//! read in another way than rewake. The user's own settings, outside of the repository, are
+//! trusted.
 //!
 //! Invariant: the list is closed. A repository that is not understood is not plain.
 
@@ -23,24 +23,24 @@ use rustix::fs::OFlags;
 
 use config::{IGNORED_REVISIONS, Settings};
 
-/// Submodules in submodules.
+/// Maximum depth of nested submodules.
 const MAX_DEPTH: usize = 4;
 const MAX_REPOSITORIES: usize = 64;
 
 const MAX_CONFIG_BYTES: u64 = 256 * 1024;
 const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The hook that looking runs: git writes the index when times of files have changed.
+/// The hook that read-only commands run: git writes the index when times of files have changed.
 const HOOK: &str = "post-index-change";
 
-/// Files and folders that are looked at, in all repositories together.
+/// Maximum number of files and folders that are checked, in all repositories together.
 const MAX_OWN_FILES: usize = 50_000;
 
-/// What git does not read when it looks; [`HOOK`] is looked for by itself.
+/// Folders that read-only commands do not read; [`HOOK`] is checked separately.
 const NOT_READ: [&str; 3] = ["hooks", "lfs", "annex"];
 
-/// What git reads in the folder of a repository, and how many folders deep. A link there may
-/// lead anywhere.
+/// Paths that git reads in the folder of a repository, each with the depth. A link there may lead
+/// anywhere.
 const READ: [(&str, usize); 10] = [
     ("", 0),
     ("info", 0),
@@ -54,12 +54,11 @@ const READ: [(&str, usize); 10] = [
     ("sequencer", 0),
 ];
 
-/// The objects of other repositories, which git shows as if they were in this one.
+/// File that names other repositories, whose objects git shows as if they were in this one.
 const ALTERNATES: &str = "objects/info/alternates";
 
-/// Nothing in the repository around an absolute folder has a git that only looks run a
-/// program or leave the repository; else why it may. Where there is no repository nothing
-/// is in the way.
+/// Checks that read-only git commands in an absolute folder run no program and stay in the
+/// repository. The error says why they may not. A folder outside of any repository passes.
 pub fn is_plain(folder: &str) -> Result<(), String> {
     let Ok(folder) = Path::new(folder).canonicalize() else {
         return Err(format!("there is no folder `{folder}` for `git` to run in"));
@@ -69,11 +68,11 @@ pub fn is_plain(folder: &str) -> Result<(), String> {
         let dot_git = top.join(".git");
         let has_head = dot_git.join("HEAD").symlink_metadata().is_ok();
         let is_file = dot_git.symlink_metadata().is_ok_and(|m| !m.is_dir());
-        // Git goes on above what it does not take for a repository, so we always do.
+        // Git searches further up if it does not accept a repository, so this loop always does.
         if has_head || is_file {
             checked.repository(top, 0)?;
         }
-        // Anything with these is a repository with settings of its own.
+        // A folder with these files is a repository with its own settings.
         let holds = |name: &str| top.join(name).symlink_metadata().is_ok();
         if holds("HEAD") && (holds("objects") || holds("commondir")) {
             return Err(obeys(&format!("the bare repository `{}`", top.display())));
@@ -82,16 +81,16 @@ pub fn is_plain(folder: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Nothing in the repository of this folder has git run a program later, when a person works in
-/// it: no hook, and no setting but those that git itself writes when it makes or clones one.
-/// For a repository that a command of the model made.
+/// Checks that nothing in the repository of this folder makes git run a program later, when a
+/// person works in it: no hook, and no setting but those that git itself writes when it creates or
+/// clones a repository. For a repository that a command of the model created.
 pub fn is_inert(top: &Path) -> Result<(), String> {
     let holds = |name: &str| top.join(name).symlink_metadata().is_ok();
     let own = match holds(".git") {
         true => {
             Checked::default().repository(top, 0)?;
             let own = own_folder(top)?;
-            // Elsewhere nobody would look for its settings.
+            // Elsewhere nobody would check its settings.
             let parts: Vec<_> = own.iter().collect();
             let is_inner =
                 |two: &[&OsStr]| two[0] == ".git" && (two[1] == "modules" || two[1] == "worktrees");
@@ -108,7 +107,7 @@ pub fn is_inert(top: &Path) -> Result<(), String> {
     is_inert_folder(&common)
 }
 
-/// The same of the folder where git keeps a repository.
+/// Checks the same for the git folder of a repository.
 pub fn is_inert_folder(folder: &Path) -> Result<(), String> {
     for name in ["config", "config.worktree"] {
         let file = folder.join(name);
@@ -134,12 +133,12 @@ pub fn is_inert_folder(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the repository in `own` says that its files are in `top`. Somebody else's does not,
-/// whatever a `.git` file in `top` says.
+/// Returns whether the repository in `own` says that its files are in `top`. Another person's
+/// repository does not, whatever a `.git` file in `top` says.
 pub fn is_repository_of(top: &Path, own: &Path) -> bool {
     let mut settings = Settings::default();
     if let Ok(Some(text)) = read(&own.join("config"), MAX_CONFIG_BYTES) {
-        // Of settings that are not understood, what was read so far counts.
+        // If the settings are not understood, the ones read so far count.
         let _ = settings.add(&String::from_utf8_lossy(&text));
     }
     is_own_top(top, own, &settings)
@@ -156,7 +155,7 @@ struct Checked {
 }
 
 impl Checked {
-    /// The repository whose files are in `top`, where its `.git` is.
+    /// Checks the repository whose files are in `top`, where its `.git` is.
     fn repository(&mut self, top: &Path, depth: usize) -> Result<(), String> {
         self.repositories += 1;
         if depth > MAX_DEPTH || self.repositories > MAX_REPOSITORIES {
@@ -187,7 +186,7 @@ impl Checked {
                 let why = |setting| format!("`git` obeys {}: {setting}", shown(&file));
                 let hash_bytes = settings.hash_bytes();
                 settings.add(&text).map_err(why)?;
-                // git takes the format from the first alone, and would read another index.
+                // git takes the format only from the first file, and would read another index.
                 if name != "config" && settings.hash_bytes() != hash_bytes {
                     return Err(format!("{} is not understood", shown(&file)));
                 }
@@ -210,7 +209,7 @@ impl Checked {
         for (name, depth) in READ {
             let mut folders = vec![(folder.join(name), 0)];
             while let Some((folder, at)) = folders.pop() {
-                // What cannot be listed is not there, or git cannot list it either.
+                // A folder that cannot be listed does not exist, or git cannot list it either.
                 for entry in fs::read_dir(&folder).into_iter().flatten() {
                     self.own_files += 1;
                     if self.own_files > MAX_OWN_FILES {
@@ -231,7 +230,7 @@ impl Checked {
         Ok(())
     }
 
-    /// Git looks into the submodules that are there, with their settings.
+    /// Checks the existing submodules: git reads them, with their settings.
     fn submodules(
         &mut self,
         top: &Path,
@@ -264,8 +263,8 @@ fn is_not_read(within: &str, entry: &fs::DirEntry) -> bool {
     within.is_empty() && NOT_READ.iter().any(|name| entry.file_name() == *name)
 }
 
-/// The repository knows of this worktree: so nobody can say of one elsewhere that it is the
-/// own one.
+/// Returns whether the repository knows this worktree. So nobody can pretend that a repository
+/// elsewhere is its own.
 fn is_worktree_of(own: &Path, common: &Path) -> bool {
     let parent = own.parent().and_then(|parent| parent.canonicalize().ok());
     let worktrees = common.join("worktrees").canonicalize().ok();
@@ -276,7 +275,7 @@ fn shown(file: &Path) -> String {
     format!("`{}`", file.display())
 }
 
-/// A regular file; `None` where there is none.
+/// Reads a regular file; `None` if it does not exist.
 fn read(file: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
     let Ok(metadata) = file.symlink_metadata() else {
         return Ok(None);
@@ -286,7 +285,7 @@ fn read(file: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
         return Err(failed());
     }
     let mut bytes = Vec::new();
-    // Should it just have become a FIFO or a link, nothing blocks, and nothing else is read.
+    // If it became a FIFO or a link just now, the open does not block, and nothing else is read.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let opened = fs::File::options()
         .read(true)
@@ -304,7 +303,7 @@ fn read(file: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, String> {
     }
 }
 
-/// A file of one line that names a folder.
+/// Returns the folder that a file of one line names.
 fn named_folder(file: &Path, prefix: &str) -> Result<Option<PathBuf>, String> {
     let Some(bytes) = read(file, 64 * 1024)? else {
         return Ok(None);
@@ -319,7 +318,7 @@ fn named_folder(file: &Path, prefix: &str) -> Result<Option<PathBuf>, String> {
     Ok(Some(folder))
 }
 
-/// The folder that `.git` is, or that it names.
+/// Returns the folder that `.git` is or names.
 fn own_folder(top: &Path) -> Result<PathBuf, String> {
     let dot_git = top.join(".git");
     if dot_git.is_symlink() {
@@ -331,14 +330,14 @@ fn own_folder(top: &Path) -> Result<PathBuf, String> {
     named_folder(&dot_git, "gitdir:")?.ok_or_else(|| obeys(&shown(&dot_git)))
 }
 
-/// Of a worktree, the folder of the repository it belongs to.
+/// Returns the git folder of the repository that a worktree belongs to.
 fn common_folder(own: &Path) -> Result<PathBuf, String> {
     let common = named_folder(&own.join("commondir"), "")?;
     Ok(common.unwrap_or_else(|| own.to_path_buf()))
 }
 
-/// The repository agrees that its files are in `top`. So no `.git` can be written that
-/// names a repository elsewhere, whose files are then shown.
+/// Returns whether the repository agrees that its files are in `top`. So nobody can write a `.git`
+/// that names a repository elsewhere, whose files are then shown.
 fn is_own_top(top: &Path, own: &Path, settings: &Settings) -> bool {
     let top = top.canonicalize().ok();
     let is_top = |path: PathBuf| path.canonicalize().ok() == top;
@@ -348,7 +347,7 @@ fn is_own_top(top: &Path, own: &Path, settings: &Settings) -> bool {
     if own.parent().and_then(|p| p.canonicalize().ok()) == top {
         return true;
     }
-    // The note that git keeps of a worktree: where its `.git` is.
+    // Git records for a worktree where its `.git` is.
     let Ok(Some(bytes)) = read(&own.join("gitdir"), 64 * 1024) else {
         return false;
     };

@@ -1,5 +1,5 @@
-//! Skills: folders with a `SKILL.md` that says how a kind of task is done. They are listed
-//! by name and description; what stands behind is read when it is needed.
+//! Skills: folders with a `SKILL.md` that describes how a kind of task is done. They are listed by
+//! name and description; the text is read when it is needed.
 
 use std::path::{Path, PathBuf};
 
@@ -16,25 +16,25 @@ const KIND: DefinitionKind = DefinitionKind {
     max_file_bytes: 256 * 1024,
 };
 
-/// A skill that was found.
+/// A skill and the file that it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
     pub heading: Heading,
     /// Its `SKILL.md`.
     pub path: PathBuf,
-    /// The user's own, not the workspace's.
+    /// Whether the skill is the user's own and not the workspace's.
     pub of_user: bool,
 }
 
-/// The skills that a session is told of.
+/// The skills that are listed for a session.
 pub type Skills = Definitions<Skill>;
 
-/// All skills for `here`.
+/// Returns all skills for `here`.
 pub fn skills(here: &Here, config_dir: &Path) -> Skills {
     definitions(&KIND, config_dir, Some(here), &define)
 }
 
-/// The folders of the user's own skills: what is in them may be looked at.
+/// Returns the folders of the user's own skills, whose files may be read.
 pub fn skill_folders_of_user(config_dir: &Path) -> Vec<PathBuf> {
     let skills = definitions(&KIND, config_dir, None, &define);
     let parents = skills.found.iter().filter_map(|s| s.path.parent());
@@ -42,7 +42,7 @@ pub fn skill_folders_of_user(config_dir: &Path) -> Vec<PathBuf> {
 }
 
 fn define(file: DefinitionFile<'_>) -> Result<(String, Skill), String> {
-    // The model is given the path.
+    // The model gets the path.
     if file.path.to_str().is_none() {
         return Err("its path is not UTF-8".to_string());
     }
@@ -97,7 +97,7 @@ mod tests {
             self
         }
 
-        /// For `root/a`.
+        /// Returns the skills for `root/a`.
         fn find(&self) -> Skills {
             skills(
                 &here(&self.path.join("root/a")).unwrap(),

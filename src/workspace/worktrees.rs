@@ -1,5 +1,5 @@
-//! The worktrees of a repository, read from git's own files: no process, and no look at what is in
-//! them.
+//! The worktrees of a repository, read from git's own files, without starting git and without
+//! reading the worktrees themselves.
 //!
 //! Invariant: a folder is a worktree only when it and the repository name each other, so a
 //! repository cannot claim folders of others.
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use crate::config::read_text;
 
-/// A path.
+/// Maximum size of a file that contains a path.
 const MAX_BYTES: u64 = 16 * 1024;
 
-/// More of them are not looked at.
+/// Maximum number of worktrees.
 const MAX_WORKTREES: usize = 100;
 
-/// The root itself first, then the others that share its repository. Only the root when there is
-/// no repository, or none that can be read.
+/// Returns the root itself, then the others that share its repository. Returns only the root
+/// without a readable repository.
 pub fn worktrees(root: &Path) -> Vec<PathBuf> {
     let mut found = vec![root.to_path_buf()];
     if let Some(common) = common_folder(root) {
@@ -30,7 +30,7 @@ pub fn worktrees(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The git folder that all worktrees share.
+/// Returns the git folder that all worktrees share.
 fn common_folder(root: &Path) -> Option<PathBuf> {
     let git = root.join(".git");
     if git.is_dir() {
@@ -47,7 +47,7 @@ fn common_folder(root: &Path) -> Option<PathBuf> {
     own.starts_with(common.join("worktrees")).then_some(common)
 }
 
-/// The folder that a worktree's own git folder names.
+/// Returns the folder that a worktree's own git folder names.
 fn root_of(own: &Path) -> Option<PathBuf> {
     let named = read_text(&own.join("gitdir"), MAX_BYTES).ok()?;
     let file = own.join(named.trim());
@@ -91,7 +91,7 @@ mod tests {
         git(&main, &["worktree", "add", "-q", "../other"]);
         assert_eq!(worktrees(&main), [main.clone(), other.clone()]);
         assert_eq!(worktrees(&other), [other.clone(), main.clone()]);
-        // A folder that names the repository of somebody else is none of theirs.
+        // A folder that names another person's repository is not a worktree of it.
         let stranger = dir.join("stranger");
         std::fs::create_dir(&stranger).unwrap();
         std::fs::copy(other.join(".git"), stranger.join(".git")).unwrap();

@@ -1,5 +1,5 @@
-//! Whether anybody has a file open for writing. What they write into it after it was replaced or
-//! removed is lost.
+//! Detection of whether anybody has a file open for writing: data that they write after the file
+//! was replaced or removed is lost.
 
 use std::fs::File;
 #[cfg(target_os = "linux")]
@@ -7,7 +7,7 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
-/// A writer that has the file open now may be about to close it.
+/// Number of checks, since a writer that has the file open now may be about to close it.
 const WRITER_LOOKS: u32 = 10;
 const WRITER_PAUSE: Duration = Duration::from_millis(20);
 
@@ -15,17 +15,18 @@ const WRITER_PAUSE: Duration = Duration::from_millis(20);
 #[cfg(target_os = "linux")]
 const IGNORED: libc::c_int = libc::SIGURG;
 
-/// Names the signal of a descriptor. The same number on all architectures of Linux but PA-RISC.
+/// The `fcntl` that sets the signal of a descriptor. The same number on all architectures of Linux
+/// but PA-RISC.
 #[cfg(target_os = "linux")]
 const F_SETSIG: libc::c_int = 10;
 
-/// Asks the kernel for a lease, which it does not give while somebody may write. Where it gives
-/// none at all (another user's file, a file system without leases), nothing is known.
+/// Asks the kernel for a lease, which it refuses while somebody may write. If it never gives one
+/// (another user's file, a file system without leases), the answer is unknown.
 #[cfg(target_os = "linux")]
 pub(crate) fn is_open_for_writing(file: &File) -> bool {
     match lease(file) {
         Ok(()) => {
-            // It would end with the file anyway.
+            // The lease would end with the descriptor anyway.
             let _ = fcntl(file, libc::F_SETLEASE, libc::F_UNLCK);
             false
         }
@@ -33,8 +34,9 @@ pub(crate) fn is_open_for_writing(file: &File) -> bool {
     }
 }
 
-/// Takes a lease. Somebody who opens the file for writing waits until it ends, and the kernel
-/// sends its holder a signal: `SIGIO`, which would end the process, unless it is told another.
+/// Takes a lease. A process that opens the file for writing waits until the lease ends, and the
+/// kernel sends the holder a signal. By default this is `SIGIO`, which would end the process, so
+/// another signal is set.
 #[cfg(target_os = "linux")]
 fn lease(file: &File) -> io::Result<()> {
     fcntl(file, F_SETSIG, IGNORED)?;
@@ -58,7 +60,7 @@ pub(crate) fn is_open_for_writing(_: &File) -> bool {
     false
 }
 
-/// Whether somebody keeps a file open for writing, and not only for this instant.
+/// Returns whether somebody has a file open for writing for more than an instant.
 pub(crate) fn has_writer(file: &File) -> bool {
     for look in 0..WRITER_LOOKS {
         if look > 0 {
@@ -91,7 +93,7 @@ mod tests {
         assert!(!is_open_for_writing(&file));
     }
 
-    /// The kernel would end the process that has a lease with `SIGIO`.
+    /// By default the kernel ends the process that has a lease with `SIGIO`.
     #[test]
     fn who_opens_a_leased_file_does_not_end_the_process() {
         let folder = tempfile::tempdir().unwrap();
@@ -105,7 +107,7 @@ mod tests {
             .arg(&path)
             .spawn()
             .unwrap();
-        // Until it waits for the lease, which the kernel then calls broken.
+        // Waits until the writer waits for the lease, which the kernel then reports as broken.
         while fcntl(&file, libc::F_GETLEASE, 0).unwrap() != libc::F_UNLCK {
             std::thread::yield_now();
         }

@@ -1,5 +1,5 @@
-//! The store, for tools that look back: a handle of its own, since the engine's belongs to
-//! the thread that writes the log.
+//! The store, for tools that read past sessions. It has a separate handle, since the engine's
+//! belongs to the thread that writes the log.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::store::{Store, StoreError};
 use crate::tools::{self, LookBack, Past, Ran};
 
-/// Opened when it is first needed, and kept.
+/// A handle of the store, opened at first use.
 #[derive(Clone)]
 pub(super) struct Archive {
     data_dir: PathBuf,
@@ -24,12 +24,12 @@ impl Archive {
         }
     }
 
-    /// Of the store.
+    /// Returns the folder of the store.
     pub(super) fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
-    /// Blocks. Calls wait for each other.
+    /// Runs a tool that reads the store. Blocks, and calls wait for each other.
     pub(super) fn look_back(&self, look: LookBack, now_ms: i64, room: usize) -> Ran {
         let looked = self.with(|store| {
             let mut past = Past {
@@ -43,10 +43,10 @@ impl Archive {
         looked.unwrap_or_else(|error| Ran::error(error.to_string()))
     }
 
-    /// The same for any work with the store.
+    /// Runs any work with the store.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The store cannot be opened.
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> Result<T, StoreError> {
         let mut kept = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match kept.take() {

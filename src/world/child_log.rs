@@ -1,4 +1,4 @@
-//! What the log of a sub-agent says of it: how far it came, its answer, what it did and cost.
+//! The log of a subagent: its progress, its answer, its work and its cost.
 
 use super::machine::Machine;
 use crate::core::entry::{Block, Entry, Spent, Usage};
@@ -10,24 +10,24 @@ use crate::core::text::{count, one_line};
 use crate::store::{Store, StoreError};
 use crate::tools;
 
-/// Of what else is told of it.
+/// Maximum number of files and commands that a report names.
 const MAX_NAMED: usize = 20;
 const LINE_CHARS: usize = 100;
 
-/// What the log of a sub-agent says.
+/// The state of a subagent, from its log.
 pub(super) struct ChildLog {
     pub state: State,
-    /// Words that it was not told yet.
+    /// Number of messages that it has not received yet.
     queued: usize,
 }
 
-/// How far a sub-agent came.
+/// The progress of a subagent.
 pub(super) enum Standing {
-    /// It gave its answer.
+    /// It has answered.
     Done,
-    /// It goes no further by itself, and why.
+    /// It does not continue by itself, for this reason.
     Rests(String),
-    /// It was cut off.
+    /// It was interrupted.
     Unfinished,
 }
 
@@ -53,11 +53,11 @@ impl ChildLog {
         if let Some(why) = illegal {
             return Err(unread(why));
         }
-        let queued = store.queued(session).map_err(failed)?.len();
+        let queued = store.inbox().queued(session).map_err(failed)?.len();
         Ok(ChildLog { state, queued })
     }
 
-    /// Answers and results: what a start that was not in vain adds to.
+    /// Returns the number of answers and results. A start that made progress increases it.
     pub fn done(&self) -> u64 {
         self.state.replies + self.state.finished
     }
@@ -85,7 +85,7 @@ impl ChildLog {
         }
     }
 
-    /// What it said last.
+    /// Returns its last answer.
     pub fn answer(&self) -> String {
         let records = self.state.context.iter().rev();
         let texts = records.filter_map(|record| match &record.entry {
@@ -98,7 +98,7 @@ impl ChildLog {
             .unwrap_or_default()
     }
 
-    /// What its models were asked for, one sum for each model.
+    /// Returns the tokens and cost of its models, one sum for each model.
     pub fn spent(&self, price: &Pricing) -> Vec<Spent> {
         let of_model = |(model, all): (&String, &Vec<Usage>)| {
             let mut usage = Usage::default();
@@ -123,7 +123,7 @@ fn text_of(blocks: &[Block]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// What came since `before`.
+/// Returns the difference to `before`.
 pub(super) fn since(all: Vec<Spent>, before: &[Spent]) -> Vec<Spent> {
     let less = |mut spent: Spent| {
         if let Some(known) = before.iter().find(|known| known.model == spent.model) {
@@ -141,7 +141,7 @@ pub(super) fn since(all: Vec<Spent>, before: &[Spent]) -> Vec<Spent> {
     spent.filter(|s| s.usage.all() > 0).collect()
 }
 
-/// The files it changed, the commands it ran, what it cost and how it is continued.
+/// Returns the files that it changed, the commands that it ran, its cost, and how to continue it.
 pub(super) fn report(log: &ChildLog, session: &str, spent: &[Spent]) -> Vec<String> {
     let state = &log.state;
     let tokens: u64 = spent.iter().map(|s| s.usage.all()).sum();

@@ -1,5 +1,5 @@
-//! The sandbox of one command of a session: from its access to the profile that its keeper
-//! applies. What cannot be made is an error, and the command does not run.
+//! The sandbox of one command of a session: the profile for its access, which its keeper applies.
+//! If the profile cannot be made, that is an error, and the command does not run.
 
 use std::collections::VecDeque;
 use std::fs::DirBuilder;
@@ -13,12 +13,11 @@ use crate::core::access::Access;
 use crate::sandbox::{Folders, Kernel, Profile, Remembered, Repository, Request, Toolchains};
 use crate::tools::Hidden;
 
-/// So many entries of the workspace are looked at for what the rules keep from being read, and
-/// so many files are hidden.
+/// Maximum number of entries of the workspace that are checked for files that the rules hide.
 const MAX_LOOKED_AT: usize = 50_000;
 const MAX_HIDDEN: usize = 200;
 
-/// What the profiles of a session are made from.
+/// The input for the profiles of a session.
 #[derive(Debug, Clone)]
 pub struct Confine {
     pub kernel: Kernel,
@@ -31,30 +30,31 @@ pub struct Confine {
     pub pass_env: Vec<String>,
     /// rewake's own folders.
     pub private: Vec<PathBuf>,
-    /// The temporary folder of the session. None: one in the system's.
+    /// The temporary folder of the session; `None` for one in the system's.
     pub tmp: Option<PathBuf>,
     pub session: String,
-    /// Of this project.
+    /// The folder for the caches of this project.
     pub caches: PathBuf,
     pub quarantine: PathBuf,
     /// Files and folders with keys of model providers.
     pub key_files: Vec<PathBuf>,
-    /// The rules that keep files from being read.
+    /// The rules that forbid reading files.
     pub hidden: Arc<Hidden>,
-    /// What the workspace held at the last command.
+    /// The memory of the workspace since the last command.
     pub remembered: Arc<Remembered>,
-    /// The same, of what the rules guard.
+    /// The memory of the files that the rules guard.
     pub guarded: Arc<Mutex<Option<Folders>>>,
 }
 
 impl Confine {
-    /// `shown` are files of rewake's own that the command may read.
+    /// Computes the profile for an access. `shown` are files of rewake that the command may read.
     pub fn profile(&self, access: Access, shown: &[PathBuf]) -> Result<Box<Profile>, String> {
         let mut keys = self.hidden.keys.iter();
         if let Some(key) = keys.find_map(|folder| key_with_other_name(folder)) {
             return Err(with_other_name(&key));
         }
-        // Of each level its own: what a command of a lower one leaves is never run by a higher.
+        // Each level has its own folder, so that no higher level runs a file that a command of a
+        // lower one left.
         let tmp = self.make_tmp()?.join(access.name());
         make_private(&tmp)?;
         let caches = self.caches.join(access.name());
@@ -93,7 +93,7 @@ impl Confine {
         Ok(Box::new(profile))
     }
 
-    /// Where it is, whether it is there or not.
+    /// Returns the path of the temporary folder, which may not exist.
     pub fn tmp_folder(&self) -> PathBuf {
         self.tmp.clone().unwrap_or_else(|| {
             let uid = rustix::process::getuid().as_raw();
@@ -108,7 +108,7 @@ impl Confine {
             return Ok(tmp);
         }
         let uid = rustix::process::getuid().as_raw();
-        // Everybody may make files there: it has to be ours.
+        // Everybody may create files in the parent folder, so this one must be ours.
         let found = std::fs::symlink_metadata(&tmp).map_err(|e| cannot(&tmp, &e))?;
         match found.is_dir() && found.uid() == uid && found.mode() & 0o077 == 0 {
             true => Ok(tmp),
@@ -116,8 +116,9 @@ impl Confine {
         }
     }
 
-    /// Returns the files that a rule denies to read or asks about, because a command cannot ask. They
-    /// lie in the workspace, in further folders of the config, or in `on_path`. False: there are more.
+    /// Returns the files that a rule denies to read or asks about, because a command cannot ask.
+    /// They are in the workspace, in further folders of the config, or in `on_path`. False: there
+    /// are more.
     fn denied(&self, on_path: impl FnOnce() -> Vec<PathBuf>) -> (Vec<PathBuf>, bool) {
         let rules = &self.hidden.rules;
         let mut guards = rules.deny.iter().chain(&rules.ask);
@@ -138,7 +139,7 @@ impl Confine {
     }
 }
 
-/// Marks what the rules of the session guard.
+/// Returns a memory of the files that the rules of the session guard.
 fn guarded_folders(hidden: Arc<Hidden>) -> Folders {
     Folders::new(move |path, _| hidden.rules.guard(&path.to_string_lossy(), &hidden.bases))
 }
@@ -164,7 +165,8 @@ fn denied_below(mut folders: VecDeque<PathBuf>, remembered: &mut Folders) -> (Ve
     (found, true)
 }
 
-/// A command is held by the paths of files, and of this one not all are known.
+/// Returns the error for a key file with another name: the sandbox hides files by path, and not all
+/// paths of this one are known.
 fn with_other_name(key: &Path) -> String {
     let path = key.display();
     format!(

@@ -1,10 +1,10 @@
-//! The files of the workspace, looked after by a thread of its own: it finds what changed, and
-//! compresses and keeps the contents. What it gives is recorded by the engine.
+//! Snapshots of the workspace's files, taken by a separate thread: it finds changes, and compresses
+//! and stores the contents. The engine records the trees that it returns.
 //!
-//! Few small contents go into the transaction of the entry that names their tree. Many, or large
-//! ones, are kept before that: in packs, and in transactions of their own.
+//! A few small contents go into the transaction of the entry that names their tree. Many, or large
+//! ones, are stored before that: in packs, and in separate transactions.
 //!
-//! Invariant: a tree that is given out names only contents that it carries or that are durable.
+//! Invariant: a returned tree names only contents that it carries or that are durable.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,85 +22,87 @@ use keeper::Keeper;
 mod keeper;
 mod kept;
 
-/// A walk goes down so many folders at most, each a call of a function.
+/// Stack of the thread, enough for the deepest walk, which calls a function for each folder.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Who wants to wait until the end is asked again after this whether that is still so.
+/// Interval at which a waiting snapshot checks whether it still waits until the end.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What is kept of a workspace's files, and how.
+/// The settings of snapshots of a workspace.
 #[derive(Debug, Clone)]
 pub struct Keeping {
     pub coverage: Coverage,
-    /// `None`: all that is covered. Else only what file tools write is kept, and why.
+    /// Why only files that tools write are stored; `None` if all covered files are.
     pub only_written: Option<String>,
-    /// An effect waits so long for its snapshot.
+    /// Maximum time that an effect waits for its snapshot.
     pub wait: Duration,
-    /// For the contents of all workspaces, as stored.
+    /// Maximum size of the stored contents of all workspaces.
     pub max_bytes: u64,
     pub data_dir: PathBuf,
-    /// Whether what changed is told by the kernel: of at most so many folders.
+    /// The maximum number of folders that the kernel watches, or why it watches none.
     pub watch: Result<usize, Unwatched>,
 }
 
-/// What is looked at.
+/// The files that a snapshot scans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// All that is covered.
+    /// All covered files.
     All,
-    /// The same, and these files, wherever they are: those that tools wrote, or are about to.
+    /// All covered files, and these, inside or outside of the workspace: files that tools wrote or
+    /// are about to write.
     AllAnd(Vec<PathBuf>),
-    /// The file that a tool wrote, wherever it is. Absolute, its links followed. Of the others it
-    /// is known what they were before.
+    /// Only the file that a tool wrote, inside or outside of the workspace: absolute, with links
+    /// followed. The earlier state of the other files is known.
     Written(PathBuf),
 }
 
-/// What is wanted of a snapshot.
+/// A request for a snapshot.
 #[derive(Debug, Clone)]
 pub struct Wish {
     /// The last tree that the log names.
     pub last: Option<String>,
     pub cause: Cause,
     pub scope: Scope,
-    /// The commands that run meanwhile, to be named with it.
+    /// The commands that run meanwhile, recorded with the snapshot.
     pub live: Option<String>,
-    /// It is given up after this time.
+    /// Maximum time for the snapshot.
     pub at_most: Duration,
-    /// Every covered file is looked at, whatever the kernel told.
+    /// Scan every covered file, whatever the kernel reported.
     pub is_whole: bool,
 }
 
-/// What the files were, found now.
+/// The result of a snapshot.
 #[derive(Debug)]
 pub enum Snapshot {
-    /// They are not looked after.
+    /// Snapshots are off.
     Off,
-    /// They are as in this tree, which is kept.
+    /// The files equal this stored tree.
     Same(String),
-    /// They are as in this tree, which is kept once it is recorded.
+    /// The files equal this tree, which is stored when it is recorded.
     New(Box<NewTree>),
-    /// They could not be kept: why.
+    /// The files could not be stored, for this reason.
     NotKept(String),
 }
 
 struct Request {
     wish: Wish,
-    /// `None`: nobody waits, it is only to be quicker next time.
+    /// Where the result goes; `None` for a scan ahead of time, which nobody waits for.
     reply: Option<oneshot::Sender<Snapshot>>,
 }
 
-/// The thread, from the engine's side.
+/// The engine's handle of the snapshot thread.
 pub struct Files {
     requests: Sender<Request>,
     progress: Arc<Progress>,
     wait: Duration,
     said: Arc<Mutex<Option<String>>>,
-    /// Whoever waits now wants to wait until the end.
+    /// Whether the current snapshot is awaited without a time limit.
     waits_on: AtomicBool,
     ahead: Arc<QueuedAhead>,
 }
 
-/// Whether a look-ahead is queued, and a whole one. A second one would find nothing more.
+/// Whether a scan ahead of time is queued: a partial one, and a full one. A second one would find
+/// nothing more.
 type QueuedAhead = [AtomicBool; 2];
 
 impl Drop for Files {
@@ -110,13 +112,13 @@ impl Drop for Files {
 }
 
 impl Files {
-    /// The thread begins to look when it is asked to.
+    /// Starts the thread. It scans only on request.
     ///
     /// # Errors
-    /// When there can be no thread.
+    /// The thread cannot be started.
     pub fn start(keeping: Keeping) -> std::io::Result<Files> {
-        // Unbounded: the engine must not wait. At most two look-aheads are queued, and the thread
-        // skips snapshots that nobody waits for any more.
+        // Unbounded: the engine must not wait. At most two scans ahead of time are queued, and the
+        // thread skips snapshots that nobody waits for any more.
         let (requests, wished) = channel();
         let progress = Arc::new(Progress::default());
         let (wait, shared) = (keeping.wait, Arc::clone(&progress));
@@ -138,22 +140,22 @@ impl Files {
         })
     }
 
-    /// What a person is to know of how the files are looked after; each once.
+    /// Returns a message on snapshots for a person; each only once.
     pub(super) fn to_say(&self) -> Option<String> {
         self.said.lock().ok()?.take()
     }
 
-    /// How many files the look that goes on has seen.
+    /// Returns how many files the current scan has visited.
     pub fn seen(&self) -> u64 {
         self.progress.files.load(Ordering::Relaxed)
     }
 
-    /// Who waits now, waits until the end.
+    /// Lets the current snapshot take as long as it needs.
     pub fn wait_on(&self) {
         self.waits_on.store(true, Ordering::Relaxed);
     }
 
-    /// Looks while nobody waits for it.
+    /// Scans ahead of time, while nobody waits.
     pub(super) fn look_ahead(&self, wish: Wish) {
         let queued = &self.ahead[usize::from(wish.is_whole)];
         if !queued.swap(true, Ordering::Relaxed) {
@@ -161,10 +163,10 @@ impl Files {
         }
     }
 
-    /// What the files are now.
+    /// Takes a snapshot of the current files.
     pub async fn snapshot(&self, wish: Wish) -> Snapshot {
         let wait = match wish.cause {
-            // A person waits for it, and nothing is done without it.
+            // A person waits for it, and nothing happens without it.
             Cause::Target | Cause::Restored => wish.at_most,
             Cause::First | Cause::Call | Cause::Outside => self.wait.min(wish.at_most),
         };
@@ -224,7 +226,7 @@ mod tests {
             look(n % 2 == 1);
         }
         assert_eq!(queued(), [false, true]);
-        // One that was begun is not queued any more.
+        // A scan that was started is not queued any more.
         files.ahead[1].store(false, Ordering::Relaxed);
         look(true);
         look(false);

@@ -1,4 +1,4 @@
-//! What a world needs to give tasks to sub-agents.
+//! The means of a world to give tasks to subagents.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,36 +9,37 @@ use crate::core::settings::Pricing;
 use crate::core::state::State;
 use crate::tools::TaskOrder;
 
-/// Makes the session of a task durable, or finds the one that was made for this call: its id.
+/// Makes the session of a task durable, or finds the one of an earlier attempt for this call.
+/// Returns its ID.
 pub type BeginTask = Box<dyn Fn(&TaskOrder, CallId, &State) -> Result<String, Unready>>;
 
-/// Ends what was made for the sub-agent of this session besides, when it is over, and says what became
-/// of it. True: something that it began still runs.
+/// Cleans up after the subagent of this session, such as its worktree, and returns a message on the
+/// result. The flag says whether a command that it started still runs.
 pub type EndTask = Box<dyn Fn(&str, bool) -> Option<String>>;
 
-/// What a session needs to give tasks.
+/// The means of a session to give tasks.
 pub struct Tasks {
     pub begin: BeginTask,
     pub end: EndTask,
-    /// What a request of a model cost.
+    /// The price of a request to a model.
     pub price: Pricing,
-    /// What the command line of this start said.
+    /// The command line settings of this start.
     pub settings: String,
-    /// How long a sub-agent may work for one call, all its starts together.
+    /// Time limit in milliseconds for a subagent's work on one call, over all its starts.
     pub limit_ms: u64,
-    /// Of each sub-agent in the background, by the run that its call recorded: the run it has now,
-    /// and what it had done before that.
+    /// The subagents in the background by the run that their call recorded: the current run, and
+    /// the work done before it.
     pub runs: RefCell<BTreeMap<String, BackgroundRun>>,
-    /// Those of the same that are at their end, which is not told yet.
+    /// Those that have ended, which is not reported yet.
     pub ended: RefCell<BTreeSet<String>>,
 }
 
-/// The newest start of a sub-agent in the background.
+/// The latest start of a subagent in the background.
 #[derive(Debug, Clone)]
 pub struct BackgroundRun {
     pub(super) run: String,
-    /// Answers and results in its log then.
+    /// Number of answers and results in its log at that time.
     pub(super) done: u64,
-    /// Starts in a row that added none.
+    /// Number of consecutive starts that added none.
     pub(super) in_vain: u32,
 }

@@ -1,4 +1,4 @@
-//! The real world: this machine's files and commands, and a model.
+//! The real [`World`]: this machine's files and commands, and a model.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -29,24 +29,24 @@ use crate::store::now_ms;
 use crate::tools::bash::{self, background_id};
 use crate::tools::{self, FileState, Look, Ran, ShellCommand, ToolContext, Work};
 
-/// A keeper needs milliseconds to begin.
+/// Time for a keeper to start its command; it needs milliseconds.
 const BEGIN_WITHIN: Duration = Duration::from_secs(5);
 
-/// A request is on its way after this time.
+/// Time after which a request has been sent.
 const REQUEST_FIRST: Duration = Duration::from_millis(50);
 
-/// How commands are run.
+/// The settings for commands.
 #[derive(Debug, Clone)]
 pub struct Shell {
     /// The shell that runs a line, as `shell -c line`.
     pub path: PathBuf,
-    /// The time limit of a command that names none itself, milliseconds.
+    /// The time limit in milliseconds of a command that names none itself.
     pub timeout_ms: u64,
-    /// How many bytes of the head of a command's output are kept.
+    /// Number of bytes of the head of a command's output that are stored.
     pub output_cap_bytes: u64,
-    /// Commands do not see these variables.
+    /// Variables that are removed from the environment of commands.
     pub env_remove: Vec<String>,
-    /// None: a command runs with access `full` or not at all.
+    /// The sandbox; `None` if commands run only with access `full`.
     pub sandbox: Option<Confine>,
 }
 
@@ -57,22 +57,22 @@ pub struct Machine {
     pub(super) runs: Runs,
     models: Models,
     pub(super) archive: Archive,
-    /// `None`: the files are not looked after.
+    /// The snapshots; `None` if they are off.
     files: Option<Files>,
     pub(super) session: String,
     pub(super) boot: String,
-    /// The runs that are waited for.
+    /// The runs that this process waits for.
     active: RefCell<BTreeSet<String>>,
     /// See [`World::leaves_when_idle`].
     leaves_when_idle: Cell<bool>,
-    /// `None`: there are no sub-agents.
+    /// The means to give tasks; `None` without subagents.
     pub(super) tasks: Option<Tasks>,
-    /// `None`: no tool of a server can be called.
+    /// The servers; `None` if no tool of a server can be called.
     pub(super) servers: Option<LiveServers>,
 }
 
 impl Machine {
-    /// `data_dir` is where the store of the session is.
+    /// Creates the world of a session. `data_dir` is the folder of its store.
     pub fn new(
         ctx: ToolContext,
         shell: Shell,
@@ -97,27 +97,27 @@ impl Machine {
         }
     }
 
-    /// The run ends when nothing is left to be done: there is no screen.
+    /// Ends the run when all work is done, for a run without a screen.
     pub fn leave_when_idle(&self) {
         self.leaves_when_idle.set(true);
     }
 
-    /// Sub-agents can be given tasks from here on.
+    /// Allows tasks for subagents from here on.
     pub fn give_tasks(&mut self, tasks: Tasks) {
         self.tasks = Some(tasks);
     }
 
-    /// Tools of servers can be called from here on.
+    /// Allows calls of servers' tools from here on.
     pub fn use_servers(&mut self, servers: ServerAccess) {
         let (session, root) = (self.session.clone(), self.ctx.root.clone());
         let learning = Learning::new(self.ctx.catalogue.clone(), self.archive.clone());
         self.servers = Some(LiveServers::new(servers, session, root, learning));
     }
 
-    /// Looks after the workspace's files from here on.
+    /// Takes snapshots of the workspace's files from here on.
     ///
     /// # Errors
-    /// When there can be no thread for it.
+    /// The thread cannot be started.
     pub fn keep_files(&mut self, keeping: Keeping) -> io::Result<()> {
         self.files = Some(Files::start(keeping)?);
         Ok(())
@@ -138,7 +138,8 @@ impl Machine {
         blocking(move || look(&ctx, &cancel)).await
     }
 
-    /// Fails where there is no sandbox for the access: then the command does not run.
+    /// Returns the specification of a command's run. Fails if the access needs a sandbox that does
+    /// not exist: the command then does not run.
     fn spec(&self, call: CallId, command: &ShellCommand, access: Access) -> Result<Spec, String> {
         let limit_ms = command.limit_ms.unwrap_or(self.shell.timeout_ms);
         let sandbox = match (access, &self.shell.sandbox) {
@@ -162,7 +163,7 @@ impl Machine {
         })
     }
 
-    /// What the commands in the background print, which commands may read.
+    /// Returns the output files of the background commands, which commands may read.
     fn printed_files(&self) -> Vec<PathBuf> {
         let runs = self.runs.list();
         let own = runs.iter().filter(|info| info.spec.session == self.session);
@@ -189,16 +190,16 @@ impl Machine {
         })
     }
 
-    /// Starts a prepared run and waits for its end, or says that it goes on.
+    /// Starts a prepared run and waits for its end, or reports that it continues in the background.
     async fn run_command(&self, call: CallId, command: &ShellCommand, run: &str) -> Ran {
         let begun = match self.runs.start(run) {
-            // Only what has begun goes on in the background: until then any look at the run
-            // could be the one that decides that it never will.
+            // A command continues in the background only once it has started. Before that, any
+            // check of the run could be the one that decides that it never starts.
             Ok(mut running) if command.background => self.runs.begun(&mut running).await,
             Ok(running) => Ok(SettledRun::Running(running)),
             Err(e) => Err(e),
         };
-        // An error says nothing of the command, which may run all the same; its folder does.
+        // An error here does not mean that the command failed: it may run. Its folder shows that.
         let found = match begun {
             Ok(found) => found,
             Err(e) => match self.runs.settle(run, &self.boot) {
@@ -212,7 +213,7 @@ impl Machine {
         self.outcome(call, command, run, found).await
     }
 
-    /// What is told of a run once it is known whether it was begun.
+    /// Returns the result of a run once it is known whether the command started.
     async fn outcome(
         &self,
         call: CallId,
@@ -232,7 +233,7 @@ impl Machine {
             SettledRun::Running(mut running) if !command.background => {
                 self.end_of(&mut running).await
             }
-            // A keeper is nobody's child once this process is gone; until then tokio reaps it.
+            // A keeper is adopted by init when this process exits; until then tokio reaps it.
             SettledRun::Running(_) | SettledRun::Ended(_) => {
                 self.in_background(call, run, &command.line)
             }
@@ -323,7 +324,7 @@ pub(super) fn interrupted(why: impl Into<String>) -> Ran {
     })
 }
 
-/// Of a call that was begun, when looking at it fails.
+/// Returns the result of a started call whose state cannot be determined.
 fn uncertain(why: &str) -> Ran {
     interrupted(format!(
         "{why}; it may or may not have happened, or still run; look before you repeat it"
@@ -334,7 +335,7 @@ pub(super) fn unsettled(why: &str) -> Settled {
     Settled::Ended(uncertain(why))
 }
 
-/// Sets its flag when it goes: a blocking search whose call is dropped ends soon after.
+/// Sets its flag when it is dropped: a blocking search of a dropped call then ends soon.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -343,7 +344,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A blocking piece of work on a thread of its own.
+/// Runs blocking work on a separate thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
@@ -360,13 +361,13 @@ impl World for Machine {
         deltas: UnboundedSender<Delta>,
     ) -> Result<Reply, Failure> {
         let blobs = |blob: &BlobRef| images.get(&blob.hash).cloned();
-        // Nobody listens any more only when the call is being dropped.
+        // The receiver is gone only when the call is being dropped.
         let mut on_delta = |delta| drop(deltas.send(delta));
         let mut reply = pin!(self.models.call(request, &blobs, &mut on_delta));
         let Some(servers) = self.servers.as_ref().filter(|s| s.has_unknown()) else {
             return reply.await;
         };
-        // The request goes first: to start servers keeps the processor busy for a while.
+        // The request is sent first: starting servers keeps the processor busy for a while.
         let early = tokio::time::timeout(REQUEST_FIRST, &mut reply).await;
         servers.ask_unknown();
         match early {
@@ -592,7 +593,7 @@ impl World for Machine {
 
     fn is_at_work(&self, guard: &Guard) -> bool {
         match guard {
-            // Nothing waits for what goes on in the background.
+            // Nothing waits for a call in the background.
             Guard::Supervised {
                 background: true, ..
             }
@@ -608,7 +609,7 @@ impl World for Machine {
     async fn discard(&self, guard: &Guard) {
         match guard {
             Guard::Child { session, .. } => self.remove_runs_of(session),
-            // The server lives on.
+            // The server stays alive.
             Guard::Served { .. } => return self.discard_served(guard),
             Guard::Supervised { .. } | Guard::Checked { .. } | Guard::Opaque => {}
         }
@@ -651,11 +652,11 @@ impl World for Machine {
         let spec = Spec {
             command: command.to_string(),
             folder: self.ctx.folder.clone(),
-            // It lives until it ends or is stopped.
+            // No limit: it runs until it ends or is stopped.
             timeout_ms: u64::MAX,
             output_cap_bytes: self.shell.output_cap_bytes,
             shell: self.shell.path.clone(),
-            // The model is told what it prints, so keys are as far from it as from the model's.
+            // The model reads its output, so its environment has no keys either.
             env_remove: self.shell.env_remove.clone(),
             env_set: Vec::new(),
             session: self.session.clone(),
@@ -677,7 +678,7 @@ impl World for Machine {
             return;
         };
         match self.runs.start(run) {
-            // Only then may a look at the run decide that it never will.
+            // Only after this may a check of the run decide that it never starts.
             Ok(mut running) => {
                 let begun = self.runs.begun(&mut running);
                 if !matches!(tokio::time::timeout(BEGIN_WITHIN, begun).await, Ok(Ok(_))) {

@@ -1,7 +1,7 @@
-//! The one seam: everything the engine does outside its log goes through [`World`].
+//! The interface between the engine and everything outside of its log: the trait [`World`].
 //!
-//! [`machine::Machine`] is the real one; the simulation in `tests/core/sim` is the other, which
-//! can die at every [`Boundary`].
+//! [`machine::Machine`] is the real implementation. The other is the simulation in
+//! `tests/core/sim`, which can die at every [`Boundary`].
 
 mod archive;
 mod child_log;
@@ -39,41 +39,42 @@ pub use servers::{NotOffered, Offered, ServerReply, ServerRequest, ServerWords, 
 /// The images of a request, by the hash of their blob.
 pub type Images = HashMap<String, Vec<u8>>;
 
-/// A server asks a person in the middle of a call.
+/// A question of a server for a person, during a call.
 #[derive(Debug)]
 pub struct ServerAsks {
     pub question: ServerQuestion,
-    /// Closed: who asked is gone. Dropped: nobody answers yet.
+    /// The reply. It is closed when the server has given up; dropping it means that nobody answers
+    /// yet.
     pub reply: oneshot::Sender<FormAnswer>,
 }
 
-/// What a begun call turned out to be.
+/// The outcome of a call that had started.
 #[derive(Debug)]
 pub enum Settled {
-    /// It has its result.
+    /// The call has its result.
     Ended(Ran),
-    /// It did nothing: it is run, under this guard.
+    /// The call did nothing, and runs again under this guard.
     NotBegun(Guard),
-    /// It did nothing, and there is no room to make it ready again: [`Unready::NoRoom`].
+    /// The call did nothing, and space to prepare it again is lacking: [`Unready::NoRoom`].
     NoRoom(String),
 }
 
-/// Why a call could not be made ready.
+/// The reason why a call could not be prepared.
 #[derive(Debug, PartialEq)]
 pub enum Unready {
-    /// It is refused: its outcome.
+    /// The call is refused, with this outcome.
     Refused(Outcome),
-    /// What has to be kept of it finds no room. Nothing was done and the call stays open: it
-    /// is made ready again when there is room.
+    /// The data that must be stored does not fit on the disk. Nothing was done and the call stays
+    /// open: it is prepared again when there is space.
     NoRoom(String),
 }
 
-/// Where a process may die. The order of an effect is `Before`, the effect, `After`.
+/// The points at which a process may die. The order of an effect is `Before`, the effect, `After`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
-    /// An entry of this kind is to be recorded.
+    /// Before an entry of this kind is recorded.
     BeforeAppend(&'static str),
-    /// An entry of this kind was recorded.
+    /// After an entry of this kind was recorded.
     AfterAppend(&'static str),
     BeforeModel,
     AfterModel,
@@ -95,13 +96,15 @@ pub enum Boundary {
     AfterDiscard,
 }
 
-/// Invariant: no method writes to the log, and dropping a future of it is safe: what was
-/// begun is found again by [`World::settle`].
+/// Everything that the engine does outside of its log.
+///
+/// Invariant: no method writes to the log, and dropping a future of it is safe: [`World::settle`]
+/// finds a started effect again.
 pub trait World: 'static {
-    /// One whole answer. Pieces are told as they come.
+    /// Calls a model and returns its whole answer. Parts are reported as they arrive.
     ///
     /// # Errors
-    /// When it failed for good: whatever may be retried was.
+    /// The call failed for good, after all possible retries.
     fn call_model(
         &self,
         request: Request,
@@ -109,36 +112,36 @@ pub trait World: 'static {
         deltas: UnboundedSender<Delta>,
     ) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// The context window that the model's server names, in tokens: only of a model of which
-    /// nothing else is known, and asked for a short time.
+    /// Returns the context window in tokens that the model's server names. Asks for a short time,
+    /// and only for a model of which nothing else is known.
     fn asked_window(&self, _model: &str) -> impl Future<Output = Option<u64>> {
         std::future::ready(None)
     }
 
-    /// Whether this model could be asked: its provider is known and has its key.
+    /// Checks that this model can be called: its provider is known and has its key.
     ///
     /// # Errors
-    /// Why not, for a person.
+    /// The reason why not, for a person.
     fn can_ask(&self, _model: &str) -> Result<(), String> {
         Ok(())
     }
 
-    /// A summary: one answer without tools, of whatever model the request names.
+    /// Calls the model of the request for a summary: one answer without tools.
     ///
     /// # Errors
     /// As [`World::call_model`].
     fn summarise(&self, request: Request) -> impl Future<Output = Result<Reply, Failure>>;
 
-    /// Where a call that is about a path leads at this instant, its links followed.
+    /// Returns the file to which the path of a call leads at this instant, with links followed.
     ///
     /// # Errors
-    /// Why that cannot be known, for the model.
+    /// The reason why that is unknown, for the model.
     fn leads_to(&self, _call: &ToolCall) -> Result<Option<PathBuf>, String> {
         Ok(None)
     }
 
-    /// Runs an idempotent call. `at` is where it was judged to lead: it looks there and nowhere
-    /// else. A result of at most `room` bytes is sent whole.
+    /// Runs an idempotent call. `at` is the file on which policy decided; the call reads only
+    /// there. A result of at most `room` bytes is sent whole.
     fn run_idempotent(
         &self,
         call: &ToolCall,
@@ -146,24 +149,24 @@ pub trait World: 'static {
         room: usize,
     ) -> impl Future<Output = Ran>;
 
-    /// Learns the tools of live servers that said that these changed. May be dropped.
+    /// Lists the tools of live servers that reported a change. The future may be dropped.
     fn learn_changed_servers(&self) -> impl Future<Output = ()> {
         std::future::ready(())
     }
 
-    /// Starts what a call needs and what takes its time: a server. It is not called. What came of it
-    /// is [`World::prepare`]'s to say. May be dropped: the start goes on.
+    /// Starts the server that a call needs, which takes time, without calling it.
+    /// [`World::prepare`] reports the result. The future may be dropped: the start continues.
     fn reach(&self, _call: &ToolCall) -> impl Future<Output = ()> {
         std::future::ready(())
     }
 
-    /// Makes all ready for a call with an effect, and does nothing yet. `access` is how far a
-    /// command may reach: without it no command is made ready. `at` is where the call was judged
-    /// to lead. The session of a sub-agent is durable when this returns; made ready again, the call
-    /// gets the same one.
+    /// Prepares a call with an effect, without doing it yet. `access` is the access of a command:
+    /// without it no command is prepared. `at` is the file on which policy decided. The session of
+    /// a subagent is durable when this returns; if the call is prepared again, it gets the same
+    /// session.
     ///
     /// # Errors
-    /// [`Unready`] says whether the call is refused or has to wait.
+    /// [`Unready`] says whether the call is refused or must wait.
     fn prepare(
         &self,
         call: &ToolCall,
@@ -172,69 +175,71 @@ pub trait World: 'static {
         state: &State,
     ) -> impl Future<Output = Result<Guard, Unready>>;
 
-    /// What the workspace's files are now. A tree that it gives is kept once it is recorded.
+    /// Takes a snapshot of the workspace's files. The returned tree is stored when it is recorded.
     fn snapshot(&self, _wish: Wish) -> impl Future<Output = Snapshot> {
         std::future::ready(Snapshot::Off)
     }
 
-    /// The root of the workspace: absolute, its links followed. Files below it, and no others, are
-    /// what a tree says without a root of its own.
+    /// Returns the root of the workspace: absolute, with links followed. A tree without its own
+    /// root describes the files below this one, and no others.
     fn root(&self) -> PathBuf;
 
-    /// Sets files back, or does on what was begun of it. What it says of a path is durable.
+    /// Restores files, or completes an interrupted restore. Everything that it reports of a path is
+    /// durable.
     fn restore(&self, _order: RestoreOrder) -> impl Future<Output = RestoreEnd> {
         std::future::ready(RestoreEnd::nothing("nothing looks after the files"))
     }
 
-    /// When what lies at an absolute path last changed: UTC, milliseconds since 1970.
+    /// Returns when the file at an absolute path last changed: UTC, milliseconds since 1970.
     fn changed_ms(&self, _path: &Path) -> Option<i64> {
         None
     }
 
-    /// How many files the look that goes on has seen.
+    /// Returns how many files the current scan has visited.
     fn files_seen(&self) -> u64 {
         0
     }
 
-    /// A person wants an effect to wait for its look at the files, however long that takes.
+    /// Lets an effect wait for its snapshot without a time limit, because a person wants it.
     fn wait_for_files(&self) {}
 
-    /// Looks at the files while nobody waits for it, to be quicker when somebody does.
+    /// Scans the files while nobody waits, so that the next snapshot is faster.
     fn look_ahead(&self, _wish: Wish) {}
 
-    /// What a person is to know of how the files are looked after: each once.
+    /// Returns a message on snapshots for a person; each only once.
     fn files_to_say(&self) -> Option<String> {
         None
     }
 
-    /// What a person is to know of servers: each once.
+    /// Returns a message on servers for a person; each only once.
     fn servers_to_say(&self) -> Option<String> {
         None
     }
 
-    /// Asks a server for what it has for people. Nobody waits for it here: what came of it goes to
-    /// the one who asked.
+    /// Asks a server for a prompt, a resource or a list of them. Nobody waits for it here: the
+    /// request says where the result goes.
     fn ask_server(&self, request: ServerRequest) {
         (request.reply)(Err(NotOffered::nobody()));
     }
 
-    /// The next question of a server for a person. Dropped, none is lost.
+    /// Returns the next question of a server for a person. Dropping the future loses none.
     fn server_asks(&self) -> impl Future<Output = ServerAsks> {
         std::future::pending()
     }
 
-    /// The session is left, and nothing is owed: what was kept for its next process is given up.
+    /// Gives up everything that is kept for the next process: the session is closed, and no work is
+    /// pending.
     fn leave(&self) -> impl Future<Output = ()> {
         std::future::ready(())
     }
 
-    /// The effect. `guard` is recorded. `None`: a sub-agent is at work; [`World::settle`] waits for
-    /// its end.
+    /// Does the effect. `guard` is already recorded. Returns `None` if a subagent works on it:
+    /// [`World::settle`] waits for its end.
     fn act(&self, call: &ToolCall, guard: &Guard) -> impl Future<Output = Option<Ran>>;
 
-    /// What became of a call that was begun. With `stop` a running command is ended; without,
-    /// it is waited for. `access` is the recorded one: of an old log there is none, and no
-    /// sandbox.
+    /// Returns the outcome of a call that had started. With `stop` a running command is ended;
+    /// without it, its end is awaited. `access` is the recorded one; an old log has none, which
+    /// means no sandbox.
     fn settle(
         &self,
         call: &ToolCall,
@@ -243,54 +248,55 @@ pub trait World: 'static {
         stop: bool,
     ) -> impl Future<Output = Settled>;
 
-    /// Whether what was begun under this guard, and is waited for, goes on without this process.
-    /// Claims nothing.
+    /// Returns whether a started and awaited effect under this guard continues without this
+    /// process. Claims nothing.
     fn is_at_work(&self, _guard: &Guard) -> bool {
         false
     }
 
-    /// The result is recorded: what was kept for settling may go.
+    /// Removes the data for settling a call, whose result is now recorded.
     fn discard(&self, guard: &Guard) -> impl Future<Output = ()>;
 
-    /// Makes all ready for a shell command of the user, outside of the sandbox, and begins
-    /// nothing.
+    /// Prepares a shell command of the user, outside of the sandbox, and starts nothing.
     ///
     /// # Errors
-    /// As [`World::prepare`].
+    /// As for [`World::prepare`].
     fn prepare_for_user(&self, command: &str) -> impl Future<Output = Result<Guard, Unready>>;
 
-    /// Begins it. `guard` is recorded. What came of it is [`World::user_command_end`]'s to say.
+    /// Starts the prepared command. `guard` is already recorded. [`World::user_command_end`]
+    /// reports the result.
     fn begin_for_user(&self, guard: &Guard) -> impl Future<Output = ()>;
 
-    /// How a command of the user under a keeper ended; `None` while it runs. One that was not
-    /// begun never will be: it is the user who says whether it is run after all.
+    /// Returns how a command of the user ended, or `None` while it runs. A command that was not
+    /// started never will be: the user decides whether to run it again.
     fn user_command_end(&self, command: &UserCommand) -> Option<BackgroundEnd>;
 
-    /// Looks after a sub-agent in the background while a step is in progress: one that was killed is
-    /// started again. How one ended is [`World::background_end`]'s to say.
+    /// Watches a subagent in the background while a step is in progress, and starts it again if it
+    /// was killed. [`World::background_end`] reports its end.
     fn keep_at_work(&self, _id: &str, _background: &Background) {}
 
-    /// Whether the run ends when the model ends its turn, and no sub-agent is at work: nobody stays
-    /// who could say something.
+    /// Returns whether the run ends when the model ends its turn and no subagent is at work. Nobody
+    /// is then left to send a message.
     fn leaves_when_idle(&self) -> bool {
         false
     }
 
-    /// `None` while it runs.
+    /// Returns how a background command or subagent ended, or `None` while it runs.
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd>;
 
-    /// Grows while running commands print: a checkpoint on the timer looks at it.
+    /// Returns the number of bytes that running commands have printed. A checkpoint on the timer
+    /// uses it.
     fn printed_bytes(&self) -> u64;
 
-    /// Whether there is a file at this absolute path.
+    /// Returns whether a file exists at this absolute path.
     fn is_there(&self, _path: &Path) -> bool {
         true
     }
 
-    /// UTC, milliseconds since 1970.
+    /// Returns the time: UTC, milliseconds since 1970.
     fn now_ms(&self) -> i64;
 
-    /// Where the simulation dies.
+    /// Marks a point at which the simulation may die.
     fn boundary(&self, _at: Boundary) -> impl Future<Output = ()> {
         std::future::ready(())
     }

@@ -1,8 +1,8 @@
-//! Setting files back on this machine: the two trees and the contents from the store, the lock of
-//! the workspace, and the work itself on a thread of its own.
+//! The restore of files on this machine: it reads the two trees and the contents from the store,
+//! takes the lock of the workspace, and works on a separate thread.
 //!
-//! It is not stopped: what is half set back is of no use to anybody. A kill leaves each path as it was
-//! or as it is to be, and the next start does the rest.
+//! It cannot be stopped: a half restored workspace is useless. A kill leaves each path in its old
+//! or its new state, and the next start completes the restore.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -18,16 +18,16 @@ use crate::core::tree::{PathBytes, diff, path_text};
 use crate::store::{Store, StoreError, WorkspaceLock};
 use crate::workspace::files::{self, Done, Order, Point};
 
-/// How far it is, shared with who waits for it.
+/// The progress of a restore, shared with the waiting side.
 #[derive(Debug, Default)]
 pub struct RestoreProgress {
-    /// Paths that are done.
+    /// Number of paths that are done.
     pub done: AtomicU64,
-    /// All that differ.
+    /// Number of all paths that differ.
     pub all: AtomicU64,
 }
 
-/// What is to be set back: the names of two trees.
+/// A request to restore files: the names of two trees.
 #[derive(Debug, Clone)]
 pub struct RestoreOrder {
     pub before: String,
@@ -35,20 +35,20 @@ pub struct RestoreOrder {
     pub progress: Arc<RestoreProgress>,
 }
 
-/// What came of it.
+/// The result of a restore.
 #[derive(Debug, Clone, Default)]
 pub struct RestoreEnd {
     pub written: u64,
     pub removed: u64,
-    /// Those, for a person.
+    /// These paths, for a person.
     pub paths: Vec<String>,
     pub kept: BTreeMap<PathBytes, KeptWhy>,
-    /// Why nothing was done.
+    /// The reason why nothing was done.
     pub why: Option<String>,
 }
 
 impl RestoreEnd {
-    /// Nothing was done.
+    /// Returns the result of a restore that did nothing.
     pub fn nothing(why: impl Into<String>) -> RestoreEnd {
         RestoreEnd {
             why: Some(why.into()),
@@ -87,21 +87,21 @@ fn work(data_dir: &Path, root: &Path, order: &RestoreOrder) -> RestoreEnd {
 fn locked(data_dir: &Path, root: &Path, order: &RestoreOrder) -> Result<Done, String> {
     let said = |error: StoreError| error.to_string();
     let store = Store::open(data_dir).map_err(said)?;
-    let tree = |name: &str| match store.tree(name).map_err(said)? {
+    let tree = |name: &str| match store.snapshots().tree(name).map_err(said)? {
         Some(known) => Ok(known.tree),
         None => Err(format!("the tree {name} is not kept any more")),
     };
     let (before, target) = (tree(&order.before)?, tree(&order.target)?);
     let all = diff(&before, &target).0.len() as u64;
     order.progress.all.store(all, Ordering::Relaxed);
-    // What a tree says of paths holds in its own folder, and nothing is written into another one.
-    match store.tree_root(&order.target).map_err(said)? {
+    // The paths of a tree apply to its own folder, and nothing is written into another one.
+    match store.snapshots().tree_root(&order.target).map_err(said)? {
         Some(of) if of == root => {}
         Some(of) => return Err(format!("the tree is of another folder: {}", of.display())),
         None => return Err("the folder of a tree is not known".to_string()),
     }
     let _lock = WorkspaceLock::alone(data_dir, root).map_err(said)?;
-    let mut content = |hash: &_| store.content(hash).map_err(|e| e.to_string());
+    let mut content = |hash: &_| store.snapshots().content(hash).map_err(|e| e.to_string());
     let done = files::restore(&mut Order {
         root,
         before: &before,

@@ -1,11 +1,12 @@
-//! Sub-agents: sessions of their own, each a process under a keeper. To start one twice does no
-//! harm, since only one process has a session at a time; so one that was killed is started again,
-//! and goes on where its log ends.
+//! Subagents: separate sessions, each a process under a keeper. Starting one twice does no harm,
+//! since only one process has a session at a time. So a subagent that was killed is started again,
+//! and continues where its log ends.
 //!
-//! The order: the session is durable, then its run folder is made, then the parent's `Started` is
-//! recorded, then the keeper is started. How it ended is read from its log, not from its run.
+//! The order: the session is made durable, then its run folder is created, then the parent's
+//! `Started` is recorded, then the keeper is started. The result is read from the subagent's log,
+//! not from its run.
 //!
-//! Invariant: a call has one session, however often it is made ready and settled.
+//! Invariant: a call has one session, however often it is prepared and settled.
 
 use super::child_log::{ChildLog, Standing, report, since};
 use super::give_tasks::{BackgroundRun, Tasks};
@@ -22,16 +23,16 @@ use crate::core::tool::ToolCall;
 use crate::tools::bash::background_id;
 use crate::tools::{self, Ran, TaskOrder};
 
-/// Of its answer, bytes; the whole is kept beside it.
+/// Maximum bytes of the answer in the result; the whole is stored as well.
 const ANSWER_BYTES: usize = 8 * 1024;
 const LINE_CHARS: usize = 100;
-/// Of its end in the background, which is told besides.
+/// Maximum bytes of the report on the end of a background task.
 const TOLD_BYTES: usize = 2_000;
 
-/// Its printed lines that may say why it ended.
+/// Bytes of its last output lines, which may explain its end.
 const TAIL_BYTES: u64 = 2_000;
 
-/// Exit codes of a process that was ended from outside, and left in order.
+/// Exit codes of a process that was ended from outside and closed its session properly.
 const LEFT: [i32; 3] = [129, 130, 143];
 
 fn resume_with(session: &str) -> String {
@@ -39,7 +40,7 @@ fn resume_with(session: &str) -> String {
 }
 
 impl Machine {
-    /// Its session, then its run folder. Nothing is started.
+    /// Creates the session of a task, and then its run folder. Starts nothing.
     pub(super) fn prepare_task(
         &self,
         call: &ToolCall,
@@ -110,7 +111,7 @@ impl Machine {
             timeout_ms: limit_ms,
             output_cap_bytes: 64 * 1024,
             shell: self.shell.path.clone(),
-            // It asks models itself, and keeps their keys from its own commands.
+            // The subagent calls models itself, and keeps their keys from its own commands.
             env_remove: Vec::new(),
             env_set: Vec::new(),
             session: self.session.clone(),
@@ -126,7 +127,8 @@ impl Machine {
         self.runs.start_with(run, &[(SETTINGS_ENV, settings)])
     }
 
-    /// Starts it. One that is waited for is settled at once; `None` says so.
+    /// Starts the subagent. Returns `None` if the parent waits for it: the call is then settled at
+    /// once.
     pub(super) async fn start_task(
         &self,
         call: &ToolCall,
@@ -161,7 +163,7 @@ impl Machine {
             .then(|| self.task_in_background(call.id, run, &order.prompt, child))
     }
 
-    /// How the task ended, or under which guard its sub-agent is started again.
+    /// Returns how the task ended, or the guard under which its subagent is started again.
     pub(super) async fn settle_task(
         &self,
         call: &ToolCall,
@@ -240,8 +242,8 @@ impl Machine {
         }
     }
 
-    /// What its log says, and where that says nothing, how its process ended. `left_ms`: so long it
-    /// may work yet.
+    /// Returns the progress according to the log, and if the log has no answer, according to the
+    /// end of the process. `left_ms` is the remaining working time.
     fn standing(
         &self,
         log: &ChildLog,
@@ -264,7 +266,7 @@ impl Machine {
         match ended.map(|ended| &ended.how) {
             Some(How::Stopped) => Standing::Rests("it was stopped from outside".into()),
             Some(How::TimedOut) => is_late(),
-            // It came to rest by itself, and says why.
+            // It stopped by itself, and its output explains why.
             Some(How::Exited(code)) if !LEFT.contains(code) => {
                 let said = ended.and_then(|ended| self.last_words(ended));
                 let said =
@@ -276,8 +278,8 @@ impl Machine {
         }
     }
 
-    /// How long a sub-agent may work yet, all its starts for this call together. `worked_ms`: it
-    /// had worked so long before.
+    /// Returns the remaining working time of a subagent for this call, over all its starts.
+    /// `worked_ms` is the working time before this call.
     fn left_ms(&self, log: &ChildLog, worked_ms: u64) -> u64 {
         let limit_ms = self.tasks.as_ref().map_or(u64::MAX, |t| t.limit_ms);
         limit_ms.saturating_sub(log.state.worked_ms.saturating_sub(worked_ms))
@@ -343,8 +345,8 @@ impl Machine {
         }
     }
 
-    /// Nothing is told of its end here, so the log of one that ended is read once, and not at each
-    /// look.
+    /// Starts a killed subagent again, and reports nothing. So the log of an ended subagent is read
+    /// once, and not at each check.
     pub(super) fn keep_task_at_work(&self, id: &str, recorded: &str, child: &ChildRun) {
         let Some(tasks) = &self.tasks else {
             return;
@@ -355,8 +357,8 @@ impl Machine {
         }
     }
 
-    /// How a task in the background ended; `None` while it is at work. One that was killed is
-    /// started again.
+    /// Returns how a background task ended, or `None` while it is at work. A killed one is started
+    /// again.
     pub(super) fn task_end(
         &self,
         id: &str,
@@ -457,11 +459,11 @@ impl Machine {
         }
     }
 
-    /// Those of starts that a later one followed.
+    /// Removes the run folders of earlier starts of a session.
     pub(super) fn remove_runs_of(&self, session: &str) {
         let runs = self.runs.list().into_iter();
         for info in runs.filter(|info| info.spec.child.as_deref() == Some(session)) {
-            // One that is not begun yet may be the next start.
+            // A run that was not started yet may be the next start.
             let is_over = matches!(info.state, RunState::Ended(_));
             if is_over && let Err(error) = self.runs.remove(&info.run) {
                 tracing::warn!(run = info.run, %error, "a run folder stays");
@@ -482,7 +484,7 @@ fn background_end(id: &str, ran: Ran) -> BackgroundEnd {
         Outcome::Denied { reason } => (String::new(), Some(reason)),
     };
     let (Output { text, .. }, more) = tools::fit(said, TOLD_BYTES);
-    // Another agent wrote it.
+    // The text is of another agent, so it is quoted.
     let mut text = fenced(text.trim_end());
     if let Some(why) = why {
         text.push_str(&format!("\n[interrupted: {why}]"));

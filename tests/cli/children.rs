@@ -102,13 +102,17 @@ impl Scene {
     }
 
     pub fn parent(&self) -> SessionInfo {
-        self.store().newest(None).unwrap().expect("a parent")
+        self.store()
+            .history()
+            .newest(None)
+            .unwrap()
+            .expect("a parent")
     }
 
     pub fn children(&self) -> Vec<SessionInfo> {
         let store = self.store();
-        let newest = store.newest(None).unwrap();
-        newest.map_or_else(Vec::new, |info| store.children(&info.id).unwrap())
+        let newest = store.history().newest(None).unwrap();
+        newest.map_or_else(Vec::new, |info| store.history().children(&info.id).unwrap())
     }
 
     pub fn log(&self, id: &str) -> Vec<Value> {
@@ -259,7 +263,7 @@ fn whoever_is_killed_at_whatever_instant() {
         let kills_parent = who != "child" && first.kill();
         *killed.entry(who).or_default() += u32::from(kills_child || kills_parent);
         first.wait(LIMIT);
-        if scene.store().newest(None).unwrap().is_none() {
+        if scene.store().history().newest(None).unwrap().is_none() {
             // Nothing was said yet.
             continue;
         }
@@ -329,7 +333,7 @@ fn in_the_background() -> Scene {
 
 fn ended_its_turn(scene: &Scene) -> bool {
     let replied = |info: SessionInfo| scene.entries(&info.id, "replied").len();
-    let parent = scene.store().newest(None).unwrap();
+    let parent = scene.store().history().newest(None).unwrap();
     parent.map(replied) == Some(2) && scene.effects() == 1
 }
 
@@ -602,7 +606,7 @@ fn a_purge_takes_the_tasks_and_is_refused_while_one_works() {
     let refused = scene.home.run(["purge", &parent, "--yes"]);
     assert_ne!(refused.code(), Some(0));
     assert!(refused.stderr.contains("is in use"), "{}", refused.stderr);
-    assert!(scene.store().knows(&child).unwrap());
+    assert!(scene.store().history().knows(&child).unwrap());
     scene.go();
     scene.go_on().expect(0);
     let asked = scene.home.run(["purge", &parent]);
@@ -610,7 +614,7 @@ fn a_purge_takes_the_tasks_and_is_refused_while_one_works() {
     let purged = scene.home.run(["purge", &parent, "--yes"]).expect(0);
     assert!(purged.stdout.contains("with 1 task"), "{}", purged.stdout);
     for id in [&parent, &child] {
-        assert!(!scene.store().knows(id).unwrap());
+        assert!(!scene.store().history().knows(id).unwrap());
     }
 }
 

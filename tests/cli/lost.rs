@@ -67,7 +67,7 @@ fn scene_with(journal: bool) -> Scene {
 
 fn newest(home: &Home) -> String {
     let store = Store::open(&home.rewake_home()).unwrap();
-    store.newest(None).unwrap().unwrap().id
+    store.history().newest(None).unwrap().unwrap().id
 }
 
 fn database(home: &Home) -> PathBuf {

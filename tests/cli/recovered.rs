@@ -23,7 +23,7 @@ fn effects(home: &Home) -> String {
 /// The entries of the only session.
 fn entries(home: &Home) -> Vec<Record> {
     let store = Store::open(&home.rewake_home()).unwrap();
-    let id = store.newest(None).unwrap().unwrap().id;
+    let id = store.history().newest(None).unwrap().unwrap().id;
     store.load(&id).unwrap().1
 }
 

@@ -378,7 +378,7 @@ fn a_compaction_changes_no_byte_before_the_messages() {
     far.runs(&["-p", "one", "--yolo"]);
     far.runs(&["-p", "-c", "two", "--yolo"]);
     let store = rewake::store::Store::open(&far.home.rewake_home()).unwrap();
-    let session = store.newest(None).unwrap().expect("a session").id;
+    let session = store.history().newest(None).unwrap().expect("a session").id;
     drop(store);
     far.runs(&["compact", &session]);
     far.runs(&["-p", "-c", "three", "--yolo"]);
@@ -569,7 +569,7 @@ fn a_call_is_shown_by_server_and_tool() {
     let run = far.runs(&["-p", "go", "--yolo"]);
     assert!(run.stderr.contains("  far · append done"), "{}", run.stderr);
     let store = rewake::store::Store::open(&far.home.rewake_home()).unwrap();
-    let session = store.newest(None).unwrap().expect("a session").id;
+    let session = store.history().newest(None).unwrap().expect("a session").id;
     drop(store);
     let shown = far.runs(&["show", &session]).stdout;
     assert!(

@@ -225,7 +225,7 @@ fn a_run_that_is_paused_says_so_and_ends() {
     first.wait_for(LIMIT, |line| is_entry(line, "paused"));
     scene.go();
     let paused = first.wait(LIMIT).expect(75);
-    let id = scene.store().newest(None).unwrap().unwrap().id;
+    let id = scene.store().history().newest(None).unwrap().unwrap().id;
     assert_has(
         &paused.stderr,
         &[&format!(
@@ -480,6 +480,7 @@ fn what_makes_no_sense_is_refused_with_a_way_out() {
     assert!(
         scene
             .store()
+            .inbox()
             .queued(&scene.id())
             .expect("the inbox")
             .is_empty()
@@ -489,6 +490,7 @@ fn what_makes_no_sense_is_refused_with_a_way_out() {
 impl Scene {
     fn id(&self) -> String {
         self.store()
+            .history()
             .newest(None)
             .expect("a look")
             .expect("a session")
@@ -505,7 +507,10 @@ fn a_session_takes_so_many_signals_and_says_so() {
         let name = |_| Signal::Name {
             title: format!("name {n}"),
         };
-        store.signal(&id, "test", 1, name).expect("sent");
+        store
+            .inbox_mut()
+            .signal(&id, "test", 1, name)
+            .expect("sent");
     }
     drop(store);
     let refused = scene.steers(&["unblock", "@here"]).expect(1);
@@ -515,8 +520,15 @@ fn a_session_takes_so_many_signals_and_says_so() {
     );
     // They are obeyed, in their order, by the next process.
     scene.live(&["-p", "-c", "more"]).wait(LIMIT).expect(0);
-    assert!(scene.store().signals(&id).expect("the signals").is_empty());
-    let info = scene.store().find(&id).expect("the session");
+    assert!(
+        scene
+            .store()
+            .inbox()
+            .signals(&id)
+            .expect("the signals")
+            .is_empty()
+    );
+    let info = scene.store().history().find(&id).expect("the session");
     assert_eq!(info.title.as_deref(), Some("name 999"));
 }
 
@@ -633,7 +645,10 @@ fn a_session_of_a_newer_version_is_told() {
     assert_has(&asked.stderr, &["a session cannot be read", "teleported"]);
     let kept = scene.steers(&["send", "@here", "later"]).expect(0);
     assert_has(&kept.stderr, &["nobody works in it"]);
-    assert_eq!(scene.store().queued(&id).expect("the inbox").len(), 1);
+    assert_eq!(
+        scene.store().inbox().queued(&id).expect("the inbox").len(),
+        1
+    );
 }
 
 /// Each waits for the other, and each of ten thousand has an answer: it fits, or it is refused.
@@ -646,7 +661,7 @@ fn ten_thousand_signals_do_no_harm() {
         let name = |_| Signal::Name {
             title: title.to_string(),
         };
-        match store.signal(&id, "test", 1, name) {
+        match store.inbox_mut().signal(&id, "test", 1, name) {
             Ok(_) => return true,
             Err(StoreError::TooMany { .. }) => return false,
             // On a busy machine the other sender may write for long.
@@ -677,6 +692,13 @@ fn ten_thousand_signals_do_no_harm() {
         });
     }
     live.wait(LIMIT).expect(0);
-    assert!(scene.store().signals(&id).expect("the signals").is_empty());
+    assert!(
+        scene
+            .store()
+            .inbox()
+            .signals(&id)
+            .expect("the signals")
+            .is_empty()
+    );
     assert_eq!(scene.entries("named").len() as u64, MAX_SIGNALS);
 }

@@ -266,8 +266,8 @@ fn what_cannot_be_written_can_be_looked_at() {
         // Who has it open keeps the log.
         let store = is_open.then(|| {
             let mut store = rewake::store::Store::open(&home.rewake_home()).unwrap();
-            let id = store.newest(None).unwrap().unwrap().id;
-            store.set_input(&id, "unsent").unwrap();
+            let id = store.history().newest(None).unwrap().unwrap().id;
+            store.inbox_mut().set_input(&id, "unsent").unwrap();
             store
         });
         let (id, _) = history(&home).remove(0);
@@ -325,7 +325,7 @@ fn long(journal: bool) -> (Home, String) {
     home.run(["-p", "begin", "--yolo"]).expect(0);
     checkpoint(&home);
     let store = rewake::store::Store::open(&home.rewake_home()).unwrap();
-    let id = store.newest(None).unwrap().unwrap().id;
+    let id = store.history().newest(None).unwrap().unwrap().id;
     (home, id)
 }
 

@@ -231,7 +231,7 @@ fn whoever_is_killed_at_whatever_instant_there_is_one_worktree() {
         }
         let kills_parent = who != "child" && first.kill();
         first.wait(LIMIT);
-        if scene.store().newest(None).unwrap().is_none() {
+        if scene.store().history().newest(None).unwrap().is_none() {
             continue;
         }
         if kills_parent {

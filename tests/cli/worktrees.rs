@@ -54,7 +54,7 @@ pub fn worktrees(root: &Path) -> usize {
 
 pub fn newest(home: &Home) -> String {
     let store = Store::open(&home.rewake_home()).unwrap();
-    store.newest(None).unwrap().expect("a session").id
+    store.history().newest(None).unwrap().expect("a session").id
 }
 
 /// The model runs these commands, one an answer, then says "done".

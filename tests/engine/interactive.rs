@@ -105,12 +105,16 @@ fn store(home: &Home) -> Store {
 }
 
 fn input(home: &Home, id: &str) -> Option<String> {
-    store(home).drafts(id).unwrap().input
+    store(home).inbox().drafts(id).unwrap().input
 }
 
 fn blanks(home: &Home) -> usize {
     let folder = context(home).workspace();
-    store(home).blank(&folder, &folder, 99).unwrap().len()
+    store(home)
+        .history()
+        .blank(&folder, &folder, 99)
+        .unwrap()
+        .len()
 }
 
 #[test]
@@ -120,7 +124,7 @@ fn a_schema_that_is_owed_is_dropped_once_and_for_all() {
     home.run(["-p", "count", "--json-schema", schema]).expect(1);
     let again = home.run(["-p", "-c", "in words, please"]).expect(1);
     assert_eq!(again.stdout, "", "it is still owed");
-    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let id = store(&home).history().newest(None).unwrap().unwrap().id;
     let drop = || {
         Command::Choose(Choice {
             without_schema: true,
@@ -216,7 +220,10 @@ fn what_is_taken_out_of_the_queue_leaves_nothing_owed() {
         command: None,
         origin: None,
     };
-    let queued = store(&home).queue(&id, &message, &[], 1).unwrap();
+    let queued = store(&home)
+        .inbox_mut()
+        .queue(&id, &message, &[], 1)
+        .unwrap();
     live(
         session,
         vec![
@@ -227,7 +234,7 @@ fn what_is_taken_out_of_the_queue_leaves_nothing_owed() {
             },
         ],
     );
-    assert!(!store(&home).find(&id).unwrap().unfinished);
+    assert!(!store(&home).history().find(&id).unwrap().unfinished);
 }
 
 #[test]
@@ -243,8 +250,11 @@ fn new_words_that_come_too_late_are_said_as_well() {
         origin: None,
     };
     let mut store = store(&home);
-    let queued = store.queue(&id, &message("first"), &[], 1).unwrap();
-    store.remove_queued(queued).unwrap();
+    let queued = store
+        .inbox_mut()
+        .queue(&id, &message("first"), &[], 1)
+        .unwrap();
+    store.inbox_mut().remove_queued(queued).unwrap();
     let late = Command::EditQueued {
         id: queued,
         message: Some(message("second")),
@@ -269,7 +279,7 @@ const TASK: &str = "[[step]]\ncalls = [{ name = \"bash\", arguments = { command 
 fn a_copy_parts_behind_any_entry_of_a_session_and_of_a_copy() {
     let home = home(TASK);
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let id = store(&home).history().newest(None).unwrap().unwrap().id;
     let kinds: Vec<_> = log(&home, &id).iter().map(Entry::kind).collect();
     let last = kinds.len() - 1;
     for at in 0..=last {
@@ -360,7 +370,10 @@ fn what_waits_for_a_person_waits_whatever_else_is_heard() {
             command: None,
             origin: None,
         };
-        store(&home).queue(&session.id, &said, &[], 1).unwrap();
+        store(&home)
+            .inbox_mut()
+            .queue(&session.id, &said, &[], 1)
+            .unwrap();
         let id = live_waiting(session, commands);
         log(&home, &id)
             .iter()
@@ -380,7 +393,7 @@ fn what_waits_for_a_person_waits_whatever_else_is_heard() {
 fn a_copy_of_the_sound_part_of_a_damaged_session_is_made_without_a_word() {
     let home = home(TASK);
     home.run(["-p", "go", "--yolo"]).expect(0);
-    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let id = store(&home).history().newest(None).unwrap().unwrap().id;
     let database = rusqlite::Connection::open(home.rewake_home().join("rewake.db")).unwrap();
     database
         .execute("UPDATE entries SET checksum = x'00' WHERE seq = 4", [])
@@ -406,7 +419,7 @@ fn a_command_that_runs_stays_with_the_origin_of_a_copy() {
     }
     first.kill();
     first.wait(SOON);
-    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let id = store(&home).history().newest(None).unwrap().unwrap().id;
     let started = log(&home, &id).len() - 1;
     for at in [started, started - 1] {
         let fork = forked(&home, &id, &at.to_string());
@@ -427,7 +440,7 @@ fn a_session_is_taken_over_from_one_who_leaves_and_not_from_one_who_does_not() {
         home("[[step]]\ntext = \"one two three four five six\"\nchunk_chars = 1\nchunk_ms = 500\n");
     let live = Live::spawn(home.rewake(["-p", "go", "--output-format", "stream-json"]));
     live.wait_for(SOON, |line| line.contains("delta.text"));
-    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let id = store(&home).history().newest(None).unwrap().unwrap().id;
     let signal = |name: &str| {
         let pid = live.id().to_string();
         let sent = std::process::Command::new("kill")
@@ -524,7 +537,7 @@ fn shown(ctx: AppContext, which: Which) -> Vec<Now> {
 fn a_copy_that_is_made_with_flags_shows_them_from_the_first_moment() {
     let home = home("[[step]]\ntext = \"done\"\n");
     home.run(["-p", "go"]).expect(0);
-    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let id = store(&home).history().newest(None).unwrap().unwrap().id;
     let mut ctx = context(&home);
     ctx.flags = vec![
         Setting::new("--model", "model", "s/other").unwrap(),
@@ -604,7 +617,7 @@ fn titled(home: &Home, answers: &str, name: Option<&str>) -> (String, Vec<Entry>
     });
     drop(lock);
     (
-        store(home).find(&id).unwrap().title.unwrap(),
+        store(home).history().find(&id).unwrap().title.unwrap(),
         self::log(home, &id),
     )
 }
@@ -623,7 +636,7 @@ fn the_summary_model_makes_a_title_once_and_what_it_took_is_counted() {
         .flat_map(|e| e.spent().map(|(_, usage)| usage.all()).collect::<Vec<_>>())
         .sum();
     assert_eq!(spent, 74);
-    let id = store(&home).newest(None).unwrap().unwrap().id;
+    let id = store(&home).history().newest(None).unwrap().unwrap().id;
     let (_, records) = store(&home).load(&id).unwrap();
     let state = State::of(rewake::tools::describe, &records).unwrap();
     assert_eq!(state.title(), Some("Mend the parser"));

@@ -169,7 +169,7 @@ fn servers(home: &Home) -> Servers {
 
 fn newest(home: &Home) -> Option<String> {
     let store = Store::open(&home.rewake_home()).ok()?;
-    Some(store.newest(None).ok()??.id)
+    Some(store.history().newest(None).ok()??.id)
 }
 
 fn entries(home: &Home) -> Vec<Entry> {

@@ -93,8 +93,8 @@ fn until_it_streams(home: &Home) {
     let store = Store::open(&home.rewake_home()).unwrap();
     let streams = || {
         // It is listed from the first words on.
-        let newest = store.newest(None).unwrap();
-        newest.is_some_and(|info| store.drafts(&info.id).unwrap().stream.is_some())
+        let newest = store.history().newest(None).unwrap();
+        newest.is_some_and(|info| store.inbox().drafts(&info.id).unwrap().stream.is_some())
     };
     while !streams() {
         assert!(std::time::Instant::now() < end, "nothing is streamed");

@@ -59,7 +59,7 @@ fn words_of_who_looks_on_and_leaves_at_once_are_not_lost() {
 /// The words of entries of this kind that came from the screen of another process.
 fn of_origin(home: &Home, kind: &str) -> Vec<String> {
     let store = Store::open(&home.rewake_home()).unwrap();
-    let id = store.newest(None).unwrap().unwrap().id;
+    let id = store.history().newest(None).unwrap().unwrap().id;
     let (_, records) = store.load(&id).unwrap();
     let entries = records.iter().map(entry_line);
     let entries =
@@ -126,6 +126,7 @@ fn entries(home: &Home, kind: &str) -> Vec<serde_json::Value> {
     let kind = format!("entry.{kind}");
     let of = |id: &str| store.load(id).unwrap().1;
     let sessions = store
+        .history()
         .page(rewake::store::PageFilter::default(), 50)
         .unwrap();
     let all = sessions.iter().flat_map(|paged| of(&paged.info.id));

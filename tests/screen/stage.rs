@@ -416,9 +416,9 @@ pub fn queued(texts: &[&str]) -> Vec<Queued> {
             command: None,
             origin: None,
         };
-        store.queue(ID, &message, &[], NOON_MS).unwrap();
+        store.inbox_mut().queue(ID, &message, &[], NOON_MS).unwrap();
     }
-    store.queued(ID).unwrap()
+    store.inbox().queued(ID).unwrap()
 }
 
 /// The same scene at every size, as one text.

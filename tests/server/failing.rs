@@ -107,7 +107,7 @@ fn the_number_of_a_signal_survives_kills_and_is_given_once() {
     let title = |n: usize| json!({"title": format!("name {n}")});
     let waiting = || -> Vec<i64> {
         let store = Store::open(&home.rewake_home()).unwrap();
-        let waiting = store.signals(&id).unwrap();
+        let waiting = store.inbox().signals(&id).unwrap();
         waiting.iter().map(|sent| sent.id.number()).collect()
     };
     let mut answered: Vec<i64> = Vec::new();

@@ -231,11 +231,11 @@ fn a_slow_reader_harms_nobody() {
     for n in 0..200 {
         add(&mut store, &id, 50_000);
         if n % 20 == 0 {
-            let length = store.find(&id).unwrap().entries;
+            let length = store.history().find(&id).unwrap().entries;
             quick.until(|all, _| ids(all).last() == Some(&(length - 1)));
         }
     }
-    let length = store.find(&id).unwrap().entries;
+    let length = store.history().find(&id).unwrap().entries;
     let came = quick.until(|all, _| ids(all).last() == Some(&(length - 1)));
     assert_eq!(ids(&came), (0..length).collect::<Vec<_>>());
     assert!(
@@ -286,7 +286,7 @@ fn a_hundred_followers_are_carried_and_forgotten() {
     let before = memory(server.live.id());
     let mut store = Store::open(&home.rewake_home()).unwrap();
     for _ in 0..3 {
-        let length = store.find(&id).unwrap().entries;
+        let length = store.history().find(&id).unwrap().entries;
         let all: Vec<_> = (0..100)
             .map(|_| server.follow(&format!("/sessions/{id}/events"), Some(length - 1)))
             .collect();

@@ -375,7 +375,10 @@ fn no_more_messages_wait_than_are_bearable() {
         origin: None,
     };
     for _ in 0..MAX_MESSAGES {
-        store.queue(&id, &message, &[], now_ms()).unwrap();
+        store
+            .inbox_mut()
+            .queue(&id, &message, &[], now_ms())
+            .unwrap();
     }
     drop(store);
     let server = Serve::start(&home, &[]);

@@ -163,7 +163,7 @@ fn a_blob_is_given_as_bytes_that_no_browser_shows() {
         origin: None,
     };
     let blobs = [other.to_vec(), wide_gif()];
-    store.queue(&id, &message, &blobs, 1).unwrap();
+    store.inbox_mut().queue(&id, &message, &blobs, 1).unwrap();
     for (bytes, words) in [
         (&other[..], "not a PNG, JPEG, GIF or WebP"),
         (&wide_gif(), "too many to be shown"),
@@ -240,7 +240,7 @@ pub fn wide_gif() -> Vec<u8> {
 
 pub fn blake3_of(home: &std::path::Path, id: &str) -> String {
     let store = Store::open(home).unwrap();
-    let queued = store.queued(id).unwrap();
+    let queued = store.inbox().queued(id).unwrap();
     queued[0].message.images[0].blob.hash.clone()
 }
 
@@ -273,7 +273,7 @@ fn a_session_is_started_and_answered() {
     let id = made["session"].as_str().unwrap();
     // Its prompt is on the disk as soon as that is answered.
     let store = Store::open(&home.rewake_home()).unwrap();
-    assert!(store.find(id).unwrap().entries > 0);
+    assert!(store.history().find(id).unwrap().entries > 0);
     drop(store);
 
     let asked = server.until("/questions", |asked| asked[0]["tool"] == "write");

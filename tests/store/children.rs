@@ -45,7 +45,7 @@ fn the_trash_takes_the_children_with_their_parent() {
     let of_other = child(&mut store, &other, 1);
     let is_in = |store: &Store, ids: &[&String]| -> Vec<bool> {
         ids.iter()
-            .map(|id| store.is_in_trash(id).unwrap())
+            .map(|id| store.history().is_in_trash(id).unwrap())
             .collect()
     };
     let all = [&parent, &first, &early, &last, &other, &of_other];
@@ -75,9 +75,12 @@ fn the_trash_is_as_it_was_in_a_rebuilt_database() {
     drop(store);
     scene.replace_database(None);
     let mut store = scene.open();
-    assert!(store.is_in_trash(&parent).unwrap() && store.is_in_trash(&child).unwrap());
+    assert!(
+        store.history().is_in_trash(&parent).unwrap()
+            && store.history().is_in_trash(&child).unwrap()
+    );
     store.restore(&parent).unwrap();
-    assert!(!store.is_in_trash(&child).unwrap());
+    assert!(!store.history().is_in_trash(&child).unwrap());
 }
 
 #[test]
@@ -108,7 +111,7 @@ fn a_purge_takes_the_children_with_their_parent() {
         for kept in [&other, &stays, &fork] {
             assert!(!store.load(kept).unwrap().1.is_empty());
         }
-        assert_eq!(store.children(&other).unwrap().len(), 1);
+        assert_eq!(store.history().children(&other).unwrap().len(), 1);
     }
 }
 
@@ -120,13 +123,19 @@ fn a_child_is_never_taken_up_in_place_of_a_session() {
     let child = child(&mut store, &parent, 1);
     let mut head = store.load(&child).unwrap().0;
     append(&mut store, &mut head, vec![said("and that")]);
-    store.set_input(&child, "left here").unwrap();
-    let newest = store.newest(Some(HERE)).unwrap().unwrap();
+    store.inbox_mut().set_input(&child, "left here").unwrap();
+    let newest = store.history().newest(Some(HERE)).unwrap().unwrap();
     assert_eq!(newest.id, parent);
-    let all = store.sessions(SessionFilter::default(), 9).unwrap();
+    let all = store
+        .history()
+        .sessions(SessionFilter::default(), 9)
+        .unwrap();
     assert_eq!(all.len(), 1);
-    assert_eq!(store.page(Default::default(), 9).unwrap().len(), 1);
-    let with_words = store.with_input(HERE, 9).unwrap();
+    assert_eq!(
+        store.history().page(Default::default(), 9).unwrap().len(),
+        1
+    );
+    let with_words = store.history().with_input(HERE, 9).unwrap();
     assert!(with_words.iter().all(|(info, _)| info.id != child));
 }
 
@@ -149,7 +158,10 @@ fn of_a_thousand_children_only_those_without_work_are_looked_at() {
     let other = self::parent(&mut store);
     child(&mut store, &other, 1);
     assert_eq!(untouched.len(), 4);
-    assert_eq!(store.untouched_children(&parent, 3, 9).unwrap(), untouched);
-    let newest = store.untouched_children(&parent, 3, 2).unwrap();
+    assert_eq!(
+        store.history().untouched_children(&parent, 3, 9).unwrap(),
+        untouched
+    );
+    let newest = store.history().untouched_children(&parent, 3, 2).unwrap();
     assert_eq!(newest, untouched[..2]);
 }

@@ -18,8 +18,11 @@ fn child_appends_until_killed() {
         return;
     };
     let mut store = Store::open(folder.as_ref()).unwrap();
-    let mut blank = store.blank(HERE, &format!("{HERE}/src"), 1).unwrap();
-    let newest = store.newest(None).unwrap();
+    let mut blank = store
+        .history()
+        .blank(HERE, &format!("{HERE}/src"), 1)
+        .unwrap();
+    let newest = store.history().newest(None).unwrap();
     let id = newest.or(blank.pop()).unwrap().id;
     let (mut head, records) = store.load(&id).unwrap();
     let mut next = said_texts(&records).len() as u64;
@@ -52,7 +55,7 @@ fn what_was_acknowledged_survives_sigkill() {
                 .all(|(text, n)| *text == n.to_string())
         );
     }
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
 }
 
 /// Kills the child behind its so manyth acknowledgement, while it is in the next append,
@@ -90,7 +93,7 @@ fn what_a_kill_left_of_a_store_that_was_made_is_made_again() {
     }
     let mut store = Store::open(dir.path()).unwrap();
     session(&mut store, HERE);
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     let left = std::fs::read_dir(dir.path()).unwrap();
     let names = left.map(|file| file.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| name.contains(".new")).count(), 0);
@@ -106,6 +109,6 @@ fn a_log_without_its_database_adds_nothing_to_a_new_one() {
     let other = tempfile::tempdir().unwrap();
     std::fs::write(other.path().join("rewake.db-wal"), log).unwrap();
     let store = Store::open(other.path()).unwrap();
-    assert!(store.find(lost.session()).is_err());
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert!(store.history().find(lost.session()).is_err());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
 }

@@ -51,7 +51,12 @@ fn any_changed_byte_of_a_body_is_seen() {
         for byte in 0..body_of_entry_2(&conn).len() {
             flip_byte_of_entry_2(&conn, byte);
             assert_corrupt(&store, head.session(), 2);
-            assert!(store.search("words", Scope::All, Order::Newest, 9).is_ok());
+            assert!(
+                store
+                    .index()
+                    .search("words", Scope::All, Order::Newest, 9)
+                    .is_ok()
+            );
             flip_byte_of_entry_2(&conn, byte);
         }
         store.load(head.session()).unwrap();
@@ -212,9 +217,9 @@ fn a_damaged_file_never_lies() {
         let mut bytes = sound.clone();
         bytes[place] ^= 0xff;
         fs::write(database(dir.path()), bytes).unwrap();
-        let loaded = Store::open(dir.path()).and_then(|mut store| {
-            let _ = store.search("words", Scope::All, Order::Best, 9);
-            let _ = store.quick_check();
+        let loaded = Store::open(dir.path()).and_then(|store| {
+            let _ = store.index().search("words", Scope::All, Order::Best, 9);
+            let _ = store.check().quick_check();
             store.load(&id)
         });
         match loaded {
@@ -392,14 +397,20 @@ fn full() -> (tempfile::TempDir, Vec<u8>, Vec<Log>) {
         remembered("the vault is blue"),
     ];
     append(&mut store, &mut branch, more);
-    store.set_input(head.session(), "not sent yet").unwrap();
     store
+        .inbox_mut()
+        .set_input(head.session(), "not sent yet")
+        .unwrap();
+    store
+        .inbox_mut()
         .queue(branch.session(), &message("wait"), &[], 1)
         .unwrap();
-    let sent = store.signal(branch.session(), "cli", 1, |_| Signal::GoOn);
+    let sent = store
+        .inbox_mut()
+        .signal(branch.session(), "cli", 1, |_| Signal::GoOn);
     sent.unwrap();
-    store.learn_limit("a/b", 9_000).unwrap();
-    while store.index_pending(100).unwrap() > 0 {}
+    store.models().learn_limit("a/b", 9_000).unwrap();
+    while store.index().index_pending(100).unwrap() > 0 {}
     let logs = [&head, &branch].map(|head| {
         let id = head.session().to_string();
         let records = store.load(&id).unwrap().1;
@@ -413,25 +424,25 @@ fn full() -> (tempfile::TempDir, Vec<u8>, Vec<Log>) {
 /// What a session needs of the store: all of it works, or the error is given.
 fn work(store: &mut Store, id: &str) -> Result<(), StoreError> {
     let (mut head, _) = store.load(id)?;
-    store.drafts(id)?;
-    store.set_input(id, "words")?;
-    let queued = store.queue(id, &message("words"), &[], 1)?;
-    let found = store.queued(id)?;
+    store.inbox().drafts(id)?;
+    store.inbox_mut().set_input(id, "words")?;
+    let queued = store.inbox_mut().queue(id, &message("words"), &[], 1)?;
+    let found = store.inbox().queued(id)?;
     assert_eq!(found.last().map(|found| found.id), Some(queued));
-    let sent = store.signal(id, "cli", 1, |_| Signal::GoOn)?;
-    let found = store.signals(id)?;
+    let sent = store.inbox_mut().signal(id, "cli", 1, |_| Signal::GoOn)?;
+    let found = store.inbox().signals(id)?;
     assert_eq!(found.last().map(|found| found.id), Some(sent));
-    store.learnt("a/b")?;
+    store.models().learnt("a/b")?;
     let mut all = batch(all_kinds());
     all.entries.push(remembered("the vault is red"));
     all.blobs = vec![vec![7; 9_000]];
     all.taken = Some(queued);
     all.signal = Some(sent);
     store.append(&mut head, &all)?;
-    store.search("words", Scope::All, Order::Best, 9)?;
-    store.memories(&sought("vault"))?;
+    store.index().search("words", Scope::All, Order::Best, 9)?;
+    store.index().memories(&sought("vault"))?;
     store.maintain()?;
-    store.sessions(SessionFilter::default(), 9)?;
+    store.history().sessions(SessionFilter::default(), 9)?;
     Ok(())
 }
 
@@ -489,7 +500,7 @@ fn with_any_page_zeroed_that_holds_no_entry_all_goes_on() {
         whole += 1;
         assert!(!held.contains(&page), "page {page}");
         let mut store = Store::open(dir.path()).unwrap();
-        assert_eq!(store.quick_check().unwrap(), [""; 0], "page {page}");
+        assert_eq!(store.check().quick_check().unwrap(), [""; 0], "page {page}");
         assert!(!store.is_damaged());
         for (id, records) in &logs {
             work(&mut store, id).unwrap();
@@ -559,10 +570,17 @@ fn what_can_be_read_of_a_damaged_table_is_kept() {
     let long = |n: u32| format!("{n} {}", "long ".repeat(300));
     for n in 0..12 {
         store
+            .inbox_mut()
             .queue(head.session(), &message(&long(n)), &[], 1)
             .unwrap();
     }
-    let last = store.queued(head.session()).unwrap().pop().unwrap().id;
+    let last = store
+        .inbox()
+        .queued(head.session())
+        .unwrap()
+        .pop()
+        .unwrap()
+        .id;
     drop(store);
     let mut bytes = checkpointed(dir.path());
     let leaves = leaves(&raw(dir.path()), "inbox");
@@ -572,12 +590,13 @@ fn what_can_be_read_of_a_damaged_table_is_kept() {
     put(dir.path(), &bytes);
     repaired(dir.path()).unwrap();
     let mut store = Store::open(dir.path()).unwrap();
-    let left = store.queued(head.session()).unwrap();
+    let left = store.inbox().queued(head.session()).unwrap();
     assert!((8..12).contains(&left.len()), "{}", left.len());
     assert_eq!(left[0].message.text, long(0));
     assert_eq!(left.last().map(|queued| queued.id), Some(last));
     // No number is used twice.
     let next = store
+        .inbox_mut()
         .queue(head.session(), &message("next"), &[], 1)
         .unwrap();
     assert!(left.iter().all(|queued| queued.id != next));

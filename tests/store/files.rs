@@ -80,7 +80,14 @@ fn processes_that_start_at_once_share_a_new_store() {
         }
     });
     let store = Store::open(dir.path()).unwrap();
-    assert_eq!(store.sessions(Default::default(), 10).unwrap().len(), 4);
+    assert_eq!(
+        store
+            .history()
+            .sessions(Default::default(), 10)
+            .unwrap()
+            .len(),
+        4
+    );
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn each_branch_has_its_own_chain() {
             folder: None
         }
     );
-    let info = store.find(branch.session()).unwrap();
+    let info = store.history().find(branch.session()).unwrap();
     assert_eq!((info.forked_from, info.entries), (Some(from), 5));
 }
 
@@ -57,7 +57,14 @@ fn only_what_is_there_can_be_forked() {
         let fork = fork(&mut store, id, seq, 5);
         assert!(matches!(fork, Err(StoreError::NotFound { .. })), "{fork:?}");
     }
-    assert_eq!(store.sessions(Default::default(), 9).unwrap().len(), 1);
+    assert_eq!(
+        store
+            .history()
+            .sessions(Default::default(), 9)
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -80,7 +87,7 @@ fn checkpoints_follow_the_chain_with_their_plan_steps() {
     let (mut fork, _) = store.load(fork.session()).unwrap();
     append(&mut store, &mut fork, vec![planned("print"), saved()]);
 
-    let found = store.checkpoints(fork.session(), 99).unwrap();
+    let found = store.history().checkpoints(fork.session(), 99).unwrap();
     let lines: Vec<String> = found
         .iter()
         .map(|c| {
@@ -107,7 +114,10 @@ fn checkpoints_follow_the_chain_with_their_plan_steps() {
             r#"1 trunk timer None"#,
         ]
     );
-    assert_eq!(store.checkpoints(fork.session(), 2).unwrap(), found[..2]);
+    assert_eq!(
+        store.history().checkpoints(fork.session(), 2).unwrap(),
+        found[..2]
+    );
 }
 
 /// The view is SQL, the rule is Rust.
@@ -117,7 +127,7 @@ fn the_view_and_the_rule_agree_on_what_a_checkpoint_is() {
     let mut head = session(&mut store, HERE);
     let records = store.append(&mut head, &batch(all_kinds())).unwrap();
     let expected = records.iter().filter(|r| r.entry.is_checkpoint());
-    let found = store.checkpoints(head.session(), 99).unwrap();
+    let found = store.history().checkpoints(head.session(), 99).unwrap();
     assert!(
         expected
             .map(|r| r.seq)

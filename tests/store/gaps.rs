@@ -30,7 +30,12 @@ fn said_and_killed(scene: &Scene) -> (String, i64) {
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
     let id = head.session().to_string();
-    let queued = [1, 2].map(|at| store.queue(&id, &message("again"), &[], at).unwrap());
+    let queued = [1, 2].map(|at| {
+        store
+            .inbox_mut()
+            .queue(&id, &message("again"), &[], at)
+            .unwrap()
+    });
     drop(store);
     let mut store = Store::open(&scene.data()).unwrap();
     let taken = Batch {
@@ -49,7 +54,7 @@ fn tail(scene: &Scene, id: &str) -> PathBuf {
 #[track_caller]
 fn one_was_said_and_one_waits(store: &Store, id: &str, waits: i64) {
     assert_eq!(said_texts(&log(store, id)), ["again"]);
-    let queued = store.queued(id).unwrap();
+    let queued = store.inbox().queued(id).unwrap();
     let queued: Vec<i64> = queued.iter().map(|q| q.id.number()).collect();
     assert_eq!(queued, [waits]);
 }
@@ -172,8 +177,8 @@ impl Long {
     fn is_held(&self, first: u64, end: u64) {
         for _ in 0..2 {
             let mut store = self.scene.open();
-            let Err(StoreError::Gap(gap)) = store.has_no_gap(&self.id) else {
-                panic!("{:?}, {:?}", store.gap(&self.id), store.missing());
+            let Err(StoreError::Gap(gap)) = store.history().has_no_gap(&self.id) else {
+                panic!("{:?}, {:?}", store.history().gap(&self.id), store.missing());
             };
             assert_eq!((gap.first, gap.last), (first, end - 1));
             assert_eq!(gap.behind, self.whole.len() as u64 - end);
@@ -211,7 +216,7 @@ fn a_gap_closes_when_the_missing_file_is_there_again() {
         let mut store = long.scene.open();
         store.bring_in(&long.id).unwrap();
         assert_eq!(log(&store, &long.id), long.whole);
-        store.has_no_gap(&long.id).unwrap();
+        store.history().has_no_gap(&long.id).unwrap();
         assert_eq!(store.brought().parted, []);
         assert!(store.missing().is_none());
     }
@@ -239,7 +244,7 @@ fn a_database_that_has_what_the_gap_lacks_gets_the_rest() {
             store.bring_in(&long.id).unwrap();
             assert_eq!(log(&store, &long.id), long.whole, "copy {copy}");
             assert_eq!(store.brought().parted, []);
-            store.has_no_gap(&long.id).unwrap();
+            store.history().has_no_gap(&long.id).unwrap();
             assert!(store.missing().is_none());
         }
     }
@@ -352,10 +357,10 @@ fn a_session_that_went_on_behind_its_journal_is_held() {
     let rebuilt = cut.scene.rebuild(false, &[]).unwrap().unwrap();
     assert_eq!(rebuilt.lost(), 4);
     let store = cut.scene.open();
-    store.has_no_gap(&cut.branch).unwrap();
+    store.history().has_no_gap(&cut.branch).unwrap();
     assert_eq!(log(&store, &cut.branch), cut.whole_branch);
     assert_eq!(log(&store, &cut.id), cut.whole[..cut.length()]);
-    let Err(StoreError::Gap(gap)) = store.has_no_gap(&cut.id) else {
+    let Err(StoreError::Gap(gap)) = store.history().has_no_gap(&cut.id) else {
         panic!("{:?}", store.missing());
     };
     let length = cut.length() as u64;

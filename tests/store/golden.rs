@@ -47,9 +47,18 @@ fn write_session(store: &mut Store) {
         ..Batch::default()
     };
     store.append(&mut head, &story).unwrap();
-    store.append_draft(head.session(), "half an ").unwrap();
-    store.append_draft(head.session(), "answer").unwrap();
-    store.set_input(head.session(), "unsent").unwrap();
+    store
+        .inbox_mut()
+        .append_draft(head.session(), "half an ")
+        .unwrap();
+    store
+        .inbox_mut()
+        .append_draft(head.session(), "answer")
+        .unwrap();
+    store
+        .inbox_mut()
+        .set_input(head.session(), "unsent")
+        .unwrap();
     let message = Message {
         text: "and then".into(),
         images: vec![],
@@ -57,13 +66,20 @@ fn write_session(store: &mut Store) {
         command: None,
         origin: None,
     };
-    store.queue(head.session(), &message, &[], 2_500).unwrap();
+    store
+        .inbox_mut()
+        .queue(head.session(), &message, &[], 2_500)
+        .unwrap();
     for signal in all_signals() {
         let session = head.session();
-        store.signal(session, "cli", 2_600, |_| signal).unwrap();
+        store
+            .inbox_mut()
+            .signal(session, "cli", 2_600, |_| signal)
+            .unwrap();
     }
-    store.learn_limit("ollama/small", 4_096).unwrap();
+    store.models().learn_limit("ollama/small", 4_096).unwrap();
     store
+        .catalogue()
         .keep_catalogued("files", "a hash", &catalogued())
         .unwrap();
     let mut elsewhere = session(store, ELSEWHERE);
@@ -181,7 +197,7 @@ fn kinds_of(schema: u32) -> Vec<Entry> {
 }
 
 fn check(store: &mut Store, schema: u32) {
-    let fork = store.newest(Some(HERE)).unwrap().unwrap();
+    let fork = store.history().newest(Some(HERE)).unwrap().unwrap();
     let origin = fork.forked_from.clone().unwrap();
     assert_eq!(origin.seq, 2);
     let (head, found) = store.load(&origin.session).unwrap();
@@ -204,16 +220,20 @@ fn check(store: &mut Store, schema: u32) {
     assert_eq!(found, expected);
 
     assert_eq!(store.blob(&blob_ref(BLOB).hash).unwrap().unwrap(), BLOB);
-    let drafts = store.drafts(&origin.session).unwrap();
+    let drafts = store.inbox().drafts(&origin.session).unwrap();
     assert_eq!(drafts.stream.as_deref(), Some("half an answer"));
     assert_eq!(drafts.input.as_deref(), Some("unsent"));
-    let queued = store.oldest_queued(&origin.session).unwrap().unwrap();
+    let queued = store
+        .inbox()
+        .oldest_queued(&origin.session)
+        .unwrap()
+        .unwrap();
     assert_eq!(queued.message.text, "and then");
-    let learnt = store.learnt("ollama/small").unwrap();
+    let learnt = store.models().learnt("ollama/small").unwrap();
     assert_eq!(learnt.context_tokens, Some(4_096));
-    let known = store.catalogued("files", "a hash").unwrap();
+    let known = store.catalogue().catalogued("files", "a hash").unwrap();
     assert_eq!(known, (schema >= 7).then(catalogued));
-    let info = store.find(&origin.session).unwrap();
+    let info = store.history().find(&origin.session).unwrap();
     assert_eq!(info.title.as_deref(), Some("The parser"));
     assert_eq!(info.model.as_deref(), Some("ollama/small"));
     assert!(info.unfinished);
@@ -221,14 +241,17 @@ fn check(store: &mut Store, schema: u32) {
     assert_eq!(conversation.summary, "so");
     assert_eq!(conversation.message_count, 4);
     assert_eq!(conversation.last_summarised_at_ms, APPENDED_MS);
-    store.clear_draft(&origin.session, Draft::Stream).unwrap();
+    store
+        .inbox_mut()
+        .clear_draft(&origin.session, Draft::Stream)
+        .unwrap();
 }
 
 #[test]
 fn a_database_of_schema_1_says_what_it_said() {
     let (_dir, mut store) = opened_from(1);
     check(&mut store, 1);
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert_eq!(memories(&store, ELSEWHERE, "docker"), Vec::<String>::new());
     // What is new in schema 2 works in it.
     let mut head = session(&mut store, ELSEWHERE);
@@ -240,7 +263,7 @@ fn a_database_of_schema_1_says_what_it_said() {
 fn a_database_of_schema_2_says_what_it_said() {
     let (_dir, mut store) = opened_from(2);
     check(&mut store, 2);
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert_eq!(
         memories(&store, ELSEWHERE, "docker"),
         ["the tests need docker"]
@@ -251,11 +274,11 @@ fn a_database_of_schema_2_says_what_it_said() {
 fn a_database_of_schema_3_says_what_it_said() {
     let (_dir, mut store) = opened_from(3);
     check(&mut store, 3);
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
-    let trash = store.listing(ELSEWHERE, true).unwrap();
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
+    let trash = store.history().listing(ELSEWHERE, true).unwrap();
     let titles: Vec<_> = trash.iter().map(|l| l.title.as_deref()).collect();
     assert_eq!(titles, [Some("thrown away")]);
-    let newest = store.newest(Some(HERE)).unwrap().unwrap();
+    let newest = store.history().newest(Some(HERE)).unwrap().unwrap();
     assert!(newest.bytes > 0);
 }
 
@@ -264,8 +287,8 @@ fn a_database_of_schema_3_says_what_it_said() {
 fn a_database_of_schema_4_says_what_it_said() {
     let (dir, mut store) = opened_from(4);
     check(&mut store, 4);
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
-    assert_eq!(store.without_tip().unwrap(), 0);
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().without_tip().unwrap(), 0);
     assert!(dir.path().join("rewake.db.schema-4").exists());
 }
 
@@ -273,11 +296,16 @@ fn a_database_of_schema_4_says_what_it_said() {
 fn a_database_of_schema_5_says_what_it_said() {
     let (dir, mut store) = opened_from(5);
     check(&mut store, 5);
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert!(dir.path().join("rewake.db.schema-5").exists());
     // What was not counted then is not known.
-    let origin = store.newest(Some(HERE)).unwrap().unwrap().forked_from;
-    let info = store.find(&origin.unwrap().session).unwrap();
+    let origin = store
+        .history()
+        .newest(Some(HERE))
+        .unwrap()
+        .unwrap()
+        .forked_from;
+    let info = store.history().find(&origin.unwrap().session).unwrap();
     assert_eq!(info.usage.billed_nanos, None);
 }
 
@@ -285,10 +313,15 @@ fn a_database_of_schema_5_says_what_it_said() {
 fn a_database_of_schema_6_says_what_it_said() {
     let (dir, mut store) = opened_from(6);
     check(&mut store, 6);
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert!(dir.path().join("rewake.db.schema-6").exists());
-    let origin = store.newest(Some(HERE)).unwrap().unwrap().forked_from;
-    let signals = store.signals(&origin.unwrap().session).unwrap();
+    let origin = store
+        .history()
+        .newest(Some(HERE))
+        .unwrap()
+        .unwrap()
+        .forked_from;
+    let signals = store.inbox().signals(&origin.unwrap().session).unwrap();
     let signals: Vec<_> = signals
         .into_iter()
         .map(|sent| (sent.origin, sent.at_ms, sent.signal.unwrap()))
@@ -303,7 +336,7 @@ fn a_database_of_schema_6_says_what_it_said() {
 fn a_database_of_schema_7_says_what_it_said() {
     let (dir, mut store) = opened_from(7);
     check(&mut store, 7);
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert!(!dir.path().join("rewake.db.schema-7").exists());
 }
 
@@ -319,16 +352,16 @@ fn older_databases_are_copied_and_then_protected() {
         };
         assert_eq!(version(&copy), i64::from(schema));
         assert_eq!(version(&database(dir.path())), i64::from(NEWEST));
-        assert_eq!(store.without_tip().unwrap() > 20, schema < 4);
+        assert_eq!(store.check().without_tip().unwrap() > 20, schema < 4);
         check(&mut store, schema);
         while store.maintain().unwrap() {}
-        assert_eq!(store.without_tip().unwrap(), 0);
+        assert_eq!(store.check().without_tip().unwrap(), 0);
         check_again(&store);
     }
 }
 
 fn check_again(store: &Store) {
-    let fork = store.newest(Some(HERE)).unwrap().unwrap();
+    let fork = store.history().newest(Some(HERE)).unwrap().unwrap();
     store.load(&fork.id).unwrap();
     store.load(&fork.forked_from.unwrap().session).unwrap();
 }

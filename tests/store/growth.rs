@@ -201,13 +201,13 @@ fn checkpoints_of_real_edits_are_small_and_whole() {
     assert!(each <= MAX_BYTES_EACH, "{each} bytes a checkpoint");
     let store = Store::open(data.path()).unwrap();
     for (name, expected) in &checkpoints {
-        let tree = store.tree(name).unwrap().unwrap().tree;
+        let tree = store.snapshots().tree(name).unwrap().unwrap().tree;
         let hash = |item: &Item| item.content().copied().unwrap();
         let found = tree.0.iter().map(|(path, item)| (path.clone(), hash(item)));
         assert_eq!(&found.collect::<BTreeMap<_, _>>(), expected);
     }
     for (hash, content) in &contents {
-        let kept = store.content(hash).unwrap().unwrap();
+        let kept = store.snapshots().content(hash).unwrap().unwrap();
         assert!(kept == content.as_bytes());
     }
 }

@@ -94,7 +94,7 @@ fn a_batch_without_entries_only_settles_the_rest() {
     let mut settle = batch(vec![]);
     settle.unfinished = true;
     store.append(&mut head, &settle).unwrap();
-    assert!(store.find(head.session()).unwrap().unfinished);
+    assert!(store.history().find(head.session()).unwrap().unfinished);
     assert_eq!(store.load(head.session()).unwrap().1.len(), 2);
 }
 
@@ -154,7 +154,7 @@ fn an_entry_is_what_lists_need() {
     let mut head = session(&mut store, HERE);
     append(&mut store, &mut head, vec![said("\n fix  the parser\nnow")]);
     append(&mut store, &mut head, vec![said("later words")]);
-    let title = |store: &Store| store.find(head.session()).unwrap().title.unwrap();
+    let title = |store: &Store| store.history().find(head.session()).unwrap().title.unwrap();
     assert_eq!(title(&store), "fix the parser now");
     let mut head = head.clone();
     append(

@@ -7,7 +7,7 @@ use rewake::store::{Order, Scope, Store, StoreError, Traced};
 use crate::story::*;
 
 fn titles(store: &Store, here: &str, in_trash: bool) -> Vec<String> {
-    let listing = store.listing(here, in_trash).unwrap();
+    let listing = store.history().listing(here, in_trash).unwrap();
     listing
         .into_iter()
         .map(|l| l.title.unwrap_or_default())
@@ -49,11 +49,11 @@ fn thousands_are_listed_and_read_in_pieces() {
              SELECT 'id-' || i, '/w' || (i % 7), '/w', 1, 2, i, i, 'title ' || i FROM n;",
         )
         .unwrap();
-    let listing = store.listing(HERE, false).unwrap();
+    let listing = store.history().listing(HERE, false).unwrap();
     assert_eq!(listing.len(), 5_001);
     assert_eq!(listing[0].title.as_deref(), Some("first"));
     let keys: Vec<_> = listing[3_000..3_200].iter().map(|l| l.key).collect();
-    let infos = store.listed(&keys).unwrap();
+    let infos = store.history().listed(&keys).unwrap();
     assert_eq!(infos.len(), 200);
     for ((key, info), listed) in infos.iter().zip(&listing[3_000..]) {
         assert_eq!((*key, &info.title), (listed.key, &listed.title));
@@ -66,20 +66,21 @@ fn each_session_is_found_once_by_its_newest_words() {
     let mut one = titled_session(&mut store, HERE, "the crab walks");
     let other = titled_session(&mut store, "/other", "no crab here");
     append(&mut store, &mut one, vec![said("a crab again")]);
-    assert_eq!(store.saying("crab", 9).unwrap(), []);
-    while store.index_pending(10).unwrap() > 0 {}
-    let found = store.saying("crab", 9).unwrap();
+    assert_eq!(store.history().saying("crab", 9).unwrap(), []);
+    while store.index().index_pending(10).unwrap() > 0 {}
+    let found = store.history().saying("crab", 9).unwrap();
     let lines: Vec<(u64, &str)> = found.iter().map(|s| (s.seq, s.snippet.as_str())).collect();
     assert_eq!(lines, [(2, "a crab again"), (1, "no crab here")]);
     let keys: Vec<_> = found.iter().map(|s| s.key).collect();
     let ids: Vec<String> = store
+        .history()
         .listed(&keys)
         .unwrap()
         .into_iter()
         .map(|(_, i)| i.id)
         .collect();
     assert_eq!(ids, [one.session(), other.session()]);
-    assert_eq!(store.saying("crab", 1).unwrap().len(), 1);
+    assert_eq!(store.history().saying("crab", 1).unwrap().len(), 1);
 }
 
 #[test]
@@ -90,11 +91,21 @@ fn what_is_in_the_trash_is_hidden_until_it_is_taken_out() {
     store.trash(gone.session(), 5).unwrap();
     assert_eq!(titles(&store, HERE, false), ["kept words"]);
     assert_eq!(titles(&store, HERE, true), ["gone words"]);
-    let newest = store.newest(Some(HERE)).unwrap().unwrap();
+    let newest = store.history().newest(Some(HERE)).unwrap().unwrap();
     assert_eq!(newest.id, kept.session());
-    assert_eq!(store.sessions(Default::default(), 9).unwrap().len(), 1);
+    assert_eq!(
+        store
+            .history()
+            .sessions(Default::default(), 9)
+            .unwrap()
+            .len(),
+        1
+    );
     for scope in [Scope::All, Scope::Workspace(HERE)] {
-        let hits = store.search("words", scope, Order::Newest, 9).unwrap();
+        let hits = store
+            .index()
+            .search("words", scope, Order::Newest, 9)
+            .unwrap();
         assert_eq!(hits.len(), 1);
     }
     assert_eq!(store.load(gone.session()).unwrap().1.len(), 2);
@@ -124,10 +135,10 @@ fn the_size_is_that_of_the_sessions_own_entries() {
         let bytes: i64 = raw(dir.path()).query_row(sql, [id], |r| r.get(0)).unwrap();
         bytes as u64
     };
-    let info = store.find(head.session()).unwrap();
+    let info = store.history().find(head.session()).unwrap();
     assert_eq!(info.bytes, stored(head.session()));
     let fork = fork(&mut store, head.session(), 2, 5).unwrap();
-    let fork = store.find(fork.session()).unwrap();
+    let fork = store.history().find(fork.session()).unwrap();
     assert_eq!(fork.bytes, stored(&fork.id));
     let mut large = batch(vec![]);
     large.blobs = vec![
@@ -137,7 +148,7 @@ fn the_size_is_that_of_the_sessions_own_entries() {
     ];
     store.append(&mut head, &large).unwrap();
     assert_eq!(
-        store.find(head.session()).unwrap().bytes,
+        store.history().find(head.session()).unwrap().bytes,
         info.bytes + 36_000
     );
 }
@@ -145,6 +156,7 @@ fn the_size_is_that_of_the_sessions_own_entries() {
 fn traced(store: &Store, id: &str, upto: Option<u64>, count: u64) -> Vec<Traced> {
     let mut found = Vec::new();
     store
+        .history()
         .trace(id, upto, count, |t| {
             found.push(t);
             Ok::<(), StoreError>(())
@@ -190,17 +202,17 @@ fn forks_and_ancestors_are_found_with_what_they_share() {
         found.iter().map(|b| (b.session.clone(), b.upto)).collect()
     };
     let named = |head: &rewake::store::Head, upto| (head.session().to_string(), upto);
-    let family = store.family(branch.session()).unwrap();
+    let family = store.history().family(branch.session()).unwrap();
     assert_eq!(names(&family.ancestors), [named(&trunk, 3)]);
     // The one that left the trunk behind the branch is no fork of the branch.
     assert_eq!(names(&family.forks), [named(&early, 1), named(&twig, 2)]);
-    let family = store.family(twig.session()).unwrap();
+    let family = store.history().family(twig.session()).unwrap();
     assert_eq!(
         names(&family.ancestors),
         [named(&branch, 2), named(&trunk, 2)]
     );
     assert_eq!(names(&family.forks), [named(&early, 1)]);
-    let family = store.family(trunk.session()).unwrap();
+    let family = store.history().family(trunk.session()).unwrap();
     assert_eq!(
         names(&family.forks),
         [named(&early, 1), named(&branch, 3), named(&late, 4)]
@@ -214,7 +226,7 @@ fn an_old_database_learns_its_sizes() {
     let sql = std::fs::read_to_string(golden).unwrap();
     raw(dir.path()).execute_batch(&sql).unwrap();
     let store = Store::open(dir.path()).unwrap();
-    for info in store.sessions(Default::default(), 9).unwrap() {
+    for info in store.history().sessions(Default::default(), 9).unwrap() {
         let own = traced(&store, &info.id, None, info.entries);
         let forked = own
             .iter()

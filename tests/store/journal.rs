@@ -36,7 +36,7 @@ fn a_lost_database_comes_back() {
     let mut store = scene.open();
     let ids = told(&mut store);
     let logs = ids.clone().map(|id| log(&store, &id));
-    let title = store.find(&ids[0]).unwrap().title;
+    let title = store.history().find(&ids[0]).unwrap().title;
     drop(store);
     assert_eq!(
         scene.standing(),
@@ -56,8 +56,8 @@ fn a_lost_database_comes_back() {
     assert_eq!(brought.entries, expected.into());
     let said = format!("{} entries of 2 sessions", kinds + 2);
     assert!(brought.line().unwrap().contains(&said));
-    assert_eq!(store.find(&ids[0]).unwrap().title, title);
-    let origin = store.find(&ids[1]).unwrap().forked_from.unwrap();
+    assert_eq!(store.history().find(&ids[0]).unwrap().title, title);
+    let origin = store.history().find(&ids[1]).unwrap().forked_from.unwrap();
     assert_eq!((origin.session.as_str(), origin.seq), (&*ids[0], 3));
     let blob = rewake::store::blob_ref(BLOB).hash;
     assert_eq!(store.blob(&blob).unwrap().as_deref(), Some(BLOB));
@@ -74,7 +74,7 @@ fn a_lost_database_comes_back() {
     assert_eq!(scene.standing(), stands(kinds + 2));
     // It is told by the session itself, whoever put it in, and once.
     let mut store = scene.open();
-    assert_eq!(store.brought_into(&ids[0]).unwrap(), kinds);
+    assert_eq!(store.history().brought_into(&ids[0]).unwrap(), kinds);
     let resumed = Entry::Resumed {
         by: By::Start,
         found: "put back".into(),
@@ -83,8 +83,8 @@ fn a_lost_database_comes_back() {
         at_work: false,
     };
     append(&mut store, &mut head, vec![resumed]);
-    assert_eq!(store.brought_into(&ids[0]).unwrap(), 0);
-    assert_eq!(store.brought_into(&ids[1]).unwrap(), 2);
+    assert_eq!(store.history().brought_into(&ids[0]).unwrap(), 0);
+    assert_eq!(store.history().brought_into(&ids[1]).unwrap(), 2);
     drop(store);
     assert_eq!(scene.standing(), stands(2));
 }
@@ -135,7 +135,7 @@ fn a_sub_agent_has_its_parent_also_in_a_rebuilt_database() {
     store.create_child(&new, &parent, 2_000, &entries).unwrap();
     drop(store);
     let children = |store: &Store| -> Vec<String> {
-        let all = store.children(&parent).unwrap().into_iter();
+        let all = store.history().children(&parent).unwrap().into_iter();
         all.map(|info| info.id).collect()
     };
     assert_eq!(children(&scene.open()), std::slice::from_ref(&new.id));
@@ -156,7 +156,10 @@ fn nothing_is_said_twice() {
         command: None,
         origin: None,
     };
-    let queued = store.queue(head.session(), &message, &[], 1).unwrap();
+    let queued = store
+        .inbox_mut()
+        .queue(head.session(), &message, &[], 1)
+        .unwrap();
     drop(store);
     let older = scene.database();
     let mut store = scene.open();
@@ -169,7 +172,7 @@ fn nothing_is_said_twice() {
     scene.replace_database(Some(&older));
     let store = scene.open();
     assert_eq!(said_texts(&log(&store, head.session())), ["words"]);
-    assert_eq!(store.queued(head.session()).unwrap(), []);
+    assert_eq!(store.inbox().queued(head.session()).unwrap(), []);
 }
 
 /// Long ones are in frames; what a kill tore ends one file, and the next is read all the same.
@@ -270,7 +273,7 @@ fn where_both_went_on_the_database_keeps_its_own_and_the_rest_is_kept_beside() {
     }
     let texts = log(&store, other);
     assert_eq!(said_texts(&texts), ["words 1", "words 2", "in the journal"]);
-    let info = store.find(other).unwrap();
+    let info = store.history().find(other).unwrap();
     assert_eq!(info.forked_from.unwrap().seq, 2);
     assert!(info.title.unwrap().contains("as its journal has it"));
     drop(store);
@@ -349,7 +352,7 @@ fn a_fork_of_what_the_journal_went_to_comes_in_behind_that() {
     };
     assert_eq!(*from, id);
     assert_eq!(log(&store, &branch), forked);
-    let origin = store.find(&branch).unwrap().forked_from.unwrap();
+    let origin = store.history().find(&branch).unwrap().forked_from.unwrap();
     assert_eq!(origin.session, *other);
     let other = other.clone();
     drop(store);
@@ -382,7 +385,7 @@ fn a_fork_that_fits_nothing_is_told_and_keeps_no_store_from_opening() {
         assert_eq!(store.brought().skipped, 1);
         let said = store.brought().line().unwrap();
         assert!(said.contains("1 session of the journal"), "{said}");
-        assert!(store.find(&branch).is_err());
+        assert!(store.history().find(&branch).is_err());
         // What is here is gone on with.
         store.not_back_in_time(&id).unwrap();
         let (mut head, _) = store.load(&id).unwrap();

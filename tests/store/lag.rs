@@ -68,13 +68,16 @@ fn what_a_kill_left_out_is_written_before_the_next_commit() {
 
     let mut store = scene.open();
     assert_eq!(scene.standing().behind, 0);
-    store.queue(&id, &message("go on"), &[], 9).unwrap();
+    store
+        .inbox_mut()
+        .queue(&id, &message("go on"), &[], 9)
+        .unwrap();
     drop(store);
     scene.replace_database(None);
     let store = scene.open();
     assert_eq!(store.brought().missing, 0);
     assert_eq!(words(&store, &id), ["the last words"]);
-    assert_eq!(store.queued(&id).unwrap().len(), 1);
+    assert_eq!(store.inbox().queued(&id).unwrap().len(), 1);
 }
 
 /// The mark says nothing of it: another process has raised it.
@@ -263,7 +266,14 @@ fn a_moment_in_a_session_first_brings_in_what_its_journal_has_more() {
     });
     done.unwrap();
     assert_eq!(words(&store, &id), ["newer", "last"]);
-    assert_eq!(store.sessions(Default::default(), 9).unwrap().len(), 1);
+    assert_eq!(
+        store
+            .history()
+            .sessions(Default::default(), 9)
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 /// Another process may have removed the first note.

@@ -11,14 +11,15 @@ use crate::story::*;
 #[test]
 fn the_newest_is_the_one_with_the_last_entry() {
     let (_dir, mut store) = scratch();
-    assert_eq!(store.newest(None).unwrap(), None);
+    assert_eq!(store.history().newest(None).unwrap(), None);
     let [mut first, second, elsewhere] = [HERE, HERE, "/elsewhere"].map(|workspace| {
         let mut head = session(&mut store, workspace);
         append(&mut store, &mut head, vec![said("first")]);
         head
     });
-    let newest =
-        |store: &rewake::store::Store, workspace| store.newest(workspace).unwrap().unwrap().id;
+    let newest = |store: &rewake::store::Store, workspace| {
+        store.history().newest(workspace).unwrap().unwrap().id
+    };
     assert_eq!(newest(&store, None), elsewhere.session());
     assert_eq!(newest(&store, Some(HERE)), second.session());
     // Times do not count: clocks are set back.
@@ -26,7 +27,7 @@ fn the_newest_is_the_one_with_the_last_entry() {
     late.at_ms = -5;
     store.append(&mut first, &late).unwrap();
     assert_eq!(newest(&store, Some(HERE)), first.session());
-    assert_eq!(store.newest(Some("/nowhere")).unwrap(), None);
+    assert_eq!(store.history().newest(Some("/nowhere")).unwrap(), None);
 }
 
 /// It is opened, left and opened again, and the mode is changed: nothing was said yet.
@@ -34,7 +35,7 @@ fn the_newest_is_the_one_with_the_last_entry() {
 fn a_blank_session_is_in_no_list_but_its_own() {
     let (_dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);
-    let folder = store.find(head.session()).unwrap().folder;
+    let folder = store.history().find(head.session()).unwrap().folder;
     let set_up = [
         Entry::Resumed {
             by: rewake::core::entry::By::Start,
@@ -52,20 +53,26 @@ fn a_blank_session_is_in_no_list_but_its_own() {
     ];
     for entry in set_up {
         append(&mut store, &mut head, vec![entry]);
-        assert_eq!(store.newest(None).unwrap(), None);
-        let blank = store.blank(HERE, &folder, 9).unwrap();
+        assert_eq!(store.history().newest(None).unwrap(), None);
+        let blank = store.history().blank(HERE, &folder, 9).unwrap();
         assert_eq!(blank[0].id, head.session());
-        assert_eq!(store.find(head.session()).unwrap().id, head.session());
+        assert_eq!(
+            store.history().find(head.session()).unwrap().id,
+            head.session()
+        );
     }
-    assert_eq!(store.blank("/elsewhere", &folder, 9).unwrap(), []);
+    assert_eq!(store.history().blank("/elsewhere", &folder, 9).unwrap(), []);
     let text = "told".to_string();
     append(
         &mut store,
         &mut head,
         vec![Entry::Noted { text, about: None }],
     );
-    assert_eq!(store.blank(HERE, &folder, 9).unwrap(), []);
-    assert_eq!(store.newest(None).unwrap().unwrap().id, head.session());
+    assert_eq!(store.history().blank(HERE, &folder, 9).unwrap(), []);
+    assert_eq!(
+        store.history().newest(None).unwrap().unwrap().id,
+        head.session()
+    );
 }
 
 #[test]
@@ -84,7 +91,7 @@ fn unfinished_sessions_are_listed() {
         unfinished: true,
         ..SessionFilter::default()
     };
-    let found = store.sessions(filter, 9).unwrap();
+    let found = store.history().sessions(filter, 9).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].id, heads[1].session());
 }
@@ -124,7 +131,7 @@ fn usage_is_summed_per_session() {
         story: None,
     };
     append(&mut store, &mut head, vec![continued]);
-    let info = store.find(head.session()).unwrap();
+    let info = store.history().find(head.session()).unwrap();
     assert_eq!((info.usage.input, info.usage.output), (4, 16));
     assert_eq!((info.usage.cached, info.usage.cache_written), (8, 12));
     assert_eq!(info.model.as_deref(), Some("openai/other"));
@@ -134,10 +141,13 @@ fn usage_is_summed_per_session() {
 fn a_session_is_found_by_the_beginning_of_its_id() {
     let (_dir, mut store) = scratch();
     let id = session(&mut store, HERE).session().to_string();
-    assert_eq!(store.find(&id[..6].to_uppercase()).unwrap().id, id);
+    assert_eq!(
+        store.history().find(&id[..6].to_uppercase()).unwrap().id,
+        id
+    );
     let other = session(&mut store, HERE).session().to_string();
-    assert_eq!(store.find(&other).unwrap().id, other);
-    match store.find("0") {
+    assert_eq!(store.history().find(&other).unwrap().id, other);
+    match store.history().find("0") {
         Err(StoreError::Ambiguous { ids, .. }) => {
             assert_eq!(ids.len(), 2);
             assert!(ids.contains(&id) && ids.contains(&other));
@@ -145,7 +155,7 @@ fn a_session_is_found_by_the_beginning_of_its_id() {
         unexpected => panic!("{unexpected:?}"),
     }
     let typo = format!("{}zz", &id[..10]);
-    match store.find(&typo) {
+    match store.history().find(&typo) {
         Err(error @ StoreError::NotFound { .. }) => {
             let hint = error.hint().unwrap();
             assert!(hint.contains(&id[..10]), "{hint}");
@@ -153,7 +163,7 @@ fn a_session_is_found_by_the_beginning_of_its_id() {
         unexpected => panic!("{unexpected:?}"),
     }
     for nonsense in ["", "  ", "%", "'; DROP TABLE sessions; --", "\u{10ffff}"] {
-        let found = store.find(nonsense);
+        let found = store.history().find(nonsense);
         assert!(
             matches!(found, Err(StoreError::NotFound { .. })),
             "{found:?}"
@@ -176,10 +186,19 @@ fn prompts_of_a_project_are_there_once_the_newest_first() {
     let huge = "x".repeat(100_000);
     append(&mut store, &mut first, vec![said(&huge), said(" ")]);
     let here = [HERE.to_string(), "/other/worktree".to_string()];
-    assert_eq!(store.prompts(&here, 9).unwrap(), ["three", "one", "two"]);
-    assert_eq!(store.prompts(&here, 2).unwrap(), ["three", "one"]);
-    assert_eq!(store.prompts(&here[..1], 9).unwrap(), ["two", "one"]);
-    assert_eq!(store.prompts(&[], 9).unwrap(), Vec::<String>::new());
+    assert_eq!(
+        store.history().prompts(&here, 9).unwrap(),
+        ["three", "one", "two"]
+    );
+    assert_eq!(store.history().prompts(&here, 2).unwrap(), ["three", "one"]);
+    assert_eq!(
+        store.history().prompts(&here[..1], 9).unwrap(),
+        ["two", "one"]
+    );
+    assert_eq!(
+        store.history().prompts(&[], 9).unwrap(),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
@@ -194,17 +213,19 @@ fn a_session_is_met_from_its_newest_entry_back_as_far_as_is_wanted() {
     );
     let met = |at_most: u64, until: &str| {
         let mut met = Vec::new();
-        let walked = store.backwards(branch.session(), at_most, |mut it| {
-            met.push((it.seq, it.kind.to_string()));
-            if it.kind == "said" && it.seq > 2 {
-                let entry = it.entry().unwrap();
-                assert_eq!(entry.typed().as_deref(), Some("with a table"));
-            }
-            match it.kind == until {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        });
+        let walked = store
+            .history()
+            .backwards(branch.session(), at_most, |mut it| {
+                met.push((it.seq, it.kind.to_string()));
+                if it.kind == "said" && it.seq > 2 {
+                    let entry = it.entry().unwrap();
+                    assert_eq!(entry.typed().as_deref(), Some("with a table"));
+                }
+                match it.kind == until {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                }
+            });
         assert_eq!(walked.unwrap(), met.len() as u64);
         met.into_iter()
             .map(|(seq, kind)| format!("{seq} {kind}"))

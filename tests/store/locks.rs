@@ -45,14 +45,17 @@ fn every_way_to_open_the_store_keeps_the_locks() {
 
     let second = Store::open(dir.path()).unwrap();
     assert_locked(dir.path());
-    second.sessions(SessionFilter::default(), 9).unwrap();
+    second
+        .history()
+        .sessions(SessionFilter::default(), 9)
+        .unwrap();
     second.load(head.session()).unwrap();
     drop(second);
     assert_locked(dir.path());
 
     let current = Store::open_current(dir.path()).unwrap().unwrap();
     assert_locked(dir.path());
-    current.quick_check().unwrap();
+    current.check().quick_check().unwrap();
     assert!(files::exists(dir.path()) && files::bytes(dir.path()) > 0);
     drop(current);
     assert_locked(dir.path());

@@ -19,7 +19,7 @@ fn recalled(store: &mut Store, query: &str, now_ms: i64) -> Vec<u64> {
         now_ms,
         limit: 10,
     };
-    let hits = store.recall(&sought).unwrap();
+    let hits = store.index().recall(&sought).unwrap();
     hits.iter().map(|hit| hit.seq).collect()
 }
 
@@ -50,9 +50,9 @@ fn what_was_of_use_comes_first_the_next_time() {
         limit: 10,
     };
     for _ in 0..5 {
-        let found = store.memories(&sought("docker two")).unwrap();
+        let found = store.index().memories(&sought("docker two")).unwrap();
         assert_eq!(found[0].text, "docker two");
-        store.used(&found[..1], 2_000);
+        store.index().used(&found[..1], 2_000);
     }
     assert_eq!(memories(&store, HERE, "docker")[0], "docker two");
 }
@@ -203,7 +203,10 @@ fn what_came_back_by_itself_is_not_found_again() {
     };
     let recalled = Some(rewake::core::entry::About::Recalled);
     append(&mut store, &mut head, vec![noted(recalled), noted(None)]);
-    let hits = store.search("needle", Scope::All, Order::Best, 9).unwrap();
+    let hits = store
+        .index()
+        .search("needle", Scope::All, Order::Best, 9)
+        .unwrap();
     assert_eq!(hits.iter().map(|h| h.seq).collect::<Vec<_>>(), [2]);
 }
 
@@ -225,7 +228,7 @@ proptest! {
             };
         }
         STORE.with(|(_, store)| {
-            let mut store = store.borrow_mut();
+            let store = store.borrow_mut();
             let sought = |kinds| Sought {
                 query: &query,
                 scope: Scope::Workspace(HERE),
@@ -233,7 +236,7 @@ proptest! {
                 now_ms: 0,
                 limit: 5,
             };
-            let (entries, memories) = (store.recall(&sought(KINDS)), store.memories(&sought(&["semantic"])));
+            let (entries, memories) = (store.index().recall(&sought(KINDS)), store.index().memories(&sought(&["semantic"])));
             prop_assert!(entries.is_ok() && memories.is_ok(), "{query:?}: {entries:?} {memories:?}");
             Ok(())
         })?;

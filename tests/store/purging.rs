@@ -23,8 +23,11 @@ fn purge(scene: &Scene, id: &str) -> Removed {
 #[track_caller]
 fn assert_gone(store: &Store, id: &str) {
     assert!(matches!(store.load(id), Err(StoreError::NotFound { .. })));
-    assert!(!store.knows(id).unwrap());
-    let listed = store.sessions(SessionFilter::default(), 99).unwrap();
+    assert!(!store.history().knows(id).unwrap());
+    let listed = store
+        .history()
+        .sessions(SessionFilter::default(), 99)
+        .unwrap();
     assert!(listed.iter().all(|info| info.id != id));
 }
 
@@ -58,7 +61,7 @@ fn nothing_of_it_is_left_in_any_file() {
     all.blobs = vec![BLOB.to_vec()];
     store.append(&mut head, &all).unwrap();
     let other = talk(&mut store, 30);
-    while store.index_pending(1_000).unwrap() > 0 {}
+    while store.index().index_pending(1_000).unwrap() > 0 {}
     let whole = log(&store, other.session());
     let id = head.session().to_string();
     drop(store);
@@ -71,11 +74,12 @@ fn nothing_of_it_is_left_in_any_file() {
     );
     assert_eq!(is_in(&scene.data(), SECRET.as_bytes()), None);
     assert!(is_purged(&scene.data(), &id));
-    let mut store = scene.open();
+    let store = scene.open();
     assert_gone(&store, &id);
     assert_eq!(store.blob(&blob_ref(BLOB).hash).unwrap(), None);
     assert!(
         store
+            .index()
             .search("xyzzy", Scope::All, Order::Newest, 9)
             .unwrap()
             .is_empty()
@@ -83,12 +87,13 @@ fn nothing_of_it_is_left_in_any_file() {
     assert_eq!(log(&store, other.session()), whole);
     assert_eq!(
         store
+            .index()
             .search("words", Scope::All, Order::Newest, 99)
             .unwrap()
             .len(),
         30
     );
-    assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
     assert_eq!(store.brought().line(), None);
 }
 
@@ -187,7 +192,7 @@ fn forks_keep_what_they_share_with_it() {
         for (fork, log) in all.iter().zip(&logs) {
             assert_eq!(&self::log(&store, fork), log);
         }
-        assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+        assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
         assert_eq!(store.brought().missing, 0);
         let damage = raw(&scene.data());
         let broken: i64 = damage

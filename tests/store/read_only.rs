@@ -46,11 +46,15 @@ fn a_store_is_looked_at_and_nothing_changes() {
         let records = store.load(&id).unwrap().1;
         assert_eq!(said_texts(&records), ["words 1", "words 2", "words 3"]);
         assert_eq!(
-            store.sessions(SessionFilter::default(), 9).unwrap().len(),
+            store
+                .history()
+                .sessions(SessionFilter::default(), 9)
+                .unwrap()
+                .len(),
             1
         );
-        let mut store = store.into_searchable(dir.path()).unwrap();
-        let hits = store.search("words", Scope::All, Order::Newest, 9);
+        let store = store.into_searchable(dir.path()).unwrap();
+        let hits = store.index().search("words", Scope::All, Order::Newest, 9);
         assert_eq!(hits.unwrap().len(), 3);
         drop(store);
         assert_eq!(files(dir.path()), before, "with a log: {with_log}");
@@ -70,6 +74,7 @@ fn a_store_of_an_older_version_is_looked_at() {
     let store = Store::open_read_only(dir.path()).unwrap();
     assert!(
         !store
+            .history()
             .sessions(SessionFilter::default(), 9)
             .unwrap()
             .is_empty()

@@ -49,17 +49,23 @@ struct Seen {
 
 fn seen(store: &Store, ids: &[String]) -> Seen {
     let queued = |id: &String| {
-        let queued = store.queued(id).unwrap().into_iter();
+        let queued = store.inbox().queued(id).unwrap().into_iter();
         queued.map(|queued| queued.message).collect()
     };
     Seen {
         logs: ids.iter().map(|id| log(store, id)).collect(),
-        infos: store.sessions(SessionFilter::default(), 99).unwrap(),
+        infos: store
+            .history()
+            .sessions(SessionFilter::default(), 99)
+            .unwrap(),
         queued: ids.iter().map(queued).collect(),
-        signals: ids.iter().map(|id| store.signals(id).unwrap()).collect(),
+        signals: ids
+            .iter()
+            .map(|id| store.inbox().signals(id).unwrap())
+            .collect(),
         inputs: ids
             .iter()
-            .map(|id| store.drafts(id).unwrap().input)
+            .map(|id| store.inbox().drafts(id).unwrap().input)
             .collect(),
     }
 }
@@ -84,6 +90,7 @@ fn furnished(scene: &Scene) -> Vec<String> {
     append(&mut store, &mut branch, vec![said("another way")]);
     let trashed = session(&mut store, HERE);
     let id = store
+        .inbox_mut()
         .queue(second.session(), &message("taken"), &[], 5)
         .unwrap();
     let taking = Batch {
@@ -94,11 +101,17 @@ fn furnished(scene: &Scene) -> Vec<String> {
     };
     store.append(&mut second, &taking).unwrap();
     store
+        .inbox_mut()
         .queue(second.session(), &message("waits"), &[], 6)
         .unwrap();
-    let sent = store.signal(branch.session(), "cli", 6, |_| Signal::GoOn);
+    let sent = store
+        .inbox_mut()
+        .signal(branch.session(), "cli", 6, |_| Signal::GoOn);
     sent.unwrap();
-    store.set_input(branch.session(), "not sent yet").unwrap();
+    store
+        .inbox_mut()
+        .set_input(branch.session(), "not sent yet")
+        .unwrap();
     store.trash(trashed.session(), 7).unwrap();
     [first, second, branch, trashed]
         .map(|head| head.session().to_string())
@@ -135,7 +148,7 @@ fn garbage_is_replaced_by_what_the_journal_has() {
     assert_eq!(seen(&store, &ids).queued, before.queued);
     assert_eq!(seen(&store, &ids).signals, before.signals);
     assert_eq!(seen(&store, &ids).inputs, before.inputs);
-    assert!(store.is_in_trash(&ids[3]).unwrap());
+    assert!(store.history().is_in_trash(&ids[3]).unwrap());
     let blob = blob_ref(BLOB).hash;
     assert_eq!(store.blob(&blob).unwrap().as_deref(), Some(BLOB));
     // And a second start has nothing to do.
@@ -163,7 +176,7 @@ fn any_page_may_be_zeroed() {
         assert_eq!(after.queued, before.queued, "page {page}");
         assert_eq!(after.signals, before.signals, "page {page}");
         assert_eq!(after.inputs, before.inputs, "page {page}");
-        assert_eq!(store.quick_check().unwrap(), Vec::<String>::new());
+        assert_eq!(store.check().quick_check().unwrap(), Vec::<String>::new());
         drop(store);
         fs::remove_dir_all(&scene.place().folder).unwrap();
         copy_folder(&journal, &scene.place().folder);
@@ -207,7 +220,8 @@ fn without_a_journal_what_sql_reads_is_kept_and_the_rest_is_held() {
             };
             assert_eq!(read, log[..read.len()], "page {page}");
             let is_whole = read.len() == log.len();
-            let is_held = store.has_no_gap(id).is_err() || store.not_back_in_time(id).is_err();
+            let is_held =
+                store.history().has_no_gap(id).is_err() || store.not_back_in_time(id).is_err();
             assert!(is_whole || is_held, "page {page}: {rebuilt:?}");
             assert!(is_whole || !whole, "page {page}");
             held += u32::from(!is_whole);
@@ -268,7 +282,7 @@ fn a_torn_frame_does_not_hide_what_comes_behind_it() {
     );
     let store = scene.open();
     assert_eq!(log(&store, &id), before[..gap.first as usize]);
-    match store.has_no_gap(&id) {
+    match store.history().has_no_gap(&id) {
         Err(error @ StoreError::Gap(_)) => {
             let hint = error.hint().unwrap();
             assert!(hint.contains(&format!("--at {}", gap.first - 1)), "{hint}");
@@ -367,7 +381,7 @@ fn a_fork_with_files_of_its_own_comes_back_in_its_folder() {
     let mut head = store.fork(&new, 5).unwrap();
     append(&mut store, &mut head, vec![said("there")]);
     let place = |store: &Store| {
-        let info = store.find(&id).unwrap();
+        let info = store.history().find(&id).unwrap();
         let (_, records) = store.load(&id).unwrap();
         let forked = records.iter().find_map(|record| match &record.entry {
             Entry::Forked { folder, .. } => folder.clone(),

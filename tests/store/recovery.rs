@@ -285,7 +285,12 @@ fn a_journal_that_was_set_aside_is_read_by_repair() {
     let folder = scene.place().folder;
     fs::rename(folder.join(id), folder.join(format!("{id}.old-7"))).unwrap();
     killed.keep_three_entries();
-    let lacks = |store: &Store| store.lacks_of(&scene.data(), &scene.place()).unwrap();
+    let lacks = |store: &Store| {
+        store
+            .check()
+            .lacks_of(&scene.data(), &scene.place())
+            .unwrap()
+    };
     let store = Store::open(&scene.data()).unwrap();
     assert_eq!(lacks(&store), 2 * (log.len() as u64 - 3));
     drop(store);
@@ -340,7 +345,7 @@ fn two_ways_become_two_sessions_and_neither_has_an_open_call() {
         for _ in 0..2 {
             scene.rebuild(false, &[]).unwrap().unwrap();
             let store = Store::open(&scene.data()).unwrap();
-            let sessions = store.sessions(Default::default(), 99).unwrap();
+            let sessions = store.history().sessions(Default::default(), 99).unwrap();
             assert_eq!(sessions.len(), 3, "{is_aside}");
             let is_other = |info: &&rewake::store::SessionInfo| {
                 info.title
@@ -363,7 +368,14 @@ fn two_ways_become_two_sessions_and_neither_has_an_open_call() {
         let mut store = scene.open();
         store.take_up(id).unwrap();
         assert_eq!(store.brought().parted, []);
-        assert_eq!(store.sessions(Default::default(), 99).unwrap().len(), 3);
+        assert_eq!(
+            store
+                .history()
+                .sessions(Default::default(), 99)
+                .unwrap()
+                .len(),
+            3
+        );
     }
 }
 

@@ -76,7 +76,7 @@ impl Scene {
     /// The same, with how much of it the journal has.
     pub fn lines(&self) -> Standing {
         let store = Store::open_current(&self.data()).unwrap().unwrap();
-        store.standing(&self.data(), &self.place()).unwrap()
+        store.check().standing(&self.data(), &self.place()).unwrap()
     }
 
     /// All in the one file; to be called when nobody has it open.

@@ -7,7 +7,10 @@ use rewake::store::{Order, Scope, Sought, Store};
 use crate::story::*;
 
 fn found(store: &mut Store, query: &str, scope: Scope<'_>) -> Vec<u64> {
-    let hits = store.search(query, scope, Order::Newest, 10).unwrap();
+    let hits = store
+        .index()
+        .search(query, scope, Order::Newest, 10)
+        .unwrap();
     hits.iter().map(|hit| hit.seq).collect()
 }
 
@@ -17,7 +20,10 @@ fn everything_said_and_printed_is_found() {
     let mut head = session(&mut store, HERE);
     append(&mut store, &mut head, all_kinds());
     let kind = |store: &mut Store, query| -> Vec<String> {
-        let hits = store.search(query, Scope::All, Order::Newest, 10).unwrap();
+        let hits = store
+            .index()
+            .search(query, Scope::All, Order::Newest, 10)
+            .unwrap();
         hits.into_iter().map(|hit| hit.kind).collect()
     };
     assert_eq!(kind(&mut store, "fix parser"), ["said"]);
@@ -48,13 +54,14 @@ fn what_a_tool_was_called_with_is_found_with_its_line() {
     let mut head = session(&mut store, HERE);
     append(&mut store, &mut head, vec![said("publish it"), push()]);
     let hits = store
+        .index()
         .search("git push", Scope::All, Order::Newest, 9)
         .unwrap();
     assert_eq!(hits.len(), 1);
     let place = &hits[0].place;
     assert_eq!((hits[0].seq, place.line, place.times), (2, 1, 1));
     assert_eq!(place.text, "bash git push origin main");
-    let said = store.saying("git push", 9).unwrap();
+    let said = store.history().saying("git push", 9).unwrap();
     assert_eq!((said.len(), said[0].entries), (1, 1));
     // A model that looks for what was said is not shown what it asked for itself.
     let sought = Sought {
@@ -64,7 +71,7 @@ fn what_a_tool_was_called_with_is_found_with_its_line() {
         now_ms: 0,
         limit: 9,
     };
-    assert_eq!(store.recall(&sought).unwrap(), []);
+    assert_eq!(store.index().recall(&sought).unwrap(), []);
 }
 
 /// An index of an older version has no arguments of calls in it.
@@ -73,7 +80,7 @@ fn an_index_that_knows_less_is_filled_again() {
     let (dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);
     append(&mut store, &mut head, vec![said("publish it"), push()]);
-    assert_eq!(store.index_pending(99).unwrap(), 0);
+    assert_eq!(store.index().index_pending(99).unwrap(), 0);
     raw(dir.path())
         .execute_batch(
             "INSERT INTO entry_index (entry_index) VALUES ('delete-all');
@@ -82,7 +89,7 @@ fn an_index_that_knows_less_is_filled_again() {
         .unwrap();
     assert_eq!(found(&mut store, "git push", Scope::All), [2]);
     assert_eq!(found(&mut store, "publish it", Scope::All), [2, 1]);
-    assert_eq!(store.index_pending(99).unwrap(), 0);
+    assert_eq!(store.index().index_pending(99).unwrap(), 0);
 }
 
 #[test]
@@ -96,12 +103,15 @@ fn newest_first_or_best_first() {
         vec![said("a crab between many other words that say nothing")],
     );
     let order = |store: &mut Store, order| -> Vec<u64> {
-        let hits = store.search("crab", Scope::All, order, 10).unwrap();
+        let hits = store.index().search("crab", Scope::All, order, 10).unwrap();
         hits.iter().map(|hit| hit.seq).collect()
     };
     assert_eq!(order(&mut store, Order::Newest), [2, 1]);
     assert_eq!(order(&mut store, Order::Best), [1, 2]);
-    let best = store.search("crab", Scope::All, Order::Best, 1).unwrap();
+    let best = store
+        .index()
+        .search("crab", Scope::All, Order::Best, 1)
+        .unwrap();
     assert!(best[0].score.is_some_and(|score| score > 0.0));
     assert_eq!(best[0].snippet, "crab crab crab");
 }
@@ -137,13 +147,17 @@ fn a_scope_is_kept() {
 fn the_index_is_filled_in_steps() {
     let (dir, mut store) = scratch();
     let mut head = talk(&mut store, 9);
-    assert_eq!(store.index_pending(4).unwrap(), 6);
-    assert_eq!(store.index_pending(4).unwrap(), 2);
+    assert_eq!(store.index().index_pending(4).unwrap(), 6);
+    assert_eq!(store.index().index_pending(4).unwrap(), 2);
     assert_eq!(
-        Store::open(dir.path()).unwrap().index_pending(4).unwrap(),
+        Store::open(dir.path())
+            .unwrap()
+            .index()
+            .index_pending(4)
+            .unwrap(),
         0
     );
-    assert_eq!(store.index_pending(4).unwrap(), 0);
+    assert_eq!(store.index().index_pending(4).unwrap(), 0);
     append(&mut store, &mut head, vec![said("fresh")]);
     assert_eq!(found(&mut store, "fresh", Scope::All), [10]);
     assert_eq!(found(&mut store, "words", Scope::All).len(), 9);
@@ -200,7 +214,7 @@ proptest! {
         }
         STORE.with(|(_, store)| {
             for order in [Order::Newest, Order::Best] {
-                let hits = store.borrow_mut().search(&query, Scope::Workspace(HERE), order, 5);
+                let hits = store.borrow_mut().index().search(&query, Scope::Workspace(HERE), order, 5);
                 prop_assert!(hits.is_ok(), "{query:?}: {hits:?}");
             }
             Ok(())

@@ -20,7 +20,9 @@ fn name(title: &str) -> Signal {
 }
 
 fn send(store: &mut Store, head: &Head, title: &str) -> SignalId {
-    let sent = store.signal(head.session(), "cli", 5, |_| name(title));
+    let sent = store
+        .inbox_mut()
+        .signal(head.session(), "cli", 5, |_| name(title));
     sent.unwrap()
 }
 
@@ -29,7 +31,13 @@ fn titles(store: &Store, id: &str) -> Vec<String> {
         Signal::Name { title } => title,
         other => panic!("{other:?}"),
     };
-    store.signals(id).unwrap().into_iter().map(title).collect()
+    store
+        .inbox()
+        .signals(id)
+        .unwrap()
+        .into_iter()
+        .map(title)
+        .collect()
 }
 
 fn obeying(id: SignalId, title: &str) -> Batch {
@@ -60,8 +68,8 @@ fn a_signal_is_obeyed_once() {
         matches!(again, Err(StoreError::NotFound { .. })),
         "{again:?}"
     );
-    store.remove_signal(second).unwrap();
-    store.remove_signal(second).unwrap();
+    store.inbox_mut().remove_signal(second).unwrap();
+    store.inbox_mut().remove_signal(second).unwrap();
     let (_, records) = Store::open(dir.path()).unwrap().load(&id).unwrap();
     assert_eq!(records.len(), 2);
     // A number is never used twice, so an old one cannot take what is new.
@@ -76,7 +84,9 @@ fn so_many_signals_wait_and_no_more() {
     for n in 0..MAX_SIGNALS {
         send(&mut store, &head, &format!("name {n}"));
     }
-    let refused = store.signal(head.session(), "cli", 5, |_| Signal::GoOn);
+    let refused = store
+        .inbox_mut()
+        .signal(head.session(), "cli", 5, |_| Signal::GoOn);
     let refused = refused.unwrap_err();
     assert!(matches!(refused, StoreError::TooMany { .. }), "{refused:?}");
     assert!(refused.hint().is_some());
@@ -100,11 +110,11 @@ fn furnished(scene: &Scene) -> String {
 fn is_as_before(scene: &Scene, id: &str) {
     let mut store = scene.open();
     assert_eq!(titles(&store, id), ["waits"]);
-    let waits = store.signals(id).unwrap()[0].id;
+    let waits = store.inbox().signals(id).unwrap()[0].id;
     let (head, _) = store.load(id).unwrap();
     let next = send(&mut store, &head, "next");
     assert!(next > waits, "{next:?} was used before");
-    store.remove_signal(next).unwrap();
+    store.inbox_mut().remove_signal(next).unwrap();
 }
 
 #[test]
@@ -246,8 +256,14 @@ fn an_entry_that_only_the_database_has_tells_what_was_obeyed() {
         let mut store = scene.open();
         let mut head = session(&mut store, HERE);
         let id = head.session().to_string();
-        let sent = store.signal(&id, "cli", 5, |_| signal.clone()).unwrap();
-        store.signal(&id, "cli", 6, |_| name("waits")).unwrap();
+        let sent = store
+            .inbox_mut()
+            .signal(&id, "cli", 5, |_| signal.clone())
+            .unwrap();
+        store
+            .inbox_mut()
+            .signal(&id, "cli", 6, |_| name("waits"))
+            .unwrap();
         drop(store);
         // As this process would, with its journal.
         let mut store = Store::open(&scene.data()).unwrap();
@@ -264,7 +280,7 @@ fn an_entry_that_only_the_database_has_tells_what_was_obeyed() {
         }
         scene.replace_database(Some(&bytes));
         rebuild(&scene);
-        let left = scene.open().signals(&id).unwrap();
+        let left = scene.open().inbox().signals(&id).unwrap();
         let left: Vec<Signal> = left.into_iter().map(|sent| sent.signal.unwrap()).collect();
         assert_eq!(left, [name("waits")], "{entry:?}");
     }
@@ -294,17 +310,20 @@ fn the_journal_knows_what_another_process_took_away() {
     let mut works = scene.open();
     let head = session(&mut works, HERE);
     let id = head.session().to_string();
-    works.set_input(&id, "unsent").unwrap();
+    works.inbox_mut().set_input(&id, "unsent").unwrap();
     let mut sends = scene.open();
     let late = send(&mut sends, &head, "late");
     drop(sends);
     // The same as before it was sent.
-    works.remove_signal(late).unwrap();
+    works.inbox_mut().remove_signal(late).unwrap();
     drop(works);
     scene.replace_database(None);
     let store = scene.open();
     assert_eq!(titles(&store, &id), Vec::<String>::new());
-    assert_eq!(store.drafts(&id).unwrap().input.as_deref(), Some("unsent"));
+    assert_eq!(
+        store.inbox().drafts(&id).unwrap().input.as_deref(),
+        Some("unsent")
+    );
 }
 
 /// What one read before the other wrote must not be written behind it.
@@ -314,7 +333,7 @@ fn a_sender_waits_for_who_writes_what_waits() {
     let scene = Scene::new();
     let mut works = scene.open();
     let id = session(&mut works, HERE).session().to_string();
-    works.set_input(&id, "unsent").unwrap();
+    works.inbox_mut().set_input(&id, "unsent").unwrap();
     let folder = scene.data().join("journal").join(&id);
     let in_journal = || fs::read_to_string(folder.join("state.jsonl")).unwrap();
     let lock = fs::File::options()
@@ -328,11 +347,14 @@ fn a_sender_waits_for_who_writes_what_waits() {
                 via: Via::Signal,
                 ..message(TEXT)
             };
-            let sent = scene.open().queue_from_outside(&id, &message, &[], 9);
+            let sent = scene
+                .open()
+                .inbox_mut()
+                .queue_from_outside(&id, &message, &[], 9);
             sent.unwrap();
         });
         let end = Instant::now() + Duration::from_secs(90);
-        while works.queued(&id).unwrap().is_empty() {
+        while works.inbox().queued(&id).unwrap().is_empty() {
             assert!(Instant::now() < end, "nothing is sent");
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -349,14 +371,18 @@ fn a_sender_waits_for_who_writes_what_waits() {
 fn what_waits_is_bounded_in_bytes() {
     let (_dir, mut store) = scratch();
     let id = session(&mut store, HERE).session().to_string();
-    let mut send = |text: &str| store.queue_from_outside(&id, &message(text), &[], 9);
+    let mut send = |text: &str| {
+        store
+            .inbox_mut()
+            .queue_from_outside(&id, &message(text), &[], 9)
+    };
     send(&"x".repeat(64 << 20)).unwrap();
     let refused = send("one more").unwrap_err();
     assert!(
         matches!(refused, StoreError::TooMany { limit: 64, .. }),
         "{refused}"
     );
-    assert_eq!(store.queued(&id).unwrap().len(), 1);
+    assert_eq!(store.inbox().queued(&id).unwrap().len(), 1);
 }
 
 #[test]
@@ -395,16 +421,16 @@ fn what_was_billed_is_summed_and_comes_back() {
             asked_bytes: 0,
         };
         append(store, &mut head, vec![replied]);
-        store.find(&id).unwrap().usage.billed_nanos
+        store.history().find(&id).unwrap().usage.billed_nanos
     };
-    assert_eq!(store.find(&id).unwrap().usage.billed_nanos, None);
+    assert_eq!(store.history().find(&id).unwrap().usage.billed_nanos, None);
     assert_eq!(cost(&mut store, Some(700)), Some(700));
     assert_eq!(cost(&mut store, Some(300)), Some(1_000));
     drop(store);
     scene.replace_database(Some(&[b'x'; 50_000]));
     rebuild(&scene);
     let mut store = scene.open();
-    let found = store.find(&id).unwrap().usage;
+    let found = store.history().find(&id).unwrap().usage;
     assert_eq!((found.input, found.billed_nanos), (20, Some(1_000)));
     // One that does not say it: the sum is not known any more.
     assert_eq!(cost(&mut store, None), None);

@@ -11,7 +11,7 @@ use crate::story::*;
 const PAGE: usize = 4096;
 
 fn queued(store: &Store, session: &str) -> Vec<String> {
-    let queued = store.queued(session).unwrap();
+    let queued = store.inbox().queued(session).unwrap();
     queued.into_iter().map(|q| q.message.text).collect()
 }
 
@@ -36,11 +36,23 @@ fn waiting(scene: &Scene) -> (String, String) {
     let second = session(&mut store, "/elsewhere");
     let ids = (first.session().to_string(), second.session().to_string());
     // The same words twice: one of them was said.
-    let said_one = store.queue(&ids.0, &message("again"), &[], 9_000).unwrap();
-    store.queue(&ids.0, &message("again"), &[], 9_001).unwrap();
-    store.queue(&ids.0, &message("then"), &[], 9_002).unwrap();
-    store.queue(&ids.1, &message("there"), &[], 9_003).unwrap();
-    store.set_input(&ids.0, "unsent").unwrap();
+    let said_one = store
+        .inbox_mut()
+        .queue(&ids.0, &message("again"), &[], 9_000)
+        .unwrap();
+    store
+        .inbox_mut()
+        .queue(&ids.0, &message("again"), &[], 9_001)
+        .unwrap();
+    store
+        .inbox_mut()
+        .queue(&ids.0, &message("then"), &[], 9_002)
+        .unwrap();
+    store
+        .inbox_mut()
+        .queue(&ids.1, &message("there"), &[], 9_003)
+        .unwrap();
+    store.inbox_mut().set_input(&ids.0, "unsent").unwrap();
     let taken = Batch {
         taken: Some(said_one),
         ..batch(vec![said("again")])
@@ -57,13 +69,13 @@ fn queued_messages_and_unsent_words_come_back_from_the_journal() {
     let store = scene.open_repaired();
     assert_eq!(queued(&store, &first), ["again", "then"]);
     assert_eq!(queued(&store, &second), ["there"]);
-    let input = store.drafts(&first).unwrap().input;
+    let input = store.inbox().drafts(&first).unwrap().input;
     assert_eq!(input.as_deref(), Some("unsent"));
     drop(store);
     // Once, and not again with what was done since.
     let mut store = scene.open();
-    let waits = store.queued(&second).unwrap().remove(0);
-    store.remove_queued(waits.id).unwrap();
+    let waits = store.inbox().queued(&second).unwrap().remove(0);
+    store.inbox_mut().remove_queued(waits.id).unwrap();
     drop(store);
     let store = scene.open();
     assert_eq!(queued(&store, &second), [""; 0]);
@@ -88,13 +100,19 @@ fn the_number_of_a_message_is_never_given_twice() {
         .execute("UPDATE sqlite_sequence SET seq = ?1", [far])
         .unwrap();
     let mut store = scene.open();
-    let last = store.queue(&first, &message("last"), &[], 1).unwrap();
+    let last = store
+        .inbox_mut()
+        .queue(&first, &message("last"), &[], 1)
+        .unwrap();
     assert_eq!(highest(&scene), far + 1);
-    store.remove_queued(last).unwrap();
+    store.inbox_mut().remove_queued(last).unwrap();
     drop(store);
     damage(&scene, &["sqlite_sequence"]);
     let mut store = scene.open_repaired();
-    store.queue(&first, &message("next"), &[], 1).unwrap();
+    store
+        .inbox_mut()
+        .queue(&first, &message("next"), &[], 1)
+        .unwrap();
     assert_eq!(highest(&scene), far + 2);
 }
 
@@ -105,7 +123,10 @@ fn a_clock_that_was_set_back_lets_nothing_be_said_twice() {
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
     let id = head.session().to_string();
-    let waits = store.queue(&id, &message("once"), &[], 9_000).unwrap();
+    let waits = store
+        .inbox_mut()
+        .queue(&id, &message("once"), &[], 9_000)
+        .unwrap();
     let folder = scene.place().folder.join(&id);
     let state = fs::read(folder.join("state.jsonl")).unwrap();
     let once = Entry::Said {
@@ -157,8 +178,8 @@ fn a_gap_is_known_when_its_page_is_gone() {
         until_ms: None,
         summary: None,
     };
-    assert_eq!(store.gap(&id).unwrap(), Some(gap));
-    assert!(store.has_no_gap(&id).is_err());
+    assert_eq!(store.history().gap(&id).unwrap(), Some(gap));
+    assert!(store.history().has_no_gap(&id).is_err());
 }
 
 /// It is a cache: nobody is kept from a session by it, and what is lost is asked for again.
@@ -172,33 +193,40 @@ fn what_is_known_of_servers_may_be_lost_without_harm() {
     let mut store = scene.open();
     let mut head = session(&mut store, HERE);
     store
+        .catalogue()
         .keep_catalogued("files", "one", &said(1, "[1]"))
         .unwrap();
     store
+        .catalogue()
         .keep_catalogued("files", "two", &said(2, "[2]"))
         .unwrap();
     store
+        .catalogue()
         .keep_catalogued("files", "one", &said(3, "[3]"))
         .unwrap();
     assert_eq!(
-        store.catalogued("files", "one").unwrap(),
+        store.catalogue().catalogued("files", "one").unwrap(),
         Some(said(3, "[3]"))
     );
     assert_eq!(
-        store.catalogued("files", "two").unwrap(),
+        store.catalogue().catalogued("files", "two").unwrap(),
         Some(said(2, "[2]"))
     );
-    assert_eq!(store.catalogued("files", "three").unwrap(), None);
+    assert_eq!(
+        store.catalogue().catalogued("files", "three").unwrap(),
+        None
+    );
     drop(store);
     damage(&scene, &["catalogue"]);
     let mut store = scene.open_repaired();
-    assert_eq!(store.catalogued("files", "one").unwrap(), None);
+    assert_eq!(store.catalogue().catalogued("files", "one").unwrap(), None);
     append(&mut store, &mut head, vec![crate::story::said("hello")]);
     store
+        .catalogue()
         .keep_catalogued("files", "one", &said(4, "[4]"))
         .unwrap();
     assert_eq!(
-        store.catalogued("files", "one").unwrap(),
+        store.catalogue().catalogued("files", "one").unwrap(),
         Some(said(4, "[4]"))
     );
 }
@@ -206,18 +234,20 @@ fn what_is_known_of_servers_may_be_lost_without_harm() {
 #[test]
 fn of_many_servers_those_asked_last_are_known() {
     let scene = Scene::new();
-    let mut store = scene.open();
+    let store = scene.open();
     for n in 0..200 {
         let said = Catalogued {
             at_ms: n,
             body: "{}".into(),
         };
         store
+            .catalogue()
             .keep_catalogued(&format!("s{n}"), "hash", &said)
             .unwrap();
     }
     let known = |n: i64| {
         store
+            .catalogue()
             .catalogued(&format!("s{n}"), "hash")
             .unwrap()
             .is_some()

@@ -448,6 +448,6 @@ pub fn memories(store: &Store, workspace: &str, query: &str) -> Vec<String> {
         now_ms: 10_000,
         limit: 10,
     };
-    let found = store.memories(&sought).unwrap();
+    let found = store.index().memories(&sought).unwrap();
     found.into_iter().map(|m| m.text).collect()
 }

@@ -64,7 +64,9 @@ fn an_entry_that_was_exchanged_is_seen() {
         exchange(&conn, row, OTHER);
         assert_corrupt(store.load(&id).unwrap_err(), seq);
         assert_corrupt(store.records(&id, 2..=seq + 1).unwrap_err(), seq);
-        let traced = store.trace(&id, Some(seq + 1), 4, |_| Ok::<(), StoreError>(()));
+        let traced = store
+            .history()
+            .trace(&id, Some(seq + 1), 4, |_| Ok::<(), StoreError>(()));
         assert_corrupt(traced.unwrap_err(), seq);
         // Also where its own was taken away: the next one tells.
         conn.execute("UPDATE entries SET tip = NULL WHERE id = ?1", [row])
@@ -100,7 +102,7 @@ fn entries_of_an_older_version_get_their_tips_when_nobody_waits() {
     drop(store);
 
     let mut store = Store::open(dir.path()).unwrap();
-    assert_eq!(store.without_tip().unwrap(), 702);
+    assert_eq!(store.check().without_tip().unwrap(), 702);
     let (mut head, records) = store.load(head.session()).unwrap();
     assert_eq!(records.len(), 701);
     // What is new goes on from the right ones, in the session and in a fork of it.
@@ -110,7 +112,7 @@ fn entries_of_an_older_version_get_their_tips_when_nobody_waits() {
     let new = tips(&raw(dir.path()))[702..].to_vec();
     assert!(new.iter().all(Option::is_some));
     maintained(&mut store);
-    assert_eq!(store.without_tip().unwrap(), 0);
+    assert_eq!(store.check().without_tip().unwrap(), 0);
     assert_eq!(tips(&raw(dir.path())), [recorded, new].concat());
     store.load(head.session()).unwrap();
     store.load(branch.session()).unwrap();
@@ -127,7 +129,7 @@ fn what_is_damaged_gets_no_tip_and_neither_does_what_follows() {
     conn.execute("UPDATE entries SET checksum = x'00' WHERE id = 4", [])
         .unwrap();
     maintained(&mut store);
-    assert_eq!(store.without_tip().unwrap(), 3);
+    assert_eq!(store.check().without_tip().unwrap(), 3);
     let has: Vec<bool> = tips(&conn).iter().map(Option::is_some).collect();
     assert_eq!(has, [[true; 3], [false; 3], [true; 3], [true; 3]].concat());
     assert!(matches!(

@@ -51,7 +51,7 @@ impl Kept {
 
     fn keep(&mut self, bytes: &[u8], at_ms: i64) {
         let before = self.versions.last().map(|(_, bytes)| hash(bytes));
-        let base = before.and_then(|before| self.store.base(&before).unwrap());
+        let base = before.and_then(|before| self.store.snapshots().base(&before).unwrap());
         let compressed = compress(bytes, base.as_ref(), false).unwrap();
         let stored = compressed.data.len() as u64;
         let place = match compressed.data.len() > MAX_ROW {
@@ -106,9 +106,17 @@ impl Kept {
     #[track_caller]
     fn check(&self, store: &Store, from: usize) {
         for (name, bytes) in &self.versions[from..] {
-            let tree = store.tree(name).unwrap().expect("the tree is kept").tree;
+            let tree = store
+                .snapshots()
+                .tree(name)
+                .unwrap()
+                .expect("the tree is kept")
+                .tree;
             let content = tree.0[&b"file"[..]].content().unwrap();
-            assert_eq!(store.content(content).unwrap().as_ref(), Some(bytes));
+            assert_eq!(
+                store.snapshots().content(content).unwrap().as_ref(),
+                Some(bytes)
+            );
         }
     }
 
@@ -132,7 +140,7 @@ fn every_version_of_a_file_is_read_as_it_was() {
     }
     kept.check(&kept.store, 0);
     // Each is small, for it is kept as what differs.
-    assert!(kept.store.files_bytes().unwrap() < 600 * 1_000);
+    assert!(kept.store.snapshots().files_bytes().unwrap() < 600 * 1_000);
     assert!(kept.packs().is_empty());
 }
 
@@ -152,7 +160,7 @@ fn what_is_large_lies_in_a_pack_and_a_torn_end_of_it_is_nobodys() {
     let len = fs::metadata(pack).unwrap().len();
     file.set_len(len - 60_000).unwrap();
     let last = hash(&noise(2, 100_000));
-    let damaged = kept.store.content(&last).unwrap_err();
+    let damaged = kept.store.snapshots().content(&last).unwrap_err();
     assert!(matches!(damaged, StoreError::Damaged { .. }), "{damaged}");
 }
 
@@ -165,7 +173,7 @@ fn a_content_that_changed_on_the_disk_is_noticed() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&pack, bytes).unwrap();
-    let content = kept.store.content(&hash(&noise(1, 100_000)));
+    let content = kept.store.snapshots().content(&hash(&noise(1, 100_000)));
     assert!(matches!(content, Err(StoreError::Damaged { .. })));
 }
 
@@ -178,7 +186,7 @@ fn a_tree_that_changed_on_the_disk_is_noticed() {
     raw(kept.dir.path()).execute(sql, []).unwrap();
     let name = &kept.versions[1].0;
     assert!(matches!(
-        kept.store.tree(name),
+        kept.store.snapshots().tree(name),
         Err(StoreError::Damaged { .. })
     ));
 }
@@ -208,9 +216,12 @@ fn folders_with_equal_files_have_trees_of_their_own() {
     };
     let names = [record("/one"), record("/two")];
     for (name, root) in names.iter().zip(["/one", "/two"]) {
-        let known = store.tree_root(name).unwrap();
+        let known = store.snapshots().tree_root(name).unwrap();
         assert_eq!(known.as_deref(), Some(Path::new(root)));
-        assert_eq!(store.tree(name).unwrap().unwrap().tree, link(root).1);
+        assert_eq!(
+            store.snapshots().tree(name).unwrap().unwrap().tree,
+            link(root).1
+        );
     }
 }
 
@@ -231,7 +242,7 @@ fn a_tree_with_an_old_name_is_read() {
     let sql = "UPDATE trees SET name = ?1 WHERE id = 1";
     raw(dir.path()).execute(sql, [&old]).unwrap();
     let name: String = old.iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(store.tree(&name).unwrap().unwrap().tree, tree);
+    assert_eq!(store.snapshots().tree(&name).unwrap().unwrap().tree, tree);
 }
 
 fn keep(since_ms: i64, dry_run: bool) -> Keep {

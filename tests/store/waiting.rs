@@ -16,7 +16,7 @@ fn message(text: &str) -> Message {
 }
 
 fn queued(store: &Store, session: &str) -> Vec<String> {
-    let queued = store.queued(session).unwrap();
+    let queued = store.inbox().queued(session).unwrap();
     queued.into_iter().map(|q| q.message.text).collect()
 }
 
@@ -25,28 +25,28 @@ fn drafts_survive_and_are_cleared_by_what_records_them() {
     let (dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);
     let id = head.session().to_string();
-    store.append_draft(&id, "half an ").unwrap();
-    store.append_draft(&id, "answer").unwrap();
-    store.set_input(&id, "unsen").unwrap();
-    store.set_input(&id, "unsent").unwrap();
+    store.inbox_mut().append_draft(&id, "half an ").unwrap();
+    store.inbox_mut().append_draft(&id, "answer").unwrap();
+    store.inbox_mut().set_input(&id, "unsen").unwrap();
+    store.inbox_mut().set_input(&id, "unsent").unwrap();
     let mut store = Store::open(dir.path()).unwrap();
     let whole = Drafts {
         stream: Some("half an answer".into()),
         input: Some("unsent".into()),
     };
-    assert_eq!(store.drafts(&id).unwrap(), whole);
+    assert_eq!(store.inbox().drafts(&id).unwrap(), whole);
     let mut answered = batch(vec![said("x")]);
     answered.clear = vec![Draft::Stream];
     store.append(&mut head, &answered).unwrap();
     assert_eq!(
-        store.drafts(&id).unwrap(),
+        store.inbox().drafts(&id).unwrap(),
         Drafts {
             stream: None,
             ..whole
         }
     );
-    store.clear_draft(&id, Draft::Input).unwrap();
-    assert_eq!(store.drafts(&id).unwrap(), Drafts::default());
+    store.inbox_mut().clear_draft(&id, Draft::Input).unwrap();
+    assert_eq!(store.inbox().drafts(&id).unwrap(), Drafts::default());
 }
 
 #[test]
@@ -55,12 +55,19 @@ fn a_queued_message_is_said_once() {
     let mut head = session(&mut store, HERE);
     let id = head.session().to_string();
     let first = store
+        .inbox_mut()
         .queue(&id, &message("one"), &[BLOB.to_vec()], 1)
         .unwrap();
-    let second = store.queue(&id, &message("two"), &[], 2).unwrap();
-    assert!(store.find(&id).unwrap().unfinished);
+    let second = store
+        .inbox_mut()
+        .queue(&id, &message("two"), &[], 2)
+        .unwrap();
+    assert!(store.history().find(&id).unwrap().unfinished);
     assert!(store.blob(&blob_ref(BLOB).hash).unwrap().is_some());
-    store.edit_queued(second, &message("two, better")).unwrap();
+    store
+        .inbox_mut()
+        .edit_queued(second, &message("two, better"))
+        .unwrap();
     assert_eq!(queued(&store, &id), ["one", "two, better"]);
 
     let mut take = batch(vec![said("one")]);
@@ -76,11 +83,19 @@ fn a_queued_message_is_said_once() {
     let (_, records) = Store::open(dir.path()).unwrap().load(&id).unwrap();
     assert_eq!(said_texts(&records), ["one"]);
 
-    store.remove_queued(second).unwrap();
-    assert_eq!(store.oldest_queued(&id).unwrap(), None);
-    assert!(store.edit_queued(second, &message("x")).is_err());
+    store.inbox_mut().remove_queued(second).unwrap();
+    assert_eq!(store.inbox().oldest_queued(&id).unwrap(), None);
+    assert!(
+        store
+            .inbox_mut()
+            .edit_queued(second, &message("x"))
+            .is_err()
+    );
     // A number is never used twice, so an old one cannot take what is new.
-    let third = store.queue(&id, &message("three"), &[], 3).unwrap();
+    let third = store
+        .inbox_mut()
+        .queue(&id, &message("three"), &[], 3)
+        .unwrap();
     assert_ne!(third, second);
 }
 
@@ -89,20 +104,23 @@ fn a_session_is_unfinished_while_something_is_queued() {
     let (_dir, mut store) = scratch();
     let mut head = session(&mut store, HERE);
     let id = head.session().to_string();
-    let waits = store.queue(&id, &message("later"), &[], 1).unwrap();
+    let waits = store
+        .inbox_mut()
+        .queue(&id, &message("later"), &[], 1)
+        .unwrap();
     append(&mut store, &mut head, vec![said("before that")]);
-    assert!(store.find(&id).unwrap().unfinished);
+    assert!(store.history().find(&id).unwrap().unfinished);
     let mut take = batch(vec![said("later")]);
     take.taken = Some(waits);
     store.append(&mut head, &take).unwrap();
-    assert!(!store.find(&id).unwrap().unfinished);
+    assert!(!store.history().find(&id).unwrap().unfinished);
 }
 
 #[test]
 fn what_was_learnt_of_a_model_is_kept() {
     let (dir, mut store) = scratch();
-    assert_eq!(store.learnt("a/b").unwrap(), Learnt::default());
-    store.learn_limit("a/b", 32_000).unwrap();
+    assert_eq!(store.models().learnt("a/b").unwrap(), Learnt::default());
+    store.models().learn_limit("a/b", 32_000).unwrap();
     let mut head = session(&mut store, HERE);
     for bytes_per_token in [3.5, f64::NAN] {
         let mut with = batch(vec![said("words")]);
@@ -112,8 +130,12 @@ fn what_was_learnt_of_a_model_is_kept() {
         });
         store.append(&mut head, &with).unwrap();
     }
-    store.learn_limit("a/b", 8_000).unwrap();
-    let learnt = Store::open(dir.path()).unwrap().learnt("a/b").unwrap();
+    store.models().learn_limit("a/b", 8_000).unwrap();
+    let learnt = Store::open(dir.path())
+        .unwrap()
+        .models()
+        .learnt("a/b")
+        .unwrap();
     assert_eq!(learnt.context_tokens, Some(8_000));
     assert_eq!(learnt.bytes_per_token, Some(3.5));
 }

@@ -1,4 +1,4 @@
-//! What is read from command lines, and what is refused.
+//! Parsing of command lines: accepted and rejected arguments.
 
 use super::super::diff::{DiffArgs, Range};
 use super::super::doctor::DoctorArgs;

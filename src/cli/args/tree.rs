@@ -1,5 +1,6 @@
-//! The command tree as `--help` shows it: subcommands under headings, global options only in the
-//! main help. Names of earlier versions still work, and [`renamed`] lists those that were used.
+//! The command tree as `--help` shows it: subcommands under headings, and global options only in
+//! the main help. Old names of subcommands and flags still work, and [`renamed`] lists those that
+//! were used.
 
 use std::ffi::OsString;
 
@@ -96,7 +97,7 @@ fn template(tree: &Command) -> String {
         for name in names {
             let found = tree.get_subcommands().find(|s| s.get_name() == *name);
             let about = found.and_then(Command::get_about);
-            // Absent when its feature is off.
+            // `None` if its feature is disabled.
             if let Some(about) = about {
                 text.push_str(&format!("  {name:<12} {about}\n"));
             }

@@ -1,5 +1,5 @@
-//! What `rewake doctor` says of the journal and the mark, and how a person takes an older
-//! database as it is.
+//! The part of `rewake doctor` about the journal and the mark, and the command that accepts an
+//! older database.
 
 use super::Report;
 use crate::config::{Loaded, Paths};
@@ -8,7 +8,7 @@ use crate::report::{Trouble, exit, line};
 use crate::session::journal_place;
 use crate::store::{JournalPlace, SessionLock, Standing, Store, StoreError};
 
-/// Sessions whose lock is looked at.
+/// Maximum number of sessions that are checked.
 const AT_MOST: usize = 1_000_000;
 
 pub(super) fn journal(report: &mut Report, store: &Store, loaded: &Loaded, paths: &Paths) {
@@ -19,13 +19,13 @@ pub(super) fn journal(report: &mut Report, store: &Store, loaded: &Loaded, paths
         );
         return;
     };
-    match store.standing(&paths.data_dir, &place) {
+    match store.check().standing(&paths.data_dir, &place) {
         Ok(standing) => said(report, &standing, &place),
         Err(error) => report.wrong("journal", error.to_string(), error.hint().as_deref()),
     }
 }
 
-/// The sessions that only the journal knows, where there is no database.
+/// Reports the sessions in the journal if the database is missing.
 pub(super) fn without_database(report: &mut Report, loaded: &Loaded, paths: &Paths) {
     let place = journal_place(&loaded.config.store, paths);
     let sessions = place.map_or(0, |place| place.sessions(AT_MOST).len() as u64);
@@ -110,7 +110,7 @@ fn said(report: &mut Report, standing: &Standing, place: &JournalPlace) {
     }
 }
 
-/// `rewake doctor --as-is`.
+/// Runs `rewake doctor --as-is`.
 pub(super) fn take_as_is(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> {
     let Some(place) = journal_place(&loaded.config.store, paths) else {
         line("there is no journal: the database is taken as it is anyway");

@@ -1,5 +1,4 @@
-//! `rewake doctor --repair` and `--scrub`: a damaged database is rebuilt, and everything that is
-//! kept is read.
+//! `rewake doctor --repair` and `--scrub`: rebuilds a damaged database, and reads all stored data.
 
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use crate::report::{Trouble, exit, line, note};
 use crate::session::journal_place;
 use crate::store::{JournalPlace, Rebuilt, Repair, Scrubbed, Store, StoreError, database};
 
-/// `rewake doctor --repair`.
+/// Runs `rewake doctor --repair`.
 pub(super) fn repair(loaded: &Loaded, paths: &Paths, from: &[PathBuf]) -> Result<u8, Trouble> {
     let place = journal_place(&loaded.config.store, paths);
     if from.is_empty() && is_sound(paths, place.as_ref())? {
@@ -56,23 +55,25 @@ fn told(rebuilt: &Rebuilt) -> u8 {
     }
 }
 
-/// Whether all of it can be read, and it has all that the journal has.
+/// Returns whether the database is readable and contains everything from the journal.
 fn is_sound(paths: &Paths, place: Option<&JournalPlace>) -> Result<bool, StoreError> {
     match Store::open_current(&paths.data_dir) {
         Ok(Some(store)) => {
-            let scrubbed = store.scrub(None, &mut |doing| note(doing))?;
+            let scrubbed = store.check().scrub(None, &mut |doing| note(doing))?;
             let is_whole = scrubbed.damaged.is_empty();
             Ok(is_whole
-                && place.map_or(Ok(0), |place| store.lacks_of(&paths.data_dir, place))? == 0)
+                && place.map_or(Ok(0), |place| {
+                    store.check().lacks_of(&paths.data_dir, place)
+                })? == 0)
         }
-        // The next start makes it, or brings it up to date.
+        // The next start creates or migrates it.
         Ok(None) => Ok(database::exists(&paths.data_dir)),
         Err(StoreError::Damaged { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// `rewake doctor --scrub`.
+/// Runs `rewake doctor --scrub`.
 pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> {
     let place = journal_place(&loaded.config.store, paths);
     let Some(store) = Store::open_current(&paths.data_dir)? else {
@@ -81,7 +82,9 @@ pub(super) fn scrub(loaded: &Loaded, paths: &Paths) -> Result<u8, Trouble> {
         );
         return Ok(exit::DONE);
     };
-    let scrubbed = store.scrub(place.as_ref(), &mut |doing| note(doing))?;
+    let scrubbed = store
+        .check()
+        .scrub(place.as_ref(), &mut |doing| note(doing))?;
     for read in counts(&scrubbed) {
         line(&format!("ok     {read}"));
     }

@@ -1,5 +1,5 @@
-//! The rows about servers of the Model Context Protocol: configured, running, left behind. None is
-//! started: `rewake mcp doctor` does that.
+//! The rows of `rewake doctor` about MCP servers: configured, running, and remaining after their
+//! session. It does not start servers: `rewake mcp doctor` does.
 
 use super::Report;
 use crate::config::mcp::{ServerSource, ServerState, server_states};
@@ -84,7 +84,7 @@ fn configured(report: &mut Report, env: &Env, loaded: &Loaded) {
                 let why = format!("{:?} of {}: {why}", defined.name, defined.origin);
                 match defined.source {
                     ServerSource::User => report.wrong("servers", why, hint.as_deref()),
-                    // What a repository says is no fault of this installation.
+                    // An error in a repository's config is not a fault of this installation.
                     ServerSource::Project | ServerSource::McpJson => report.note("servers", why),
                 }
             }

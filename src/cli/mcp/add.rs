@@ -1,4 +1,4 @@
-//! `rewake mcp add` and `remove`: a server is written into the config, or taken out of it.
+//! `rewake mcp add` and `remove`: writes a server to the config, or removes it.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,8 @@ pub(super) fn add(ctx: &AppContext, wanted: &Add) -> Result<u8, Trouble> {
     try_it(ctx, name, wanted.scope)
 }
 
-/// The server as it is configured now. That it does not answer is said, and it stays.
+/// Tries the newly configured server. If it does not answer, prints a warning and keeps the
+/// config.
 fn try_it(ctx: &AppContext, name: &str, scope: Scope) -> Result<u8, Trouble> {
     let loaded = config::load(&ctx.env, &ctx.paths, &ctx.here.root, &ctx.flags)?;
     let ctx = AppContext {
@@ -145,7 +146,7 @@ fn target(ctx: &AppContext, scope: Scope) -> Result<Target, Trouble> {
     })
 }
 
-/// The server that the arguments describe.
+/// Returns the server that the arguments describe.
 fn described(wanted: &Add) -> Result<McpServer, Trouble> {
     let is_address = |word: &String| word.starts_with("http://") || word.starts_with("https://");
     let (command, args, url) = match (&wanted.url, &wanted.command[..]) {
@@ -168,7 +169,7 @@ fn described(wanted: &Add) -> Result<McpServer, Trouble> {
             Some((name, value)) if !name.trim().is_empty() => {
                 Ok((name.trim().to_string(), value.trim_start().to_string()))
             }
-            // The value may be a secret: the text is not shown.
+            // The value may be a secret, so the text is not shown.
             _ => Err(usage(format!("a value of {flag} is not NAME{sign}VALUE"))),
         };
         texts

@@ -1,4 +1,4 @@
-//! `rewake mcp doctor`: each server is started, and what is wrong with it is said.
+//! `rewake mcp doctor`: starts each server and reports its problems.
 
 use super::states;
 use super::trial::{Failed, Tried, cost, try_server};
@@ -9,7 +9,7 @@ use crate::mcp::names::apart;
 use crate::report::{Trouble, exit, line};
 use crate::session::AppContext;
 
-/// As many are tried at once.
+/// Maximum number of servers that are tried at the same time.
 const AT_ONCE: usize = 8;
 
 pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, Trouble> {

@@ -1,4 +1,4 @@
-//! `rewake mcp import`: servers that other agents have, taken into the user's own config.
+//! `rewake mcp import`: copies servers from the configs of other agents to the user's config.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::core::visible::command;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 
-/// `names`: only these. What comes with the workspace is taken only when it is named.
+/// `names`: imports only these. Servers of the workspace are imported only by name.
 pub(super) fn run(ctx: &AppContext, names: &[String], yes: bool) -> Result<u8, Trouble> {
     let (all, notes) = importable(&ctx.env, &ctx.here.root);
     notes.iter().for_each(|text| note(&command(text)));
@@ -112,7 +112,7 @@ pub(super) fn run(ctx: &AppContext, names: &[String], yes: bool) -> Result<u8, T
     Ok(exit::DONE)
 }
 
-/// A variable for the key of a provider that the server asks for.
+/// Returns a variable that contains a provider's key and that the server uses.
 fn key_variable(ctx: &AppContext, server: &McpServer) -> Option<String> {
     let mut asked = asked_variables(server).into_iter();
     asked.find(|name| ctx.loaded.key_variables.contains(name))

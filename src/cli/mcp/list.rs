@@ -1,4 +1,4 @@
-//! `rewake mcp list` and `get`: what is configured, and what becomes of it. Nothing is started.
+//! `rewake mcp list` and `get`: the configured servers and their states. No server is started.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::core::visible::command;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 
-/// What starts a server is shown up to here without a terminal.
+/// Width of the output without a terminal: longer commands of servers are cut.
 const COLUMNS: usize = 160;
 
 pub(super) fn list(ctx: &AppContext, json: bool) -> Result<u8, Trouble> {
@@ -77,7 +77,7 @@ fn print(rows: &[[String; 4]]) {
     }
 }
 
-/// A name in a file may be anything.
+/// Escapes a name, because a file may contain any characters.
 fn shown_name(name: &str) -> String {
     one_line(&command(name), 40)
 }
@@ -86,7 +86,7 @@ fn starts(defined: &DefinedServer) -> String {
     defined.server.as_ref().map(start).unwrap_or_default()
 }
 
-/// A state in a word or two.
+/// Returns a short name of the state.
 fn word(defined: &DefinedServer, state: &ServerState) -> &'static str {
     match (state, defined.trusted) {
         (ServerState::Usable(_), _) => "ok",
@@ -98,7 +98,7 @@ fn word(defined: &DefinedServer, state: &ServerState) -> &'static str {
     }
 }
 
-/// A state that keeps a server from being used.
+/// Returns a text about a state in which a server cannot be used.
 pub(super) fn in_words(state: &ServerState) -> String {
     match state {
         ServerState::Usable(_) => "it is used".to_string(),

@@ -1,4 +1,4 @@
-//! `rewake mcp login` and `logout`: being somebody at a server over HTTP.
+//! `rewake mcp login` and `logout`: login at a server over HTTP.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ pub(super) fn login(ctx: &AppContext, args: &LoginArgs) -> Result<u8, Trouble> {
         note("open this address in a browser to log in:");
         line(url.as_str());
         match caution {
-            // A page of somebody honest may be shown for tokens that another gets.
+            // An attacker may show an honest site's login page to get tokens for itself.
             Some(words) => note(&words),
             None if !args.no_browser => open_in_browser(url),
             None => {}
@@ -111,7 +111,7 @@ pub(super) fn logout(ctx: &AppContext, args: &LogoutArgs) -> Result<u8, Trouble>
     Ok(exit::DONE)
 }
 
-/// Logs in where nobody is asked.
+/// Logs in without a person.
 pub(super) async fn log_in(
     ctx: &AppContext,
     server: &str,
@@ -130,8 +130,8 @@ pub(super) async fn log_in(
     login.map_err(trouble)
 }
 
-/// What is said where the page to log in at and the place that gets the login for tokens are not of one
-/// host. Then no browser is opened: it is for the person to go on.
+/// Returns a warning if the login page and the token endpoint have different origins. Then no
+/// browser is opened, and the user decides whether to continue.
 fn caution(page: &Url, tokens: &Url) -> Option<String> {
     let host = |url: &Url| crate::mcp::clean(url.host_str().unwrap_or_default(), 100);
     (page.origin() != tokens.origin()).then(|| {
@@ -159,7 +159,7 @@ fn trouble(error: LoginError) -> Trouble {
     }
 }
 
-/// Of a server that the config names, or the address itself.
+/// Returns the address of a configured server, or the address that was typed.
 fn address_of(ctx: &AppContext, server: &str) -> Result<Url, Trouble> {
     if server.contains("://") {
         return server_address(server);
@@ -189,7 +189,7 @@ fn address_of(ctx: &AppContext, server: &str) -> Result<Url, Trouble> {
     }
 }
 
-/// The address of a server, if it may be spoken with.
+/// Parses the address of a server, and checks that rewake may connect to it.
 pub(super) fn server_address(url: &str) -> Result<Url, Trouble> {
     let config = BridgeConfig {
         name: crate::mcp::clean(&bare_url(url), 100),
@@ -210,7 +210,7 @@ pub(super) fn runtime() -> Result<Runtime, Trouble> {
         .map_err(|e| Trouble::new(exit::FAILED, format!("cannot start the runtime: {e}")))
 }
 
-/// Where there is a browser. The address is printed in any case.
+/// Opens a browser if there is one. The address is printed in any case.
 fn open_in_browser(url: &Url) {
     let _ = browser::open(url);
 }

@@ -1,4 +1,4 @@
-//! `rewake mcp`: the servers of the Model Context Protocol that are configured here.
+//! `rewake mcp`: management of the configured MCP servers.
 
 mod add;
 mod doctor;
@@ -85,7 +85,7 @@ pub(super) fn run(ctx: &AppContext, action: &McpAction) -> Result<u8, Trouble> {
     }
 }
 
-/// The definitions of this name, or all, the nearest first, and what becomes of each.
+/// Returns the definitions with this name, or all, the nearest first, each with its state.
 fn states<'a>(
     ctx: &'a AppContext,
     name: Option<&str>,

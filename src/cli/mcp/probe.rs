@@ -1,4 +1,4 @@
-//! `rewake mcp probe`: starts an MCP server, says what it is and what tools it has, and ends it.
+//! `rewake mcp probe`: starts an MCP server, prints its version and tools, and stops it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,10 +28,10 @@ use crate::mcp::result::Part;
 use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 
-/// A server that wants one login after another gets so many.
+/// Maximum number of logins for one server.
 const LOGINS_MAX: usize = 3;
 
-/// A probe that is killed leaves its server for so long.
+/// Time that a server survives its killed probe.
 const LINGER_MS: u64 = 5_000;
 
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -111,7 +111,7 @@ pub(super) fn run(ctx: &AppContext, probe: &Probe) -> Result<u8, Trouble> {
     }
 }
 
-/// What is probed, and what it gets.
+/// The server to probe, and its environment.
 struct Probed {
     spec: ServerSpec,
     env: ServerEnv,
@@ -181,7 +181,7 @@ fn name_of(program: &str) -> String {
     stem.unwrap_or("server").to_string()
 }
 
-/// Says yes to every form, with the values that it suggests.
+/// Accepts every form with the suggested values.
 struct AcceptsDefaults;
 
 impl Elicit for AcceptsDefaults {
@@ -202,7 +202,7 @@ struct Probing<'a> {
     elicit: Arc<dyn Elicit>,
 }
 
-/// What went wrong, and what the server said if it wants a login.
+/// An error, with the challenge of the server if it requires a login.
 type Failed = (Trouble, Option<Box<Challenge>>);
 
 impl Probing<'_> {
@@ -321,7 +321,7 @@ impl Probing<'_> {
         failed(format!("{shown}: {why}"))
     }
 
-    /// The last line of stderr often says why.
+    /// Adds the last line of stderr to an error, because it often explains it.
     fn with_last_words(&self, run: &str, trouble: Trouble) -> Trouble {
         match last_words(self.servers, run) {
             Some(last) => trouble.with_hint(format!("its last words: {last}")),

@@ -1,4 +1,4 @@
-//! `rewake mcp tools`: the tools of servers, and what each costs.
+//! `rewake mcp tools`: lists the tools of servers and the tokens that each costs.
 
 use super::trial::{Tried, cost, try_server};
 use super::{failed, states};
@@ -8,7 +8,7 @@ use crate::core::text::{count, one_line};
 use crate::report::{Trouble, exit, line, note};
 use crate::session::AppContext;
 
-/// A description without a terminal is shown up to here.
+/// Width of the output without a terminal: longer descriptions are cut.
 const COLUMNS: usize = 120;
 
 pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, Trouble> {
@@ -58,7 +58,7 @@ pub(super) fn run(ctx: &AppContext, name: Option<&str>) -> Result<u8, Trouble> {
     }
 }
 
-/// The tools of one server, aligned.
+/// Prints the tools of one server, aligned.
 pub(super) fn print(name: &str, server: &McpServer, tried: &Tried) {
     let rows: Vec<(String, u64, bool, String)> = tried
         .tools

@@ -1,4 +1,4 @@
-//! A server of the config is started, asked for its tools, and ended.
+//! A trial of a configured server: start it, list its tools, stop it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,33 +20,33 @@ use crate::mcp::tools::{Listing, ServerTool};
 use crate::session::AppContext;
 use crate::store::now_ms;
 
-/// A trial that is killed leaves its server for so long.
+/// Time that a server survives its killed trial.
 const LINGER_MS: u64 = 5_000;
 
-/// To close its input, to ask it to end, to kill it.
+/// Time for closing the input, asking the server to end, and killing it.
 const CLEAR_WITHIN: Duration = Duration::from_secs(6);
 
-/// Of what the server printed on stderr, the last line is told; it is looked for in so much.
+/// Number of bytes at the end of stderr that are searched for the last line.
 const PRINTED_MAX_BYTES: u64 = 4096;
 
-/// A line of it is shown up to here.
+/// Maximum length of a printed line.
 const PRINTED_MAX_CHARS: usize = 200;
 
-/// What a server said of itself.
+/// A server's description of itself.
 pub(super) struct Tried {
     pub version: String,
     pub how: &'static str,
     pub name: String,
-    /// From its start to its list of tools.
+    /// Time from its start to its list of tools.
     pub took: Duration,
     pub tools: Vec<ServerTool>,
     pub notes: Vec<String>,
 }
 
-/// Why there is nothing to say of it.
+/// The error of a failed trial.
 pub(super) struct Failed {
     pub why: String,
-    /// The last line that it printed on stderr.
+    /// Last line of its stderr.
     pub printed: Option<String>,
 }
 
@@ -59,10 +59,10 @@ impl Failed {
     }
 }
 
-/// Starts the server, asks it and ends it. Nothing of it is left.
+/// Starts the server, lists its tools and stops it. Removes all traces.
 pub(super) fn try_server(ctx: &AppContext, found: &FoundServer) -> Result<Tried, Failed> {
     let exe = own_exe().map_err(Failed::because)?;
-    // The temporary folder of its sandbox is named so.
+    // The name of the sandbox's temporary folder.
     let session = format!("trial-{}", found.name);
     let confine = |access| ctx.confine_server(&session, access);
     let place = LaunchPlace {
@@ -109,7 +109,7 @@ struct Trial<'a> {
     learnt: &'a dyn Fn(&Known, &Listing),
 }
 
-/// The next session begins with what the server said. That it cannot be kept harms no trial.
+/// Stores the tools for the next session. An error does not fail the trial.
 fn keep_learnt(ctx: &AppContext, found: &FoundServer, known: &Known, listing: &Listing) {
     let kept = ctx.open_store().and_then(|mut store| {
         catalogue::keep(
@@ -168,7 +168,7 @@ impl Trial<'_> {
     }
 }
 
-/// What is said of lines on stdout that are no messages.
+/// Returns a note about lines on stdout that are not messages.
 pub(super) fn noise(lines: usize) -> Option<String> {
     match lines {
         0 => None,
@@ -179,13 +179,13 @@ pub(super) fn noise(lines: usize) -> Option<String> {
     }
 }
 
-/// Ends the server, and waits until it is over.
+/// Stops the server, and waits for its end.
 pub(super) async fn leave(client: &Client) {
     client.leave().await;
     client.ended().await;
 }
 
-/// Ends what still runs, and removes the run folder: nobody else would.
+/// Stops remaining processes, and removes the run folder, which no other process would do.
 pub(super) fn clear(servers: &Servers, run: &str) {
     let _ = servers.stop(run);
     let since = Instant::now();
@@ -194,7 +194,7 @@ pub(super) fn clear(servers: &Servers, run: &str) {
     }
 }
 
-/// The last line of stderr, which often says why.
+/// Returns the last line of stderr, which often explains an error.
 pub(super) fn last_words(servers: &Servers, run: &str) -> Option<String> {
     let printed = servers.printed(run, PRINTED_MAX_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&printed);
@@ -202,7 +202,8 @@ pub(super) fn last_words(servers: &Servers, run: &str) -> Option<String> {
     Some(one_line(&clean(last, PRINTED_MAX_CHARS), PRINTED_MAX_CHARS))
 }
 
-/// Its name for the model, and about how many tokens it takes when it stands there whole.
+/// Returns the tool's name for the model, and the approximate number of tokens of its full
+/// description.
 pub(super) fn cost(server: &str, tool: &ServerTool) -> (String, u64) {
     let name = tool_name(server, &tool.name);
     let bytes = name.len() + tool.description.len() + tool.schema.to_string().len();

@@ -1,4 +1,4 @@
-//! The server's process and its three pipes, as the keeper holds them.
+//! The process of a server and its three pipes, in the keeper.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,8 +15,8 @@ use crate::sandbox::{self, Family, Profile, Report, adopt_orphans};
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// Starts the server as a process group of its own, with the environment of this process. The
-/// error is told to the agent. In a sandbox, all that it starts is the server's family.
+/// Starts the server in a new process group, with the environment of this process. The error is for
+/// the agent. In a sandbox, all processes that it starts form the server's family.
 pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Family>), String> {
     if !std::fs::metadata(&spec.folder).is_ok_and(|m| m.is_dir()) {
         return Err(format!("there is no folder {}", spec.folder.display()));
@@ -46,7 +46,7 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Fami
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    // The report ends when our own writing end of it is closed.
+    // The report ends when our copy of its writing end is closed.
     drop(command);
     if let Some(why) = report.and_then(Report::failure) {
         let _ = spawned.and_then(|mut child| child.wait());
@@ -58,16 +58,16 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Fami
     Ok((child, family))
 }
 
-/// Lines on their way into the server. Each was written down before it came here.
+/// The queue of lines for the server. Each line is already journaled.
 pub(super) struct ServerInput {
-    /// None: closed, by us or by the server.
+    /// `None` after the keeper or the server closed it.
     pipe: Option<ChildStdin>,
-    /// With newlines; the end of each in the journal.
+    /// The lines with their newlines, and the end of each in the journal.
     lines: VecDeque<(Vec<u8>, u64)>,
-    /// Of the first line, what the server has.
+    /// Number of bytes of the first line that the server has.
     written: usize,
     waiting: usize,
-    /// The end of the last line of which the server has a byte.
+    /// The end in the journal of the last line of which the server has a byte.
     pub handed: u64,
 }
 
@@ -85,7 +85,7 @@ impl ServerInput {
         })
     }
 
-    /// The pipe, when there is something to write into it.
+    /// Returns the pipe if there is something to write into it.
     pub(super) fn wanting(&self) -> Option<&ChildStdin> {
         self.pipe.as_ref().filter(|_| !self.lines.is_empty())
     }
@@ -94,7 +94,7 @@ impl ServerInput {
         self.pipe.is_some()
     }
 
-    /// How many bytes the server has not read yet.
+    /// Returns how many bytes the server has not read yet.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -105,7 +105,7 @@ impl ServerInput {
         self.waiting = 0;
     }
 
-    /// Hands a line over, as far as the server reads it now; the rest follows.
+    /// Writes a line as far as the server reads it now, and queues the rest.
     pub(super) fn hand_over(&mut self, line: Vec<u8>, end: u64) {
         self.waiting += line.len();
         self.lines.push_back((line, end));
@@ -133,9 +133,9 @@ impl ServerInput {
     }
 }
 
-/// What the server says, a piece at a time.
+/// An output pipe of the server, read piece by piece.
 pub(super) struct ServerOutput<P> {
-    /// None at its end.
+    /// `None` after its end.
     pub pipe: Option<P>,
     buffer: Vec<u8>,
 }
@@ -148,7 +148,7 @@ impl<P: Read> ServerOutput<P> {
         }
     }
 
-    /// Reads once; to be called when there is something to be read.
+    /// Reads once. Call it only when there is something to read.
     pub(super) fn read(&mut self) -> &[u8] {
         let Some(pipe) = &mut self.pipe else {
             return &[];

@@ -1,9 +1,9 @@
-//! The agent's side of a server that a keeper holds.
+//! The agent's side of a server that a keeper runs.
 //!
-//! Invariant: dropped is not cancelled. A future that is dropped leaves its call where it is; so
-//! does dropping the client. What is being sent is sent by a task, so nothing is torn by a drop.
+//! Invariant: dropping does not cancel. A dropped future leaves its call running; so does a dropped
+//! client. A task sends each line, so a drop never cuts one.
 //!
-//! Invariant: what is given to the caller was read from the journal.
+//! Invariant: everything that the caller gets was read from the journal.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Write};
@@ -29,28 +29,28 @@ use crate::command::look::{Seen, look};
 use crate::command::process;
 use crate::command::status::Slot;
 
-/// What an agent keeps for the next one.
+/// File that an agent writes for the next one.
 pub(super) const KNOWN: &str = "known";
 pub(super) const KNOWN_NEW: &str = "known.new";
-/// Is there while the server waits for a person.
+/// File that exists while the server waits for a person.
 pub(super) const ASKS: &str = "asks";
 const KNOWN_MAX_BYTES: usize = 1024 * 1024;
 
-/// So many messages that are no answers wait to be read; the oldest go.
+/// Maximum number of unread messages that are not answers; the oldest are dropped.
 const OTHERS_MAX: usize = 4096;
 
-/// The notification that is not queued: it is enough to know that it came. So a flood of it takes no
-/// room, and no other flood hides it.
+/// The one notification that is not queued but kept as a flag. So a flood of it takes no memory,
+/// and no other flood hides it.
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
-/// How long a keeper that closed the connection may take to die.
+/// Time for a keeper to exit after it closed the connection.
 const DIE_WITHIN: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(2);
 
-/// A line that the server did not get.
+/// The reason why the server did not get a line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unsent {
-    /// It is not in the journal and was not handed over.
+    /// The line is not in the journal and was not handed over.
     #[error("{0}")]
     Refused(String),
     /// The keeper is gone; [`Client::fate`] says whether the line was handed over.
@@ -65,27 +65,27 @@ pub struct Client {
     shared: Arc<Shared>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
     tasks: [JoinHandle<()>; 2],
-    /// The same socket once more: tasks go when the runtime has time, and the next agent must not
-    /// wait for that.
+    /// A second handle of the socket, to close it at once: tasks end only when the runtime has
+    /// time, and the next agent must not wait for that.
     socket: std::os::unix::net::UnixStream,
-    /// The keeper, when it is our own child: it is reaped when this is dropped.
+    /// The keeper, if it is our child: it is reaped when this is dropped.
     _keeper: Option<tokio::process::Child>,
 }
 
 struct Outgoing {
     bytes: Vec<u8>,
-    /// Told when the system has the bytes.
+    /// Notified when the system has the bytes.
     written: Option<oneshot::Sender<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Something of the state is new.
+    /// Notified when the state changes.
     changed: Notify,
 }
 
-/// A line that was sent and is not in `in` yet.
+/// A line that was sent and is not yet in `in`.
 #[derive(Debug)]
 struct Ack {
     request: Option<String>,
@@ -94,19 +94,19 @@ struct Ack {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Of the lines that were sent and not taken yet, in their order.
+    /// The lines that were sent and not taken yet, in order.
     acks: VecDeque<Ack>,
-    /// The ids of the requests that are in `in`: only this agent adds to it now.
+    /// IDs of the requests in `in`, to which only this agent adds now.
     given: HashSet<String>,
     answers: HashMap<String, Span>,
     others: VecDeque<Span>,
-    /// [`LIST_CHANGED`] came.
+    /// Whether [`LIST_CHANGED`] arrived.
     list_changed: bool,
-    /// How long `in` and `out` are.
+    /// Length of `in`.
     input: u64,
     output: u64,
     paused: Option<String>,
-    /// Set when nothing more can come.
+    /// Set when nothing more can arrive.
     past: Option<Past>,
 }
 
@@ -123,7 +123,7 @@ impl Shared {
 }
 
 impl Client {
-    /// Behind the keeper's welcome. `received` came with it.
+    /// Creates the client after the keeper's welcome. `received` arrived with it.
     pub(super) fn new(
         folder: &Path,
         stream: UnixStream,
@@ -143,8 +143,8 @@ impl Client {
         shared.read_output(&mut reader, Some(lengths.1))?;
         let socket = stream.as_fd().try_clone_to_owned()?.into();
         let (read, write) = stream.into_split();
-        // Unbounded: the order of lines is fixed under a lock, where nothing can wait. Who sends a
-        // line waits for its acknowledgement before the next one.
+        // Unbounded: the order of lines is fixed under a lock, where nothing can wait. A sender
+        // waits for the acknowledgement of its line before it sends the next.
         let (outgoing, to_write) = mpsc::unbounded_channel();
         let receiving = Receiving {
             folder: RunFolder::at(folder),
@@ -165,10 +165,10 @@ impl Client {
         })
     }
 
-    /// Gives a line to the server. Durable: it is on the disk before the server has it, which
-    /// every request with an effect must be.
+    /// Sends a line to the server. A durable line is on the disk before the server has it, which is
+    /// required for every request with an effect.
     ///
-    /// May be dropped: the line goes its way.
+    /// The future may be dropped: the line is still sent.
     ///
     /// # Errors
     /// See [`Unsent`].
@@ -180,7 +180,7 @@ impl Client {
         let bytes = [wire::encode(&head).as_slice(), line].concat();
         let (ack, taken) = oneshot::channel();
         {
-            // Under the lock, so that the order of the lines is that of their acknowledgements.
+            // Under the lock, so that lines and acknowledgements have the same order.
             let mut state = self.shared.state();
             if state.past.is_some() {
                 return Err(Unsent::Gone);
@@ -206,8 +206,8 @@ impl Client {
         }
     }
 
-    /// What became of a request, as it is now. An answer that is here, or that the request was not
-    /// begun, is final.
+    /// Returns the current fate of a request. It is final if there is an answer, or if the server
+    /// never got the request.
     ///
     /// # Errors
     /// The journals cannot be read.
@@ -223,7 +223,7 @@ impl Client {
             return past.fate(id);
         }
         let state = self.shared.state();
-        // What is on its way to the keeper is not in the journal yet.
+        // A line on its way to the keeper is not in the journal yet.
         let is_sent = |ack: &Ack| ack.request.as_deref() == Some(id);
         Ok(
             match state.given.contains(id) || state.acks.iter().any(is_sent) {
@@ -233,8 +233,8 @@ impl Client {
         )
     }
 
-    /// Waits for the end of a request that was sent: [`Fate::Running`] is never given. May be
-    /// dropped and called again; the call goes on.
+    /// Waits for the end of a request that was sent, so it never returns [`Fate::Running`]. The
+    /// future may be dropped and the method called again; the call continues.
     ///
     /// # Errors
     /// The journals cannot be read.
@@ -254,8 +254,8 @@ impl Client {
         }
     }
 
-    /// The next message that is no answer: a notification or a request of the server, or what is no
-    /// message at all. `None`: nothing more comes.
+    /// Returns the next message that is not an answer: a notification or a request of the server,
+    /// or a line that is not a message. `None` when no more arrive.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -274,7 +274,7 @@ impl Client {
         }
     }
 
-    /// [`Client::other`] without waiting.
+    /// Does the same as [`Client::other`] without waiting.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -292,8 +292,8 @@ impl Client {
         }
     }
 
-    /// Whether the server said that its tools changed, or may have: beyond a limit the keeper drops
-    /// what is no answer, until [`Client::forget`].
+    /// Returns whether the server said that its tools changed, or may have: beyond a limit the
+    /// keeper drops all lines but answers, until [`Client::forget`].
     pub fn is_list_changed(&self) -> bool {
         let (is_told, output) = {
             let state = self.shared.state();
@@ -307,17 +307,18 @@ impl Client {
         is_told || is_full()
     }
 
-    /// Notes whether the tools are still to be listed because they changed.
+    /// Sets whether the tools changed and must still be listed.
     pub fn note_list_changed(&self, is_changed: bool) {
         self.shared.state().list_changed = is_changed;
     }
 
-    /// How many messages that are no answers wait to be read.
+    /// Returns the number of unread messages that are not answers.
     pub fn waiting(&self) -> usize {
         self.shared.state().others.len()
     }
 
-    /// Each line that was given to the server and is not forgotten, by this agent and those before.
+    /// Calls `each` with each line that was given to the server and is not forgotten, by this agent
+    /// or an earlier one.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -326,15 +327,15 @@ impl Client {
         JournalReader::new(&self.folder, journal::INPUT).read(Some(upto), |_, line| each(line))
     }
 
-    /// Why nothing is read of the server at the moment: its words cannot be written down.
+    /// Returns why nothing is read from the server at the moment: its lines cannot be journaled.
     pub fn paused(&self) -> Option<String> {
         self.shared.state().paused.clone()
     }
 
-    /// All that was said so far will not be asked for again: what it takes on the disk may be given
-    /// back. Only to be called when no call is open.
+    /// Marks all lines so far as no longer needed, so that their disk space may be freed. Call it
+    /// only when no call is open.
     pub fn forget(&self) {
-        // One that stays keeps the server longer than it need be.
+        // If the file stays, the server only lives longer than necessary.
         let _ = std::fs::remove_file(self.folder.join(ASKS));
         let message = {
             let mut state = self.shared.state();
@@ -348,8 +349,8 @@ impl Client {
         });
     }
 
-    /// The server waits for a person: without an agent it is kept longer, until what it was asked
-    /// is forgotten.
+    /// Notes that the server waits for a person: without an agent it lives longer, until
+    /// [`Client::forget`].
     ///
     /// # Errors
     /// It cannot be written.
@@ -357,7 +358,7 @@ impl Client {
         std::fs::File::create(self.folder.join(ASKS)).map(drop)
     }
 
-    /// The server is not needed any more: it is ended now. Without this it lingers.
+    /// Ends the server now, since it is not needed any more. Otherwise it lives on for a while.
     pub async fn leave(&self) {
         let (written, done) = oneshot::channel();
         let sent = self.outgoing.send(Outgoing {
@@ -369,7 +370,7 @@ impl Client {
         }
     }
 
-    /// Waits until the server is over.
+    /// Waits until the server has ended.
     pub async fn ended(&self) -> Past {
         loop {
             let changed = self.shared.changed.notified();
@@ -382,7 +383,7 @@ impl Client {
         }
     }
 
-    /// Keeps something for the next agent: what was agreed on with the server.
+    /// Stores data for the next agent: what was negotiated with the server.
     ///
     /// # Errors
     /// It cannot be written, or is too large.
@@ -399,7 +400,7 @@ impl Client {
         std::fs::rename(new, self.folder.join(KNOWN))
     }
 
-    /// What an agent kept, if one did.
+    /// Returns the data that an agent stored, if any.
     ///
     /// # Errors
     /// It cannot be read.
@@ -428,11 +429,11 @@ impl Drop for Client {
 }
 
 impl Shared {
-    /// Takes note of the lines of the server up to a place, or up to the end.
+    /// Reads the lines of the server up to a place, or up to the end.
     fn read_output(&self, reader: &mut JournalReader, upto: Option<u64>) -> io::Result<()> {
         self.change(|state| {
             let read = reader.read(upto, |span, line| match LineKind::of(line) {
-                // The first answer counts; a server that answers twice lies.
+                // The first answer counts; a second one is wrong.
                 LineKind::Answer(id) => drop(state.answers.entry(id).or_insert(span)),
                 LineKind::Other if is_notification(line, LIST_CHANGED) => {
                     state.list_changed = true;
@@ -450,7 +451,7 @@ impl Shared {
     }
 }
 
-/// The ids of the requests in `in`, up to this place.
+/// Returns the IDs of the requests in `in` up to this place.
 fn requests(folder: &Path, upto: u64) -> io::Result<HashSet<String>> {
     let mut ids = HashSet::new();
     JournalReader::new(folder, journal::INPUT).read(Some(upto), |_, line| {
@@ -461,10 +462,10 @@ fn requests(folder: &Path, upto: u64) -> io::Result<HashSet<String>> {
     Ok(ids)
 }
 
-/// Sends what is given, each whole, in its order.
+/// Sends each item whole and in order.
 async fn write_all(mut stream: OwnedWriteHalf, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) {
     while let Some(Outgoing { bytes, written }) = outgoing.recv().await {
-        // That it is gone is seen by who reads.
+        // The reading side notices that the keeper is gone.
         if stream.write_all(&bytes).await.is_err() {
             return;
         }
@@ -472,11 +473,11 @@ async fn write_all(mut stream: OwnedWriteHalf, mut outgoing: mpsc::UnboundedRece
             let _ = written.send(());
         }
     }
-    // Who waits for an end waits at the reading side; the stream stays open until then.
+    // The reading side waits for the end; the stream stays open until then.
     std::future::pending::<()>().await;
 }
 
-/// The task that hears the keeper.
+/// The task that reads the keeper's messages.
 struct Receiving {
     folder: RunFolder,
     shared: Arc<Shared>,
@@ -494,7 +495,7 @@ impl Receiving {
             }
         }
         let past = self.last_look().await;
-        // What the keeper wrote last was not told any more.
+        // The last lines in the journal may not have been reported.
         let _ = self.shared.read_output(&mut self.reader, None);
         self.shared.change(|state| {
             state.acks.clear();
@@ -516,14 +517,14 @@ impl Receiving {
                 other => self.shared.change(|state| state.note(other)),
             }
         }
-        // Once for all that came at the same time: a server may say a lot.
+        // One read for all messages that arrived together: a server may send many.
         match length {
             Some(length) => self.shared.read_output(&mut self.reader, Some(length)),
             None => Ok(()),
         }
     }
 
-    /// The keeper is gone, or will be in a moment.
+    /// Reads the final state after the keeper is gone, or about to be.
     async fn last_look(&self) -> Past {
         let path = self.folder.path();
         let since = Instant::now();
@@ -532,7 +533,7 @@ impl Receiving {
                 Ok(Seen::Ended(end)) => return Past::ended(path, end),
                 Ok(Seen::Missing) => return Past::missing(path),
                 Ok(Seen::Abandoned(begun)) => return lost(path, begun),
-                // One that lives and does not speak with us is of no use.
+                // A keeper that is alive but does not answer is useless.
                 Ok(Seen::Kept(_) | Seen::Unclaimed) | Err(_) if since.elapsed() > DIE_WITHIN => {
                     return Past::lost(path, None);
                 }
@@ -567,7 +568,7 @@ impl State {
     fn acked(&mut self, taken: Result<u64, String>) {
         if let Some(Ack { request, told }) = self.acks.pop_front() {
             self.given.extend(request.filter(|_| taken.is_ok()));
-            // Who was dropped does not hear it.
+            // A dropped sender does not receive it.
             let _ = told.send(taken);
         }
     }

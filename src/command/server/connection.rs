@@ -1,5 +1,5 @@
-//! One agent at the keeper's socket: what it sent and was not attended to yet, and what it is
-//! still to be told.
+//! The connection of one agent to the keeper's socket: its messages that are not yet handled, and
+//! the messages that it has not received yet.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,18 +8,18 @@ use std::time::Instant;
 use super::line::LINE_MAX_BYTES;
 use super::wire::{self, Garbled, ToAgent, ToKeeper};
 
-/// An agent that reads nothing is let go when so much waits for it.
+/// Maximum number of unsent bytes; an agent that does not read them is disconnected.
 const UNREAD_MAX_BYTES: usize = 1024 * 1024;
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// What an agent said, with the line that followed.
+/// A message of an agent, with the line that followed it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Hello {
         pid: u32,
     },
-    /// Without its newline.
+    /// A line, without its newline.
     Line {
         line: Vec<u8>,
         durable: bool,
@@ -37,15 +37,15 @@ pub(super) enum Said {
 pub(super) struct Connection {
     pub stream: UnixStream,
     pub since: Instant,
-    /// By its own word, for display.
+    /// The pid that the agent gave, for display.
     pub pid: u32,
-    /// It will send nothing more.
+    /// Whether the agent will send nothing more.
     pub is_over: bool,
     received: Vec<u8>,
-    /// Of a line that is too long, what is still to come.
+    /// Remaining bytes of a line that is too long.
     skip: u64,
     to_send: Vec<u8>,
-    /// How long `out` is, to be told after that. Only the newest length counts.
+    /// The length of `out`, sent after `to_send`. Only the newest length counts.
     output: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ impl Connection {
         })
     }
 
-    /// Reads once. True: there may be more.
+    /// Reads once. Returns whether there may be more.
     pub(super) fn read(&mut self) -> bool {
         let mut buffer = [0; READ_BYTES];
         match self.stream.read(&mut buffer) {
@@ -88,7 +88,7 @@ impl Connection {
         self.received.extend_from_slice(&bytes[skipped..]);
     }
 
-    /// The next thing that was said and is whole. What is torn at the end is never given.
+    /// Returns the next complete message. An incomplete one at the end is never returned.
     pub(super) fn next(&mut self) -> Result<Option<Said>, Garbled> {
         let Some((message, head)) = wire::decode(&self.received)? else {
             return Ok(None);
@@ -123,8 +123,8 @@ impl Connection {
         Ok(Some(said))
     }
 
-    /// Sends a message, or what of it can be sent now. A server that says more than the agent reads
-    /// adds nothing to what waits: lengths of `out` that were not sent yet become one.
+    /// Sends as much of a message as possible now. A server that says more than the agent reads
+    /// does not grow the queue: lengths of `out` that were not sent yet are merged into one.
     pub(super) fn tell(&mut self, message: &ToAgent) {
         match message {
             ToAgent::Output { output } => self.output = Some(*output),
@@ -133,7 +133,7 @@ impl Connection {
         self.flush();
     }
 
-    /// Sends what can be sent now.
+    /// Sends as much as possible now.
     pub(super) fn flush(&mut self) {
         loop {
             if self.to_send.is_empty() {
@@ -146,7 +146,7 @@ impl Connection {
                 Ok(n) if n > 0 => drop(self.to_send.drain(..n)),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // What it sent before is still read.
+                // Its earlier messages are still read.
                 Ok(_) | Err(_) => {
                     self.to_send.clear();
                     self.output = None;
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// A flood of a server is no reason to let go of an agent that reads slowly.
+    /// An agent that reads slowly is not disconnected because of a server's flood.
     #[test]
     fn an_agent_that_reads_slowly_is_told_the_last_length_of_a_flood() {
         let (mut agent, mut connection) = pair();

@@ -1,4 +1,4 @@
-//! How a server ended, as its keeper writes it down.
+//! The end of a server, as its keeper records it.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub(super) struct ServerEnd {
     #[serde(flatten)]
     pub how: How,
     pub ended_at_ms: i64,
-    /// How far the server read `in`: of what lies behind it, it never had a byte.
+    /// How far the server read `in`: it has no byte after that place.
     #[serde(default)]
     pub handed: Option<u64>,
 }
@@ -28,7 +28,7 @@ impl ServerEnd {
     }
 }
 
-/// How a server ended, in words.
+/// Describes in words how a server ended.
 pub fn describe(how: &How) -> String {
     match how {
         How::Exited(code) => format!("it exited with code {code}"),

@@ -1,8 +1,8 @@
-//! One direction of what passes between agent and server, as files: `in.0`, `in.8388650`, …
-//! Each is named by the place of its first byte, and holds whole lines.
+//! The journal of one direction between agent and server, in files: `in.0`, `in.8388650`, … Each
+//! file is named by the place of its first byte, and contains whole lines.
 //!
-//! A line counts when its newline is there. What has none was never handed over: the newline is
-//! written with the line and synced before anything is done with it.
+//! A line counts once its newline is written. A line without one was never handed over: the newline
+//! is written with the line, and synced before anything is done with it.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,26 +13,26 @@ use std::path::{Path, PathBuf};
 use super::line::LINE_MAX_BYTES;
 use crate::command::folder::RunFolder;
 
-/// A new file is begun when one is so long, so that what was answered can be removed.
+/// Size at which a new file is started, so that answered lines can be removed.
 const SEGMENT_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Beyond this, only answers are written to `out`: a server that floods fills no disk.
+/// Size beyond which only answers are written to `out`, so that a flood does not fill the disk.
 pub(super) const OTHERS_MAX_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What the agent said to the server.
+/// Name of the journal of lines to the server.
 pub(super) const INPUT: &str = "in";
-/// What the server said.
+/// Name of the journal of lines from the server.
 pub(super) const OUTPUT: &str = "out";
 
-/// The keeper's side of a direction.
+/// The keeper's side of a direction: it writes.
 pub(super) struct Journal {
     folder: RunFolder,
     name: &'static str,
-    /// Where each file begins; the last one is written.
+    /// Where each file begins. The last one is written to.
     starts: VecDeque<u64>,
     file: File,
     end: u64,
-    /// What was begun and failed could not be taken back: nothing more may be written.
+    /// The reason why nothing more may be written: a failed write could not be undone.
     broken: Option<String>,
 }
 
@@ -48,18 +48,18 @@ impl Journal {
         })
     }
 
-    /// How long it is, with what was removed of it.
+    /// Returns the length of the journal, including the removed files.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// How many bytes lie on the disk.
+    /// Returns how many bytes are on the disk.
     pub(super) fn size(&self) -> u64 {
         self.end - self.starts.front().copied().unwrap_or(self.end)
     }
 
-    /// Adds a line, given with its newline. When it fails, the line is not there. Durable: on the
-    /// disk when it returns.
+    /// Appends a line, given with its newline. If that fails, the line is not in the journal. A
+    /// durable line is on the disk when this returns.
     pub(super) fn append(&mut self, line: &[u8], durable: bool) -> io::Result<()> {
         if let Some(why) = &self.broken {
             return Err(io::Error::other(why.clone()));
@@ -93,13 +93,13 @@ impl Journal {
         while let (Some(first), Some(second)) = (self.starts.front(), self.starts.get(1))
             && *second <= before
         {
-            // What stays is removed with the folder.
+            // A file that stays is removed with the folder.
             let _ = std::fs::remove_file(self.folder.path().join(segment(self.name, *first)));
             self.starts.pop_front();
         }
     }
 
-    /// The run folder was removed under the keeper.
+    /// Returns whether the run folder was removed while the keeper runs.
     pub(super) fn is_gone(&self) -> bool {
         self.file.metadata().is_ok_and(|m| m.nlink() == 0)
     }
@@ -113,7 +113,7 @@ fn segment(name: &str, start: u64) -> String {
     format!("{name}.{start}")
 }
 
-/// The files of this direction that are there: where each begins, in order.
+/// Returns where each existing file of this direction begins, in order.
 pub(super) fn starts(folder: &Path, name: &str) -> io::Result<Vec<u64>> {
     let mut starts: Vec<u64> = std::fs::read_dir(folder)?
         .filter_map(|entry| {
@@ -126,7 +126,7 @@ pub(super) fn starts(folder: &Path, name: &str) -> io::Result<Vec<u64>> {
     Ok(starts)
 }
 
-/// The names of all files of both directions.
+/// Returns the names of all files of both directions.
 pub(super) fn files(folder: &Path) -> Vec<String> {
     let of = |name: &'static str| {
         let starts = starts(folder, name).unwrap_or_default();
@@ -135,14 +135,14 @@ pub(super) fn files(folder: &Path) -> Vec<String> {
     of(INPUT).chain(of(OUTPUT)).collect()
 }
 
-/// Where a line lies, without its newline.
+/// The place of a line, without its newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub at: u64,
     pub bytes: usize,
 }
 
-/// The agent's side: reads whole lines in their order.
+/// The agent's side of a direction: it reads whole lines in order.
 #[derive(Debug)]
 pub(super) struct JournalReader {
     folder: PathBuf,
@@ -159,8 +159,8 @@ impl JournalReader {
         }
     }
 
-    /// Each whole line from where the last reading ended, up to a place, or to the end of what
-    /// is there.
+    /// Calls back with each whole line since the last read, up to a place or to the end of the
+    /// journal.
     pub(super) fn read(
         &mut self,
         upto: Option<u64>,
@@ -174,10 +174,10 @@ impl JournalReader {
             if next.is_some_and(|next| next <= self.at) || *start >= upto {
                 continue;
             }
-            // What lay between was removed: it will not be asked for.
+            // The part between was removed, since nobody needs it any more.
             self.at = self.at.max(*start);
             let mut file = match File::open(self.folder.join(segment(self.name, *start))) {
-                // Forgotten since it was listed.
+                // Removed since it was listed.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 file => file?,
             };
@@ -201,12 +201,12 @@ impl JournalReader {
     }
 }
 
-/// A line of a journal has a bound; what is longer is none.
+/// Reads one line. The length is limited, since a journal has no longer lines.
 fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     io::Read::take(file, LINE_MAX_BYTES as u64 + 1).read_until(b'\n', line)
 }
 
-/// The line that lies there. `None`: it was removed.
+/// Returns the line at this place, or `None` if it was removed.
 pub(super) fn line_at(folder: &Path, name: &str, span: Span) -> io::Result<Option<Vec<u8>>> {
     let starts = starts(folder, name)?;
     let Some(start) = starts.iter().rev().find(|start| **start <= span.at) else {

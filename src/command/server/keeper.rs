@@ -1,14 +1,14 @@
-//! The keeper of a server: a process that starts it, stays with it, writes down each line that
-//! passes, and lets one agent at a time speak with it.
+//! The keeper of a server: a process that starts it, stays with it, journals each line that passes,
+//! and serves one agent at a time.
 //!
-//! Like the keeper of a command it shares nothing with the agent: a session of its own, no
-//! descriptor but the standard ones (all `/dev/null`), no signal of a terminal. SIGTERM asks it to
-//! end the server.
+//! Like the keeper of a command it shares nothing with the agent. It has a separate process
+//! session, no descriptors but the standard ones (all `/dev/null`), and gets no signals of a
+//! terminal. SIGTERM asks it to end the server.
 //!
 //! Invariant: a line is on the disk before the server has a byte of it, and an answer is on the
 //! disk before an agent is told of it.
 //!
-//! Invariant: no threads, no async runtime. Nothing is kept in memory of a line that has passed.
+//! Invariant: no threads, no async runtime. A line that has passed stays nowhere in memory.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -40,46 +40,49 @@ use crate::command::status::{self, Begun, How};
 use crate::sandbox::{Family, close_inherited};
 use crate::store::now_ms;
 
-/// The hidden first argument. The second is the run folder.
+/// The hidden first argument of a server's keeper. The second is the run folder.
 pub const WORD: &str = "__serve";
 
-/// Of what a server prints on stderr, so much of the head is kept, and the end besides.
+/// Bytes of a server's stderr that are stored from the start; the end is stored as well.
 const ERRORS_MAX_BYTES: u64 = 64 * 1024;
 
-/// So many calls may wait for their answers.
+/// Maximum number of calls that wait for their answers.
 const IN_FLIGHT_MAX: usize = 1024;
 
-/// So much may wait for a server that does not read, until no more is taken from the agent.
+/// Maximum number of bytes that wait for a server that does not read. Beyond it, nothing more is
+/// accepted from the agent.
 const WAITING_MAX_BYTES: usize = 1024 * 1024;
 
-/// Beyond this nothing more is taken, until what was answered is forgotten.
+/// Maximum size of the journals. Beyond it, nothing more is accepted until answered lines are
+/// forgotten.
 const JOURNALS_MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// So many may knock at once, and each has to say hello in this time.
+/// Maximum number of connections that have not said hello.
 const NEWCOMERS_MAX: usize = 8;
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 
-/// A call that is never answered keeps a server for no longer than this without an agent.
+/// Longest time without an agent for which an unanswered call keeps a server alive.
 const ALONE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// The same of one that waits for a person.
+/// The same for a server that waits for a person.
 const PERSON_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// How long what is left in the pipes is read when the server is over.
+/// Time for which the pipes are still read after the server ended.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// How often a write that failed is tried again.
+/// Interval at which a failed write is retried.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// How often the processes of a server in a sandbox are counted, where the kernel does not.
+/// Interval at which the processes of a server in a sandbox are counted, if the kernel does not
+/// limit them.
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
-/// How often it looks whether its run folder is still there.
+/// Interval at which the keeper checks that its run folder still exists.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 const GONE: &str = "the run folder of the server was removed";
 
-/// Keeps a server if this process was started for that. `None`: it is an ordinary start.
+/// Runs as a keeper if this process was started as one. Returns `None` for an ordinary start.
 pub fn keep_if_asked() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next()? != OsStr::new(WORD) {
@@ -129,35 +132,35 @@ fn keep(folder: &RunFolder) -> io::Result<()> {
     folder.sync()
 }
 
-/// How far a server is that is being ended.
+/// The progress of ending a server.
 struct Ending {
-    /// Its input was closed at this time.
+    /// When its input was closed.
     since: Instant,
     signals: u32,
 }
 
-/// A line that could not be written down.
+/// A line that could not be journaled.
 struct Held {
     line: Vec<u8>,
     retry_at: Instant,
 }
 
 struct Keeper {
-    /// Is there while the server waits for a person.
+    /// File that exists while the server waits for a person.
     asks: PathBuf,
     linger: Duration,
     signals: Signals,
     listener: UnixListener,
     child: Child,
-    /// In a sandbox.
+    /// The server's processes, in a sandbox.
     family: Option<Family>,
-    /// So many processes may be alive at once, and when they are counted again.
+    /// Maximum number of processes that may be alive at once.
     processes: u32,
     count_at: Instant,
     exit: Option<ExitStatus>,
     over_since: Option<Instant>,
     ending: Option<Ending>,
-    /// The server closed its output before anybody asked it to end.
+    /// Whether the server closed its output before anybody asked it to end.
     is_ended_by_itself: bool,
     into: ServerInput,
     answers: Answers,
@@ -166,15 +169,15 @@ struct Keeper {
     input: Journal,
     output: Journal,
     line: LineBuffer,
-    /// Read from the server, and behind the line that is held.
+    /// Bytes from the server that follow the held line.
     rest: Vec<u8>,
     held: Option<Held>,
     agent: Option<Connection>,
     newcomers: Vec<Connection>,
     in_flight: HashSet<String>,
-    /// Since when there is no agent.
+    /// Since when the keeper has been without an agent.
     alone_since: Option<Instant>,
-    /// Since when there is no agent and nothing in flight.
+    /// Since when the keeper has been without an agent and without calls in flight.
     idle_since: Option<Instant>,
 }
 
@@ -189,7 +192,7 @@ impl Keeper {
         let input = Journal::create(folder, journal::INPUT).map_err(failed)?;
         let output = Journal::create(folder, journal::OUTPUT).map_err(failed)?;
         let printed = Capture::open(folder, ERRORS_MAX_BYTES).map_err(failed)?;
-        // The names of the journals: what is in them has to be found after a power cut too.
+        // Makes the names of the journals durable, so that their lines are found after a power cut.
         folder.sync().map_err(failed)?;
         let listener = socket::listen(address).map_err(failed)?;
         let (mut child, family) = child::start(folder.path(), spec)?;
@@ -242,12 +245,12 @@ impl Keeper {
         }
     }
 
-    /// Does what is due.
+    /// Does everything that is due.
     fn look(&mut self, now: Instant, status: &File) {
         let gone = status
             .metadata()
             .is_ok_and(|m| std::os::unix::fs::MetadataExt::nlink(&m) == 0);
-        // One that cannot answer any more is of no use.
+        // A server that cannot answer any more is useless.
         let is_silent = self.answers.pipe.is_none();
         if self.signals.stop_asked() || gone || self.is_left(now) {
             self.begin_to_end(now);
@@ -275,7 +278,7 @@ impl Keeper {
             .retain(|newcomer| !newcomer.is_over && newcomer.since + HELLO_WITHIN > now);
     }
 
-    /// Ends a server with too many processes, where the kernel does not limit them.
+    /// Ends a server with too many processes, if the kernel does not limit them.
     fn count_processes(&mut self, now: Instant) {
         let Some(family) = self.family.as_ref().filter(|family| !family.is_limited()) else {
             return;
@@ -295,7 +298,7 @@ impl Keeper {
         }
     }
 
-    /// Nobody uses it any more.
+    /// Returns whether nobody uses the server any more.
     fn is_left(&self, now: Instant) -> bool {
         let passed = |since: Option<Instant>, limit| {
             since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
@@ -318,18 +321,19 @@ impl Keeper {
         let exit = self.exit?;
         let is_read = self.answers.pipe.is_none() && self.errors.pipe.is_none();
         let drained = self.over_since.is_some_and(|since| since + DRAIN <= now);
-        // What is held is waited for: a disk that is full may have room again.
+        // Waits for the held line: a full disk may have space again.
         let is_held = self.held.is_some() && !self.is_left(now) && !self.signals.stop_asked();
         if is_held || !(is_read || drained) {
             return None;
         }
-        // What it left running would speak to nobody.
+        // The processes that it left running have nobody to talk to.
         process::signal_group(self.child.id(), Signal::KILL);
         if let Some(family) = &self.family {
             family.end();
         }
         self.printed.finish();
-        // One that closed its output was about to exit, if it did so without a signal of ours.
+        // A server that closed its output was about to exit, if it did so without a signal from the
+        // keeper.
         let ending = self.ending.as_ref();
         let was_asked = ending.is_some_and(|e| !self.is_ended_by_itself || e.signals > 0);
         let how = match (was_asked, exit.code()) {
@@ -354,7 +358,7 @@ impl Keeper {
         let idle = self
             .idle_since
             .and_then(|since| since.checked_add(self.linger))
-            // One that has passed does not end a server that waits for a person.
+            // A deadline that has passed does not end a server that waits for a person.
             .filter(|due| self.ending.is_none() && *due > now);
         let drained = self.over_since.map(|since| since + DRAIN);
         let retry = self.held.as_ref().map(|held| held.retry_at);
@@ -376,7 +380,7 @@ impl Keeper {
         due.min(now + LOOK_EVERY)
     }
 
-    /// Sleeps until something can be done. What that is, in the order of [`Keeper::attend`].
+    /// Sleeps until something can be done, and returns it in the order of [`Keeper::attend`].
     fn wait(&self, now: Instant) -> io::Result<Ready> {
         let no_more_fits = self.into.waiting() > WAITING_MAX_BYTES;
         let agent = self.agent.as_ref().map(|agent| {
@@ -395,7 +399,7 @@ impl Keeper {
             PollFd::new(&self.listener, PollFlags::IN),
         ];
         let mut at = [None; 4];
-        // Without a wish poll(2) still tells of a hang-up, again and again.
+        // Even without requested events poll(2) reports a hang-up, again and again.
         if let Some((stream, flags)) = agent.filter(|(_, flags)| !flags.is_empty()) {
             at[0] = Some(fds.len());
             fds.push(PollFd::new(stream, flags));
@@ -415,7 +419,7 @@ impl Keeper {
         for newcomer in &self.newcomers {
             fds.push(PollFd::new(&newcomer.stream, PollFlags::IN));
         }
-        // A little late rather than a little early: early would be a busy loop.
+        // Rounded up: waking a little too early would be a busy loop.
         let left = self.next_deadline(now).saturating_duration_since(now);
         let left =
             Timespec::try_from(left + Duration::from_micros(50)).map_err(io::Error::other)?;
@@ -489,7 +493,8 @@ impl Keeper {
         }
     }
 
-    /// Hears what newcomers say. One who says hello is the agent, if there is no other.
+    /// Reads the messages of newcomers. One that says hello becomes the agent, if there is no
+    /// other.
     fn greet(&mut self) {
         let mut silent = Vec::new();
         for mut newcomer in std::mem::take(&mut self.newcomers) {
@@ -500,7 +505,7 @@ impl Keeper {
                     self.admit(newcomer);
                 }
                 Ok(None) => silent.push(newcomer),
-                // Who says anything else first is no agent.
+                // A newcomer with any other first message is dropped.
                 Ok(Some(_)) | Err(_) => {}
             }
         }
@@ -508,8 +513,8 @@ impl Keeper {
     }
 
     fn admit(&mut self, mut newcomer: Connection) {
-        // All that the agent before had sent comes first: what it sent as a whole is handed over,
-        // what its death tore never was.
+        // The messages of the previous agent come first. A complete one is handed over; one that
+        // its death cut off never was.
         while self.agent.as_mut().is_some_and(Connection::read) {
             self.listen_to_agent();
         }
@@ -527,7 +532,7 @@ impl Keeper {
             newcomer.tell(&ToAgent::paused(PAUSED));
         }
         self.agent = Some(newcomer);
-        // It may have said more with its hello.
+        // More may have arrived together with its hello.
         self.listen_to_agent();
     }
 
@@ -553,7 +558,7 @@ impl Keeper {
                     "a line of {bytes} bytes is too long for a server"
                 ))),
                 Said::Forget { input, output } => {
-                    // What the server has not read yet is still needed.
+                    // Lines that the server has not read yet are still needed.
                     self.input.forget(input.min(self.into.handed));
                     self.output.forget(output);
                 }
@@ -569,7 +574,7 @@ impl Keeper {
         }
     }
 
-    /// Writes a line down and hands it over. An error: neither was done.
+    /// Journals a line and hands it over. After an error, neither was done.
     fn take_line(&mut self, mut line: Vec<u8>, durable: bool) -> Result<u64, String> {
         if self.input.is_gone() {
             self.begin_to_end(Instant::now());
@@ -609,7 +614,7 @@ impl Keeper {
         Ok(end)
     }
 
-    /// Takes bytes of the server, up to a line that cannot be written down.
+    /// Handles bytes of the server, up to a line that cannot be journaled.
     fn hear(&mut self, bytes: &[u8]) {
         let mut left = bytes;
         while !left.is_empty() {
@@ -627,7 +632,7 @@ impl Keeper {
         }
     }
 
-    /// A line of the server is whole.
+    /// Handles a whole line of the server.
     fn heard(&mut self, mut line: Vec<u8>) {
         if line.is_empty() {
             return;
@@ -659,7 +664,7 @@ impl Keeper {
         }
     }
 
-    /// The call that a line was to answer, which is not kept, is answered here: by whose id is in it.
+    /// Answers the call whose own answer is too long to be stored. `ends` has the ID of the call.
     fn heard_too_long(&mut self, bytes: u64, ends: &[u8]) {
         let text = String::from_utf8_lossy(ends);
         let named =
@@ -681,7 +686,7 @@ impl Keeper {
         self.heard(line.to_string().into_bytes());
     }
 
-    /// Writes down what is held, and goes on from there.
+    /// Journals the held line, and continues from there.
     fn try_held(&mut self) {
         let Some(held) = self.held.take() else { return };
         self.heard(held.line);
@@ -693,7 +698,7 @@ impl Keeper {
     }
 }
 
-/// What can be read or written now.
+/// The connections and pipes that can be read or written now.
 struct Ready {
     knocks: bool,
     agent: bool,
@@ -702,7 +707,8 @@ struct Ready {
     errors: bool,
 }
 
-/// The error of a call whose answer was too long: of those that JSON-RPC leaves to implementations.
+/// The error code of a call whose answer was too long, from the range that JSON-RPC leaves to
+/// implementations.
 const TOO_LONG_CODE: i32 = -32_098;
 
 const PAUSED: &str = "what the server says cannot be written down";

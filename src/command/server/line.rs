@@ -1,24 +1,25 @@
-//! What the keeper has to know of a line: whether it asks for an answer, or is one. It reads
-//! nothing else of what passes through it.
+//! The kind of a line: whether it asks for an answer, or is one. The keeper reads nothing else of
+//! the lines that pass through it.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A longer line is not handed over, in either direction.
+/// Maximum length of a line in both directions.
 pub const LINE_MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Of a line that is too long, so much of its beginning and its end is looked at.
+/// Bytes at the beginning and at the end of a line that is too long which are examined.
 const ENDS_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LineKind {
-    /// It wants an answer with this id.
+    /// A request for an answer with this ID.
     Request(String),
-    /// It answers the request with this id.
+    /// An answer to the request with this ID.
     Answer(String),
-    /// A notification, a message with an id that we never give, or no message at all.
+    /// A notification, a message with an ID that rewake never uses, or a line that is not a
+    /// message.
     Other,
 }
 
@@ -60,18 +61,18 @@ struct Notification<'a> {
     method: Cow<'a, str>,
 }
 
-/// Whether a line is the notification of this name.
+/// Returns whether a line is the notification of this name.
 pub(super) fn is_notification(line: &[u8], method: &str) -> bool {
     let read: Result<Notification<'_>, _> = serde_json::from_slice(line);
     read.is_ok_and(|read| read.id.is_none() && read.method == method)
 }
 
-/// Bytes of the server until they are a line. What is longer than the limit is not kept, but for
-/// its ends.
+/// A buffer for the bytes of an incomplete line. A line over the limit is not stored, but for its
+/// ends.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     line: Vec<u8>,
-    /// How long the line is that is too long, with its end so far.
+    /// Length of a line that is too long, and the last bytes so far.
     too_long: Option<(u64, Vec<u8>)>,
 }
 
@@ -82,7 +83,7 @@ pub(super) enum Cut {
 }
 
 impl LineBuffer {
-    /// Takes bytes up to the end of a line: how many, and the line if it is whole.
+    /// Takes bytes up to the end of a line. Returns their number, and the line if it is complete.
     pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, Option<Cut>) {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let part = &bytes[..end.unwrap_or(bytes.len())];

@@ -1,58 +1,58 @@
-//! Servers that outlive the agent: processes that are spoken with over stdin and stdout, a line at
-//! a time (MCP).
+//! Servers that outlive the agent: processes that exchange lines with it over stdin and stdout
+//! (MCP).
 //!
 //! As for a command there is a **run folder** and a **keeper** ([`keeper`]), a process of this same
-//! binary in a session of its own. It starts the server, holds both of its pipes, writes down each
-//! line that passes, and speaks with one agent at a time over a socket.
+//! binary in a separate process session. It starts the server, has both of its pipes, journals each
+//! line that passes, and serves one agent at a time over a socket.
 //!
 //! ```text
 //! agent ── unix socket ── keeper ── stdin/stdout ── server
 //!
 //! RUN/spec status claim   as for a command, see [`super`]; the keeper locks `status`
 //! RUN/in.0                each line for the server; on the disk before the server has a byte of it
-//! RUN/out.0               each line of the server; an answer is on the disk before it is told
+//! RUN/out.0               each line of the server; an answer is on the disk before it is reported
 //! RUN/output, RUN/tail    what it printed on stderr, bounded
 //! RUN/socket              or a short name in `$XDG_RUNTIME_DIR`, where this one is too long
 //! RUN/known               what an agent keeps for the next one; the keeper does not read it
 //! ```
 //!
-//! # What became of a request
+//! # The fate of a request
 //!
-//! An agent that is killed leaves its socket to the kernel: what it had sent can still be read. A
-//! new agent says hello, and the keeper first reads the old socket to its end and hands over each
-//! line that is whole; only then it answers. So what is seen behind the answer is final:
+//! The socket of a killed agent stays in the kernel, with the data that it had sent. When a new
+//! agent says hello, the keeper first reads the old socket to its end and hands over each whole
+//! line. Only then does it answer. So an agent that has this answer finds a final state:
 //!
-//! | seen | the request |
+//! | found | the request |
 //! |---|---|
 //! | its answer is in `out` | is answered |
-//! | it is not in `in` | was not begun, and never will be |
+//! | it is not in `in` | was not sent to the server, and never will be |
 //! | it is in `in`, and the server lives | is being worked on: wait |
 //! | it is in `in`, and keeper or server are dead | is lost: it may or may not have happened |
 //!
-//! When the keeper could write down how the server ended, it also says how far the server had
-//! read: a request behind that was not begun either. While the old agent lives the new one is
-//! told so, and refused.
+//! When the keeper could record the end of the server, the record also says how far the server had
+//! read: a request after that place was not sent to it either. While the old agent lives, a new one
+//! is told so and refused.
 //!
 //! # When the server ends
 //!
 //! By itself; or without an agent and with nothing in flight for [`ServerSpec::linger_ms`]; or at
 //! once when the agent says so; or by SIGTERM to the keeper (`rewake ps stop`); or when the run
-//! folder is removed. Then: its input is closed, after two seconds TERM, after two more KILL, to
-//! its whole group.
+//! folder is removed. Then its input is closed, after two seconds its whole process group gets TERM,
+//! and after two more KILL.
 //!
 //! # When the disk is full
 //!
-//! A line for the server that cannot be written down is not handed over, and the agent is told. A
-//! line of the server is kept in memory, nothing more is read of the server, the agent is told, and
-//! writing it is tried again until there is room.
+//! A line for the server that cannot be journaled is not handed over, and the agent is told. A line
+//! of the server that cannot be journaled is kept in memory. Nothing more is read from the server,
+//! the agent is told, and the write is retried until there is room.
 //!
 //! Invariant: a line is handed over at most once, by the one keeper that a run folder has.
 //!
 //! Invariant: values of a server's environment are in no file.
 //!
-//! Deliberately absent: any knowledge of what is said but for ids, so other protocols of lines fit;
-//! a restart (a server that is over is started again in a new run folder, by whoever needs it);
-//! cancelling by dropping (a client that is dropped leaves its calls to go on).
+//! Deliberately absent: any knowledge of the lines but for IDs, so other protocols of lines fit; a
+//! restart (the process that needs a server that ended starts it again in a new run folder);
+//! cancelling by dropping (the calls of a dropped client continue).
 
 mod child;
 mod client;

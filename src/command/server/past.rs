@@ -1,6 +1,7 @@
-//! What the journals of a server say of a request, read by an agent.
+//! The fate of a request according to the journals of a server, read by an agent.
 //!
-//! Invariant: an answer that is there counts, whoever is dead.
+//! Invariant: an answer in the journal counts, even if the server, the keeper and the agent are
+//! dead.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,26 +11,26 @@ use super::journal::{self, JournalReader, Span};
 use super::line::LineKind;
 use crate::command::status::How;
 
-/// What became of a request.
+/// The fate of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// The server never had it, and never will.
+    /// The server never got it, and never will.
     NotBegun,
-    /// It is with the server, which lives.
+    /// The server has it, and is alive.
     Running,
-    /// The line that came back.
+    /// The answer.
     Answered(Vec<u8>),
     /// It may or may not have happened.
     Lost,
 }
 
-/// A server that is over, with what it had said.
+/// A server that has ended, with its journals.
 #[derive(Debug, Clone)]
 pub struct Past {
     folder: PathBuf,
     how: How,
     handed: Option<u64>,
-    /// There is no run folder, so nothing can be known.
+    /// Whether the run folder is missing, so that nothing is known.
     is_missing: bool,
 }
 
@@ -63,6 +64,8 @@ impl Past {
         &self.how
     }
 
+    /// Returns the fate of the request `id`.
+    ///
     /// # Errors
     /// The journals cannot be read.
     pub fn fate(&self, id: &str) -> io::Result<Fate> {
@@ -80,7 +83,8 @@ impl Past {
     }
 }
 
-/// What the journals say of a request, of a server that lives if `is_kept`.
+/// Returns the fate of a request from the journals alone. `is_kept` says whether the server is
+/// alive.
 pub(super) fn fate_unattached(folder: &Path, id: &str, is_kept: bool) -> io::Result<Fate> {
     if let Some(answer) = answer(folder, id)? {
         return Ok(Fate::Answered(answer));
@@ -92,7 +96,7 @@ pub(super) fn fate_unattached(folder: &Path, id: &str, is_kept: bool) -> io::Res
     })
 }
 
-/// Where the request with this id lies in `in`.
+/// Returns the place in `in` of the request with this ID.
 fn request(folder: &Path, id: &str) -> io::Result<Option<Span>> {
     find(
         folder,
@@ -101,7 +105,7 @@ fn request(folder: &Path, id: &str) -> io::Result<Option<Span>> {
     )
 }
 
-/// The first answer with this id.
+/// Returns the first answer with this ID.
 pub(super) fn answer(folder: &Path, id: &str) -> io::Result<Option<Vec<u8>>> {
     let found = find(
         folder,

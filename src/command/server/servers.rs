@@ -1,4 +1,4 @@
-//! The servers of all sessions: made, started, attached to, listed, stopped and removed by an agent.
+//! The servers of all sessions: an agent creates, starts, attaches, lists, stops and removes them.
 //!
 //! Invariant: nothing is remembered here that is not in a run folder.
 
@@ -26,17 +26,17 @@ use crate::command::run::{Stopped, ask_to_end};
 use crate::command::status::Slot;
 use crate::store::{new_run_id, now_ms};
 
-/// How long a keeper may take until it answers.
+/// Time for a keeper to answer.
 const ATTACH_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long an agent that was just killed may seem to live.
+/// Time for which an agent that was just killed may still seem alive.
 const BUSY_WITHIN: Duration = Duration::from_secs(2);
 
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 const NO_KEEPER: &str = "its keeper was gone before it began";
 
-/// One folder for each server, below `root`.
+/// The servers, each with a folder below `root`.
 #[derive(Debug, Clone)]
 pub struct Servers {
     root: PathBuf,
@@ -44,13 +44,13 @@ pub struct Servers {
     runtime_dir: Option<PathBuf>,
 }
 
-/// What an agent finds.
+/// The result of attaching to a server.
 #[derive(Debug)]
 pub enum Attached {
-    /// The server lives.
+    /// The server is alive.
     Live(Client),
     Over(Past),
-    /// Another agent speaks with it.
+    /// Another agent uses the server.
     Busy {
         pid: u32,
     },
@@ -61,16 +61,17 @@ pub enum Attached {
 pub struct ServerInfo {
     pub run: String,
     pub spec: ServerSpec,
-    /// When it was begun or, before that, prepared. UTC, since 1970.
+    /// When it was started or, before that, prepared. Milliseconds since 1970, UTC.
     pub since_ms: i64,
-    /// Whether a keeper is there.
+    /// Whether its keeper is alive.
     pub is_kept: bool,
-    /// Its process group, also of one whose keeper was killed.
+    /// Its process group, even after its keeper was killed.
     pub group: Option<u32>,
 }
 
 impl Servers {
-    /// `exe` is this program; `runtime_dir` is `$XDG_RUNTIME_DIR`.
+    /// Returns the servers below `root`. `exe` is this program; `runtime_dir` is
+    /// `$XDG_RUNTIME_DIR`.
     pub fn new(
         root: impl Into<PathBuf>,
         exe: impl Into<PathBuf>,
@@ -83,10 +84,10 @@ impl Servers {
         }
     }
 
-    /// Makes the run folder and gives its name. Nothing is started.
+    /// Creates a run folder and returns its name. Starts nothing.
     ///
     /// # Errors
-    /// The server could not be started so, or the folder cannot be made.
+    /// The server could not be started like this, or the folder cannot be created.
     pub fn prepare(&self, spec: &ServerSpec) -> io::Result<String> {
         spec.check()?;
         let run = new_run_id();
@@ -98,14 +99,14 @@ impl Servers {
             socket: socket::short_name(folder.path(), &run, self.runtime_dir.as_deref())?,
         };
         folder.create_with(&prepared, |_| Ok(())).map_err(|e| {
-            // What is left of it has no claim, no keeper, and nobody knows its name.
+            // The rest of the folder has no claim and no keeper, and nobody knows its name.
             let _ = folder.remove();
             with_context("cannot make the run folder", folder.path(), e)
         })?;
         Ok(run)
     }
 
-    /// Starts the keeper, which starts the server, and attaches to it. To be called once for a run.
+    /// Starts the keeper, which starts the server, and attaches to it. Call it once for a run.
     ///
     /// # Errors
     /// The keeper was not started, or does not answer.
@@ -128,8 +129,8 @@ impl Servers {
         self.reach(&folder, Some(keeper)).await
     }
 
-    /// Attaches to a server that was started before, by this agent or by one that is dead. One
-    /// that was never begun never will be.
+    /// Attaches to a server that this agent or a dead one started before. A server that was never
+    /// started never will be after this.
     ///
     /// # Errors
     /// The keeper does not answer, or the run folder cannot be read.
@@ -154,7 +155,7 @@ impl Servers {
                 }
                 Greeted::Busy(_) | Greeted::Nobody => {}
             }
-            // First the keeper, then the folder: what it wrote before it went is seen.
+            // The keeper before the folder, so that its last record is seen.
             let is_coming = keeper
                 .as_mut()
                 .is_some_and(|keeper| matches!(keeper.try_wait(), Ok(None)));
@@ -180,11 +181,11 @@ impl Servers {
         }
     }
 
-    /// Asks for the end of a server. What a killed keeper left behind is ended here, which blocks up
-    /// to two seconds.
+    /// Asks a server to end. Processes that a killed keeper left are ended here, which blocks up to
+    /// two seconds.
     ///
     /// # Errors
-    /// Its keeper cannot be found out, or the run folder cannot be read.
+    /// Its keeper cannot be determined, or the run folder cannot be read.
     pub fn stop(&self, run: &str) -> io::Result<Stopped> {
         let folder = self.folder(run)?;
         match look_begun::<ServerEnd>(&folder)? {
@@ -204,7 +205,7 @@ impl Servers {
         }
     }
 
-    /// All servers, oldest first. What cannot be read is none.
+    /// Returns all servers, oldest first. A folder that cannot be read is left out.
     pub fn list(&self) -> Vec<ServerInfo> {
         let entries = std::fs::read_dir(&self.root).into_iter().flatten();
         let mut all: Vec<ServerInfo> = entries
@@ -240,8 +241,8 @@ impl Servers {
         })
     }
 
-    /// What a server made of a request, from its journals alone: nothing is attached to it. Of one
-    /// that is over, no more is known than [`Fate::Lost`] and its answer.
+    /// Returns the fate of a request from the journals alone, without attaching to the server. For
+    /// a server that has ended, it is the answer or [`Fate::Lost`].
     ///
     /// # Errors
     /// They cannot be read.
@@ -251,7 +252,7 @@ impl Servers {
         past::fate_unattached(folder.path(), id, is_kept)
     }
 
-    /// What the server printed on stderr: the last bytes.
+    /// Returns the last bytes that the server printed on stderr.
     ///
     /// # Errors
     /// It cannot be read.
@@ -259,8 +260,8 @@ impl Servers {
         crate::command::output::last(&self.folder(run)?, max_bytes)
     }
 
-    /// Removes a run folder; false when something of it is still alive. A folder that is not there
-    /// is removed.
+    /// Removes a run folder and returns whether it is gone. It stays as long as something of the
+    /// run is alive. A folder that does not exist counts as removed.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -287,10 +288,10 @@ impl Servers {
         Ok(removed)
     }
 
-    /// Where the files of a server lie.
+    /// Returns the run folder of a server.
     ///
     /// # Errors
-    /// It is no name of a run.
+    /// The string is not the name of a run.
     pub fn path(&self, run: &str) -> io::Result<PathBuf> {
         Ok(self.folder(run)?.path().to_path_buf())
     }
@@ -312,11 +313,11 @@ fn never_begun(folder: &Path) -> Past {
 enum Greeted {
     Welcome(UnixStream, Vec<u8>, (u64, u64)),
     Busy(u32),
-    /// Nobody is there, or it was gone before it answered.
+    /// Nobody answered, or the keeper exited before it answered.
     Nobody,
 }
 
-/// Says hello. Whoever connects and is not answered is not the agent yet.
+/// Says hello to the keeper. A process becomes its agent only with the answer.
 async fn greet(folder: &RunFolder, since: Instant) -> io::Result<Greeted> {
     let Ok(prepared) = folder.read_spec::<PreparedServer>() else {
         return Ok(Greeted::Nobody);
@@ -351,7 +352,7 @@ async fn greet(folder: &RunFolder, since: Instant) -> io::Result<Greeted> {
     }
 }
 
-/// The keeper's first word, and what came behind it.
+/// Returns the keeper's first message, and the bytes that followed it.
 async fn hello(stream: &mut UnixStream) -> Option<(ToAgent, Vec<u8>)> {
     let hello = ToKeeper::Hello {
         version: VERSION,

@@ -1,7 +1,8 @@
-//! The socket of a server's keeper: where it lies, and who may speak there.
+//! The socket of a server's keeper: its path, and who may connect.
 //!
-//! It lies in the run folder, which only its owner may enter. The name of a socket has a limit of
-//! about a hundred bytes; where the folder's is longer, the socket lies in `$XDG_RUNTIME_DIR`.
+//! The socket is in the run folder, which only its owner may enter. The path of a socket has a
+//! limit of about a hundred bytes. If the folder's path is longer, the socket is in
+//! `$XDG_RUNTIME_DIR`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,15 +10,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// With the zero at its end: 108 on Linux, 104 elsewhere.
+/// Maximum length of a socket's path with its final zero: 108 on Linux, 104 elsewhere.
 const ADDRESS_BYTES: usize = if cfg!(target_os = "linux") { 108 } else { 104 };
 
 pub(super) const SOCKET: &str = "socket";
 
-/// Where else it lies when it cannot be in the run folder. `None`: it can.
+/// Returns the other path of the socket, or `None` if it can be in the run folder.
 ///
 /// # Errors
-/// It can lie nowhere.
+/// No usable path exists.
 pub(super) fn short_name(
     folder: &Path,
     run: &str,
@@ -42,7 +43,7 @@ pub(super) fn short_name(
     }
 }
 
-/// Listens where nobody else may write. The folder that it is in is the owner's alone.
+/// Listens on a socket that nobody else may write to: only the owner may enter its folder.
 pub(super) fn listen(path: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -61,15 +62,15 @@ pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// Whether the process at the other end runs as the user that this one runs as.
+/// Returns whether the process at the other end has the same user as this one.
 #[cfg(target_os = "linux")]
 pub(super) fn is_of_us(stream: impl AsFd) -> io::Result<bool> {
     let peer = rustix::net::sockopt::socket_peercred(stream)?;
     Ok(peer.uid == rustix::process::geteuid())
 }
 
-/// Where the system has no such question that is asked without unsafe code, the mode of the folder
-/// keeps others out.
+/// Always accepts: safe code cannot ask this system for the user. The mode of the folder keeps
+/// others out.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn is_of_us(_stream: impl AsFd) -> io::Result<bool> {
     Ok(true)

@@ -1,7 +1,7 @@
-//! What a keeper of a server is to run, and what the server may see of the environment.
+//! The specification of a server that a keeper runs, and the environment that the server gets.
 //!
-//! Invariant: values of variables are never in a run folder. They go from the agent to the keeper
-//! to the server as an environment; the spec has the names.
+//! Invariant: values of variables are never in a run folder. The agent passes them to the keeper,
+//! and the keeper to the server, as an environment; the spec has only the names.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Profile;
 
-/// How long a server is kept that no agent uses: 15 minutes.
+/// Time in milliseconds that a server is kept without an agent: 15 minutes.
 pub const LINGER_MS: u64 = 900_000;
 
-/// What every server sees of the agent's environment. All else has to be named.
+/// The variables of the agent that every server gets. All others must be named.
 const INHERITED: [&str; 12] = [
     "PATH",
     "HOME",
@@ -31,15 +31,15 @@ const INHERITED: [&str; 12] = [
     "no_proxy",
 ];
 
-/// Longer command lines are refused, as the system does.
+/// Maximum length of a command line. The system refuses longer ones, too.
 const ARGS_MAX_BYTES: usize = 100 * 1024;
 
-/// A server as its run folder has it.
+/// The specification of a server in its run folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerSpec {
-    /// What the config calls it.
+    /// The name of the server in the config.
     pub name: String,
-    /// Whose server it is, for display.
+    /// The session of the server, for display.
     pub session: String,
     pub program: String,
     pub args: Vec<String>,
@@ -47,21 +47,21 @@ pub struct ServerSpec {
     pub folder: PathBuf,
     /// The names of the variables that it gets besides those of every server, for display.
     pub env: Vec<String>,
-    /// How long it is kept without an agent and with nothing in flight.
+    /// Time in milliseconds that it is kept without an agent and with nothing in flight.
     pub linger_ms: u64,
-    /// What the system keeps the server from doing.
+    /// The sandbox of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Box<Profile>>,
 }
 
 impl ServerSpec {
-    /// Program and arguments on one line, as a person reads them.
+    /// Returns program and arguments on one line, for display.
     pub fn command_line(&self) -> String {
         let words = std::iter::once(&self.program).chain(&self.args);
         words.map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
-    /// What no server could be started with.
+    /// Refuses a spec with which no server can be started.
     pub(super) fn check(&self) -> io::Result<()> {
         let refuse = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         if self.program.is_empty() {
@@ -85,14 +85,15 @@ impl ServerSpec {
     }
 }
 
-/// The whole environment of a server. Its values are not shown by `Debug`.
+/// The whole environment of a server. `Debug` does not show its values.
 #[derive(Clone, Default)]
 pub struct ServerEnv {
     variables: Vec<(OsString, OsString)>,
 }
 
 impl ServerEnv {
-    /// `inherited` looks up a variable of the agent; `own` is what the config sets.
+    /// Builds the environment. `inherited` looks up a variable of the agent; `own` is from the
+    /// config.
     pub fn new(inherited: impl Fn(&str) -> Option<OsString>, own: &[(String, String)]) -> Self {
         let of_all = INHERITED
             .iter()
@@ -117,13 +118,13 @@ impl fmt::Debug for ServerEnv {
     }
 }
 
-/// What the run folder's `spec` holds.
+/// The content of the run folder's `spec`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PreparedServer {
     pub spec: ServerSpec,
     pub boot: String,
     pub at_ms: i64,
-    /// Where the socket lies when the run folder's own name is too long for one.
+    /// The path of the socket when the run folder's path is too long for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathBuf>,
 }

@@ -1,48 +1,48 @@
-//! What agent and keeper say to each other over the socket: JSON objects, one a line. A `line`
-//! is followed by that many bytes, which are the line for the server.
+//! The protocol between agent and keeper over the socket: JSON objects, one per line. A `line`
+//! object is followed by the given number of bytes, which are the line for the server.
 //!
-//! The keeper gives no line of the server over the socket. It says how long `out` is, and the
-//! agent reads the file: so the agent is told nothing that is not in the journal.
+//! The keeper never sends a line of the server over the socket. It sends the length of `out`, and
+//! the agent reads the file, so the agent learns nothing that is not in the journal.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A longer object is no message of ours.
+/// Maximum length of an object.
 pub(super) const HEADER_MAX_BYTES: usize = 4096;
 
-/// Grows when an older keeper could not understand an agent.
+/// Version of the protocol. It grows when an older keeper could not understand an agent.
 pub(super) const VERSION: u32 = 1;
 
-/// Of a reason, no more is told.
+/// Maximum number of characters of a reason.
 const WHY_MAX_CHARS: usize = 500;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToKeeper {
-    /// The first word. Nothing is answered before it.
+    /// The first message. The keeper answers nothing before it.
     Hello { version: u32, pid: u32 },
-    /// So many bytes follow. Durable: on the disk before they are handed over.
+    /// A line of `bytes` bytes follows. If `durable`, it is on the disk before it is handed over.
     Line { bytes: u64, durable: bool },
-    /// What lies before these places of `in` and `out` will not be asked for again.
+    /// The lines before these places of `in` and `out` are not needed any more.
     Forget { input: u64, output: u64 },
-    /// The session was left in order: the server is to end now.
+    /// The session was closed properly, so the server ends now.
     Bye {},
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ToAgent {
-    /// All that the agent before had sent is in `in`. How long `in` and `out` are.
+    /// All lines of the previous agent are in `in`. Gives the lengths of `in` and `out`.
     Welcome {
         version: u32,
         input: u64,
         output: u64,
     },
-    /// Another agent is there, and lives.
+    /// Another agent is connected and alive.
     Busy {
         pid: u32,
     },
-    /// A line is in `in`, which is now so long. Lines are answered in their order.
+    /// A line is in `in`, which now has this length. Lines are acknowledged in order.
     Taken {
         input: u64,
     },
@@ -50,11 +50,11 @@ pub(super) enum ToAgent {
     Refused {
         why: String,
     },
-    /// So much of `out` is to be read.
+    /// The length of `out` that can be read.
     Output {
         output: u64,
     },
-    /// What the server says cannot be written down; nothing more is read of it until it can.
+    /// The output of the server cannot be journaled, and is not read until it can be.
     Paused {
         why: String,
     },
@@ -75,18 +75,18 @@ impl ToAgent {
     }
 }
 
-/// One message as it is sent.
+/// Encodes a message for sending.
 pub(super) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(message).unwrap_or_default();
     bytes.push(b'\n');
     bytes
 }
 
-/// What of received bytes is no message.
+/// The error for received bytes that are not a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Garbled;
 
-/// The first message of these bytes, and how long it is. `None`: it is not whole yet.
+/// Returns the first message of these bytes and its length, or `None` while it is incomplete.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<Option<(T, usize)>, Garbled> {
     let head = &bytes[..bytes.len().min(HEADER_MAX_BYTES)];
     match head.iter().position(|byte| *byte == b'\n') {

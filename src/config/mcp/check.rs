@@ -1,4 +1,4 @@
-//! What a server's definition may say, beyond the types of its values.
+//! Checks of a server's definition beyond the types of its values.
 
 use std::path::Path;
 
@@ -7,25 +7,25 @@ use crate::config::ConfigError;
 use crate::config::http::{is_header, is_http_url};
 use crate::config::origin::dotted;
 
-/// Of one file. Nobody reads a longer list before trusting it.
+/// Maximum number of servers in one file: nobody reads a longer list before trusting it.
 pub(in crate::config) const MAX_SERVERS: usize = 100;
 
 const NAME_MAX: usize = 32;
 
-/// A day.
+/// Upper limit of durations, in seconds: one day.
 const LONGEST_S: f64 = 86_400.0;
 
-/// What is wrong with a definition.
+/// An error in a definition.
 pub(in crate::config) struct Fault {
-    /// The key, from the server's table on. Empty: the server itself.
+    /// Path of the key from the server's table on. Empty: the server itself.
     pub key: Vec<String>,
-    /// Without the name of the key.
+    /// Message without the name of the key.
     pub why: String,
     pub hint: Option<&'static str>,
 }
 
 impl Fault {
-    /// For a definition that is not the user's own.
+    /// Returns the text for a definition that is not the user's own.
     pub(in crate::config) fn text(&self) -> String {
         match self.key.is_empty() {
             true => format!("it {}", self.why),
@@ -34,7 +34,7 @@ impl Fault {
     }
 }
 
-/// The first thing that is wrong.
+/// Returns the first error of a definition.
 pub(in crate::config) fn fault(name: &str, server: &McpServer) -> Option<Fault> {
     let with = |key: &[&str], why: &str, hint: Option<&'static str>| {
         Some(Fault {
@@ -88,16 +88,16 @@ pub(in crate::config) fn fault(name: &str, server: &McpServer) -> Option<Fault> 
 
 const ONE_OF: &str = "a server on stdin and stdout has a command, a server over HTTP has a url";
 
-/// What is wrong with a definition, in words.
+/// Returns the first error of a definition as text.
 pub fn server_fault(name: &str, server: &McpServer) -> Option<String> {
     fault(name, server).map(|fault| fault.text())
 }
 
-/// What is said of a name that is none.
+/// Error text for an invalid name.
 const NO_NAME: &str =
     "is not a server name: it may have letters a to z, digits, - and _, at most 32";
 
-/// Nobody reads so many before trusting them.
+/// Returns the error for too many servers: nobody reads such a list before trusting it.
 pub(super) fn too_many(file: &Path, many: usize) -> ConfigError {
     ConfigError::new(format!(
         "{}: it defines {many} servers, more than {MAX_SERVERS}",
@@ -105,7 +105,7 @@ pub(super) fn too_many(file: &Path, many: usize) -> ConfigError {
     ))
 }
 
-/// The name is part of the names of its tools.
+/// Returns whether this is a valid server name. It is part of the names of the server's tools.
 pub fn is_server_name(name: &str) -> bool {
     (1..=NAME_MAX).contains(&name.len())
         && name
@@ -113,7 +113,7 @@ pub fn is_server_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// A key that only the other kind of server has.
+/// Returns a key that belongs to the other kind of server.
 fn only_other(server: &McpServer) -> Option<&'static str> {
     let table = match server.url.is_some() {
         true => [

@@ -1,4 +1,4 @@
-//! A server as one file defines it: before `${VAR}` is expanded, and whether it may be used.
+//! A server as one file defines it, before `${VAR}` is expanded, and its trust.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::check::fault;
 use crate::config::Origin;
 use crate::config::layer::{Leaf, insert};
 
-/// Who defines a server.
+/// The source of a server's definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerSource {
     /// The user's own config, or a flag.
@@ -23,7 +23,7 @@ pub enum ServerSource {
 }
 
 impl ServerSource {
-    /// Its place from the root of the workspace, or what it is.
+    /// Returns the file's path from the root of the workspace, or the kind of source.
     pub fn name(self) -> &'static str {
         match self {
             ServerSource::User => "your own config",
@@ -39,16 +39,16 @@ impl fmt::Display for ServerSource {
     }
 }
 
-/// How a definition stands to what a person trusted.
+/// The trust in a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerTrusted {
-    /// It is the user's own, or was trusted as it is.
+    /// The definition is the user's own, or was trusted unchanged.
     Yes,
     /// The folder is not trusted.
     No,
-    /// The folder was trusted before this was in it.
+    /// The folder was trusted before it contained this server.
     New,
-    /// It was trusted with another definition.
+    /// The server was trusted with another definition.
     Changed,
 }
 
@@ -57,24 +57,24 @@ pub enum ServerTrusted {
 pub struct DefinedServer {
     pub name: String,
     pub source: ServerSource,
-    /// The place of the definition.
+    /// Place of the definition.
     pub origin: Origin,
-    /// As written, or why it is none.
+    /// The definition as written, or the reason why it is invalid.
     pub server: Result<McpServer, String>,
-    /// Of the definition as written: blake3 in hex.
+    /// Hash of the definition as written: blake3 in hex.
     pub hash: String,
     pub trusted: ServerTrusted,
-    /// Keys of it that mean nothing here.
+    /// Keys of the definition that rewake does not know.
     pub unused: Vec<String>,
 }
 
-/// The key of the config below which servers are defined.
+/// Key of the config table with the servers.
 pub(in crate::config) const KEY: &str = "mcp_servers";
 
-/// Those that the leaves of one file define, or of the user's file and flags together. They were
-/// checked against the schema when they were read.
+/// Returns the servers defined in one file, or in the user's file and the flags together. The
+/// leaves were checked against the schema when they were read.
 pub(in crate::config) fn defined(leaves: &[Leaf], source: ServerSource) -> Vec<DefinedServer> {
-    // As written, and with the new names of keys.
+    // The table as written, and the table with the new names of keys.
     let mut tables: BTreeMap<&str, (Table, Table, &Origin)> = BTreeMap::new();
     for leaf in leaves {
         let [first, name, rest @ ..] = &leaf.path[..] else {
@@ -111,7 +111,7 @@ pub(in crate::config) fn defined(leaves: &[Leaf], source: ServerSource) -> Vec<D
     tables.into_iter().map(server).collect()
 }
 
-/// Whether it is a line farther up in the same file.
+/// Returns whether `one` is an earlier line of the same file.
 fn is_before(one: &Origin, other: &Origin) -> bool {
     match (one, other) {
         (

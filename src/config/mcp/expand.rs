@@ -1,12 +1,12 @@
 //! `${VAR}` and `${VAR:-otherwise}` in the definition of a server.
 //!
-//! What stands for something is expanded once: a value is never looked through again. `$VAR` without
-//! braces, and braces around what is no name of a variable, stay as they are.
+//! Each reference is expanded once: its value is not expanded again. `$VAR` without braces, and
+//! braces around text that is not a variable name, stay unchanged.
 
-/// The text with the values of variables in their places.
+/// Returns the text with the values of the variables.
 ///
 /// # Errors
-/// What `value` says of a variable that it does not give and for which nothing else is named.
+/// Returns the error of `value` for a variable without a value and without a default.
 pub(super) fn expand<E>(
     text: &str,
     mut value: impl FnMut(&str, Option<&str>) -> Result<String, E>,
@@ -31,7 +31,7 @@ pub(super) fn expand<E>(
     Ok(out)
 }
 
-/// The names of the variables that a text asks for.
+/// Returns the names of the variables in a text.
 pub(super) fn variables(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let expanded = expand(text, |name, _| {
@@ -42,8 +42,7 @@ pub(super) fn variables(text: &str) -> Vec<String> {
     names
 }
 
-/// The variable that the text begins with: its name, what is taken without it, and how many bytes
-/// all that takes.
+/// Parses a variable at the beginning of the text: its name, its default, and the length in bytes.
 fn variable(text: &str) -> Option<(&str, Option<&str>, usize)> {
     let inside = text.strip_prefix("${")?;
     let end = inside.find('}')?;

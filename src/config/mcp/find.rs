@@ -1,4 +1,4 @@
-//! Which of the servers that are defined may be used, and with what values.
+//! Selection of the servers that may be used, with their final values.
 //!
 //! Invariant: a key of a provider does not go to a server that a repository defines, whatever it
 //! is called there and however much the repository is trusted.
@@ -11,10 +11,11 @@ use super::{DefinedServer, McpServer, ServerSource, ServerTrusted};
 use crate::config::{Env, Loaded, Origin};
 use crate::core::access::Access;
 
-/// A shorter value is no key: it may stand for itself elsewhere.
+/// Minimum length of a value that is treated as a key. A shorter one may occur elsewhere by
+/// chance.
 const KEY_MIN_BYTES: usize = 12;
 
-/// As many notes are given.
+/// Maximum number of notes.
 const MAX_NOTES: usize = 10;
 
 /// A server that may be used.
@@ -23,35 +24,35 @@ pub struct FoundServer {
     pub name: String,
     pub source: ServerSource,
     pub origin: Origin,
-    /// With the values of variables in their places.
+    /// The definition after variables were expanded.
     pub server: McpServer,
-    /// Of the definition before that: blake3 in hex.
+    /// Hash of the definition before that: blake3 in hex.
     pub hash: String,
 }
 
-/// The servers that may be used, by name, and what is to be said of the others. What is not
-/// trusted is said by [`Loaded::warnings`].
+/// The servers that may be used, by name, and notes about the others. Untrusted servers are
+/// reported by [`Loaded::warnings`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FoundServers {
     pub servers: Vec<FoundServer>,
     pub notes: Vec<String>,
 }
 
-/// What becomes of a definition.
+/// The state of a definition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerState {
     Usable(Box<FoundServer>),
     /// `enabled = false`.
     Off,
-    /// Nobody trusts it as it is.
+    /// The user has not trusted the current definition.
     Untrusted,
-    /// A nearer config defines the name too.
+    /// A nearer config defines the same name.
     Shadowed(Origin),
-    /// Why it cannot be used, and what helps.
+    /// Reason why the server cannot be used, and a hint.
     Wrong(String, Option<String>),
 }
 
-/// The servers that may be used here and now.
+/// Returns the servers that may be used.
 pub fn find(env: &Env, loaded: &Loaded) -> FoundServers {
     let mut found = FoundServers::default();
     for (defined, state) in server_states(env, loaded) {
@@ -87,7 +88,7 @@ pub fn find(env: &Env, loaded: &Loaded) -> FoundServers {
     found
 }
 
-/// What of a repository's definition only the user may say.
+/// Returns a note about keys in a repository's definition that only the user may set.
 fn not_counted(defined: &DefinedServer) -> Option<String> {
     let server = defined.server.as_ref().ok()?;
     if defined.source == ServerSource::User {
@@ -107,7 +108,7 @@ fn not_counted(defined: &DefinedServer) -> Option<String> {
     }
 }
 
-/// Every definition, by name and the nearest first, and what becomes of it.
+/// Returns every definition and its state, sorted by name, the nearest first.
 pub fn server_states<'a>(env: &Env, loaded: &'a Loaded) -> Vec<(&'a DefinedServer, ServerState)> {
     let mut by_name: BTreeMap<&str, Vec<&DefinedServer>> = BTreeMap::new();
     for defined in &loaded.servers {
@@ -136,8 +137,8 @@ pub fn server_states<'a>(env: &Env, loaded: &'a Loaded) -> Vec<(&'a DefinedServe
     states
 }
 
-/// What becomes of a definition when it is trusted and no nearer one is there: for a person who has
-/// just written it.
+/// Returns the state that a definition would have if it were trusted and no nearer one existed:
+/// for a user who has just written it.
 pub fn as_trusted(env: &Env, loaded: &Loaded, defined: &DefinedServer) -> ServerState {
     match &defined.server {
         Ok(server) => used(env, loaded, defined, server, &[]),
@@ -145,7 +146,7 @@ pub fn as_trusted(env: &Env, loaded: &Loaded, defined: &DefinedServer) -> Server
     }
 }
 
-/// What becomes of the definition that counts. `others` are farther away.
+/// Returns the state of the nearest definition. `others` are farther away.
 fn used(
     env: &Env,
     loaded: &Loaded,
@@ -192,7 +193,7 @@ type Refused = (String, Option<String>);
 struct Expanding<'a> {
     env: &'a Env,
     loaded: &'a Loaded,
-    /// The user's own definition may name any variable.
+    /// The definition is the user's own, so it may use any variable.
     is_own: bool,
 }
 
@@ -206,7 +207,7 @@ impl Expanding<'_> {
         for text in texts {
             *text = self.text(text)?;
         }
-        // After the others: a token is not looked through for variables.
+        // The token is inserted last, so it is not expanded itself.
         if let Some(name) = server.bearer_token_env_var.take() {
             let is_key = !self.is_own && self.loaded.key_variables.contains(&name);
             if !is_key && self.env.var(&name).is_none() {
@@ -260,7 +261,7 @@ impl Expanding<'_> {
     }
 }
 
-/// The variables that a definition asks for.
+/// Returns the variables that a definition uses.
 pub fn asked_variables(server: &McpServer) -> Vec<String> {
     let cwd = server.cwd.as_ref().and_then(|cwd| cwd.to_str());
     let one = [server.command.as_deref(), server.url.as_deref(), cwd];

@@ -1,7 +1,7 @@
-//! Servers that other agents have in their configs, in the form that each writes them.
+//! Servers in the configs of other agents, in the format of each.
 //!
-//! Nothing of it is run or expanded: what is found is shown, and written into the user's own config
-//! when a person says so.
+//! Nothing from these files is run or expanded. The servers are shown, and written into the user's
+//! config on request.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,26 +14,27 @@ use super::json::{definition, mcp_json};
 use super::{DefinedServer, ServerSource};
 use crate::config::{Env, ReadError, read_text};
 
-/// Such a file may hold the history of all projects.
+/// Maximum size of such a file, which may contain the history of all projects.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// As many are taken of one file.
+/// Maximum number of servers from one file.
 const MAX_OF_FILE: usize = 100;
 
 /// A server of another agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Imported {
     pub name: String,
-    /// Who has it.
+    /// Name of the agent that has this server.
     pub agent: &'static str,
     pub file: PathBuf,
-    /// The file comes with the workspace: whoever wrote it may be a stranger.
+    /// The file comes with the workspace, so a stranger may have written it.
     pub is_of_workspace: bool,
-    /// Or why it cannot be taken.
+    /// The server, or the reason why it cannot be imported.
     pub server: Result<McpServer, String>,
 }
 
-/// What the agents of this user, and of this workspace, have; and what could not be read.
+/// Returns the servers in the configs of other agents of this user and this workspace, and errors
+/// about unreadable files.
 pub fn importable(env: &Env, root: &Path) -> (Vec<Imported>, Vec<String>) {
     let mut places: Vec<(&'static str, PathBuf)> = Vec::new();
     let home = env.home().map(Path::to_path_buf);
@@ -109,7 +110,7 @@ fn servers_of(agent: &str, text: &str, root: &Path) -> Result<Servers, String> {
         _ => servers(&document["mcpServers"]),
     };
     if agent == "claude" {
-        // What it has for this folder alone is nearer.
+        // The part for this folder takes precedence.
         let here = root.to_str().unwrap_or_default();
         all.extend(servers(&document["projects"][here]["mcpServers"]));
     }
@@ -129,7 +130,8 @@ fn of_mcp_servers(name: &str, value: &Value) -> Result<McpServer, String> {
     server
 }
 
-/// `includeTools`, `excludeTools`, and `$VAR` without braces. That it is trusted there is not taken over.
+/// Reads Gemini's format: `includeTools`, `excludeTools`, and `$VAR` without braces. Ignores its
+/// trust.
 fn of_gemini(name: &str, mut map: Map<String, Value>) -> Result<McpServer, String> {
     let mut tools = |key: &str| {
         let value = map.remove(key)?;
@@ -153,7 +155,7 @@ fn of_gemini(name: &str, mut map: Map<String, Value>) -> Result<McpServer, Strin
     Ok(server)
 }
 
-/// `$VAR` as `${VAR}`.
+/// Converts `$VAR` to `${VAR}`.
 fn with_braces(text: &str) -> String {
     let mut parts = text.split('$');
     let mut out = parts.next().unwrap_or_default().to_string();
@@ -169,7 +171,8 @@ fn with_braces(text: &str) -> String {
     out
 }
 
-/// `local` with its command as a list and `environment`, or `remote`; `{env:VAR}`.
+/// Reads OpenCode's format: `local` with its command as a list and `environment`, or `remote`;
+/// `{env:VAR}`.
 fn of_opencode(name: &str, value: Value) -> Result<McpServer, String> {
     let mut words = value["command"].as_array().cloned().unwrap_or_default();
     let mut taken = Map::new();
@@ -192,7 +195,7 @@ fn of_opencode(name: &str, value: Value) -> Result<McpServer, String> {
     server
 }
 
-/// JSON with comments of two kinds, and commas behind the last element.
+/// Removes both kinds of comments and trailing commas from JSON.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -232,8 +235,8 @@ fn without_comments(text: &str) -> String {
     out
 }
 
-/// `[mcp_servers.NAME]`, with keys that are not ours: variables that are handed on, and headers that
-/// come from variables.
+/// Reads Codex's format: `[mcp_servers.NAME]`, with additional keys for inherited variables and
+/// for headers from variables.
 fn codex(text: &str) -> Result<Servers, String> {
     let table: toml::Table = toml::from_str(text).map_err(|e: toml::de::Error| {
         let at = e.span().map_or(0, |span| span.start);

@@ -1,7 +1,7 @@
-//! `.mcp.json` of the workspace: `mcpServers`, as other agents write it.
+//! `.mcp.json` of the workspace: `mcpServers`, in the common format of agents.
 //!
-//! A fault of the file stops none of it from being said: where it is, and that no server of the file
-//! is used. A fault of one server takes out that one.
+//! An error of the file is reported with its place, and none of its servers is used. An error of
+//! one server excludes only that server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,16 +18,16 @@ use crate::config::file::{Digest, ReadError, read_text};
 use crate::config::layer::MAX_FILE_BYTES;
 use crate::config::{ConfigError, Origin};
 
-/// Where it lies, from the root of the workspace.
+/// Returns the path of the file.
 pub fn mcp_json(root: &Path) -> PathBuf {
     root.join(".mcp.json")
 }
 
-/// What the file gives.
+/// The content of the file.
 pub(in crate::config) struct McpJson {
-    /// Of the very text that was parsed.
+    /// Digest of exactly the text that was parsed.
     pub digest: Digest,
-    /// None when there is no such file.
+    /// Empty if there is no such file.
     pub servers: Result<Vec<DefinedServer>, ConfigError>,
 }
 
@@ -45,7 +45,7 @@ pub(in crate::config) fn read(path: &Path) -> McpJson {
     McpJson { digest, servers }
 }
 
-/// The servers of such a text, each with its place in it.
+/// Parses the servers in the text, each with its place.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<DefinedServer>, ConfigError> {
     let document: Document<'_> =
         serde_json::from_str(text).map_err(|e| ConfigError::new(said(path, 0, &e)))?;
@@ -74,7 +74,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<DefinedServer>, Confi
     Ok(all.into_values().collect())
 }
 
-/// One definition in the form of `mcpServers`, without its place.
+/// Parses one definition in the form of `mcpServers`, without its place.
 pub(super) fn definition(name: &str, json: &str, source: ServerSource) -> DefinedServer {
     let value: Value = serde_json::from_str(json).unwrap_or_default();
     let hash = blake3::hash(value.to_string().as_bytes());
@@ -100,7 +100,7 @@ pub(super) fn definition(name: &str, json: &str, source: ServerSource) -> Define
     }
 }
 
-/// The types of servers over HTTP.
+/// Types of servers over HTTP.
 const HTTP: [&str; 5] = [
     "http",
     "streamable-http",
@@ -109,7 +109,7 @@ const HTTP: [&str; 5] = [
     "sse",
 ];
 
-/// The server that an entry describes, and its keys that mean nothing here.
+/// Converts an entry to a server, and returns its unknown keys.
 fn entry(map: Map<String, Value>) -> Result<(McpServer, Vec<String>), String> {
     let mut server = McpServer::default();
     let mut unused = Vec::new();
@@ -185,13 +185,14 @@ fn switch(key: &str, value: &Value) -> Result<bool, String> {
         .ok_or_else(|| format!("{key} must be true or false"))
 }
 
-/// Where `part` of `text` begins.
+/// Returns the position of `part` in `text`.
 fn offset(text: &str, part: &str) -> usize {
     let offset = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     offset.min(text.len())
 }
 
-/// An error of the parser with its place. A value is not shown: it may be a secret in the wrong place.
+/// Returns an error of the parser with its place. The value is not shown, because it may be a
+/// misplaced secret.
 fn said(path: &Path, lines_before: usize, error: &serde_json::Error) -> String {
     let place = format!("{}:{}", path.display(), error.line() + lines_before);
     let text = error.to_string();
@@ -211,7 +212,7 @@ struct Document<'a> {
     servers: Option<Pairs<'a>>,
 }
 
-/// What an object has, with names that stand in it twice.
+/// The members of an object, including duplicate names.
 struct Pairs<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {

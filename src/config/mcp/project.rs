@@ -1,4 +1,4 @@
-//! The servers that a workspace defines itself.
+//! The servers that a workspace defines.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::config::layer::Leaf;
 use crate::config::project::project_file;
 use crate::config::{ConfigError, Warning};
 
-/// As many are named in a warning.
+/// Maximum number of servers that a warning names.
 const MAX_NAMED: usize = 10;
 
-/// Whether a key of the config is part of a server's definition.
+/// Returns whether a key of the config is part of a server's definition.
 pub(in crate::config) fn is_server(path: &[String]) -> bool {
     path.first().is_some_and(|first| first == KEY)
 }
@@ -22,13 +22,13 @@ pub(in crate::config) fn is_server(path: &[String]) -> bool {
 /// The servers of a workspace, as they were read.
 pub(in crate::config) struct OfWorkspace {
     pub servers: Vec<DefinedServer>,
-    /// Why a file gives none.
+    /// Errors of files that could not be used.
     pub faults: Vec<ConfigError>,
-    /// Of `.mcp.json`.
+    /// Digest of `.mcp.json`.
     pub digest: Digest,
 }
 
-/// Those of its own config, of which these are the leaves, and its `.mcp.json`.
+/// Returns the servers in the workspace's config, which has these leaves, and in its `.mcp.json`.
 pub(in crate::config) fn of_workspace(root: &Path, leaves: &[Leaf]) -> OfWorkspace {
     let McpJson { digest, servers } = read(&mcp_json(root));
     let mut own = defined(leaves, ServerSource::Project);
@@ -48,7 +48,8 @@ pub(in crate::config) fn of_workspace(root: &Path, leaves: &[Leaf]) -> OfWorkspa
     }
 }
 
-/// One line on the servers that are not used, since nobody trusts them as they are.
+/// Returns a warning about the servers that are not used because their definitions are not
+/// trusted.
 pub(in crate::config) fn refused(root: &Path, servers: &[DefinedServer]) -> Option<Warning> {
     let is_wanted = |defined: &&DefinedServer| {
         let is_on = defined.server.as_ref().is_ok_and(|server| server.enabled);

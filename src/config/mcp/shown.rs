@@ -1,11 +1,11 @@
-//! A definition as a person reads it before trusting it.
+//! The text of a definition that a person reads before trusting it.
 
 use super::expand::variables;
 use super::{McpServer, bare_url};
 
-/// The command line or the address, and below it what else decides what runs and what it gets. Debug
-/// marks control characters and what has no width. Values of headers are left out, but for the
-/// variables that they ask for.
+/// Returns the command line or the address, followed by everything else that decides what runs
+/// with what access. `Debug` makes control characters and characters without a width visible.
+/// Values of headers are left out, except for the variables they use.
 pub(in crate::config) fn shown(server: &McpServer) -> String {
     let mut lines = vec![start(server)];
     if let Some(cwd) = &server.cwd {
@@ -23,7 +23,7 @@ pub(in crate::config) fn shown(server: &McpServer) -> String {
     lines.join("\n  ")
 }
 
-/// What starts a server, on one line.
+/// Returns the command or the URL of a server, on one line.
 pub fn start(server: &McpServer) -> String {
     match (&server.command, &server.url) {
         (Some(command), _) => {
@@ -32,7 +32,7 @@ pub fn start(server: &McpServer) -> String {
         }
         (None, Some(url)) => {
             let bare = plain(&bare_url(url));
-            // What is left out of the address may ask for variables.
+            // The hidden part of the address may use variables.
             let names = variables(url).into_iter();
             let hidden = names.map(|name| format!("${{{name}}}"));
             let hidden: Vec<String> = hidden.filter(|name| !bare.contains(name)).collect();
@@ -45,7 +45,7 @@ pub fn start(server: &McpServer) -> String {
     }
 }
 
-/// The variables of a value that is not shown.
+/// Returns the variables of a hidden value.
 fn asked(value: &str) -> String {
     let names = variables(value).into_iter();
     let names: Vec<String> = names.map(|name| format!("${{{name}}}")).collect();
@@ -55,7 +55,7 @@ fn asked(value: &str) -> String {
     }
 }
 
-/// As a shell would take it where it is simple, else in quotes.
+/// Returns the word as a shell accepts it if it is simple, else in quotes.
 fn word(text: &str) -> String {
     let is_simple = |b: u8| b.is_ascii_alphanumeric() || b"-_./:@%+=,${}".contains(&b);
     match !text.is_empty() && text.bytes().all(is_simple) {
@@ -64,7 +64,7 @@ fn word(text: &str) -> String {
     }
 }
 
-/// Debug without its quotes.
+/// Returns the `Debug` form without its quotes.
 fn plain(text: &str) -> String {
     let quoted = format!("{text:?}");
     quoted[1..quoted.len() - 1].to_string()

@@ -1,4 +1,4 @@
-//! Servers of the user and of a repository: who may define what, and what is said of the rest.
+//! Servers of the user and of a repository: the right to define them, and the warnings.
 
 use super::*;
 use crate::config::testing::Fixture;
@@ -31,7 +31,7 @@ fn names(found: &FoundServers) -> Vec<&str> {
         .collect()
 }
 
-/// What the next start says, without the temporary folder.
+/// Returns the warnings of the next start, without the temporary folder.
 fn warnings(f: &Fixture) -> Vec<String> {
     load(f)
         .warnings
@@ -203,7 +203,7 @@ fn a_repository_starts_nothing_until_it_is_trusted_and_a_change_takes_out_that_o
         .map(ToString::to_string)
         .collect();
     assert_eq!(differences, ["server files (.mcp.json) = npx b (changed)"]);
-    // A server is no reason to leave the rest of the config unused, nor the other way round.
+    // A bad server does not keep the rest of the config from being used, nor the other way round.
     f.project("max_turns = 3\n[mcp_servers.own]\ncommand = \"other\"\n[mcp_servers.more]\ncommand = \"more\"\n");
     assert_eq!(names(&found(&f, &[])), ["git"]);
     assert!(

@@ -1,4 +1,4 @@
-//! `[mcp_servers.NAME]` in a config: added and taken out, all else as it was.
+//! Adding and removing `[mcp_servers.NAME]` in a config, without other changes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{Target, change};
 use crate::config::ConfigError;
 use crate::config::mcp::McpServer;
 
-/// Defines servers, each only where its name is not taken: the names that were.
+/// Adds servers whose names are not taken. Returns the taken names.
 pub(crate) fn add_servers(
     target: &Target,
     servers: &[(String, McpServer)],
@@ -37,7 +37,7 @@ pub(crate) fn add_servers(
     Ok(taken)
 }
 
-/// Takes a server out. False when there is none of that name.
+/// Removes a server. Returns false if there is none of that name.
 pub(crate) fn remove_server(target: &Target, name: &str) -> Result<bool, ConfigError> {
     let changed = change(target, |document| {
         let all = document.get_mut("mcp_servers");
@@ -47,7 +47,7 @@ pub(crate) fn remove_server(target: &Target, name: &str) -> Result<bool, ConfigE
     Ok(changed.is_changed)
 }
 
-/// What differs from the defaults.
+/// Returns the table with the values that differ from the defaults.
 fn server_table(server: &McpServer) -> Table {
     let default = McpServer::default();
     let list = |texts: &[String]| value(texts.iter().collect::<Array>());

@@ -1,26 +1,26 @@
-//! Who gave a sub-agent its task, and what it may not do itself.
+//! The assignment of a subagent: its parent, and the limits on what it may do.
 
 use serde::{Deserialize, Serialize};
 
 use super::CallId;
 
-/// What makes a session that of a sub-agent.
+/// The task data that makes a session a subagent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// The session that gave the task.
     pub parent: String,
-    /// The call of that session that it was given with.
+    /// The call of the parent that gave the task.
     pub call: CallId,
-    /// The agent that was named. `None`: the task is done as the parent would do it.
+    /// Name of the requested agent. `None`: the task is done as the parent would do it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// What the file of the agent says to the model.
+    /// Instructions from the agent's file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub instructions: String,
-    /// The only tools that it has. `None`: all but `task`.
+    /// Names of the only tools that it has. `None`: all but `task`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// Rules that were allowed for the session of the parent.
+    /// Rules that a person allowed for the session of the parent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
     /// The branch of the git worktree that was made for it. `None`: it works in its parent's files.

@@ -1,5 +1,5 @@
-//! A call of a tool from its id to its end: who decided, how it is guarded, what came of it, and
-//! what it makes known.
+//! A tool call from its id to its end: the verdict, the guard, the outcome and the facts of the
+//! result.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,8 @@ use super::content::{BlobRef, Image};
 use super::plan::Plan;
 use super::usage::Spent;
 
-/// A tool call, named by us: the `Replied` entry that asked for it and its index among the
-/// calls of that answer. Servers repeat their own ids or send none.
+/// Identity of a tool call, given by rewake: the `Replied` entry with the call, and its index among
+/// the calls of that answer. Servers repeat their own ids or send none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallId {
     /// The place of the `Replied` entry.
@@ -19,9 +19,9 @@ pub struct CallId {
 }
 
 impl CallId {
-    /// The id that is sent to a provider: unique along the path, and the same each time.
-    /// Nine letters and digits, since Mistral takes nothing else; only a session of more than
-    /// twenty million entries has longer ones.
+    /// Returns the id that is sent to a provider: unique along the path, and the same each time. It
+    /// has nine letters and digits, since Mistral accepts nothing else. Only sessions of more than
+    /// twenty million entries have longer ones.
     pub fn wire(&self) -> String {
         // Cantor's pairing function: no two pairs have the same number, and those of small
         // pairs are small. One of `sum` and `sum + 1` is even; halved first, nothing overflows.
@@ -50,7 +50,7 @@ impl std::fmt::Display for CallId {
     }
 }
 
-/// As it is shown: `3.0`.
+/// Parses the form that is shown: `3.0`.
 impl std::str::FromStr for CallId {
     type Err = String;
 
@@ -74,23 +74,23 @@ impl std::str::FromStr for CallId {
 pub enum Verdict {
     /// The call runs, this once.
     Allow,
-    /// The call never runs. The model is told the reason.
+    /// The call never runs. The model gets the reason.
     Deny { reason: String },
 }
 
-/// Who did it.
+/// Author of a decision, an answer or a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// The user named this session or pressed a key.
+    /// The user, who named this session or pressed a key.
     Person,
-    /// The program, by itself.
+    /// The program itself.
     Start,
     /// A program of the user's that decides. Nothing writes it yet: hooks do not exist.
     Hook,
 }
 
-/// Recorded before an effect: what is needed to settle it when the process dies inside.
+/// The data that is recorded before an effect, to settle the call if the process dies during it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "class", rename_all = "snake_case")]
 pub enum Guard {
@@ -99,65 +99,65 @@ pub enum Guard {
     Checked {
         /// Absolute.
         path: String,
-        /// Of what the file held before. `None`: there was no file.
+        /// Hash of the old content. `None`: there was no file.
         before: Option<String>,
-        /// Of what it holds once the change is done.
+        /// Hash of the new content.
         after: String,
     },
     /// A command under a keeper.
     Supervised {
         /// Name of the run folder, unique for ever.
         run: String,
-        /// The boot it was started in: another boot means it cannot be running.
+        /// Id of the boot in which it started. After another boot it cannot be running.
         boot: String,
-        /// The command was started to go on while the model is asked again.
+        /// The command runs in the background while the model is asked again.
         background: bool,
     },
-    /// A sub-agent under a keeper. Its run may be lost; what it did is in its own log.
+    /// A subagent under a keeper. Its run folder may be lost, but its work is in its own log.
     Child {
         /// Its session.
         session: String,
-        /// As that of `Supervised`.
+        /// The same as in `Supervised`.
         run: String,
-        /// As that of `Supervised`.
+        /// The same as in `Supervised`.
         boot: String,
-        /// It goes on while the model is asked again.
+        /// It runs in the background while the model is asked again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         background: bool,
-        /// How many answers and results its log had at this start.
+        /// Number of answers and results in its log at this start.
         #[serde(default)]
         done: u64,
-        /// Starts in a row before this one that added none.
+        /// Number of starts in a row before this one that added none.
         #[serde(default)]
         in_vain: u32,
-        /// What its models had been asked for before this call.
+        /// Tokens that its models used before this call.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         before: Vec<Spent>,
-        /// How long it had worked before this call, milliseconds.
+        /// Working time before this call, milliseconds.
         #[serde(default, skip_serializing_if = "super::is_zero")]
         worked_ms: u64,
     },
-    /// A call of a tool of a server that a keeper holds. What was said to the server and what it
-    /// answered is in the journal of its run.
+    /// A call of a server's tool. A keeper runs the server and journals its requests and answers in
+    /// the run folder.
     Served {
-        /// What the config calls it.
+        /// Name of the server in the config.
         server: String,
-        /// As that of `Supervised`.
+        /// The same as in `Supervised`.
         run: String,
-        /// As that of `Supervised`.
+        /// The same as in `Supervised`.
         boot: String,
-        /// The id of the request. A call that is sent once more has another.
+        /// The id of the request. A call that is sent again has another.
         request: String,
-        /// By the user's word it may be sent once more when it is not known what became of it.
+        /// The user's config allows sending the call again when its outcome is unknown.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeatable: bool,
     },
-    /// Nothing can be known of it after a crash.
+    /// Its outcome cannot be known after a crash.
     Opaque,
 }
 
 impl Guard {
-    /// The run folder of what is under a keeper.
+    /// Returns the name of the run folder, for calls under a keeper.
     pub fn run(&self) -> Option<&str> {
         match self {
             Guard::Supervised { run, .. }
@@ -168,7 +168,7 @@ impl Guard {
     }
 }
 
-/// The result of a call. `Denied`: it never ran, since a person or a rule said no.
+/// The result of a call. `Denied`: it never ran, because a person or a rule denied it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum Outcome {
@@ -184,31 +184,31 @@ pub enum Outcome {
     Denied {
         reason: String,
     },
-    /// It was cut short; what it did so far stands.
+    /// It was interrupted; its effects so far remain.
     Interrupted {
-        /// What it printed or found until then.
+        /// The output until then.
         output: Output,
-        /// What cut it short, for the model.
+        /// The cause of the interruption, for the model.
         why: String,
     },
 }
 
-/// What a tool gives the model. When the whole is too big for an entry, `text` is its head
-/// and tail and `blob` the whole.
+/// The output of a tool for the model. If the whole output is too large for an entry, `text` is its
+/// head and tail, and `blob` is the whole.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Output {
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
     /// The whole output. `None`: `text` is the whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobRef>,
-    /// Images that the model sees besides the text.
+    /// Images for the model, in addition to the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
 }
 
 impl Output {
-    /// Output of text alone.
+    /// Returns output that is only text.
     pub fn text(text: impl Into<String>) -> Output {
         Output {
             text: text.into(),
@@ -218,21 +218,21 @@ impl Output {
 }
 
 impl Outcome {
-    /// A result without images or blob.
+    /// Returns a result without images or blob.
     pub fn done(text: impl Into<String>) -> Outcome {
         Outcome::Done {
             output: Output::text(text),
         }
     }
 
-    /// A failure. `text` tells the model what is wrong.
+    /// Returns an error. `text` describes it to the model.
     pub fn error(text: impl Into<String>) -> Outcome {
         Outcome::Error {
             output: Output::text(text),
         }
     }
 
-    /// Adds a line to what a call that ran, or failed, gave. What never ran gave nothing.
+    /// Adds a line to the output of a call that ran or failed. Other outcomes stay as they are.
     pub fn add_line(&mut self, line: &str) {
         let (Outcome::Done { output } | Outcome::Error { output }) = self else {
             return;
@@ -246,7 +246,7 @@ impl Outcome {
         output.text.push_str(line);
     }
 
-    /// What the model reads of it, and whether it is an error.
+    /// Returns the text for the model, and whether it is an error.
     pub fn to_model_text(&self) -> (String, bool) {
         match self {
             Outcome::Done { output } if output.text.is_empty() => {
@@ -266,13 +266,13 @@ impl Outcome {
     }
 }
 
-/// What a finished call changed in the state, for those who fold and do not read prose.
+/// The change of the state by a finished call, for the fold, which does not parse text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum Fact {
     /// The file's content is known to the model: absolute path and blake3 in hex.
     Seen {
-        /// Absolute, links followed.
+        /// Absolute path, with links followed.
         path: String,
         hash: String,
     },
@@ -280,7 +280,7 @@ pub enum Fact {
     Wrote {
         /// Absolute.
         path: String,
-        /// Of what was written: blake3 in hex.
+        /// Hash of the written content: blake3 in hex.
         hash: String,
     },
     /// A command ended.
@@ -290,78 +290,78 @@ pub enum Fact {
         exit_code: Option<i32>,
         /// From its start to its end, milliseconds.
         took_ms: u64,
-        /// It failed, and that looks like the sandbox.
+        /// The command failed, probably because of the sandbox.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         refused: bool,
     },
-    /// A command goes on in the background under this id; `run` is its folder.
+    /// A command runs in the background under this id; `run` is its folder.
     Background {
-        /// What the model names the command by: `bg_`, the answer's place, the call's index.
+        /// The id for the model: `bg_`, the answer's place, the call's index.
         id: String,
         /// The name of the run folder.
         run: String,
         /// The command line, as the model wrote it.
         command: String,
-        /// It is no command but a sub-agent.
+        /// Data of a subagent. `None`: a command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         child: Option<ChildRun>,
     },
-    /// A sub-agent came to its end, or as far as it came.
+    /// A subagent ended or was interrupted.
     Task {
         /// Its session.
         session: String,
-        /// What its models were asked for.
+        /// Tokens that its models used.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spent: Vec<Spent>,
     },
     Planned {
         plan: Plan,
     },
-    /// To be found again by later sessions of the workspace. The store keeps it as a row of
-    /// its own, made in the transaction of this entry.
+    /// A memory for later sessions of the workspace. The store also keeps it as a separate row,
+    /// made in the transaction of this entry.
     Remembered {
         memory: Memory,
     },
-    /// What is shown is in the log already, and not to be found a second time.
+    /// The result shows content of the log, which a search should not find a second time.
     Recalled,
 }
 
-/// A sub-agent that runs in the background.
+/// A subagent that runs in the background.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildRun {
     pub session: String,
-    /// What its models had been asked for before this call.
+    /// Tokens that its models used before this call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Spent>,
-    /// How long it had worked before this call, milliseconds.
+    /// Working time before this call, milliseconds.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub worked_ms: u64,
 }
 
-/// What the model keeps for later.
+/// A memory: a fact that the model stores for later sessions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     pub kind: MemoryKind,
-    /// What it is about, in a few words. `None`: the model gave none.
+    /// The topic in a few words. `None`: the model gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
     pub text: String,
 }
 
-/// What sort of thing a memory is.
+/// Kind of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
-    /// What happened.
+    /// An event.
     Episodic,
-    /// What is so.
+    /// A fact.
     Semantic,
-    /// How something is done.
+    /// A procedure.
     Procedural,
 }
 
 impl MemoryKind {
-    /// The kind's name as it is stored: `episodic`, `semantic` or `procedural`.
+    /// Returns the kind's name as it is stored: `episodic`, `semantic` or `procedural`.
     pub fn name(self) -> &'static str {
         match self {
             MemoryKind::Episodic => "episodic",

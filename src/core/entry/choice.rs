@@ -1,4 +1,5 @@
-//! What a person or a rule chose for the session: model, mode, effort, the schema of an answer.
+//! Settings that a person or a rule chose for the session: model, mode, effort, the schema of an
+//! answer.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,10 +7,10 @@ use serde_json::Value;
 use super::Failure;
 use crate::core::choice::Effort;
 
-/// What is another from here on. `None` leaves what is.
+/// Settings that change from here on. `None` leaves a setting unchanged.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Choice {
-    /// `provider/model`. It begins with the effort and the temperature of the config.
+    /// `provider/model`. It starts with the effort and the temperature of the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,7 +22,7 @@ pub struct Choice {
     /// Another model answers until the user's next message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<FallbackModel>,
-    /// A rule of this session that is taken back.
+    /// A rule of this session that is withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without: Option<String>,
     /// The JSON Schema that the next answer has to fit.
@@ -30,35 +31,35 @@ pub struct Choice {
     /// No answer has to fit a schema any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_schema: bool,
-    /// At these the session pauses. They replace those before.
+    /// Limits at which the session pauses. They replace the previous ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<RunLimits>,
-    /// Which signal it came with. `None`: it was chosen where the session runs.
+    /// The signal that brought the choice. `None`: it was made where the session runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
 }
 
-/// Where a session pauses by itself. Of the whole session, what it has from its ancestors
-/// included.
+/// Limits at which a session pauses by itself. They count the whole session, its part from
+/// ancestors included.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// So many answers of the model. `None`: no limit.
+    /// Number of answers of the model. `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<u64>,
-    /// So many US dollars. `None`: no limit.
+    /// Cost in US dollars. `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
-    /// So many tokens, of all requests and answers. `None`: no limit.
+    /// Number of tokens of all requests and answers. `None`: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
 }
 
-/// Where an answer does not fit its schema, and why.
+/// The place where an answer does not fit its schema, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfit {
     /// JSON Pointer into the answer; empty: the answer as a whole.
     pub path: String,
-    /// In words for the model and for a person.
+    /// The reason, for the model and for a person.
     pub why: String,
 }
 
@@ -72,7 +73,7 @@ impl std::fmt::Display for Unfit {
 }
 
 impl Choice {
-    /// Only another model: `provider/model`.
+    /// Returns a choice of only a model: `provider/model`.
     pub fn of_model(model: impl Into<String>) -> Choice {
         Choice {
             model: Some(model.into()),
@@ -80,7 +81,7 @@ impl Choice {
         }
     }
 
-    /// Only another mode.
+    /// Returns a choice of only a mode.
     pub fn of_mode(mode: Mode) -> Choice {
         Choice {
             mode: Some(mode),
@@ -88,7 +89,7 @@ impl Choice {
         }
     }
 
-    /// Nothing is chosen, whoever did not.
+    /// Returns whether nothing is chosen. The origin does not count.
     pub fn is_empty(&self) -> bool {
         let nothing = Choice {
             origin: self.origin.clone(),
@@ -98,29 +99,29 @@ impl Choice {
     }
 }
 
-/// The model that answers in place of one that could not be asked.
+/// The model that answers instead of one that could not be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FallbackModel {
     /// `provider/model`.
     pub model: String,
-    /// Why the one before could not be asked.
+    /// Why the previous model could not be asked.
     pub error: Failure,
 }
 
-/// What may be done without asking.
+/// Permission mode: the actions that need no approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Mode {
-    /// Reading inside the workspace runs without a question, and commands that only look.
+    /// Reads inside the workspace and read-only commands run without approval.
     #[default]
     #[serde(rename = "default")]
     Default,
-    /// That, and changing files inside the workspace.
+    /// The same, and changes of files inside the workspace.
     #[serde(rename = "acceptEdits")]
     AcceptEdits,
-    /// As `Default`, but what changes anything is denied, not asked about.
+    /// As `Default`, but every change is denied without a question.
     #[serde(rename = "plan")]
     Plan,
-    /// Everything runs that no rule denies.
+    /// Everything runs unless a rule denies it.
     #[serde(rename = "bypassPermissions")]
     BypassPermissions,
 }
@@ -134,7 +135,7 @@ impl Mode {
         Mode::BypassPermissions,
     ];
 
-    /// The mode's name in the config, in the log and on the command line.
+    /// Returns the mode's name in the config, in the log and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Default => "default",

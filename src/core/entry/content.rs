@@ -1,5 +1,5 @@
-//! What is said, shown and answered: messages, images, the blocks of an answer, the layers of the
-//! system prompt.
+//! The content of entries: messages, images, the blocks of an answer, the layers of the system
+//! prompt.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,16 +11,16 @@ pub struct Layers {
     pub system: String,
     /// Layer 1: the tools, in the order they are sent.
     pub tools: Vec<ToolSpec>,
-    /// AGENTS.md chain and what else comes with the folder. May be empty.
+    /// Layer 2: the AGENTS.md chain and the rest that comes with the folder. May be empty.
     pub instructions: String,
 }
 
 /// A tool as the model sees it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// What the model calls it by.
+    /// The name in the model's calls.
     pub name: String,
-    /// What the model reads of it.
+    /// The description for the model.
     pub description: String,
     /// JSON Schema of the arguments: an object.
     pub schema: Value,
@@ -43,13 +43,13 @@ pub struct BlobRef {
     pub bytes: u64,
 }
 
-/// A command whose text was said: the words of the entry are that text, with the arguments and
-/// files in it, so the log does not change with the command's file.
+/// The custom command whose text was sent. The entry's `text` is the result, with arguments and
+/// files, so the log does not change with the command's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedCommand {
-    /// Without its slash: `git:commit`.
+    /// Name without the slash: `git:commit`.
     pub name: String,
-    /// What was typed behind the name.
+    /// The text after the name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub arguments: String,
     /// `provider/model` that answers it, until the next message. `None`: the session's own.
@@ -58,14 +58,14 @@ pub struct UsedCommand {
 }
 
 impl UsedCommand {
-    /// As it was typed.
+    /// Returns the line as it was typed.
     pub fn line(&self) -> String {
         let line = format!("/{} {}", self.name, self.arguments);
         line.trim_end().to_string()
     }
 }
 
-/// How a message came in.
+/// The way in which a message arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
@@ -73,9 +73,9 @@ pub enum Via {
     Prompt,
     /// Typed while the agent worked.
     Queue,
-    /// A signal from outside.
+    /// Sent by a signal from outside.
     Signal,
-    /// Not said but told besides: in the inbox only, whence it becomes `Noted`.
+    /// A note, not a message: only in the inbox, from where it becomes `Noted`.
     Note,
 }
 
@@ -86,14 +86,14 @@ pub enum Block {
     /// Words for the user.
     Text {
         text: String,
-        /// What its maker wants back beside it. Gemini: the part's `thoughtSignature`;
-        /// OpenAI Responses: the message's `phase`.
+        /// A value that the provider wants back with the text. Gemini: the part's
+        /// `thoughtSignature`; OpenAI Responses: the message's `phase`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
-    /// What the model thought before it answered.
+    /// Reasoning of the model before its answer.
     Thinking {
-        /// May be empty: some providers give only the sealed form.
+        /// The readable text. It may be empty: some providers give only the sealed form.
         text: String,
         /// The provider's own form, sent back as it came: a signature, redacted data, an
         /// encrypted reasoning item. Its shape is known to the protocol that made it.
@@ -102,9 +102,9 @@ pub enum Block {
     },
     /// A call of a tool.
     Call {
-        /// As the model wrote it: there may be no such tool.
+        /// The name as the model wrote it. There may be no such tool.
         name: String,
-        /// As the model wrote it: may not be JSON.
+        /// The arguments as the model wrote them. They may not be JSON.
         arguments: String,
         /// The provider's id: may be missing or repeated, so it is never a key.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,7 +116,7 @@ pub enum Block {
 }
 
 impl Block {
-    /// Words without a signature.
+    /// Returns a text block without a signature.
     pub fn text(text: impl Into<String>) -> Block {
         Block::Text {
             text: text.into(),
@@ -124,7 +124,7 @@ impl Block {
         }
     }
 
-    /// A call without a provider's id and signature. `arguments` are JSON as text.
+    /// Returns a call without a provider's id and signature. `arguments` are JSON as text.
     pub fn call(name: impl Into<String>, arguments: impl Into<String>) -> Block {
         Block::Call {
             name: name.into(),

@@ -1,63 +1,63 @@
-//! Files that were left as they were when others were set back.
+//! Files that a restore left unchanged.
 
 use serde::{Deserialize, Serialize};
 
-/// So many paths are named in an entry; of the others it has the number.
+/// Maximum number of paths in an entry; of the others it has only the number.
 pub const MAX_KEPT: usize = 100;
 
-/// A path that was not set back.
+/// A path that was not restored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Below the workspace's root, or absolute. What is no text in it is `\xNN`.
+    /// A path below the workspace's root, or absolute. Bytes that are not text appear as `\xNN`.
     pub path: String,
     pub why: KeptWhy,
 }
 
-/// Why a path is not set back.
+/// Reason why a path is not restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeptWhy {
-    /// Only somebody outside of rewake changed it.
+    /// It was only changed outside of rewake.
     Yours,
-    /// Both changed it, and not in different lines.
+    /// It was changed by the session and outside of rewake, in the same lines.
     Conflict,
     /// It appeared while a command ran.
     Command,
-    /// Its content is not kept: too big, a secret, no file.
+    /// Its content is not stored: too large, a secret, not a file.
     Marker,
-    /// It was there before, and only became covered.
+    /// It may have existed before and only become covered.
     Entered,
-    /// Programs run or obey it: it needs an answer of its own.
+    /// Programs run or obey it, so it needs a separate approval.
     Protected,
-    /// It lies outside of the workspace: it needs an answer of its own.
+    /// It is outside of the workspace, so it needs a separate approval.
     Outside,
-    /// Version control keeps it.
+    /// It belongs to version control.
     VersionControl,
-    /// Another name is the same on this file system.
+    /// Another name is the same on this file system, since they differ only in case.
     Case,
-    /// It changed while the files were being set back.
+    /// It changed during the restore.
     Changed,
-    /// A folder on the way is a link, or none any more.
+    /// A folder of its path is a link, or is not a folder any more.
     Way,
-    /// Somebody had it open for writing: what it was lies beside it.
+    /// It was open for writing: the old content is in a file beside it.
     Open,
-    /// It changed twice while it was set back: the older of the two lies beside it.
+    /// It changed twice during the restore: the older version is in a file beside it.
     Beside,
-    /// The file system refused.
+    /// The file system returned an error.
     Refused,
-    /// What it was is not kept any more.
+    /// Its earlier content is not stored any more.
     Lost,
-    /// The person wanted it to stay.
+    /// The person asked to leave it.
     Chosen,
 }
 
 impl KeptWhy {
-    /// Nothing else was to be expected: it is no failure that it stays.
+    /// Returns whether the path stays unchanged by intent, not because of a failure.
     pub fn is_expected(self) -> bool {
         matches!(self, KeptWhy::Yours | KeptWhy::Chosen)
     }
 
-    /// For a person and for the model.
+    /// Returns the reason for a person and for the model.
     pub fn words(self) -> &'static str {
         match self {
             KeptWhy::Yours => "changed outside of rewake",

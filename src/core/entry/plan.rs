@@ -4,17 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::text::one_line;
 
-/// What the model means to do. Each plan replaces the one before as a whole.
+/// The plan of the model. Each plan replaces the previous one as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Plan {
     pub steps: Vec<PlanStep>,
-    /// What is to be true in the end.
+    /// Conditions that are true when the work is done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<String>,
 }
 
 impl Plan {
-    /// The step that is being worked on.
+    /// Returns the step in progress.
     pub fn current(&self) -> Option<&PlanStep> {
         self.steps.iter().find(|s| s.state == StepState::Current)
     }
@@ -54,7 +54,7 @@ impl Plan {
 /// One step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanStep {
-    /// What is to be done, in the model's words.
+    /// The task of the step, in the model's words.
     pub text: String,
     pub state: StepState,
 }

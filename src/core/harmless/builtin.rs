@@ -1,15 +1,15 @@
-//! `printf` and `test`, which shells have built in: they may assign and evaluate.
+//! `printf` and `test`, which are shell builtins: they may assign and evaluate.
 
 use crate::core::shell::{SimpleCommand, Word};
 
 /// Conversions that take their argument as text.
 const TEXT: &str = "sbcq%";
 
-/// Escapes that some shells replace before they look for conversions: each may be a `%`.
+/// Escapes that some shells replace before they look for conversions: each may become a `%`.
 const HIDDEN: [&str; 5] = ["\\45", "\\045", "\\x25", "\\u", "\\U"];
 
-/// bash stores a count in the variable that `%n` names: `printf 'xx%n' PATH` has `ls` run
-/// `2/ls`. zsh and ksh evaluate what is to be a number, with the commands in it.
+/// Checks `printf`. bash stores a count in the variable that `%n` names: after `printf 'xx%n'
+/// PATH`, `ls` runs `2/ls`. zsh and ksh evaluate a number argument, with the commands in it.
 pub(super) fn printf(rest: &[Word]) -> Result<(), String> {
     let Some((format, arguments)) = format(rest) else {
         return Ok(());
@@ -26,7 +26,7 @@ pub(super) fn printf(rest: &[Word]) -> Result<(), String> {
     }
 }
 
-/// The format, and what it is given.
+/// Returns the format and its arguments.
 fn format(rest: &[Word]) -> Option<(&Word, &[Word])> {
     let is_end = rest.first().is_some_and(|w| w.text == "--");
     rest[usize::from(is_end)..].split_first()
@@ -35,11 +35,11 @@ fn format(rest: &[Word]) -> Option<(&Word, &[Word])> {
 enum Takes {
     Text,
     Numbers,
-    /// For `%n`, and for whatever is not known.
+    /// For `%n`, and for any conversion that is not known.
     Variable,
 }
 
-/// What a format makes of the arguments.
+/// Returns how a format uses its arguments.
 fn takes(format: &str) -> Takes {
     let mut takes = Takes::Text;
     for piece in format.replace("%%", "").split('%').skip(1) {
@@ -62,7 +62,7 @@ fn is_number(text: &str) -> bool {
             .all(|c| c.is_ascii_hexdigit() || c == '.' || c == 'x')
 }
 
-/// ksh and zsh evaluate what is compared as a number.
+/// Checks `test`: ksh and zsh evaluate the operands of a number comparison.
 pub(super) fn test(rest: &[Word]) -> Result<(), String> {
     const COMPARED: [&str; 6] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
     let is_fine = |at: Option<usize>| {
@@ -83,7 +83,7 @@ pub(super) fn test(rest: &[Word]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a command may change a variable by its words: `printf -v`, `printf %n`.
+/// Returns whether a command's words may change a variable: `printf -v`, `printf %n`.
 pub(crate) fn assigns(command: &SimpleCommand) -> bool {
     let Some((name, rest)) = command.words.split_first() else {
         return false;

@@ -1,4 +1,4 @@
-//! The commands of git that only look.
+//! Read-only commands of git.
 
 use super::{Contents, Reads, refuse};
 use crate::core::shell::Word;
@@ -13,14 +13,14 @@ const GIT_REFUSED: &[&str] = &[
     "--contents",
     "--exec",
     "--paginate",
-    // Runs the drivers that a repository names for merging.
+    // Runs the merge drivers that a repository names.
     "--remerge-diff",
     "--diff-merges",
     "--stdin",
 ];
 
-/// What a listed command of git looks at. That nothing in the repository makes git run a
-/// program is for the caller to see to: [`Reads::repository`].
+/// Returns what a listed command of git reads. The caller must check that nothing in the repository
+/// makes git run a program: [`Reads::repository`].
 pub(super) fn reads(rest: &[Word]) -> Result<Reads, String> {
     let rest = match rest {
         [pager, rest @ ..] if pager.text == "--no-pager" => rest,
@@ -37,7 +37,7 @@ pub(super) fn reads(rest: &[Word]) -> Result<Reads, String> {
             // To verify signatures.
             return Err(format!("`git {}` runs a program", word.text));
         }
-        // git runs in a submodule of an older commit, with its settings.
+        // git would run in the submodule of an older commit, with its settings.
         let shows = word
             .text
             .split_once('=')
@@ -91,7 +91,7 @@ pub(super) fn reads(rest: &[Word]) -> Result<Reads, String> {
     let mut reads = Reads {
         recursive: match name.text.as_str() {
             "log" | "diff" | "show" | "stash" => true,
-            // Then it shows the changes too.
+            // With `-v` it also shows the changes.
             "status" => words.iter().any(is_verbose),
             _ => false,
         },

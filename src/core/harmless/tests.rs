@@ -1,4 +1,4 @@
-//! Tables of lines: which commands only look, and what they look at.
+//! Tables of lines: which commands only read, and what they read.
 
 use super::*;
 use crate::core::shell;
@@ -59,7 +59,7 @@ fn whatever_may_do_more_is_not() {
         "GIT_CONFIG_COUNT=1 git status", "GIT_DIR=x git log", "GLOBIGNORE=x cat a", "MAGIC=x file a", "PAGER=x git log", "LC_ALL=../x ls", "IFS=x ls",
         "NO_COLOR=$X ls", "BASH_ENV=x ls", "LC_ALL+=C ls -l $X",
         "cat $HOME/x", "echo $SECRET", "cat {a,b}", "grep x *", "ls */../..",
-        // What a glob becomes may be an option, or another number of operands.
+        // A glob may become an option, or another number of operands.
         "find . -maxdepth 0 -exe? sh -c x \\;", "find . -[e]xec x", "find . -delet?", "find *", "find . -name *.rs", "find '('*",
         "wc *=list", "wc -l *", "du *", "file *", "rg x *", "sort *", "tail *", "sha256sum *", "git diff *", "git log -- *",
         "git tag -l *", "git l* -1", "ls ''*/../x", "diff *", "grep x ''*", "grep x '-'*", "find \\!* -name x",
@@ -71,9 +71,9 @@ fn whatever_may_do_more_is_not() {
         "date -f list", "date --file=list", "date -uf list", "sha256sum -c list", "md5sum --check list", "md5sum --che list",
         "tail -f log", "tail -F log", "tail -n5f log", "tail --follow=name log", "tail --retry log", "tail +5f log",
         "file -M a b",
-        // Links followed.
+        // Options that follow links.
         "find -L . -name x", "find -HL .", "find . -follow", "du -L .", "du -shL", "du --dereference", "du --deref .",
-        // What the shell itself assigns and evaluates.
+        // Assignments and evaluations by the shell itself.
         "printf 'xx%n' PATH", "printf '%5n' PATH", "printf '%s%%%n' x PATH", "printf '%*d' x 1", "printf '%d' 'a[$(x)]'",
         "printf -- '%n' PATH", "printf '%(%F)T' x", "printf '\\045n' PATH", "printf '%-%%n' PATH", "test 'a[$(x)]' -eq 0", "[ 0 -lt LANG ]",
         "[ x -a LANG -ne 1 ]", "test -t 'a[$(x)]'", "cat a=~/x", "cat x:~/y",
@@ -218,7 +218,7 @@ fn a_line_that_only_looks_is_known_for_who_shows_it() {
         ("cd src", None, false),
         ("echo done", read, false),
         ("echo a && cat b", None, true),
-        // What another program does is more than a look, also where it can write nothing.
+        // A command that runs another program may do more than read, even if it cannot write.
         ("python3 test_tally.py", read, false),
         ("cargo test", read, false),
         ("./check", read, false),

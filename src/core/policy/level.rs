@@ -1,8 +1,8 @@
-//! Which access a command gets, and the decision for a command that runs in the sandbox.
+//! The access of a command, and the decision for a command that runs in the sandbox.
 //!
-//! In the sandbox the system itself keeps a command from doing harm, so its words need not be
-//! understood: any line may run. The rules of the user still hold for what the words show.
-//! Without the sandbox a line is judged by its words alone ([`super::line`]).
+//! In the sandbox the system itself prevents harm, so the words of a command need not be
+//! understood: any line may run. The user's rules still apply to what the words show. Without the
+//! sandbox a line is judged by its words alone ([`super::line`]).
 
 use super::line::{Shell, paths_in};
 use super::{Evaluation, Finding, asked, denied, planning};
@@ -15,23 +15,23 @@ use crate::core::permission::PathUse;
 use crate::core::rule::{Likeness, Rule, Rules};
 use crate::core::shell::{self, SimpleCommand};
 
-/// What the system keeps commands from doing, found before the session begins.
+/// The sandbox features of the system, detected before the session starts.
 ///
 /// The default is a system without a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sandbox {
-    /// A command below `full` runs in a sandbox or not at all. Without this every command runs
-    /// without one, whatever access it names.
+    /// A command below `full` runs in a sandbox or not at all. If false, every command runs without
+    /// a sandbox, whatever access it names.
     pub available: bool,
-    /// It is strict enough for any line to run unasked in `read`.
+    /// It is strict enough that any line may run in `read` without approval.
     pub read: bool,
     /// The same in `workspace`: protected files are read-only while a command runs.
     pub workspace: bool,
-    /// Files that a rule keeps from being read cannot be read in it.
+    /// Files that a rule forbids to read are hidden in it.
     pub hides: bool,
     /// Protected files are read-only while a command runs; else changes of them are undone.
     pub protects: bool,
-    /// Access `workspace` has a loopback network; else no network.
+    /// Access `workspace` has a loopback network; otherwise it has no network.
     pub loopback: bool,
 }
 
@@ -47,7 +47,7 @@ impl Sandbox {
     };
 }
 
-/// What a person is told of an access, as the first words of a reason.
+/// Returns what an access allows, as the first words of a reason for a person.
 fn reaches(access: Access) -> Option<&'static str> {
     match access {
         Access::Read => None,
@@ -61,7 +61,7 @@ fn reaches(access: Access) -> Option<&'static str> {
 
 const THIS_PROGRAM: &str = "rewake";
 
-/// Whether a line names this program, also in quotes: `re''wake`.
+/// Returns whether a line names this program, also in quotes: `re''wake`.
 fn line_names_this_program(line: &str) -> bool {
     let in_words = || match shell::split(line) {
         Ok(commands) => commands.iter().any(|command| {
@@ -78,7 +78,7 @@ fn line_names_this_program(line: &str) -> bool {
     names_this_program(line) || in_words()
 }
 
-/// Whether a text has this program's name as a word, or as the last part of a path.
+/// Returns whether a text has this program's name as a word, or as the last part of a path.
 fn names_this_program(text: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     text.match_indices(THIS_PROGRAM).any(|(at, name)| {
@@ -89,8 +89,8 @@ fn names_this_program(text: &str) -> bool {
 }
 
 impl Evaluation<'_> {
-    /// The access that a line gets, and whether it may run with it. `asked` is what the call
-    /// names; without, it is the most that mode and rules give without a question.
+    /// Returns the access of a line, and whether it may run with it. `asked` is the access that the
+    /// call names. Without it, the line gets the most that mode and rules give without a question.
     pub(super) fn command_line(
         &self,
         text: &str,
@@ -101,9 +101,10 @@ impl Evaluation<'_> {
         (access, self.unless_it_steers(text, finding))
     }
 
-    /// A command that runs this program could answer the question about the next one. So a line
-    /// that names it is asked about, unless it only looks, or a rule that names it too allows it.
-    /// In the sandbox it cannot write the store; without one this is a fence, not a wall.
+    /// Adds a question for a line that names this program. A command that runs rewake could answer
+    /// the question about the next command. The exceptions are read-only lines, and lines that are
+    /// allowed by a rule which also names rewake. In the sandbox a command cannot write the store;
+    /// without one this check can be evaded.
     fn unless_it_steers(&self, text: &str, finding: Finding) -> Finding {
         let may_run = matches!(finding, Finding::Fine | Finding::Unknown { .. });
         if !may_run || self.mode == Mode::BypassPermissions || !line_names_this_program(text) {
@@ -147,7 +148,7 @@ impl Evaluation<'_> {
         let granted = self.grants(text);
         let usual = self.usual(background);
         let access = asked.unwrap_or_else(|| match self.needs_full(text) {
-            // With less it would only fail.
+            // With less access it would only fail.
             Some(_) => Access::Full,
             None => granted.map_or(usual, |granted| granted.max(usual)),
         });
@@ -155,21 +156,23 @@ impl Evaluation<'_> {
         (access, finding)
     }
 
-    /// The access that a call gets which names none, and that no rule speaks of.
+    /// Returns the access of a call that names none, without any rule.
     fn usual(&self, background: bool) -> Access {
         match self.mode {
             Mode::BypassPermissions => Access::Full,
             Mode::Plan => Access::Read,
-            // Nothing runs unasked because of this sandbox. What is listed or approved has it.
+            // This sandbox is too weak to run lines without approval. Listed or approved commands
+            // still use it.
             Mode::Default | Mode::AcceptEdits if !self.sandbox.read => Access::Workspace,
             Mode::AcceptEdits if self.sandbox.workspace && !background => Access::Workspace,
             Mode::Default | Mode::AcceptEdits => Access::Read,
         }
     }
 
-    /// The access that the rules give this line without a question, beyond what needs none: a
-    /// `Bash` rule `workspace`, a `Network` rule `network`, a `Full` rule `full`. It is less where
-    /// a rule denies or asks about more, or where the line writes what needs a question.
+    /// Returns the access that the rules give this line without a question, beyond the access that
+    /// needs none: a `Bash` rule `workspace`, a `Network` rule `network`, a `Full` rule `full`. It
+    /// is less if a rule denies or asks about more, or if the line writes something that needs a
+    /// question.
     fn grants(&self, text: &str) -> Option<Access> {
         if matches!(self.mode, Mode::Plan | Mode::BypassPermissions) {
             return None;
@@ -186,7 +189,7 @@ impl Evaluation<'_> {
         self.grants_beyond(text, Access::Workspace)
     }
 
-    /// The most that the rules give this line, if that is at least so much.
+    /// Returns the highest access that the rules give this line, if that is at least `least`.
     fn grants_beyond(&self, text: &str, least: Access) -> Option<Access> {
         let parts = shell::split(text).unwrap_or_default();
         let most = self.rules.grants(text, &parts);
@@ -221,8 +224,8 @@ impl Evaluation<'_> {
         }
         let unasked = match access {
             Access::Read => self.sandbox.read,
-            // While a command runs in the background a person works in the same folder, so what it
-            // makes of protected files is told at its end and not undone.
+            // A person works in the same folder while a command runs in the background. So its
+            // changes of protected files are reported at its end and not undone.
             Access::Workspace => {
                 self.mode == Mode::AcceptEdits && self.sandbox.workspace && !background
             }
@@ -250,8 +253,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The rule that would give this line so much access, where one may be offered and no other
-    /// rule stands against it.
+    /// Returns the rule that would give this line this access, if it may be offered and no other
+    /// rule contradicts it.
     fn offered(&self, text: &str, access: Access) -> Option<Rule> {
         let parts = shell::split(text).ok()?;
         let [part] = parts.as_slice() else {
@@ -264,7 +267,7 @@ impl Evaluation<'_> {
         (with_it.grants(text) >= Some(access)).then_some(rule)
     }
 
-    /// The same place with another mode and other rules.
+    /// Returns the same workspace with another mode and other rules.
     fn with_rules<'r>(&'r self, mode: Mode, rules: &'r Rules) -> Evaluation<'r> {
         Evaluation {
             mode,
@@ -279,7 +282,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// What the rules that deny or ask say of a line, as far as its words show it.
+    /// Applies the deny and ask rules to a line, as far as its words show.
     fn by_rules(&self, text: &str, access: Access) -> Finding {
         let whole = |rule: &&Rule| rule.is_all_commands() || rule.is_line(text);
         if let Some(rule) = self.rules.deny.iter().find(whole) {
@@ -315,7 +318,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// What the rules that deny or ask say of so much access for this line.
+    /// Applies the deny and ask rules for this access to a line.
     fn level_by_rules(&self, text: &str, parts: &[SimpleCommand], access: Access) -> Finding {
         match self.rules.denies_access(access, text, parts) {
             Some((rule, Likeness::Yes)) => return denied(rule),
@@ -343,14 +346,14 @@ impl Evaluation<'_> {
                 "it may turn out to be what the rule `{rule}` denies"
             ));
         }
-        // The same words as without a sandbox, whether they name a file or one that is changed.
+        // The same words count as without a sandbox, whether they name a file to read or to change.
         let reads = self.reads(command, shell);
         if let Some(named) = self.arguments(command, reads.is_ok(), shell) {
             finding = finding.or_stricter(named);
         }
         for place in &shell.places {
             finding = finding.or_stricter(self.redirects_by_rules(command, place));
-            // What a listed command looks at is known word by word: `echo .env` reads nothing.
+            // For a listed command it is known which words are files: `echo .env` reads nothing.
             finding = finding.or_stricter(match &reads {
                 Ok(reads) => self.reads_by_rules(reads, place),
                 Err(_) => {
@@ -388,7 +391,7 @@ impl Evaluation<'_> {
                 None => ("/", full.as_str()),
             };
             paths.push(pattern.clone());
-            // Which files a pattern names is of use only where a rule names one of them.
+            // The matches of a pattern matter only if a rule is about reading.
             if self.guards_reading() {
                 paths.extend((self.disk.matches)(folder, below).unwrap_or_default());
             }
@@ -408,7 +411,7 @@ impl Evaluation<'_> {
         rules.any(Rule::is_about_reading)
     }
 
-    /// A word of a command that is not known may be a path, also in a part of it: see [`paths_in`].
+    /// Judges a word of an unknown command, which may be or contain a path: see [`paths_in`].
     fn word_by_rules(&self, place: &str, word: &str, access: Access) -> Finding {
         let mut finding = Finding::Fine;
         for path in paths_in(word) {

@@ -1,6 +1,6 @@
-//! The decision for a command line: each of its commands, and each file that it names.
+//! The decision about a command line: each of its commands, and each file that it names.
 //!
-//! Invariant: a part of a line is judged for every folder the line may be in by then, and
+//! Invariant: a part of a line is judged for every folder in which the line may be by then. It is
 //! trusted less once an earlier part may have changed what commands mean.
 
 use super::{Evaluation, Finding, asked, denied};
@@ -21,26 +21,26 @@ const CHANGES_SHELL: &[&str] = &[
     "unalias", "unset",
 ];
 
-/// Programs that change the files they are given.
+/// Programs that change the files in their arguments.
 #[rustfmt::skip]
 const CHANGES_FILES: &[&str] = &[
     "chgrp", "chmod", "chown", "cp", "dd", "git", "install", "ln", "mv", "patch", "perl", "rm", "rmdir", "rsync", "sed",
     "shred", "tee", "touch", "truncate", "unlink",
 ];
 
-/// Sub-commands of git that do.
+/// Subcommands of git that change the files in their arguments.
 const GIT_CHANGES: [&str; 6] = ["apply", "checkout", "clean", "mv", "restore", "rm"];
 
 const KEYS: &str = "the command names the folder where keys of model providers are kept: no call sees or changes it";
 
-/// More places than this a line cannot be in.
+/// Maximum number of folders in which a line may be.
 const MAX_PLACES: usize = 8;
 
-/// What is known of the shell at one place of a line.
+/// The known state of the shell at one point of a line.
 pub(super) struct Shell {
-    /// The folders it may be in: whether a `cd` took place depends on what ran before.
+    /// The folders in which it may be: whether a `cd` took place depends on earlier commands.
     pub places: Vec<String>,
-    /// Something was run that may have changed what commands mean.
+    /// An earlier command may have changed what commands mean.
     changed: bool,
 }
 
@@ -54,13 +54,13 @@ impl Shell {
 }
 
 impl<'a> Evaluation<'a> {
-    /// What rules and mode say of a line by its words, when it is to run with this access.
+    /// Judges a line by its words, for running with this access.
     pub(super) fn line(&self, text: &str, access: Access) -> Finding {
         let whole = |rule: &&Rule| rule.is_all_commands() || rule.is_line(text);
         if let Some(rule) = self.rules.deny.iter().find(whole) {
             return denied(rule);
         }
-        // Also in the middle of a word, as in a line of Python.
+        // Also in the middle of a word, as in a line of Python code.
         let folded = path::fold(text);
         if self.keys.iter().any(|folder| folded.contains(folder)) {
             return Finding::Denied(KEYS.to_string());
@@ -73,7 +73,7 @@ impl<'a> Evaluation<'a> {
         if let Some(rule) = self.rules.ask.iter().find(whole).filter(|_| !bypass) {
             return finding.and(asked(rule));
         }
-        // What was written for this very line needs no understanding of it.
+        // A rule for exactly this line does not require that the line is understood.
         match finding {
             Finding::Unknown { .. } if self.allows_line(text, access) => Finding::Fine,
             finding => finding,
@@ -85,8 +85,8 @@ impl<'a> Evaluation<'a> {
         self.needed(access) <= Access::Workspace && self.rules.allow.iter().any(whole)
     }
 
-    /// The least that a rule which allows must give for a command to run with this access.
-    /// Where there is no sandbox no rule gives more than another: each lets it run as it is.
+    /// Returns the least access that an allow rule must give for a command with this access.
+    /// Without a sandbox all rules give the same: the command runs as it is.
     fn needed(&self, access: Access) -> Access {
         match self.sandbox.available {
             true => access,
@@ -168,7 +168,7 @@ impl<'a> Evaluation<'a> {
             return finding;
         }
         if let (Some(Finding::Denied(plan)), Err(why)) = (self.planning(reads.is_ok()), &reads) {
-            // It may be a matter of spelling.
+            // The user may avoid this with another spelling.
             return Finding::Denied(format!("{plan} ({why})"));
         }
         if self.mode == Mode::BypassPermissions {
@@ -199,15 +199,15 @@ impl<'a> Evaluation<'a> {
             (Some(finding), _) => finding,
             (None, Err(why)) => Finding::Unknown {
                 why,
-                // A listed command that asks does so for the folder it is in. A rule for it
-                // would hold in every other folder.
+                // A listed command needs approval only because of its folder. A rule for it would
+                // apply to every other folder too.
                 rule: offer::for_command(command).filter(|_| harmless::reads(command).is_err()),
             },
             (None, Ok(_)) => Finding::Fine,
         }
     }
 
-    /// The rule that refuses a command, or one that it would run.
+    /// Returns the rule that refuses a command, or a command that it would run.
     pub(super) fn find(
         &self,
         rules: &'a [Rule],
@@ -224,8 +224,8 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// The strictest that rules for paths say of the words of a command, whatever it does with
-    /// them. Of one that only looks, the files that it looks at are judged elsewhere.
+    /// Returns the strictest result of the path rules for the words of a command, whatever it does
+    /// with them. The files of a read-only command are judged elsewhere.
     pub(super) fn arguments(
         &self,
         command: &SimpleCommand,
@@ -233,7 +233,7 @@ impl<'a> Evaluation<'a> {
         shell: &Shell,
     ) -> Option<Finding> {
         let (name, rest) = command.words.split_first()?;
-        // What follows `HEAD:` is a path that git shows.
+        // git shows the path after `HEAD:`.
         if (looks && name.text != "git") || !self.has_rules_for_paths() {
             return None;
         }
@@ -271,7 +271,7 @@ impl<'a> Evaluation<'a> {
         finding
     }
 
-    /// The strictest that rules for paths say of words that may name files.
+    /// Returns the strictest result of the path rules for words that may name files.
     fn named<'w>(
         &self,
         words: impl Iterator<Item = &'w String>,
@@ -300,7 +300,7 @@ impl<'a> Evaluation<'a> {
         rules.any(Rule::is_about_paths)
     }
 
-    /// A word of a command that leads to where keys of model providers are kept.
+    /// Denies words of a command that lead to the folder of the providers' keys.
     fn keys_in<'w>(&self, words: impl Iterator<Item = &'w str>, shell: &Shell) -> Option<Finding> {
         if self.keys.is_empty() {
             return None;
@@ -320,7 +320,7 @@ impl<'a> Evaluation<'a> {
             .any(|r| r.allows_words(&spelled) || (settings && r.allows_words(&command.words)))
     }
 
-    /// What the command looks at, or why it does more.
+    /// Returns what the command reads, or why it does more.
     pub(super) fn reads(&self, command: &SimpleCommand, shell: &Shell) -> Result<Reads, String> {
         let mut reads = match goes_to(command) {
             Some(Ok(folder)) => Reads {
@@ -375,7 +375,8 @@ impl<'a> Evaluation<'a> {
         finding
     }
 
-    /// Each file that a pattern of the shell matches, and the one that is named so.
+    /// Judges each file that a pattern of the shell matches, and the file with the pattern as its
+    /// name.
     fn pattern(&self, place: &str, path_use: PathUse, pattern: &str, files_only: bool) -> Finding {
         let full = self.full(place, pattern);
         let (folder, below) = match path::below(&full, place) {
@@ -432,7 +433,7 @@ impl<'a> Evaluation<'a> {
             .fold(changed, Finding::and)
     }
 
-    /// What is known after a command.
+    /// Updates the known state of the shell after a command.
     pub(super) fn run(&self, command: &SimpleCommand, shell: &mut Shell) {
         let Some(name) = command.words.first() else {
             shell.changed |= !command.assignments.iter().all(harmless::is_setting);
@@ -459,13 +460,13 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// Which of a command's operands it changes, removes or replaces.
+/// Returns the places of the operands that a command changes, removes or replaces.
 fn changes(name: &str, rest: &[Word]) -> Vec<usize> {
     let name = name.rsplit('/').next().unwrap_or_default();
     let is_option = |start: &str| rest.iter().any(|w| w.text.starts_with(start));
     let verb = rest.iter().find(|w| !w.text.starts_with('-'));
     match name {
-        // The others are only read.
+        // The operands before the last one are only read.
         "cp" | "install" | "ln" | "rsync" if !is_option("-t") && !is_option("--target") => {
             rest.len().checked_sub(1).into_iter().collect()
         }
@@ -483,8 +484,8 @@ fn stricter(a: Option<Finding>, b: Option<Finding>) -> Option<Finding> {
     }
 }
 
-/// What a word of a command may name: itself, what follows `--file=`, `if=` or `HEAD:`, and what
-/// is attached to a letter, as in `-f.env`.
+/// Returns the paths that a word of a command may name: itself, the text after `--file=`, `if=` or
+/// `HEAD:`, and the text attached to a letter, as in `-f.env`.
 pub(super) fn paths_in(word: &str) -> impl Iterator<Item = &str> {
     let attached = word
         .strip_prefix('-')
@@ -501,7 +502,7 @@ fn through(folder: &str) -> String {
     format!("it goes through the folder `{folder}`, and where links in it lead")
 }
 
-/// Where a `cd` leads, or why that is not known; `None` for any other command.
+/// Returns where a `cd` leads, or why that is not known; `None` for any other command.
 pub(super) fn goes_to(command: &SimpleCommand) -> Option<Result<String, String>> {
     let name = command.words.first().filter(|w| w.text == "cd")?;
     let unknown = || Err("where `cd` leads is not known".to_string());

@@ -1,17 +1,18 @@
-//! Commands that cannot do their work in the sandbox, known by their words: what they change lies
-//! outside of the workspace, or is protected in it.
+//! Commands that cannot work in the sandbox, recognised by their words: they change files outside
+//! of the workspace, or protected files in it.
 //!
-//! Deliberately narrow: only lines of literal words, and only what a kernel that holds protected
-//! files was seen to refuse. Everything else is tried in the sandbox, where a failure does no harm.
+//! Deliberately narrow: only lines of literal words, and only changes of protected files that a
+//! kernel was seen to refuse. Everything else is tried in the sandbox, where a failure does no
+//! harm.
 
 use super::Evaluation;
 use super::line::Shell;
 use crate::core::shell::{self, SimpleCommand, Word};
 
-/// Options of git itself, before its sub-command, with a value in the next word.
+/// Options of git itself, before its subcommand, with a value in the next word.
 const GIT_WITH_VALUE: [&str; 5] = ["-C", "-c", "--git-dir", "--work-tree", "--namespace"];
 
-/// Sub-commands of git that write its settings or its hooks, with the first word behind them.
+/// Subcommands of git that write its settings or its hooks, with the first word after them.
 #[rustfmt::skip]
 const GIT_SETTINGS: &[(&str, &[&str])] = &[
     ("lfs", &["install", "uninstall"]),
@@ -21,7 +22,7 @@ const GIT_SETTINGS: &[(&str, &[&str])] = &[
     ("submodule", &["absorbgitdirs", "add", "deinit", "init", "set-branch", "set-url", "sync"]),
 ];
 
-/// Sub-commands of git that write its settings only with one of these options.
+/// Subcommands of git that write its settings only with one of these options.
 #[rustfmt::skip]
 const GIT_OPTIONS: &[(&str, &[&str])] = &[
     ("branch", &["-u", "--set-upstream-to", "--unset-upstream", "-t", "--track", "-m", "-M", "--move", "-c", "-C",
@@ -30,10 +31,10 @@ const GIT_OPTIONS: &[(&str, &[&str])] = &[
     ("switch", &["-t", "--track"]),
 ];
 
-/// Of `git worktree`, what makes or removes the folder that it names.
+/// Commands of `git worktree` that make or remove the folder in their arguments.
 const WORKTREE: [&str; 3] = ["add", "move", "remove"];
 
-/// Programs that write hooks of git, with the sub-command by which they do.
+/// Programs that write hooks of git, with the subcommand that does so.
 #[rustfmt::skip]
 const HOOKS: &[(&str, &[&str])] = &[
     ("husky", &["init", "install"]),
@@ -42,7 +43,7 @@ const HOOKS: &[(&str, &[&str])] = &[
 ];
 
 impl Evaluation<'_> {
-    /// Why a line cannot do its work below `full`, as far as its words show it.
+    /// Returns why a line cannot work below `full`, as far as its words show.
     pub(super) fn needs_full(&self, text: &str) -> Option<String> {
         let commands = shell::split(text).ok()?;
         let mut shell = Shell::in_folder(self.folder());
@@ -108,7 +109,7 @@ fn is_listed(table: &[(&str, &[&str])], name: &str, words: &[impl AsRef<str>]) -
     known.any(|known| words.iter().any(|word| word.as_ref() == *known))
 }
 
-/// The sub-command of git, and the words behind it.
+/// Splits the words into the subcommand of git and the words after it.
 fn sub_command<'w>(words: &'w [&'w str]) -> Option<(&'w str, &'w [&'w str])> {
     let mut at = 0;
     while words.get(at)?.starts_with('-') {
@@ -118,7 +119,8 @@ fn sub_command<'w>(words: &'w [&'w str]) -> Option<(&'w str, &'w [&'w str])> {
     Some((*verb, rest))
 }
 
-/// Options without their values: `--track=direct` is `--track`, and `-uorigin/main` is `-u`.
+/// Returns the options without their values: `--track=direct` is `--track`, and `-uorigin/main` is
+/// `-u`.
 fn options<'w>(words: &[&'w str]) -> Vec<&'w str> {
     let before_paths = words.iter().take_while(|word| **word != "--");
     let options = before_paths.filter(|word| word.starts_with('-'));
@@ -133,7 +135,8 @@ fn options<'w>(words: &[&'w str]) -> Vec<&'w str> {
 /// Options of `git config` with a value in the next word.
 const CONFIG_WITH_VALUE: [&str; 5] = ["--type", "--default", "--comment", "--value", "--url"];
 
-/// Whether `git config` writes. With a file of its own (`-f`) it may be any file of the workspace.
+/// Returns whether `git config` writes git's settings. With an explicit file (`-f`) it may be any
+/// file of the workspace.
 fn writes_config(words: &[&str]) -> bool {
     let options = options(words);
     let has = |some: &[&str]| options.iter().any(|option| some.contains(option));
@@ -160,7 +163,7 @@ fn writes_config(words: &[&str]) -> bool {
     }
 }
 
-/// `--get`, `--get-all`, `--get-regexp` and the like only look.
+/// Returns whether an option such as `--get`, `--get-all` or `--get-regexp` only reads.
 fn has_get(options: &[&str]) -> bool {
     options.iter().any(|option| option.starts_with("--get"))
 }

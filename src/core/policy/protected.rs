@@ -1,10 +1,10 @@
-//! What is not changed without asking, whatever the mode and the rules allow, short of
-//! `bypassPermissions`.
+//! Protected files. They are never changed without a question, whatever the mode and the rules
+//! allow, except in `bypassPermissions`.
 //!
-//! The table names what other programs run, obey or trust without anybody asking them to: by
-//! opening a folder, logging in, committing, pushing, or starting a tool. Deliberately absent
-//! is ordinary source that is run too (`Makefile`, `package.json`, `build.rs`, tests): somebody
-//! runs it on purpose, and changing it is the daily work.
+//! The table names files that other programs run, obey or trust without a request: by opening a
+//! folder, logging in, committing, pushing, or starting a tool. Ordinary source that is run too
+//! (`Makefile`, `package.json`, `build.rs`, tests) is deliberately absent: somebody runs it on
+//! purpose, and changing it is the daily work.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;
@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use crate::core::path;
 use crate::core::rule::Bases;
 
-/// A name, or names in a row, at any depth; behind `~/` only in the user's home. What lies
-/// below them is meant too. `*` is any part of a name. Case does not count.
+/// A name, or consecutive names, at any depth of a path; with `~/` only in the user's home.
+/// Everything below is protected too. `*` is any part of a name. Case does not count.
 #[rustfmt::skip]
 const PROTECTED: &[&str] = &[
     // Version control: its hooks, filters and addresses. `x.git` is a bare repository.
@@ -48,19 +48,21 @@ const PROTECTED: &[&str] = &[
     ".config/tmux", ".screenrc", ".xinitrc", ".xprofile", ".xsession*", ".config/sway", ".config/i3", ".config/hypr",
     ".oh-my-zsh", ".config/zsh", ".config/starship.toml", ".config/alacritty", ".config/ghostty", ".config/kitty",
     ".config/wezterm", ".wezterm.lua", ".config/zellij",
-    // What a session or a machine starts by itself, and what is found before other programs.
+    // Programs that a session or a machine starts by itself, and folders that are searched first
+    // for programs.
     ".config/systemd", ".local/share/systemd", ".config/environment.d", "autostart", "launchagents",
     ".local/share/applications", ".local/share/dbus-1", "cron.d", "crontab", ".local/bin", "~/bin", "~/go/bin",
     "~/.asdf", "~/.bun/bin", "~/.deno/bin", "~/.nvm", "~/.pyenv", "~/.rbenv", "~/.rustup",
-    // Keys, and who is let in.
+    // Keys, and lists of who may log in.
     ".ssh", "authorized_keys", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".netrc",
     ".git-credentials", ".password-store",
 ];
 
-/// With `objects` and `refs` beside it, any folder is a repository with programs of its own.
+/// Beside `objects` and `refs`, this file makes any folder a repository, whose settings can name
+/// programs.
 const HEAD: &str = "head";
 
-/// Whether a clean absolute path may not be changed without asking.
+/// Returns whether a clean absolute path may not be changed without a question.
 pub fn is_protected(spot: &str, bases: &Bases) -> bool {
     let folded = path::fold(spot);
     let parts: Vec<&str> = parts(&folded).collect();
@@ -80,8 +82,8 @@ pub fn is_protected(spot: &str, bases: &Bases) -> bool {
         })
 }
 
-/// Whether the last name of a path is such that [`is_protected`] may say yes to the path and no
-/// to the folder it is in. Quick, for looks through whole trees.
+/// Returns whether [`is_protected`] may be true for a path with this last name and false for its
+/// folder. It is fast, for scans of whole trees.
 pub fn may_be_protected(name: &str) -> bool {
     static LAST: OnceLock<(HashSet<&str>, Vec<&str>)> = OnceLock::new();
     let (names, patterns) = LAST.get_or_init(|| {
@@ -95,14 +97,15 @@ pub fn may_be_protected(name: &str) -> bool {
     names.contains(folded.as_str()) || patterns.iter().any(|pattern| is(&folded, pattern))
 }
 
-/// Where the workspace itself lies is the user's choice: so many parts of the path name it.
+/// Returns the number of parts of the path that name the workspace itself. Its location is the
+/// user's choice, so these parts do not protect it.
 fn own_depth(spot: &str, bases: &Bases) -> usize {
     let own = bases.folders.iter().chain(&bases.roots);
     let around = own.filter(|base| path::below(spot, base).is_some());
     around.map(|base| parts(base).count()).min().unwrap_or(0)
 }
 
-/// Whether the names stand in the path from `at` on, the last of them inside the workspace.
+/// Returns whether the names are in the path from `at` on, the last of them inside the workspace.
 fn begins(path: &[&str], names: &str, at: usize, own: usize) -> bool {
     let count = parts(names).count();
     let Some(found) = path.get(at..at + count) else {

@@ -1,4 +1,5 @@
-//! What a person is told of the access of a command before it runs: what it could do on this system.
+//! The description of a command's access for a person, before it runs: what it could do on this
+//! system.
 
 use super::level::Sandbox;
 use crate::core::access::Access;
@@ -8,7 +9,7 @@ use crate::core::access::Access;
 pub struct AccessText {
     pub access: Access,
     pub long: &'static str,
-    /// The same where there is little room.
+    /// The short form.
     pub short: &'static str,
 }
 

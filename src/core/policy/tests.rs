@@ -1,4 +1,4 @@
-//! Tables of `(call, rules) -> what each mode decides`, and what holds for all of them.
+//! Tables of `(call, rules) -> decision of each mode`, and properties of all of them.
 
 use super::line::goes_to;
 use super::*;
@@ -163,7 +163,7 @@ fn a_rule_for_a_tool_of_a_server_holds_for_the_description_that_it_had() {
         }
         other => panic!("{other:?}"),
     }
-    // What nothing is known of has no description that could be meant.
+    // An unknown tool has no description that the rule could mean.
     assert!(matches!(
         decided(&foreign("mcp__a__b"), Mode::Default, &self::rules(&rules)),
         Decision::Ask { .. }
@@ -240,7 +240,7 @@ fn strictness(decision: &Decision) -> u8 {
     }
 }
 
-/// What each mode decides, in the order of `Mode::ALL`: `+` allow, `?` ask, `-` deny.
+/// Returns the decision of each mode, in the order of `Mode::ALL`: `+` allow, `?` ask, `-` deny.
 fn signs(permission: &Permission, text: &str) -> String {
     let rules = rules(text);
     MODES
@@ -776,7 +776,7 @@ fn in_a_worktree_the_rules_of_the_project_refuse_and_what_is_beside_it_is_rewake
     for own in ["../.notes/fix", "../other/a", "../../../rewake.db"] {
         assert_eq!(is(own, "+Edit(//**)"), '?', "{own}");
     }
-    // A folder there that is no worktree of rewake's is all its own.
+    // A folder there that is not a worktree of rewake belongs to rewake itself.
     assert!(matches!(
         decided("src/a.rs", "", None),
         Decision::Ask { .. }

@@ -1,9 +1,9 @@
-//! Messages that were made for the request before. A request has it as its beginning, so of a long
-//! log only the end is made anew.
+//! A cache of the messages of the previous request. The next request usually begins with it, so
+//! only the end of a long log must be rendered again.
 //!
-//! Invariant: what is used again is what would be made again. So only whole exchanges are kept, an
-//! answer with the results of all of its calls: nothing that is recorded later changes those but
-//! that a result is freed, and that is looked at.
+//! Invariant: reused messages are equal to newly rendered ones. So only whole turns are cached: an
+//! answer with the results of all its calls. A later entry can change those only by freeing a
+//! result, and that is checked.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use crate::core::entry::{Block, Entry, Record, Seq};
 use crate::core::request::Message;
 use crate::core::state::State;
 
-/// What was made of one log. For another one, also for a branch of the same, there is another.
+/// The cached messages of one log. Another log needs another cache, and so does another branch.
 #[derive(Debug, Default)]
 pub struct KeptMessages {
     inline: usize,
     model: String,
-    /// By the place of the answer.
+    /// The messages of each turn, by the place of its answer.
     exchanges: BTreeMap<Seq, Made>,
-    /// The number of the request that is being made.
+    /// Number of the request under construction.
     request: u64,
 }
 
 #[derive(Debug)]
 struct Made {
-    /// The last request that it is in.
+    /// Number of the last request with these messages.
     request: u64,
-    /// The results that were freed, by their places.
+    /// The freed results, by their places.
     freed: Vec<Seq>,
     messages: Vec<Message>,
 }
@@ -39,8 +39,8 @@ pub(super) struct Exchange<'a> {
     pub behind: &'a [Record],
 }
 
-/// The exchange that begins here: the answer has calls, all have their results, and something
-/// follows that ends it.
+/// Returns the turn that begins here, if it can be cached: the answer has calls, all have their
+/// results, and another entry ends the turn.
 pub(super) fn exchange<'a>(records: &'a [Record], state: &State) -> Option<Exchange<'a>> {
     let (first, rest) = records.split_first()?;
     let Entry::Replied { blocks, .. } = &first.entry else {
@@ -68,7 +68,7 @@ pub(super) fn exchange<'a>(records: &'a [Record], state: &State) -> Option<Excha
     })
 }
 
-/// Whether messages may be made of an entry of this kind.
+/// Returns whether an entry of this kind may become a message.
 fn is_said(record: &Record) -> bool {
     matches!(
         record.entry,
@@ -123,7 +123,7 @@ impl KeptMessages {
         &made.messages
     }
 
-    /// What this request does not have is not kept any longer.
+    /// Removes messages that are not part of this request.
     pub(super) fn end(&mut self) {
         let request = self.request;
         self.exchanges.retain(|_, made| made.request == request);

@@ -1,7 +1,8 @@
 //! Who changed a file between two trees, as far as the log knows it.
 //!
-//! A call that replaced one file has recorded both contents. Everything else is concluded from what
-//! was at work between the two trees; two possible authors are no author.
+//! A call that replaced one file has recorded both contents. For other changes, the author is
+//! derived from the calls and commands that ran between the two trees. If several are possible, the
+//! author is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +19,17 @@ pub enum Author {
     Subagent,
     /// A tool of an MCP server.
     Server,
-    /// The files were set back.
+    /// A restore of the files.
     Rewind,
-    /// Nothing that this session began: an editor, another program, another session.
+    /// Something that this session did not start: an editor, another program, another session.
     Hand,
-    /// More than one can have done it, or it is not recorded.
+    /// Several authors are possible, or it is not recorded.
     #[default]
     Unknown,
 }
 
 impl Author {
-    /// For a person: "by tool".
+    /// Returns the words for a person: "by tool".
     pub fn words(self) -> &'static str {
         match self {
             Author::Tool => "by tool",
@@ -42,12 +43,12 @@ impl Author {
     }
 }
 
-/// Who made what differs between two trees and no call recorded beforehand.
+/// The author of the differences between two trees that no call recorded beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Maker {
     pub author: Author,
-    /// The process left in the middle of the call: others may have changed files between the end of
-    /// the call and the tree.
+    /// The process left during the call: others may have changed files between the end of the call
+    /// and the tree.
     pub was_away: bool,
     /// The process left between the end of the call and the tree, so anybody may have changed files.
     pub left_before_tree: bool,
@@ -66,13 +67,13 @@ impl From<Author> for Maker {
 #[derive(Debug, Default)]
 pub(super) struct Workers {
     open: BTreeMap<CallId, Author>,
-    /// In the background, by the ID that the model was given.
+    /// Background commands and subagents, by the id that the model was given.
     background: BTreeMap<String, Author>,
-    /// At work at any time since the last tree.
+    /// Authors that worked at any time since the last tree.
     active: BTreeSet<Author>,
-    /// One that the agent waited for ended since the last tree.
+    /// A call that the agent waited for ended since the last tree.
     has_ended: bool,
-    /// Open when another process resumed the session.
+    /// Calls that were open when another process resumed the session.
     left: BTreeSet<CallId>,
     was_away: bool,
     left_before_tree: bool,
@@ -112,13 +113,13 @@ impl Workers {
                 self.left = self.open.keys().copied().collect();
                 self.left_before_tree = self.has_ended;
             }
-            // What runs on belongs to the other branch.
+            // Commands that still run belong to the other branch.
             Entry::Forked { .. } => *self = Workers::default(),
             _ => {}
         }
     }
 
-    /// Returns the maker of what differs between the last tree and this one.
+    /// Returns the author of the differences between the last tree and this one.
     pub fn at_tree(&mut self) -> Maker {
         let author = match (self.has_ended, self.active.len()) {
             (true, 1) => self.active.first().copied().unwrap_or_default(),

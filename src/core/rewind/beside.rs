@@ -1,8 +1,9 @@
-//! What somebody else made of a path and a call took away: where it does not fit into what the path
-//! was, it lies beside it, as `NAME.rewake-kept`. A file that a command renamed is followed: its new
-//! name goes when its old one is back.
+//! Content of others that a call removed. If it cannot be merged into the restored file, it is put
+//! beside it, as `NAME.rewake-kept`. A file that a command renamed is followed: its new name is
+//! removed when the old one is back.
 //!
-//! Invariant: a name goes only when all that others made of the file is at the old name or beside it.
+//! Invariant: a name is removed only if everything that others made of the file is at the old name
+//! or beside it.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +12,11 @@ use super::{Merge, Plan, three_way};
 use crate::core::entry::KeptWhy;
 use crate::core::tree::{Item, PathBytes};
 
-/// So many names beside a path are tried.
+/// Maximum number of names that are tried beside a path.
 const MAX_NAMES: usize = 100;
 
-/// What others made of a path, when none of it is in what lies there now: it was removed, or is what
-/// it was before they changed it. `None`: it may be in there.
+/// Returns the contents that others made of a path, if the current content has none of them: the
+/// file was removed, or has the content from before their changes. `None`: it may have some.
 pub(super) fn gone(chain: &Chain, by: &[By], merge: &mut Merge<'_>) -> Option<Vec<Item>> {
     let last = by.iter().rposition(|by| *by == By::Outside)?;
     chain.links.get(last)?.to.as_ref()?;
@@ -42,7 +43,8 @@ pub(super) fn gone(chain: &Chain, by: &[By], merge: &mut Merge<'_>) -> Option<Ve
     Some(others)
 }
 
-/// The changes of others without one of a call between them: from what, and to what.
+/// Groups the changes of others without a call between them: the states before and after each
+/// group.
 fn runs<'a>(chain: &'a Chain, by: &[By]) -> Vec<(&'a Option<Item>, &'a Option<Item>)> {
     let mut runs: Vec<(&Option<Item>, &Option<Item>)> = Vec::new();
     let mut was = &chain.start;
@@ -59,7 +61,7 @@ fn runs<'a>(chain: &'a Chain, by: &[By]) -> Vec<(&'a Option<Item>, &'a Option<It
     runs
 }
 
-/// Gives each of these a name beside the path. One that has such a name already gets no other.
+/// Gives each of these a name beside the path. Content that is already there gets no second name.
 pub(super) fn lay(
     changes: &Changes,
     path: &PathBytes,
@@ -89,7 +91,7 @@ fn beside(path: &[u8], number: usize) -> PathBytes {
     [path, ENDING, number.as_bytes()].concat()
 }
 
-/// Removes the new name of what a command renamed, where the old name is back. Returns those names.
+/// Removes the new names of renamed files whose old names are back. Returns the removed names.
 pub(super) fn take_back_moves(changes: &Changes, plan: &mut Plan) -> BTreeSet<PathBytes> {
     let mut taken = BTreeSet::new();
     for (to, from) in &changes.moved {
@@ -111,8 +113,8 @@ pub(super) fn take_back_moves(changes: &Changes, plan: &mut Plan) -> BTreeSet<Pa
     taken
 }
 
-/// Leaves the new name that was taken back, where the old name cannot come back after all: a folder
-/// lies there. Returns whether there was one.
+/// Keeps the new name after all if the old name cannot come back because a folder is there. Returns
+/// whether there was such a name.
 pub(super) fn leave_moves(changes: &Changes, taken: &BTreeSet<PathBytes>, plan: &mut Plan) -> bool {
     let mut is_any = false;
     let moved = changes.moved.iter().filter(|(to, _)| taken.contains(*to));

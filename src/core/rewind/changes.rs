@@ -1,4 +1,4 @@
-//! What became of each path since a tree, change by change, and who changed it.
+//! The changes of each path since a tree, and who made them.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,19 @@ use super::since::{Cause, Written};
 use crate::core::path;
 use crate::core::tree::{Change, ContentHash, Delta, Item, PathBytes, Tree};
 
-/// A command ends a little after the clock says so, and a file system's clock is coarse.
+/// Tolerance for the end of a command: it may end a little later than recorded, and the clock of a
+/// file system is coarse.
 pub(super) const SLACK_MS: i64 = 500;
 
-/// The end of the name of what others made, where a rewind lays it beside its path.
+/// Suffix of the names under which a restore puts content of others beside its path.
 pub(super) const ENDING: &[u8] = b".rewake-kept";
 
-/// Who changed a path.
+/// Author of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// A call that wrote it, or a setting back.
+    /// A call that wrote the file, or a restore.
     Us,
-    /// A command ran until then.
+    /// A command that ran until this time.
     Command(i64),
     Outside,
 }
@@ -28,14 +29,15 @@ pub(super) enum By {
 pub(super) struct Link {
     pub to: Option<Item>,
     pub by: By,
-    /// Its author is for a person. Whether the process left before the tree decides whose it may be.
+    /// The author, for a person. Whether the process left before the tree decides who may have made
+    /// it.
     pub maker: Maker,
-    /// It may have been there before, and only became covered.
+    /// It may have existed before and only become covered.
     pub may_have_been: bool,
 }
 
 impl Link {
-    /// Whether somebody else may have made it, and nothing on the disk says more about that.
+    /// Returns whether somebody else may have made it, and the disk has no evidence about that.
     pub fn may_be_of_others(&self) -> bool {
         self.by == By::Outside || self.maker.left_before_tree
     }
@@ -46,9 +48,9 @@ impl Link {
 pub(super) struct Chain {
     pub start: Option<Item>,
     pub links: Vec<Link>,
-    /// What `links` were before each setting back: one that led back to there, leads to them.
+    /// The values of `links` before each restore, for a restore that leads back to one of them.
     undone: Vec<Vec<Link>>,
-    /// What was changed last was set back: its time on the disk is of that.
+    /// The last change was a restore, so the file's time on disk is that of the restore.
     pub is_set_back: bool,
 }
 
@@ -60,12 +62,13 @@ impl Chain {
         }
     }
 
-    /// What links led to.
+    /// Returns the state after these links.
     fn end<'a>(&'a self, links: &'a [Link]) -> &'a Option<Item> {
         links.last().map_or(&self.start, |link| &link.to)
     }
 
-    /// What led to this: what was set back last, when that is there again; else some time before.
+    /// Returns the links that led to this state: those that the last restore undid, if they end
+    /// there; else those up to the latest earlier time with this state.
     fn time_of(&self, whole: &[Link], to: &Option<Item>) -> Option<Vec<Link>> {
         if let Some(list) = self.undone.last().filter(|list| self.end(list) == to) {
             return Some(list.clone());
@@ -78,8 +81,8 @@ impl Chain {
             .map(<[Link]>::to_vec)
     }
 
-    /// A setting back led to this: to what it was at some time, with all that led there; or to
-    /// something new.
+    /// Records a restore. If the state existed before, the links that led to it apply again;
+    /// otherwise the state is new.
     fn set_back(&mut self, to: Option<Item>) {
         self.is_set_back = true;
         let whole = self.links.clone();
@@ -99,7 +102,7 @@ impl Chain {
     }
 }
 
-/// What became of the paths of a workspace since a tree.
+/// The changes of the paths of a workspace since a tree.
 #[derive(Debug, Clone)]
 pub struct Changes {
     pub(super) root: String,
@@ -111,12 +114,12 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The tree that they begin with.
+    /// Returns the tree at the beginning.
     pub fn start(&self) -> &Tree {
         &self.start
     }
 
-    /// `root` is the workspace's: paths below it have no slash in front.
+    /// Starts with a tree. `root` is the workspace's; paths below it have no leading slash.
     pub fn new(root: &str, start: Tree) -> Changes {
         Changes {
             root: root.to_string(),
@@ -127,8 +130,8 @@ impl Changes {
         }
     }
 
-    /// Each change of a path: what it made of it, and who did it. `changed_ms`: when what lies there
-    /// now last changed.
+    /// Returns each change of a path: its author and the state after it. `changed_ms` returns when
+    /// the current file last changed.
     pub fn steps(
         &self,
         path: &[u8],
@@ -153,12 +156,12 @@ impl Changes {
             .collect()
     }
 
-    /// The last tree so far.
+    /// Returns the last tree so far.
     pub fn now(&self) -> &Tree {
         &self.now
     }
 
-    /// The next tree differs so from the last one. `is_exact`: the delta says which paths only
+    /// Adds the difference to the next tree. `is_exact` means that the delta says which paths only
     /// became covered. `target` is the tree of [`Cause::Restored`].
     pub fn add(
         &mut self,
@@ -194,7 +197,7 @@ impl Changes {
                 && target.is_some_and(|target| target.0.get(path) == to.as_ref())
             {
                 match before.is_none() && is_beside(path) {
-                    // It is somebody else's, whoever laid it there.
+                    // The content is somebody else's, although a restore put it there.
                     true => chain.links.push(Link {
                         to,
                         by: By::Outside,
@@ -205,7 +208,7 @@ impl Changes {
                 }
                 continue;
             }
-            // It is there still, or was.
+            // The file still exists, or existed before.
             let is_only_coverage = entered || matches!(change, Change::Gone { left: true });
             let (by, maker) = match cause {
                 _ if is_only_coverage => (By::Outside, Author::Unknown.into()),
@@ -217,7 +220,7 @@ impl Changes {
                     let absolute = absolute(&self.root, path);
                     match of_call(written, &absolute, before.as_ref(), to.as_ref()) {
                         Some(By::Us) => (By::Us, Author::Tool.into()),
-                        // A tool, and somebody else.
+                        // A tool and somebody else changed it.
                         Some(by) => (by, Author::Unknown.into()),
                         None => (command_ended_ms.map_or(By::Outside, By::Command), maker),
                     }
@@ -234,7 +237,7 @@ impl Changes {
         self.now.apply(delta);
     }
 
-    /// New paths whose content is that of one path that is gone, and of no other.
+    /// Finds renames: new paths whose content is that of exactly one removed path.
     fn moves(&self, delta: &Delta) -> Vec<(PathBytes, PathBytes)> {
         let mut gone: BTreeMap<ContentHash, Vec<&PathBytes>> = BTreeMap::new();
         let mut new: BTreeMap<ContentHash, Vec<&PathBytes>> = BTreeMap::new();
@@ -269,7 +272,8 @@ pub(super) fn absolute(root: &str, path: &[u8]) -> String {
     path::join(root, &path)
 }
 
-/// Whether calls made a path what it is: each wrote onto what the one before left.
+/// Returns who made a path what it is. It is `Us` if each call wrote onto the result of the
+/// previous one.
 fn of_call(
     written: &[Written],
     path: &str,
@@ -293,7 +297,7 @@ pub(super) fn hex(hash: &ContentHash) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a rewind gives such a name to what is somebody else's.
+/// Returns whether a restore gives such a name to content of others.
 pub(super) fn is_beside(path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     name.windows(ENDING.len()).any(|part| part == ENDING)

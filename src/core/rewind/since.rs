@@ -1,4 +1,4 @@
-//! Which trees a log names behind a place, and who made what differs between two of them.
+//! The trees that a log names after a place, and who made the differences between them.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use crate::core::access::Access;
 use crate::core::entry::{CallId, Entry, Fact, Guard, Record};
 use crate::core::tree::named;
 
-/// From its record to the begin of a command, at most.
+/// Maximum time from the record of a command to its start.
 const BEGIN_MS: i64 = 2_000;
 
-/// A tree that a log names behind a place, and who made what differs from the tree before.
+/// A tree that a log names after a place, and who made the difference to the previous tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedTree {
     pub name: String,
     pub cause: Cause,
-    /// Of what `cause` has no record of beforehand.
+    /// Author of the changes that `cause` does not record beforehand.
     pub maker: Maker,
 }
 
 /// Who made the difference between two trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// Calls that wrote one file each; and a command, when one ran. What neither can have been is
-    /// somebody else's.
+    /// Calls that wrote one file each, and a command if one ran. Changes that neither can have made
+    /// are somebody else's.
     Calls {
         written: Vec<Written>,
         /// The end of the last command. UTC, milliseconds since 1970.
         command_ended_ms: Option<i64>,
     },
-    /// Files were set back to this tree. What is not as in it is somebody else's.
+    /// Files were restored to this tree. Differences from it are somebody else's.
     Restored { target: String },
     /// Somebody else.
     Outside,
@@ -44,8 +44,8 @@ pub struct Written {
     pub after: String,
 }
 
-/// The trees that the log names behind the place `start` in `records`, where the files were as in
-/// the tree `from`.
+/// Returns the trees that the log names after the place `start` in `records`. At `start` the files
+/// were as in the tree `from`.
 pub fn named_since(records: &[Record], start: usize, from: &str) -> Vec<NamedTree> {
     let mut since = Since {
         trees: Vec::new(),
@@ -66,16 +66,16 @@ pub fn named_since(records: &[Record], start: usize, from: &str) -> Vec<NamedTre
     since.trees
 }
 
-/// [`named_since`], as far as it is.
+/// The progress of [`named_since`].
 struct Since {
     trees: Vec<NamedTree>,
     last: String,
     written: Vec<Written>,
-    /// Commands that were begun, and when.
+    /// Commands that started, and when.
     commands: BTreeMap<CallId, i64>,
     command_ended_ms: Option<i64>,
     restoring: Option<String>,
-    /// When another process took the session up last.
+    /// When another process last resumed the session.
     resumed_ms: i64,
     workers: Workers,
 }
@@ -105,7 +105,7 @@ impl Since {
             Entry::Finished { call, fact, .. } => {
                 if let Some(began) = self.commands.remove(call) {
                     let ended = match fact {
-                        // Settled by another process: it may have ended long before.
+                        // Another process settled it, so it may have ended long before.
                         Some(Fact::Ran { took_ms, .. }) if began < self.resumed_ms => began
                             .saturating_add(i64::try_from(*took_ms).unwrap_or(i64::MAX))
                             .saturating_add(BEGIN_MS),
@@ -116,7 +116,7 @@ impl Since {
                 }
             }
             Entry::Resumed { .. } => self.resumed_ms = record.at_ms,
-            // What runs on belongs to the other branch.
+            // Commands that still run belong to the other branch.
             Entry::Forked { .. } => {
                 self.commands.clear();
                 self.restoring = None;

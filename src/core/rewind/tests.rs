@@ -1,4 +1,4 @@
-//! Who changed a path, and what it is to be then: tables, and random histories.
+//! Tests of restores: who changed a path, and its target state. Tables, and random histories.
 
 use proptest::prelude::*;
 
@@ -174,7 +174,7 @@ fn what_is_chosen_for_a_path_wins_and_what_may_have_been_there_stays() {
     );
     is_kept(&plan, "a", KeptWhy::Chosen);
     is_kept(&plan, "d/x", KeptWhy::Chosen);
-    // To choose it is no yes to what needs one of its own.
+    // A choice does not replace a separate approval.
     is_kept(&plan, ".bashrc", KeptWhy::Protected);
     asked.allowed.insert(path(".bashrc"));
     assert_eq!(planned(&changes, &asked).target, tree(&target));
@@ -218,7 +218,7 @@ fn a_file_of_a_call_that_somebody_else_changed_is_not_removed() {
     ];
     let plan = check(&[], &steps, &[("n", "mine")]);
     is_kept(&plan, "n", KeptWhy::Conflict);
-    // The call wrote onto what was not there when it was looked at last.
+    // The call wrote onto a file that did not exist at the last look.
     let steps = [(tree(&[("n", "new")]), written("n", Some("theirs"), "new"))];
     let plan = check(&[], &steps, &[("n", "new")]);
     is_kept(&plan, "n", KeptWhy::Yours);
@@ -232,8 +232,8 @@ fn what_a_command_changed_is_set_back_and_what_appeared_meanwhile_is_not_removed
     is_kept(&plan, "n", KeptWhy::Command);
 }
 
-/// What was set back never happened: a command that created the path then is no reason to keep
-/// what a call creates there now.
+/// A restored change counts as if it had not happened: if a command created the path then, that is
+/// not a reason to leave what a call creates there now.
 #[test]
 fn what_a_command_did_before_a_setting_back_counts_no_more() {
     let restored = Cause::Restored {
@@ -446,7 +446,7 @@ fn what_others_made_of_a_file_that_a_command_took_away_is_not_lost() {
         };
         let changes = changes(&tree(start), &after_both(start, "theirs", left));
         assert_eq!(planned(&changes, &all).target, tree(start));
-        // What fits in is put in. Nothing fits into a file that was not there.
+        // Changes that fit are merged. Nothing fits into a file that did not exist.
         if !start.is_empty() {
             let fitting = |files: Files<'static>, from: &str, to: &'static str| {
                 let files = files.iter().map(|(path, content)| match *content == from {
@@ -808,7 +808,7 @@ fn the_model_is_told_what_was_set_back_and_what_was_not() {
     );
 }
 
-/// A random history: what lies at a few paths, and who changed it.
+/// A random history of a few paths and the authors of their changes.
 fn steps() -> impl Strategy<Value = (Tree, Vec<(Tree, u8)>)> {
     let tree = || proptest::collection::btree_map("[abc](/[ab])?", "[123]{1,2}", 0..5);
     let tree = || {
@@ -873,7 +873,7 @@ fn history(start: &Tree, steps: &[(Tree, u8)]) -> Changes {
     changes
 }
 
-/// The old name is a folder by now, so the file cannot come back there.
+/// The old name is a folder now, so the file cannot come back there.
 #[test]
 fn a_renamed_file_stays_where_a_folder_took_its_old_name() {
     let start = tree(&[("c", "1")]);
@@ -912,7 +912,7 @@ proptest! {
         }
     }
 
-    /// No file lies where a folder has to be.
+    /// No file is where a folder must be.
     #[test]
     fn a_target_can_lie_on_a_disk((start, steps) in steps(), whole: bool) {
         let changes = history(&start, &steps);
@@ -924,7 +924,7 @@ proptest! {
         }
     }
 
-    /// What is set back and taken back at once is what it was.
+    /// A restore that is undone at once changes nothing.
     #[test]
     fn taking_back_is_the_opposite((start, steps) in steps()) {
         let mut changes = history(&start, &steps);
@@ -935,7 +935,7 @@ proptest! {
         let delta = super::super::tree::diff(&before, &target);
         back.add(&delta, true, (&restored, Maker::default()), Some(&target));
         let mut plan = planned(&back, &Asked::default());
-        // What was laid beside a file is somebody else's.
+        // Content beside a file is somebody else's.
         plan.target.0.retain(|path, _| !super::changes::is_beside(path));
         prop_assert_eq!(&plan.target, &before, "{:?}", plan.kept);
         // And once more is as the first time.

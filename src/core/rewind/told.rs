@@ -1,4 +1,4 @@
-//! What is said of a setting back: which paths stay, and what the model is told.
+//! Texts about a restore: the paths that stay, and the note for the model.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use crate::core::entry::{Entry, Kept, KeptWhy, MAX_KEPT};
 use crate::core::text::count;
 use crate::core::tree::{PathBytes, path_text};
 
-/// So many paths are named to the model.
+/// Maximum number of paths in the note for the model.
 const MAX_TOLD: usize = 20;
 
-/// The first of the paths that stay, and how many more there are.
+/// Returns the first of the paths that stay, and the number of the others.
 pub fn kept(kept: &BTreeMap<PathBytes, KeptWhy>) -> (Vec<Kept>, u64) {
-    // What is no surprise comes last.
+    // Expected ones come last.
     let mut all: Vec<(&PathBytes, KeptWhy)> = kept.iter().map(|(p, why)| (p, *why)).collect();
     all.sort_by_key(|(_, why)| *why == KeptWhy::Yours);
     let more = all.len().saturating_sub(MAX_KEPT) as u64;
@@ -22,7 +22,7 @@ pub fn kept(kept: &BTreeMap<PathBytes, KeptWhy>) -> (Vec<Kept>, u64) {
     (named.collect(), more)
 }
 
-/// What the model is told when a session was copied into a folder with files of its own.
+/// Returns the note for the model after a session was copied into a separate folder.
 pub fn told_of_folder(folder: &str) -> String {
     format!(
         "This session was copied, and works in a folder of its own from here on: {folder}. The files in it are \
@@ -31,7 +31,7 @@ pub fn told_of_folder(folder: &str) -> String {
     )
 }
 
-/// What the model is told of a setting back. `None`: it is told nothing.
+/// Returns the note for the model about a restore. `None`: there is none.
 pub fn told(entry: &Entry) -> Option<String> {
     let Entry::Restored {
         new_folder,

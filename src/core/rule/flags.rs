@@ -1,7 +1,7 @@
-//! Options of a command as a set: `rm -rf`, `rm -fr`, `rm -r -f` and `rm --recursive --force`
-//! are one and the same to a rule that refuses.
+//! The options of a command as a set: `rm -rf`, `rm -fr`, `rm -r -f` and `rm --recursive --force`
+//! are the same for a rule that refuses.
 //!
-//! Only for programs whose options are known to be letters that can be put together.
+//! This is only for programs whose options are known to be letters that can be combined.
 
 use std::collections::BTreeSet;
 
@@ -33,14 +33,14 @@ const PROGRAMS: [Program; 7] = [
     Program { name: "git", letters: &[("force", 'f'), ("delete", 'd')], valued: &["-C", "-c"] },
 ];
 
-/// The words as options and what is none.
+/// The words, divided into options and operands.
 struct Parted {
     options: BTreeSet<String>,
     operands: Vec<String>,
 }
 
-/// The command has all options that the rule has, however they are written, and its operands
-/// begin as the rule's do. `prefix`: more of both may follow.
+/// Returns whether the command has all options of the rule, in any spelling, and its operands begin
+/// like those of the rule. `prefix`: more of both may follow.
 pub(super) fn refuse(rule: &[String], prefix: bool, words: &[Word]) -> bool {
     let (Some(name), Some(of_rule)) = (words.first(), rule.first()) else {
         return false;
@@ -94,7 +94,8 @@ impl Program {
         parted
     }
 
-    /// One for each letter; a long one by its letter where it has one, abbreviated or not.
+    /// Returns one option for each letter, and a long option as its letter if it has one,
+    /// abbreviated or not.
     fn options(&self, word: &str) -> Vec<String> {
         let Some(long) = word.strip_prefix("--") else {
             let letters = word.chars().skip(1);
@@ -113,7 +114,8 @@ impl Program {
         }
     }
 
-    /// `git branch -D` is `--delete --force`; for files `-R` and `-r` are the same.
+    /// Returns the normal form of a letter: `git branch -D` is `--delete --force`; for files `-R`
+    /// and `-r` are the same.
     fn letter(&self, c: char) -> String {
         match (self.name, c) {
             ("git", c) => c.to_string(),

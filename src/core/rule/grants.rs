@@ -1,8 +1,8 @@
-//! How much access the rules give a command line: `Bash(…)` at most the workspace,
-//! `Network(…)` the network, `Full(…)` no sandbox.
+//! The access that the rules give a command line: `Bash(…)` at most the workspace, `Network(…)` the
+//! network, `Full(…)` no sandbox.
 //!
-//! Invariant: more than the workspace is given only to a line whose every word is literal, and
-//! only when every part of it has a rule of that level.
+//! Invariant: more access than the workspace is given only to a line whose every word is literal,
+//! and only when every part of it has a rule of that level.
 
 use super::{CommandPattern, Likeness, Rule, Rules, Scope, Tool};
 use crate::core::access::Access;
@@ -10,7 +10,7 @@ use crate::core::harmless;
 use crate::core::shell::SimpleCommand;
 
 impl Rule {
-    /// The access that a rule of commands gives where it allows, and begins at where it refuses.
+    /// Returns the access that a command rule gives if it allows, and from which on it refuses.
     pub(crate) fn level(&self) -> Option<Access> {
         match self.tool {
             Tool::Bash => Some(Access::Workspace),
@@ -20,7 +20,7 @@ impl Rule {
         }
     }
 
-    /// Access from which on a rule that refuses speaks of a command.
+    /// Returns the access from which on a rule that refuses covers a command.
     fn refuses_from(&self) -> Option<Access> {
         match self.tool {
             Tool::Bash => Some(Access::Read),
@@ -37,7 +37,7 @@ impl Rule {
             && (self.scope == Scope::All || self.pattern().is_some_and(|p| p.is_line(line)))
     }
 
-    /// The rule speaks of this command, letter by letter.
+    /// Returns whether the rule covers exactly this command.
     pub(crate) fn names(&self, part: &SimpleCommand) -> bool {
         self.grants_part(part)
     }
@@ -52,9 +52,9 @@ impl Rule {
 }
 
 impl Rules {
-    /// The most access that the rules which allow give this line, `None` when they do not allow
-    /// it. `parts` are those that [`crate::core::shell::split`] made of it; none when it could not.
-    /// Files that it is redirected to are judged for themselves, and so is what is denied.
+    /// Returns the highest access that the allow rules give this line. `None`: they do not allow
+    /// it. `parts` are the result of [`crate::core::shell::split`], or empty if it failed.
+    /// Redirections to files and deny rules are judged separately.
     pub(crate) fn grants(&self, line: &str, parts: &[SimpleCommand]) -> Option<Access> {
         let is_literal = !parts.is_empty() && parts.iter().all(is_literal);
         let counts = |rule: &&Rule| is_literal || rule.level() == Some(Access::Workspace);
@@ -74,7 +74,7 @@ impl Rules {
         whole.max(each)
     }
 
-    /// The rule that denies the line this much access, and how surely it speaks of it.
+    /// Returns the rule that denies the line this access, and how certainly it applies.
     pub(crate) fn denies_access(
         &self,
         access: Access,
@@ -84,7 +84,7 @@ impl Rules {
         refusing(&self.deny, access, line, parts)
     }
 
-    /// The rule that asks before the line gets this much access, and how surely it speaks of it.
+    /// Returns the rule that asks before the line gets this access, and how certainly it applies.
     pub(crate) fn asks_for_access(
         &self,
         access: Access,
@@ -95,8 +95,8 @@ impl Rules {
     }
 }
 
-/// The surest of the rules that refuse, the first of those. A rule for a level speaks of all
-/// access from that level on.
+/// Returns the rule that refuses with the highest certainty, the first of several. A rule for a
+/// level covers all access from that level on.
 fn refusing<'a>(
     rules: &'a [Rule],
     access: Access,
@@ -144,8 +144,7 @@ fn is_literal(part: &SimpleCommand) -> bool {
     words.all(|word| word.is_literal())
 }
 
-/// Commands that do little without the network, or without leave to leave the sandbox. The
-/// first that fits counts.
+/// Commands that seldom work without the network, or inside of the sandbox. The first match counts.
 #[rustfmt::skip]
 const NEED_MORE: &[(&[&str], Access)] = {
     use Access::{Full, Network};
@@ -166,8 +165,8 @@ const NEED_MORE: &[(&[&str], Access)] = {
 };
 
 impl Rules {
-    /// What rules of the form `Bash(…)` do not give although their commands want it: each with
-    /// the rule that would, where there is none yet. To be said once at a start.
+    /// Returns the `Bash(…)` rules that do not give the access which their commands need. Each
+    /// comes with the rule that would give it, if there is none yet. A start reports them once.
     pub(crate) fn lacking(&self) -> Vec<(&Rule, Rule)> {
         let lacking = self.allow.iter().filter_map(|rule| {
             let needed = rule.needs()?;
@@ -188,7 +187,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// More access than a rule of the form `Bash(…)` gives, for the command that it names.
+    /// Returns the access that the rule's command needs, if a `Bash(…)` rule does not give it.
     fn needs(&self) -> Option<Access> {
         if self.tool != Tool::Bash {
             return None;
@@ -202,7 +201,7 @@ impl Rule {
     }
 }
 
-/// One line for [`Rules::lacking`]; `None` when nothing is lacking.
+/// Renders one line for [`Rules::lacking`]. `None`: no rule lacks access.
 pub(crate) fn lacking_notice(lacking: &[(&Rule, Rule)]) -> Option<String> {
     const MOST: usize = 5;
     let (first, _) = lacking.first()?;

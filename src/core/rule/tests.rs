@@ -250,7 +250,7 @@ fn options_are_a_set_to_what_refuses() {
         assert_eq!(found, want, "{text}: {line}");
     }
     assert!(rule("Bash(rm -rf:*)").refuses_text("if x; then rm -r -f y; fi"));
-    // What allows is what it says.
+    // A rule that allows is matched exactly.
     assert!(!rule("Bash(rm -rf:*)").allows_words(&words("rm -fr x")));
 }
 
@@ -300,7 +300,7 @@ fn a_line_gets_what_every_part_of_it_is_given() {
         ("echo $(curl x)", "Full", None),
         ("echo $(curl x)", "Full;;Bash", Some(Workspace)),
         ("for i in 1; do curl x; done", "Full", None),
-        // What is written before the command is a part of it.
+        // Words before the command are a part of it.
         ("A=1 npm install", "Network(npm install:*)", None),
         ("A=1 npm install", "Network(A=1 npm install:*)", Some(Network)),
         ("CI=1 npm install", "Network(npm install:*)", Some(Network)),

@@ -1,4 +1,4 @@
-//! Which entry may come next.
+//! The check of which entry may come next.
 
 use crate::core::entry::{About, CallId, Entry, FreedResult, Guard, Outcome, Seq, Verdict};
 use crate::core::exchange;
@@ -9,7 +9,7 @@ use crate::core::tool::Class;
 use super::{Illegal, OpenCall, State};
 
 impl State {
-    /// Whether `entry` may come next. Nothing is changed.
+    /// Returns an error if `entry` may not come next. The state stays unchanged.
     pub fn check(&self, entry: &Entry) -> Result<(), Illegal> {
         self.allows(entry).map_err(|why| Illegal {
             seq: self.next_seq,
@@ -173,7 +173,8 @@ impl State {
         }
     }
 
-    /// An answer is checked once, and the model is told so often and no more.
+    /// Checks an `Entry::Checked`: an answer is checked once, and the number of repair requests is
+    /// limited.
     fn may_check(&self, answer: Seq, is_unfit: bool, is_told: bool) -> Result<(), String> {
         if self.unchecked() != Some(answer) {
             return Err(format!("no answer {answer} waits to be checked"));
@@ -191,7 +192,7 @@ impl State {
         }
     }
 
-    /// A server asks only in a call that it works on.
+    /// Checks a server's question: a server may ask only during a call that it works on.
     fn may_be_asked_by_server(&self, id: CallId, question: &ServerQuestion) -> Result<(), String> {
         match &self.open_call(id)?.guard {
             Some(Guard::Served { server, .. }) if *server == question.server => Ok(()),
@@ -229,7 +230,7 @@ impl State {
         match (open.call.class(), guard) {
             (Some(Class::Checked), Guard::Checked { .. })
             | (Some(Class::Served), Guard::Served { .. })
-            // An older version could not look at what a server did.
+            // An older version could not find out what a server did.
             | (Some(Class::Opaque | Class::Served), Guard::Opaque) => Ok(()),
             (Some(Class::Supervised), Guard::Supervised { .. }) if !open.call.is_task() => Ok(()),
             (Some(Class::Supervised), Guard::Child { .. }) if open.call.is_task() => Ok(()),
@@ -239,8 +240,8 @@ impl State {
         }
     }
 
-    /// A call with an effect is done only after it was begun; it may fail, be denied or be
-    /// interrupted before that.
+    /// Checks a result: a call with an effect can be done only after it was started. Before that it
+    /// can fail, be denied or be interrupted.
     fn may_finish(&self, id: CallId, outcome: &Outcome) -> Result<(), String> {
         let open = self.open_call(id)?;
         let idempotent = open.call.class() == Some(Class::Idempotent);

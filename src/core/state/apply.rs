@@ -1,4 +1,4 @@
-//! What an entry changes.
+//! The changes of the state by each entry.
 
 use crate::core::choice::Effort;
 use crate::core::ending;
@@ -19,10 +19,10 @@ use super::context::changes_the_context;
 use super::{Asked, Halt, Illegal, OpenCall, OpenQuestion, Restoring, State, UserCommand};
 
 impl State {
-    /// Takes the next record of the log.
+    /// Applies the next record of the log.
     ///
     /// # Errors
-    /// [`Illegal`] when it cannot follow; the state is unchanged then.
+    /// [`Illegal`] when the record is not allowed here. The state is then unchanged.
     pub fn fold(&mut self, record: &Record) -> Result<(), Illegal> {
         if record.seq != self.next_seq {
             return Err(Illegal {
@@ -45,7 +45,7 @@ impl State {
         );
         if let Some(since_ms) = since_ms.filter(|_| !is_rest) {
             let took_ms = record.at_ms.saturating_sub(since_ms);
-            // Clocks are set back, too.
+            // The difference may be negative, since a clock can be set back.
             self.worked_ms = self
                 .worked_ms
                 .saturating_add(took_ms.try_into().unwrap_or(0));
@@ -158,7 +158,7 @@ impl State {
                     at: at.clone(),
                 };
                 self.on_call(*call, |open| {
-                    // What was allowed is another by now.
+                    // An earlier approval was for another description.
                     open.decided = None;
                     open.asked = Some(asked);
                 });
@@ -199,7 +199,7 @@ impl State {
                     open.allowed_access = *access;
                     open.asked_about.clone_from(at);
                 });
-                // One that another version wrote, and that is not understood, allows nothing.
+                // A rule of another version that is not understood allows nothing.
                 let rule = rule.as_deref().and_then(|text| Rule::parse(text).ok());
                 if let Some(rule) = rule.filter(|rule| !self.session_rules.contains(rule)) {
                     self.session_rules.push(rule);
@@ -238,7 +238,7 @@ impl State {
                     self.ledger
                         .finished(record.seq, &open.call, outcome, fact.as_ref());
                 }
-                // What was changed in a file that the model does not know, leaves it unknown.
+                // A change of a file that the model did not know leaves it unknown.
                 let is_known = match fact {
                     Some(Fact::Wrote { .. }) => self
                         .call(*call)
@@ -268,7 +268,7 @@ impl State {
                 self.paused = false;
                 self.keep(record);
             }
-            // What the next start owes is to wait: that it came to rest is no crash.
+            // After a pause the next start only has to wait, so this start made progress.
             Entry::Paused { .. } => {
                 self.paused = true;
                 self.progress();
@@ -277,11 +277,11 @@ impl State {
                 self.paused = false;
                 self.progress();
             }
-            // A server that cannot be asked does not make the next start less likely to work.
+            // A failed model call does not mean that the next start fails.
             Entry::Failed { error, .. } => {
                 self.halted = Some(Halt::Failed(error.clone()));
                 self.restarts = 0;
-                // None of the list could be asked; the next try begins with the first.
+                // No model of the list could be asked. The next try begins with the first.
                 self.leave_fallback();
             }
             Entry::Noted { about, .. } => {
@@ -321,7 +321,7 @@ impl State {
                 self.continued(record.seq, note, *by, story.as_deref());
             }
             Entry::Freed { results } => self.freed.free(results),
-            // An orderly stop from outside is not a start that came to nothing.
+            // An orderly stop from outside is not a start without progress.
             Entry::Saved {
                 reason: SaveReason::Signal,
                 ..
@@ -365,7 +365,7 @@ impl State {
                 self.made_title.clone_from(title);
                 self.was_titled = true;
             }
-            // What is owed is owed all the same: only lists ask whether it is wanted.
+            // Pending work stays pending. Only lists use the dismissal.
             Entry::Dismissed => {}
             Entry::Learned {
                 model,
@@ -449,7 +449,8 @@ impl State {
         self.temperature = temperature.or(self.temperature);
     }
 
-    /// A schema holds until an answer fits it; each message has its own repairs.
+    /// Handles a new message: a schema applies until an answer fits it, and each message has its
+    /// own count of repairs.
     fn said_of_schema(&mut self) {
         self.structured = self.structured.take().and_then(|held| match held.standing {
             Standing::Fits(_) => None,
@@ -478,14 +479,15 @@ impl State {
         self.model = model;
     }
 
-    /// A model that answered in place of the session's own is asked no longer.
+    /// Returns from a fallback model to the session's own model.
     fn leave_fallback(&mut self) {
         if let Some(own) = self.fallback_from.take() {
             self.use_model(own);
         }
     }
 
-    /// What was said last may name its own model; the next message is the session's own again.
+    /// Switches to the model that the last message names, if any. The next message returns to the
+    /// session's own model.
     fn answer_with(&mut self, model: Option<&str>) {
         if let Some(own) = self.model_before_command.take() {
             self.use_model(own);
@@ -520,7 +522,7 @@ impl State {
             false => self.calls.iter().any(usable),
         };
         self.nonsense = if sense { 0 } else { self.nonsense + 1 };
-        // An answer without a word or a call is no answer: the same is asked again.
+        // An answer without text and calls does not count: the model is asked again.
         self.owed = self.calls.is_empty() && !sense;
         if self.calls.is_empty()
             && spoke
@@ -539,22 +541,22 @@ impl State {
         self.nonsense = 0;
         self.turns = 0;
         let owing = self.owed || self.first_open().is_some() || self.restoring.is_some();
-        // Work that lives, or that ended since the last start, is progress. If it ended before
-        // that start, the start did not record its result, and counts.
+        // Work that still runs, or that ended since the last start, is progress. If it ended before
+        // that start, the start did not record its result, and counts as one without progress.
         let went_on = at_work || self.was_at_work;
         self.was_at_work = at_work;
         self.restarts = match (owing, by) {
             (false, _) => 0,
             (true, By::Person) => 1,
             (true, By::Start | By::Hook) if went_on => 1,
-            // The start before is not one of those that came to nothing.
+            // The previous start does not count as one without progress.
             (true, By::Start | By::Hook) if unrecorded => self.restarts.max(1),
             (true, By::Start | By::Hook) => self.restarts + 1,
         };
     }
 }
 
-/// The calls of an answer. One that the output limit cut is marked.
+/// Returns the calls of an answer. A call that the output limit cut is marked.
 fn open_calls(reply: Seq, blocks: &[Block], stop: StopReason, describe: Describe) -> Vec<OpenCall> {
     let mut calls = Vec::new();
     for (place, block) in blocks.iter().enumerate() {

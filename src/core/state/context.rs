@@ -1,4 +1,5 @@
-//! What the model sees of the log: what is kept of it, and what stands for the rest.
+//! The part of the state that is the model's view of the log: the records in the context, and the
+//! text that replaces the others.
 
 use crate::core::entry::{Entry, Fact, ForkPoint, Record, Seq, Spent, SummaryBy};
 use crate::core::limits::Count;
@@ -7,18 +8,18 @@ use crate::core::preface::{self, Preface};
 
 use super::{Background, State};
 
-/// Smaller requests are no measure of a model's tokens.
+/// Minimum size in tokens of a request from which the ratio is learnt.
 const MEASURED_TOKENS: u64 = 500;
 
 impl State {
-    /// What the provider counted, against what was sent: the ratio moves slowly, and small
-    /// requests say nothing.
+    /// Updates the ratio of bytes to tokens from the provider's count. The ratio changes slowly,
+    /// and small requests are ignored.
     pub(super) fn measure(&mut self, model: &str, count: Count) {
         if count.tokens < MEASURED_TOKENS || count.bytes == 0 {
             return;
         }
         let seen = count.bytes as f64 / count.tokens as f64;
-        // A server that cuts long requests in silence counts what it kept.
+        // A server that truncates long requests silently counts only the part that it kept.
         let is_measure = self.counts.is_measure(count) && (1.0..=8.0).contains(&seen);
         self.counts.see(count);
         if !is_measure {
@@ -28,7 +29,7 @@ impl State {
         *ratio = 0.7 * *ratio + 0.3 * seen;
     }
 
-    /// The oldest exchanges leave; the summary stands for them and for all before.
+    /// Removes the oldest turns from the context; the summary replaces them and everything before.
     pub(super) fn compacted(
         &mut self,
         window: u32,
@@ -75,7 +76,8 @@ impl State {
         self.continuations += 1;
         let before = self.preface.take();
         let windows = before.as_ref().map_or(0, |p| p.windows);
-        // What no model summarised is only in the log, and is summarised when one can be asked.
+        // Entries that no model summarised are only in the log. They are summarised when a model
+        // can be asked.
         let (sound, unsound_from) = match story {
             Some(story) => (Some(story.to_string()), None),
             None => {
@@ -126,13 +128,14 @@ impl State {
         }
     }
 
-    /// Every open call is closed, and what runs stays with the session that started it.
+    /// Starts a fork: every open call is closed, and running work stays with the session that
+    /// started it.
     pub(super) fn forked(&mut self, record: &Record, from: &ForkPoint, folder: Option<&String>) {
         self.forked_from = Some(from.clone());
         if let Some(folder) = folder {
             self.folder.clone_from(folder);
             self.has_moved = true;
-            // What is known of files is of the other folder.
+            // The known trees are of the other folder.
             self.tree = None;
             self.files_not_kept = None;
             self.may_differ_from_tree = false;
@@ -140,11 +143,11 @@ impl State {
         }
         self.background.clear();
         self.user_commands.clear();
-        // The other branch does it.
+        // The other branch finishes the restore.
         self.restoring = None;
         self.paused = false;
         self.taken_up = record.seq;
-        // They were allowed for that session.
+        // The rules were allowed for the other session.
         self.session_rules.clear();
         if self.first_open().is_some() {
             self.owed = true;
@@ -157,7 +160,7 @@ impl State {
     }
 }
 
-/// Behind it, a request does not begin with the one before.
+/// Returns whether the next request does not begin with the previous one after this entry.
 pub(super) fn changes_the_context(entry: &Entry) -> bool {
     matches!(
         entry,

@@ -1,22 +1,22 @@
-//! A tree as it is held for long: its sorted records in one piece, as [`Delta::encode`] has them,
-//! and beside them the few that changed since. 100,000 files take some 5 MB so.
+//! A compact tree for long use: its sorted records in one piece of memory, encoded as by
+//! [`Delta::encode`], and a map of the few paths that changed since. 100,000 files take some 5 MB.
 //!
-//! A change is cheap and nothing is copied for it. Once many have come together, all is written
-//! anew.
+//! A change is cheap and copies nothing. After many changes all records are rewritten.
 
 use std::collections::BTreeMap;
 
 use super::{Change, Delta, Input, Item, PUT, PathBytes, Tree, VERSION, record};
 
-/// So many records share the path that is written out in the first of them: a search reads as
-/// many at most.
+/// Number of records in a block. Only the first one has its whole path, and a search reads at most
+/// one block.
 const BLOCK: usize = 16;
 
-/// This part of the records may have changed before all are written anew, and at least so many.
+/// All records are rewritten when more than this fraction of them has changed (an eighth), and at
+/// least [`MIN_CHANGED`].
 const MAX_CHANGED_PART: u64 = 8;
 const MIN_CHANGED: u64 = 256;
 
-/// How many files a tree has, and how many bytes those have whose content is kept.
+/// The number of files in a tree, and the bytes of those with stored content.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TreeSize {
     pub files: u64,
@@ -24,8 +24,8 @@ pub struct TreeSize {
 }
 
 impl TreeSize {
-    // What is taken away was added before, so the sum comes out right even where a damaged tree
-    // has files of impossible sizes.
+    // Every subtracted size was added before. So the sum is right even if a damaged tree has files
+    // of impossible sizes.
     fn add(&mut self, item: &Item) {
         self.files += 1;
         self.bytes = self.bytes.wrapping_add(item.bytes());
@@ -37,11 +37,11 @@ impl TreeSize {
     }
 }
 
-/// What lies at each covered path.
+/// The state of each covered path.
 #[derive(Debug, Default)]
 pub struct CompactTree {
     records: Records,
-    /// What is not as in the records. `None`: nothing lies there.
+    /// Paths that differ from the records. `None`: the path is not in the tree.
     changed: BTreeMap<PathBytes, Option<Item>>,
     size: TreeSize,
 }
@@ -51,7 +51,7 @@ impl CompactTree {
         self.size
     }
 
-    /// What lies at a path.
+    /// Returns the state of a path.
     pub fn get(&self, path: &[u8]) -> Option<Item> {
         match self.changed.get(path) {
             Some(item) => item.clone(),
@@ -59,7 +59,7 @@ impl CompactTree {
         }
     }
 
-    /// Makes this tree the one that the delta leads to.
+    /// Turns this tree into the one that the delta leads to.
     pub fn apply(&mut self, delta: &Delta) {
         self.size = self.size_after(delta);
         self.changed.extend(over(delta));
@@ -68,7 +68,7 @@ impl CompactTree {
         }
     }
 
-    /// The size of the tree that the delta leads to.
+    /// Returns the size of the tree that the delta leads to.
     pub fn size_after(&self, delta: &Delta) -> TreeSize {
         let mut size = self.size;
         for (path, change) in &delta.0 {
@@ -82,7 +82,7 @@ impl CompactTree {
         size
     }
 
-    /// The tree that the delta leads to as [`Delta::encode`] has it, from an empty tree.
+    /// Encodes the tree that the delta leads to as [`Delta::encode`] does, from an empty tree.
     pub fn encode_whole(&self, delta: &Delta) -> Vec<u8> {
         let mut changed = self.changed.clone();
         changed.extend(over(delta));
@@ -94,19 +94,19 @@ impl CompactTree {
         out
     }
 
-    /// Each path with what lies there, in order.
+    /// Calls `with` for each path and its state, in order.
     pub fn each(&self, with: &mut dyn FnMut(&[u8], &Item)) {
         self.records.each(&self.changed, with);
     }
 
-    /// Writes all records anew.
+    /// Rewrites all records, with the changes.
     fn settle(&mut self) {
         let mut builder = Builder::default();
         self.each(&mut |path, item| builder.push(path, item));
         *self = builder.end();
     }
 
-    /// What leads from this tree to another.
+    /// Returns the delta from this tree to another.
     pub fn diff(&mut self, other: &mut CompactTree) -> Delta {
         for tree in [&mut *self, &mut *other] {
             if !tree.changed.is_empty() {
@@ -140,7 +140,7 @@ impl CompactTree {
     }
 }
 
-/// What is not as it was, for [`Records::each`].
+/// Returns the changed paths in the form that [`Records::each`] takes.
 fn over(delta: &Delta) -> impl Iterator<Item = (PathBytes, Option<Item>)> {
     let is_now = |change: &Change| match change {
         Change::Put { item, .. } => Some(item.clone()),
@@ -150,7 +150,7 @@ fn over(delta: &Delta) -> impl Iterator<Item = (PathBytes, Option<Item>)> {
     changes.map(move |(path, change)| (path.clone(), is_now(change)))
 }
 
-/// Makes a tree of paths that come in order, each once.
+/// Builds a tree from sorted paths, each added once.
 #[derive(Debug, Default)]
 pub struct Builder {
     bytes: Vec<u8>,
@@ -207,7 +207,7 @@ impl From<&CompactTree> for Tree {
 #[derive(Debug, Default)]
 struct Records {
     bytes: Box<[u8]>,
-    /// Where each block begins.
+    /// Offset of each block.
     blocks: Box<[usize]>,
 }
 
@@ -242,7 +242,7 @@ impl Records {
         None
     }
 
-    /// In order, with what is not as in the records.
+    /// Calls `with` for each path in order, with the changed paths.
     fn each(
         &self,
         changed: &BTreeMap<PathBytes, Option<Item>>,
@@ -268,12 +268,13 @@ impl Records {
 /// Reads records in order.
 struct Reader<'a> {
     input: Input<'a>,
-    /// Of the last one.
+    /// Path of the last record.
     path: PathBytes,
 }
 
 impl Reader<'_> {
-    /// `None` at the end. What was written by [`Builder`] can be read.
+    /// Returns the next item, or `None` at the end. Records that [`Builder`] wrote are always
+    /// readable.
     fn next(&mut self) -> Option<Item> {
         self.input.byte().ok()?;
         let shared = usize::try_from(self.input.number().ok()?).ok()?;

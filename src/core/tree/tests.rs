@@ -1,4 +1,4 @@
-//! Trees and their deltas: what is put together again is what was taken apart.
+//! Tests of trees and their deltas: encoding and decoding are inverse.
 
 use proptest::prelude::*;
 
@@ -105,7 +105,8 @@ fn why_the_files_are_not_known_is_said_by_entry() {
     assert_eq!(why(".!SF", 2), "they were not kept: the disk is full");
 }
 
-/// `.` anything, `!` a snapshot that failed, `S` a call is begun, `R` one that may only read, `F` its end, a digit: a tree of that name.
+/// `.` anything, `!` a snapshot that failed, `S` the start of a call, `R` the start of one that may
+/// only read, `F` its end, a digit: a tree of that name.
 #[track_caller]
 fn known(log: &str, expected: &str) {
     let records = records(log);
@@ -160,15 +161,15 @@ fn records(log: &str) -> Vec<Record> {
 
 #[test]
 fn the_tree_of_a_place_is_the_one_that_is_known_there() {
-    // Nothing was done before the first one.
+    // There was no effect before the first one.
     known("..1..", "11111");
     known("..R1SF2", "1111222");
-    // Before an effect: the tree before it. Behind it: the next one, if it came in time.
+    // Before an effect: the tree before it. After it: the next one, if it came in time.
     known("1SF2.", "12222");
     known("1SF.2S", "12222-");
     known("1SF.SF2", "1---222");
     known("1SF", "1--");
-    // A command that may only read leaves the tree as it stands.
+    // A command that may only read leaves the tree unchanged.
     known("1RF", "111");
     known("1RFSF2", "111222");
     known("SF1", "111");
@@ -185,7 +186,7 @@ fn the_tree_before_a_message_is_known_before_the_first_effect_too() {
         let found: String = records.iter().map(before).collect();
         assert_eq!(found, expected, "{log}");
     };
-    // The first message of all, and one behind an effect.
+    // The first message of all, and one after an effect.
     check("..1SF2.", "1111222");
     check("..1..", "11111");
     // An effect began before anything was known: never a guess.
@@ -200,7 +201,7 @@ fn a_path_is_one_line() {
     assert_eq!(path_text("ä/b".as_bytes()), "ä/b");
 }
 
-/// More paths than are read at once, some of them with the same beginning.
+/// More paths than one block has, some of them with the same beginning.
 fn numbered(count: u32, with: &str) -> Tree {
     let file = |n: u32| Item::Link {
         target: format!("{with}{}", n % 7).into_bytes(),

@@ -1,5 +1,5 @@
-//! The token that a request shows: the one of the login at this server, and a newer one when that
-//! ended or is refused.
+//! The token of a request: the one of the login at this server, or a newer one after it expired or
+//! was refused.
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub struct Access {
     url: Url,
     server: String,
     logins: Logins,
-    /// The definition has a key, so no login is used.
+    /// The definition contains a key, so no login is used.
     has_key: bool,
     current: Mutex<Option<Login>>,
 }
@@ -34,12 +34,12 @@ impl Access {
         }
     }
 
-    /// The key stands in the definition: nobody can log in for it.
+    /// Returns whether the definition contains the key. Then a login cannot replace it.
     pub fn has_key(&self) -> bool {
         self.has_key
     }
 
-    /// The value of `Authorization`, if somebody is logged in.
+    /// Returns the value of `Authorization` if the user is logged in.
     pub async fn header(&self) -> Option<HeaderValue> {
         if self.has_key {
             return None;
@@ -55,7 +55,7 @@ impl Access {
         header
     }
 
-    /// Whether there is another token by now than the one that was refused.
+    /// Returns whether a token other than the refused one exists. Renews the login if necessary.
     pub async fn is_newer_than(&self, refused: Option<&HeaderValue>) -> bool {
         if self.has_key {
             return false;

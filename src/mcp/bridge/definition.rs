@@ -1,4 +1,4 @@
-//! What of a server's config is used here: its address and its headers, checked.
+//! The validated parts of a server's config that the bridge uses: address and headers.
 
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -6,7 +6,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::mcp::launch::BridgeConfig;
 use crate::net::address::is_loopback;
 
-/// What the bridge sets itself.
+/// Headers that the bridge sets itself.
 const OWN: [&str; 7] = [
     "accept",
     "content-type",
@@ -17,10 +17,10 @@ const OWN: [&str; 7] = [
     "mcp-protocol-version",
 ];
 
-/// The address, if it is one that may be spoken with.
+/// Returns the address of the server, if the bridge may connect to it.
 ///
 /// # Errors
-/// What is wrong with it, without what may be secret in it.
+/// Returns the reason why the address is not usable, without parts of it that may be secret.
 pub fn address(config: &BridgeConfig) -> Result<Url, String> {
     let name = &config.name;
     let mut url = Url::parse(&config.url)

@@ -1,4 +1,4 @@
-//! A request and its answer, across streams that break.
+//! One request and its answer, across broken streams.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use super::session::{RETRY, Session, backoff, is_forgotten, within_bounds};
 use super::wire::{Bad, refused};
 use crate::mcp::refusal::{Refusal, Why};
 
-/// So often in a row a broken stream is tried to be taken up again.
+/// Maximum number of attempts in a row to resume a broken stream.
 const RESUMES_MAX: u32 = 5;
 
-/// So often an answer to a question of the server is sent.
+/// Maximum number of attempts to send an answer to a question of the server.
 const TOLD_MAX: u32 = 8;
 
-/// A server that forgets a session that was just begun has none.
+/// Maximum number of new sessions for one request. A server that forgets a new session at once
+/// does not support sessions.
 const RENEWALS_MAX: usize = 2;
 
-/// Arguments are missing in the headers.
+/// JSON-RPC error code: arguments are missing in the headers.
 const HEADER_MISMATCH: i64 = -32_020;
 
-/// Of a list of tools, no more pages are looked at.
+/// Maximum number of pages of a list of tools.
 const PAGES_MAX: usize = 64;
 
-/// Sends a request, and says its answer, or why there is none.
+/// Sends a request, and outputs its answer or the reason why there is none.
 pub async fn exchange(session: &Arc<Session>, line: &[u8], message: &Value) {
     let id = &message["id"];
     let Some(done) = session.expect(id) else {
@@ -36,7 +37,7 @@ pub async fn exchange(session: &Arc<Session>, line: &[u8], message: &Value) {
     };
     let failed = tokio::select! {
         biased;
-        // It came on another stream, or is not waited for any more.
+        // The answer came on another stream, or nobody waits for it any more.
         () = done.notified() => return,
         answered = answer(session, line, message) => answered.err(),
     };
@@ -48,15 +49,15 @@ pub async fn exchange(session: &Arc<Session>, line: &[u8], message: &Value) {
     }
 }
 
-/// Sends a message that has no answer. What answers a question of the server is sent until the server
-/// has it: a call waits for it, and its id says what it answers. Else the calls are in doubt.
+/// Sends a message that has no answer. An answer to a question of the server is sent until the
+/// server has received it, because a call waits for it. If that fails, the calls are in doubt.
 pub async fn tell(session: &Arc<Session>, line: &[u8], message: &Value) {
     let is_answer = message["method"].is_null();
     for failures in 0..TOLD_MAX {
         let why = match post(session, line, message).await {
             Ok(response) if response.status().is_success() => return,
             Ok(response) => match refused(response).await {
-                // It was taken before, or is not wanted any more.
+                // An earlier attempt arrived, or the answer is not wanted any more.
                 Bad::Refused(refusal) if refusal.why == Why::NotDone && failures > 0 => return,
                 Bad::Refused(refusal) => refusal.message,
                 Bad::Error(error) => error["message"].to_string(),
@@ -64,7 +65,7 @@ pub async fn tell(session: &Arc<Session>, line: &[u8], message: &Value) {
             Err(Bad::Refused(refusal)) => refusal.message,
             Err(Bad::Error(error)) => error["message"].to_string(),
         };
-        // What else cannot be told is not said: the keeper's journal has that it was to be.
+        // Other failures need no report: the keeper's journal contains the message.
         if !is_answer || session.is_idle() {
             return;
         }
@@ -92,7 +93,7 @@ async fn post(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<Re
             .await;
         let response = sent?;
         match is_forgotten(response.status(), &along) {
-            // It was not taken, so it may be sent to another session.
+            // The server did not accept it, so it may be sent in another session.
             Some(generation) if renewals < RENEWALS_MAX => {
                 renewals += 1;
                 session.renew(generation).await?;
@@ -102,7 +103,7 @@ async fn post(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<Re
     }
 }
 
-/// The response of a server that took the request.
+/// Sends the request, and returns the response of a server that accepted it.
 async fn taken(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<Response, Bad> {
     let mut is_first = true;
     loop {
@@ -111,7 +112,7 @@ async fn taken(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<R
             return Ok(response);
         }
         let bad = refused(response).await;
-        // It was not taken: the server wants to see arguments in headers.
+        // The server did not accept it: it expects arguments in headers.
         let is_mismatch = matches!(&bad, Bad::Error(error) if error["code"] == HEADER_MISMATCH);
         if !is_first || !is_mismatch || message["method"] != "tools/call" {
             return Err(bad);
@@ -121,7 +122,7 @@ async fn taken(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<R
     }
 }
 
-/// Looks what the server wants to see of the arguments of its tools.
+/// Lists the tools to learn which arguments the server expects in headers.
 async fn learn(session: &Arc<Session>, call: &Value) -> Result<(), Bad> {
     let mut cursor = Value::Null;
     for page in 0..PAGES_MAX {
@@ -196,7 +197,7 @@ async fn answer(session: &Arc<Session>, line: &[u8], message: &Value) -> Result<
     }
 }
 
-/// True when that was the answer.
+/// Returns true if that was the answer.
 async fn hear(
     session: &Arc<Session>,
     said: &[u8],
@@ -226,7 +227,7 @@ async fn hear(
     Ok(is_answer)
 }
 
-/// `None`: it may be tried once more.
+/// Reopens a broken stream. `None`: another attempt is possible.
 async fn resume(
     session: &Arc<Session>,
     last_id: &str,

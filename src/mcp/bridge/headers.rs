@@ -1,4 +1,4 @@
-//! What of a message is said again in headers, for those on the way who do not read the message.
+//! Headers that repeat parts of a message, for proxies that do not read the message.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,12 +9,12 @@ pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-v
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The version of the protocol that a message names itself: one of the newer era.
+/// Returns the protocol version that a message contains itself, as in the newer era.
 pub fn own_version(message: &Value) -> Option<&str> {
     message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str()
 }
 
-/// The headers of a message of the newer era.
+/// Returns the headers of a message of the newer era.
 pub fn of_stateless(message: &Value, version: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Ok(version) = HeaderValue::from_str(version) {
@@ -35,7 +35,7 @@ pub fn of_stateless(message: &Value, version: &str) -> HeaderMap {
     headers
 }
 
-/// As it is, or in Base64 where a header could not hold it.
+/// Encodes `text` in Base64 if a header cannot contain it.
 pub fn encoded(text: &str) -> HeaderValue {
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && text.trim() == text

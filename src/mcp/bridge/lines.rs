@@ -1,5 +1,5 @@
-//! Stdin and stdout, a message a line. Each has a thread of its own, which blocks when the other
-//! side does not read: then nothing more is read of the network either.
+//! Stdin and stdout, one message per line. Each has a separate thread, which blocks when the other
+//! side does not read. Then the bridge stops reading from the network too.
 
 use std::io::{BufRead, Read, Write};
 use std::thread::JoinHandle;
@@ -10,20 +10,20 @@ use tokio::sync::mpsc;
 use crate::command::server::LINE_MAX_BYTES;
 use crate::mcp::refusal::Refusal;
 
-/// So many lines wait, in either direction.
+/// Maximum number of waiting lines in each direction.
 const WAITING_MAX: usize = 32;
 
-/// Lines of stdin, until it is closed.
+/// Returns the lines of stdin, until it is closed.
 pub fn input() -> mpsc::Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel(WAITING_MAX);
-    // It ends with the process: a read of stdin cannot be broken off.
+    // The thread ends with the process, because a read of stdin cannot be cancelled.
     std::thread::spawn(move || {
         let mut stdin = std::io::stdin().lock();
         loop {
             let mut line = Vec::new();
             let most = LINE_MAX_BYTES as u64 + 1;
             let read = Read::take(&mut stdin, most).read_until(b'\n', &mut line);
-            // A line without an end was never handed over.
+            // A line without an end was not written completely.
             if !read.is_ok_and(|n| n > 0) || line.pop() != Some(b'\n') {
                 return;
             }
@@ -35,11 +35,12 @@ pub fn input() -> mpsc::Receiver<Vec<u8>> {
     lines
 }
 
-/// Stdout. Cheap to clone.
+/// A handle to stdout. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Output(mpsc::Sender<Vec<u8>>);
 
-/// Stdout, and the thread that writes it: it ends when the last [`Output`] is gone.
+/// Returns a handle to stdout, and the thread that writes it. The thread ends when the last
+/// [`Output`] is dropped.
 pub fn output() -> (Output, JoinHandle<()>) {
     let (sender, mut lines) = mpsc::channel::<Vec<u8>>(WAITING_MAX);
     let writer = std::thread::spawn(move || {
@@ -55,7 +56,7 @@ pub fn output() -> (Output, JoinHandle<()>) {
 }
 
 impl Output {
-    /// A message of the server as one line. Line breaks stand only between the parts of JSON.
+    /// Writes a message of the server as one line. In JSON, line breaks only occur between tokens.
     pub async fn say(&self, message: &[u8]) {
         let mut line: Vec<u8> = message
             .iter()
@@ -68,11 +69,11 @@ impl Output {
             })
             .collect();
         line.push(b'\n');
-        // Nobody listens: the process is about to end.
+        // Nobody reads any more: the process is about to end.
         let _ = self.0.send(line).await;
     }
 
-    /// The answer to a request that the server did not answer.
+    /// Answers a request for the server.
     pub async fn refuse(&self, id: &Value, refusal: &Refusal) {
         self.error(id, &refusal.to_error()).await;
     }

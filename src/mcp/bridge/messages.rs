@@ -1,4 +1,4 @@
-//! The messages of an answer over HTTP: one JSON object, several in an array, or a stream of events.
+//! The messages of an HTTP response: one JSON object, an array, or a stream of events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::command::server::LINE_MAX_BYTES;
 use crate::net::client::reason;
 use crate::net::sse::Parser;
 
-/// In one array, no more messages are read.
+/// Maximum number of messages that are read from one array.
 const ARRAY_MAX: usize = 256;
 
-/// What a message is, as far as it has to be known on its way.
+/// The parts of a message that are needed to pass it on.
 #[derive(Debug, Deserialize)]
 pub struct Head {
     #[serde(default)]
@@ -27,17 +27,17 @@ pub struct Head {
 }
 
 impl Head {
-    /// `None`: it is no message.
+    /// Reads the head of `message`, or returns `None` if it is not a message.
     pub fn of(message: &[u8]) -> Option<Head> {
         serde_json::from_slice(message).ok()
     }
 
-    /// The id of the request that it answers.
+    /// Returns the ID of the request that this message answers.
     pub fn answers(&self) -> Option<&Value> {
         (self.method.is_none() && !self.id.is_null()).then_some(&self.id)
     }
 
-    /// The error of an answer that does not say what it answers: it is that of the request.
+    /// Returns the error of an answer without an ID. It belongs to the request.
     pub fn nameless_error(&self, message: &[u8]) -> Option<Value> {
         if self.method.is_some() || !self.id.is_null() {
             return None;
@@ -47,7 +47,7 @@ impl Head {
     }
 }
 
-/// The messages of one response, one after another.
+/// A reader for the messages of one response.
 #[derive(Debug)]
 pub struct Messages {
     response: Response,
@@ -63,7 +63,7 @@ enum Body {
 }
 
 impl Messages {
-    /// `None`: it is neither JSON nor a stream of events.
+    /// Creates a reader. `None`: the response is neither JSON nor a stream of events.
     pub fn of(response: Response) -> Option<Messages> {
         let kind = response.headers().get(CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
@@ -86,7 +86,7 @@ impl Messages {
         })
     }
 
-    /// From which event on this can be taken up again.
+    /// Returns the ID of the event after which the stream can be resumed.
     pub fn last_id(&self) -> Option<&str> {
         match &self.body {
             Body::Events(parser) => parser.last_id(),
@@ -101,10 +101,11 @@ impl Messages {
         }
     }
 
-    /// `None`: it is over, as it should be. May not be dropped and called again.
+    /// Returns the next message, or `None` at the regular end. After dropping the future, do not
+    /// call it again.
     ///
     /// # Errors
-    /// The connection broke, or what came cannot be used.
+    /// The connection broke, or the content is invalid.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
         loop {
             if let Some(message) = self.ready.pop_front() {
@@ -145,7 +146,7 @@ async fn whole(response: &mut Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// The messages of an array, as 2025-03-26 has them, or the one that it is.
+/// Returns the messages of an array, as in 2025-03-26, or the single message.
 fn parts(text: Vec<u8>) -> Vec<Vec<u8>> {
     if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
         return vec![text];

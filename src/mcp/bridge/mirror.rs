@@ -1,5 +1,5 @@
-//! Arguments of a tool that its server wants to see in headers too (`x-mcp-header` in the schema):
-//! learnt from its lists of tools, and sent along with a call.
+//! Arguments of a tool that its server also expects in headers (`x-mcp-header` in the schema).
+//! They are learnt from lists of tools and sent with each call.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,30 +13,30 @@ use crate::core::text::one_line;
 const MARK: &str = "x-mcp-header";
 const PREFIX: &str = "mcp-param-";
 
-/// Deeper schemas have no place for one.
+/// Maximum depth of a schema.
 const DEPTH_MAX: usize = 32;
 const MIRRORS_MAX: usize = 64;
 
-/// The length of a tool's name in a note.
+/// Maximum length of a tool's name in a note.
 const NAME_CHARS: usize = 100;
 
-/// Larger numbers are not exact everywhere.
+/// Maximum integer: larger numbers are not exact in all languages.
 const INTEGER_MAX: i64 = (1 << 53) - 1;
 
-/// An argument, and the header that has it.
+/// An argument and its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mirror {
     path: Vec<String>,
     header: HeaderName,
 }
 
-/// What is known of the tools of a server.
+/// The parameters of a server's tools that are sent in headers, by tool.
 #[derive(Debug, Default)]
 pub struct Mirrors(Mutex<HashMap<String, Vec<Mirror>>>);
 
 impl Mirrors {
-    /// Learns from an answer to `tools/list`. `Some`: the answer without the tools whose marks are
-    /// wrong, which may not be used, with why.
+    /// Reads an answer to `tools/list`. Tools whose header annotations are invalid may not be
+    /// used. If there are any, returns the answer without them, and the reasons.
     pub fn learn(&self, answer: &[u8]) -> Option<(Vec<u8>, Vec<String>)> {
         let has_mark = answer
             .windows(MARK.len())
@@ -62,7 +62,7 @@ impl Mirrors {
         (!wrong.is_empty()).then(|| (message.to_string().into_bytes(), wrong))
     }
 
-    /// The headers of a call.
+    /// Returns the headers of a call.
     pub fn of_call(&self, params: &Value) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let name = params["name"].as_str().unwrap_or_default();
@@ -98,8 +98,8 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Finds the marks of a schema. `path`: how it is reached by `properties` alone; `None`: otherwise,
-/// where no mark may be.
+/// Finds the annotations in a schema. `path` contains the property names from the top. `None`: the
+/// place is not reachable by `properties` alone, so annotations are not allowed there.
 fn marked(
     schema: &Value,
     mut path: Option<&mut Vec<String>>,

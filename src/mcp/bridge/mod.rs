@@ -1,36 +1,36 @@
-//! A server over HTTP, as a process that is spoken with in lines: towards its keeper an MCP server
-//! over stdio, towards the network a client of Streamable HTTP. So what holds for a server over
-//! stdio (its requests are written down, its answers are found after a crash) holds for one over
-//! HTTP, and its streams stay open when the agent dies.
+//! Bridge to a server over HTTP: a process that exchanges lines. Its keeper sees an MCP server
+//! over stdio. The server sees a client of Streamable HTTP. So the guarantees for servers over
+//! stdio also apply to servers over HTTP: requests are journalled, and answers are found after a
+//! crash. The streams stay open when the agent dies.
 //!
 //! Sources: <https://modelcontextprotocol.io/specification/2025-11-25/basic/transports>,
 //! <https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http>.
 //!
-//! One process for each server. It ends when its input is closed.
+//! There is one process for each server. It ends when its input is closed.
 //!
 //! | file | subject |
 //! |---|---|
 //! | [`definition`] | which server, and what may be sent to it |
 //! | [`lines`] | stdin and stdout |
-//! | [`headers`] | what of a message is said again in headers |
-//! | [`mirror`] | arguments that a server wants to see in headers |
+//! | [`headers`] | parts of a message that are repeated in headers |
+//! | [`mirror`] | arguments that a server expects in headers |
 //! | [`messages`] | the messages of an answer: one object, several, or a stream of events |
-//! | [`access`] | the token that a request shows, and a new one for it |
-//! | [`wire`] | a request over HTTP: sent again where that is safe, refused in words |
-//! | [`session`] | what a server with a handshake wants to hear again, and its own stream |
+//! | [`access`] | the token of a request, and its renewal |
+//! | [`wire`] | one HTTP request, with retries where they are safe, and its errors |
+//! | [`session`] | the state of a session with a handshake, and the server's own stream |
 //! | [`exchange`] | a request and its answer, across broken streams |
-//! | [`serve`] | all of it |
+//! | [`serve`] | the main loop |
 //!
 //! # When something breaks
 //!
 //! | seen | what follows |
 //! |---|---|
-//! | no connection | tried twice more, then refused: it was not done |
-//! | 429, and 503 with `Retry-After` | waited for, at most three times |
-//! | 401 | once with a token that is newer, then refused: somebody has to log in |
-//! | 404 for a session | a new session, and the request once more: the server did not know it |
-//! | a stream that broke, with an event id | taken up again (`Last-Event-ID`) |
-//! | any other end of a connection behind a request | it may or may not have happened |
+//! | no connection | tried twice more, then refused: the call did not happen |
+//! | 429, and 503 with `Retry-After` | waits, at most three times |
+//! | 401 | retried once with a newer token, then refused: somebody has to log in |
+//! | 404 for a session | a new session, then the request once more: the server did not know it |
+//! | a stream that broke, with an event id | resumed (`Last-Event-ID`) |
+//! | any other end of a connection after a request was sent | the call may or may not have happened |
 //!
 //! Invariant: a request that may have reached the server is never sent again.
 

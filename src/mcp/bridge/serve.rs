@@ -1,4 +1,4 @@
-//! The loop of a bridge: a line in, a request out; until the input is closed.
+//! The main loop of a bridge: each line of stdin becomes a request, until stdin is closed.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::wire::Wire;
 use crate::mcp::launch::BridgeConfig;
 use crate::mcp::refusal::Refusal;
 
-/// The server is told that the handshake is done before anything else is asked. One that does not
-/// take that in this time is asked all the same.
+/// Time limit for the message that ends the handshake. Other requests wait for it, but not longer
+/// than this.
 const TOLD_WITHIN: Duration = Duration::from_secs(10);
 
-/// Speaks with the server until stdin is closed. The exit code.
+/// Connects stdin and stdout to the server until stdin is closed. Returns the exit code.
 pub fn run(config: &BridgeConfig) -> u8 {
     match begin(config) {
         Ok(()) => 0,
@@ -41,7 +41,7 @@ fn begin(config: &BridgeConfig) -> Result<(), String> {
     let session = Arc::new(Session::new(wire, output));
     runtime.block_on(serve(session));
     drop(runtime);
-    // What was answered is said to the end.
+    // Waits until all answers are written.
     let _ = writer.join();
     Ok(())
 }
@@ -50,7 +50,7 @@ async fn serve(session: Arc<Session>) {
     let mut lines = lines::input();
     let mut tasks = JoinSet::new();
     while let Some(line) = lines.recv().await {
-        // What is done is forgotten.
+        // Removes finished tasks.
         while tasks.try_join_next().is_some() {}
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
             continue;
@@ -58,7 +58,7 @@ async fn serve(session: Arc<Session>) {
         let method = message["method"].as_str().unwrap_or_default().to_string();
         let is_stateless = headers::own_version(&message).is_some();
         match (method.as_str(), message["id"].is_null()) {
-            // There the end of the stream is what cancels.
+            // In this era, closing the stream cancels the request.
             ("notifications/cancelled", true) if is_stateless => {
                 let id = &message["params"]["requestId"];
                 if session.take(id) {

@@ -1,5 +1,5 @@
-//! What a server with a handshake wants to hear again with every request, what it says by itself,
-//! and which requests wait for an answer.
+//! State of a session: the headers that a server with a handshake expects in every request, its
+//! own stream of messages, and the requests that wait for an answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,16 +25,16 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
-/// Before a stream is taken up again whose server does not say when.
+/// Pause before a broken stream is resumed, if the server does not name one.
 pub const RETRY: Duration = Duration::from_secs(1);
-/// What a server says is kept within these.
+/// Bounds for the pause that a server names.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 pub const RETRY_MAX: Duration = Duration::from_secs(300);
 
-/// A server may take so long to begin a session anew.
+/// Time limit for a server to begin a new session.
 const RENEW_WITHIN: Duration = Duration::from_secs(30);
 
-/// To end a session. The keeper waits two seconds in all.
+/// Time limit for ending a session. The keeper waits two seconds in all.
 const END_WITHIN: Duration = Duration::from_millis(1500);
 
 pub struct Session {
@@ -51,17 +51,17 @@ pub struct Session {
 struct State {
     id: Option<HeaderValue>,
     version: Option<HeaderValue>,
-    /// How often a session was begun.
+    /// Number of sessions so far.
     generation: u64,
-    /// The lines with which one is begun again.
+    /// The lines that begin a new session.
     initialize: Vec<u8>,
     initialized: Vec<u8>,
 }
 
-/// What goes along with a message.
+/// The headers and the session for one message.
 pub struct Along {
     pub headers: HeaderMap,
-    /// The session it goes to; `None`: to none.
+    /// Generation of the session. `None`: the message belongs to no session.
     pub session: Option<u64>,
 }
 
@@ -78,14 +78,14 @@ impl Session {
         }
     }
 
-    /// The headers of a message that is posted.
+    /// Returns the headers of a message that is posted.
     pub fn along(&self, message: &Value) -> Along {
         let mut along = match headers::own_version(message) {
             Some(version) => Along {
                 headers: headers::of_stateless(message, version),
                 session: None,
             },
-            // It begins a session, so it is in none.
+            // `initialize` begins a session, so it does not belong to one.
             None if message["method"] == "initialize" => Along {
                 headers: HeaderMap::new(),
                 session: None,
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    /// A session begins: `line` was answered with this response.
+    /// Begins a session: `response` answered the message `line`.
     pub fn begin(&self, line: &[u8], response: &Response) {
         let mut state = self.state();
         state.id = response.headers().get(&SESSION).cloned();
@@ -121,21 +121,21 @@ impl Session {
         state.initialize = line.to_vec();
     }
 
-    /// The version that was agreed on, from the answer to `initialize`.
+    /// Stores the protocol version from the answer to `initialize`.
     pub fn agree(&self, answer: &[u8]) {
         let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
         let version = answer["result"]["protocolVersion"].as_str();
         self.state().version = version.and_then(|version| HeaderValue::from_str(version).ok());
     }
 
-    /// The server was told that the handshake is done. From now on it may speak by itself.
+    /// Records that the handshake is done. From now on the server may send messages by itself.
     pub fn is_begun(self: &Arc<Self>, line: &[u8]) {
         self.state().initialized = line.to_vec();
         self.listen();
     }
 
-    /// Begins the session anew that the server does not know any more; once for all requests that
-    /// find that out.
+    /// Begins a new session after the server forgot the old one. All requests that notice this
+    /// share one new session.
     ///
     /// # Errors
     /// The server does not begin another.
@@ -184,7 +184,7 @@ impl Session {
         Ok(())
     }
 
-    /// Hears what the server says by itself, until it says that it will not, or forgets the session.
+    /// Reads the server's own messages, until it refuses or forgets the session.
     fn listen(self: &Arc<Self>) {
         let session = Arc::clone(self);
         let task = tokio::spawn(async move { session.hear_all().await });
@@ -217,7 +217,7 @@ impl Session {
         }
     }
 
-    /// Opens a stream of what the server says, from behind an event on.
+    /// Opens the stream of the server's messages, starting after the event `last_id`.
     pub async fn open(&self, last_id: Option<&str>) -> Result<Response, Refusal> {
         let mut headers = self.of_session().headers;
         headers.insert(ACCEPT, EVENTS);
@@ -228,7 +228,7 @@ impl Session {
         self.wire.send(Method::GET, &headers, None).await
     }
 
-    /// A request waits for its answer. `None`: one of this id already does.
+    /// Registers a request that waits for its answer. `None`: another one has the same ID.
     pub fn expect(&self, id: &Value) -> Option<Arc<Notify>> {
         let mut in_flight = self.in_flight();
         let done = Arc::new(Notify::new());
@@ -241,18 +241,18 @@ impl Session {
         }
     }
 
-    /// It waits no more. False: it did not.
+    /// Removes a waiting request. Returns false if it was not waiting.
     pub fn take(&self, id: &Value) -> bool {
         let done = self.in_flight().remove(&id.to_string());
         done.map(|done| done.notify_one()).is_some()
     }
 
-    /// Nothing is waited for.
+    /// Returns whether no request is waiting.
     pub fn is_idle(&self) -> bool {
         self.in_flight().is_empty()
     }
 
-    /// Nothing that is waited for is any more, and each is told why.
+    /// Refuses all waiting requests with this reason.
     pub async fn give_up(&self, refusal: &Refusal) {
         let waiting: Vec<String> = self.in_flight().keys().cloned().collect();
         for id in waiting {
@@ -263,7 +263,7 @@ impl Session {
         }
     }
 
-    /// Hands on a message of the server. An answer that nobody waits for is none.
+    /// Passes on a message of the server. Drops an answer that no request waits for.
     pub async fn deliver(&self, message: &[u8]) {
         let Some(head) = Head::of(message) else {
             return;
@@ -274,7 +274,7 @@ impl Session {
         }
     }
 
-    /// Tells the server that the session is over.
+    /// Ends the session on the server.
     pub async fn end(&self) {
         if let Some(listening) = self.listening().take() {
             listening.abort();
@@ -307,12 +307,12 @@ pub fn within_bounds(retry: Duration) -> Duration {
     retry.clamp(RETRY_MIN, RETRY_MAX)
 }
 
-/// Longer with every failure.
+/// Returns the pause before the next attempt, which grows with every failure.
 pub fn backoff(retry: Duration, failures: u32) -> Duration {
     retry.saturating_mul(1 << failures.min(8)).min(RETRY_MAX)
 }
 
-/// The server knows no such session.
+/// Returns the generation of the session if the server does not know it.
 pub fn is_forgotten(status: StatusCode, along: &Along) -> Option<u64> {
     along.session.filter(|_| status == StatusCode::NOT_FOUND)
 }

@@ -1,4 +1,4 @@
-//! A request over HTTP: sent again where that is safe, and refused in words.
+//! One HTTP request: retried where that is safe, and refused with a reason.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use crate::mcp::oauth::web::shown;
 use crate::mcp::refusal::{Refusal, Why};
 use crate::net::client::{self, Kind, reason};
 
-/// Before a connection is tried once more.
+/// Pauses before new attempts to connect.
 const CONNECT_AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
-/// A server that wants to be left alone is waited for so often, and so long each time.
+/// Limits for waiting when a server asks for a pause: number of waits, and length of each.
 const WAITS_MAX: usize = 3;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const WAIT_UNSAID: Duration = Duration::from_secs(1);
@@ -30,19 +30,20 @@ const WAIT_UNSAID: Duration = Duration::from_secs(1);
 const REDIRECTS_MAX: usize = 5;
 const TOKENS_MAX: usize = 2;
 
-/// Of an error that is no message, so much is read, and so much shown.
+/// Limits for an error body that is not a message: bytes that are read, and bytes that are shown.
 const ERROR_MAX_BYTES: usize = 64 * 1024;
 const WORDS_MAX_BYTES: usize = 300;
 
-/// A connection that is not used is closed before servers close it: a request on one that is being
-/// closed may or may not have arrived. Node closes after 5 seconds.
+/// Time after which an unused connection is closed, so that the client closes it before the server
+/// does. A request on a connection that the server is closing may or may not have arrived. Node
+/// closes after 5 seconds.
 const IDLE: Duration = Duration::from_secs(3);
 
-/// A network that is gone is noticed within about two minutes.
+/// Keep-alive settings that detect a lost network within about two minutes.
 const ALIVE_EVERY: Duration = Duration::from_secs(30);
 const ALIVE_TRIES: u32 = 3;
 
-/// Connections to one server.
+/// The connections to one server.
 pub struct Wire {
     client: reqwest::Client,
     url: Url,
@@ -51,11 +52,11 @@ pub struct Wire {
     name: String,
 }
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Debug)]
 pub enum Bad {
     Refused(Refusal),
-    /// What the server itself says: the `error` of JSON-RPC.
+    /// The server's own error: the `error` of JSON-RPC.
     Error(Value),
 }
 
@@ -67,7 +68,7 @@ impl From<Refusal> for Bad {
 
 impl Wire {
     /// # Errors
-    /// What is wrong with the definition.
+    /// The definition of the server is invalid.
     pub fn new(config: &BridgeConfig) -> Result<Wire, String> {
         let url = definition::address(config)?;
         let builder = client::builder(Kind::of(&url), None).map_err(|e| e.to_string())?;
@@ -87,10 +88,11 @@ impl Wire {
         })
     }
 
-    /// A response of any status but those that are dealt with here.
+    /// Sends a request. Handles redirects, retries and expired tokens, and returns any other
+    /// response.
     ///
     /// # Errors
-    /// There is none.
+    /// The request got no response.
     pub async fn send(
         &self,
         method: Method,
@@ -160,10 +162,10 @@ impl Wire {
         }
     }
 
-    /// Within the same origin, and only where the request stays what it is.
+    /// Returns the target of a redirect, within the same origin and only if it keeps the method.
     fn redirected(&self, from: &Url, response: &Response, count: usize) -> Result<Url, Refusal> {
         let status = response.status().as_u16();
-        // Others may stand for what was done.
+        // Other statuses may mean that the call happened.
         let refused = |why| match status {
             307 | 308 => Refusal::not_done(why),
             _ => Refusal::in_doubt(why),
@@ -226,7 +228,7 @@ fn challenge(response: &Response) -> Challenge {
     Challenge::read(said.filter_map(|value| value.to_str().ok()))
 }
 
-/// How long the server wants to be left alone, when it did not take the request.
+/// Returns the pause that the server asks for, if it did not accept the request.
 fn pause(response: &Response) -> Option<Duration> {
     let asked = response.headers().get(RETRY_AFTER).and_then(retry_after);
     match response.status() {
@@ -236,7 +238,7 @@ fn pause(response: &Response) -> Option<Duration> {
     }
 }
 
-/// Seconds, or a date.
+/// Parses a number of seconds or a date.
 fn retry_after(value: &HeaderValue) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -249,7 +251,7 @@ fn retry_after(value: &HeaderValue) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(left).unwrap_or(0)))
 }
 
-/// What a response says that is none of success.
+/// Returns the error in a response that does not report success.
 pub async fn refused(mut response: Response) -> Bad {
     let status = response.status();
     let mut body = Vec::new();

@@ -1,4 +1,4 @@
-//! What is known of servers: kept, found again, named and refused.
+//! Tests of the catalogue: storing, loading, naming and refusing tools of servers.
 
 use serde_json::json;
 
@@ -97,14 +97,14 @@ fn what_a_server_said_is_known_to_the_next_session_until_its_definition_changes(
     let catalogue = Catalogue::load(&store, &servers(vec![changed, usual("other")])).unwrap();
     assert_eq!(full_names(&catalogue), [""; 0]);
     assert_eq!(catalogue.unknown().collect::<Vec<_>>(), ["files", "other"]);
-    store.forget_catalogued("files").unwrap();
+    store.catalogue().forget_catalogued("files").unwrap();
     let catalogue = Catalogue::load(&store, &servers(vec![usual("files")])).unwrap();
     assert_eq!(catalogue.unknown().count(), 1);
 }
 
 #[test]
 fn what_cannot_be_read_is_not_known() {
-    let (_folder, mut store) = store();
+    let (_folder, store) = store();
     for body in [
         "",
         "{",
@@ -117,7 +117,10 @@ fn what_cannot_be_read_is_not_known() {
             body: body.into(),
         };
         let files = usual("files");
-        store.keep_catalogued("files", &files.hash, &said).unwrap();
+        store
+            .catalogue()
+            .keep_catalogued("files", &files.hash, &said)
+            .unwrap();
         let catalogue = Catalogue::load(&store, &servers(vec![files])).unwrap();
         assert_eq!(catalogue.unknown().collect::<Vec<_>>(), ["files"], "{body}");
     }
@@ -141,6 +144,7 @@ fn a_list_that_is_too_long_is_kept_as_far_as_there_is_room() {
     let kept = catalogue.tools().count();
     assert!((60..80).contains(&kept), "{kept}");
     let body = store
+        .catalogue()
         .catalogued("files", &files.hash)
         .unwrap()
         .unwrap()
@@ -198,7 +202,7 @@ fn of_two_tools_with_one_full_name_the_second_ends_with_a_hash() {
     let (server, _) = now.lookup(&theirs).unwrap();
     assert_eq!(server.calls_itself, "theirs");
     assert!(server.renamed.contains(&theirs));
-    // Whoever answers first.
+    // The order of the answers makes no difference.
     assert_eq!(full_names(&learnt(1)), full_names(&now));
 }
 

@@ -1,4 +1,4 @@
-//! Tools that are looked for: which come first, and within what bounds.
+//! Tests of the search for tools: order and bounds of the results.
 
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ fn found(query: &str, server: Option<&str>) -> String {
     find(&catalogue(), &wanted).unwrap()
 }
 
-/// The full names, in their order.
+/// Returns the full names in their order.
 fn names(text: &str) -> Vec<&str> {
     let lines = text.lines().filter(|line| line.starts_with("mcp__"));
     lines.map(|line| line.split(':').next().unwrap()).collect()

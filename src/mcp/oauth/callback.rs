@@ -1,4 +1,4 @@
-//! Where the browser comes back to: one address of this machine, for one login.
+//! The address on this machine to which the browser returns after a login.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::web::LoginError;
 
-/// How long a person may take.
+/// Time limit for the person.
 const PERSON_WITHIN: Duration = Duration::from_secs(300);
 
 const REQUEST_WITHIN: Duration = Duration::from_secs(5);
 const REQUEST_MAX_BYTES: usize = 16 * 1024;
 
-/// Other programs of this machine may ask too; after so many it is over.
+/// Maximum number of requests. Other programs on this machine may send some too.
 const REQUESTS_MAX: usize = 100;
 
 const PATH: &str = "/callback";
 
-/// A listener on a port that the system chose.
+/// A listener on a port that the system selects.
 #[derive(Debug)]
 pub struct Callback {
     listener: TcpListener,
     address: String,
 }
 
-/// What the authorization server says at the end, as the browser brings it.
+/// The authorization server's answer, which the browser delivers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
     pub code: Option<String>,
@@ -36,8 +36,10 @@ pub struct Answer {
 }
 
 impl Callback {
+    /// Starts to listen.
+    ///
     /// # Errors
-    /// The system gives no port.
+    /// The system does not provide a port.
     pub async fn listen() -> Result<Callback, LoginError> {
         let failed = |e: std::io::Error| {
             LoginError::new(format!("listening on 127.0.0.1 for the browser: {e}"))
@@ -50,16 +52,15 @@ impl Callback {
         })
     }
 
-    /// The redirect URI.
+    /// Returns the redirect URI.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Waits for the browser. What comes without this state is not of this login, and is turned
-    /// away.
+    /// Waits for the browser. Refuses requests without this state, which belong to another login.
     ///
     /// # Errors
-    /// It does not come in time.
+    /// The request does not arrive in time.
     pub async fn wait(&self, state: &str) -> Result<Answer, LoginError> {
         let waiting = async {
             for _ in 0..REQUESTS_MAX {
@@ -86,7 +87,7 @@ impl Callback {
     }
 }
 
-/// What the query of a redirect says.
+/// Reads the query of a redirect.
 pub fn read(url: &Url) -> Answer {
     let mut answer = Answer::default();
     for (name, value) in url.query_pairs() {
@@ -126,7 +127,7 @@ async fn take(mut stream: TcpStream, state: &str) -> Option<Answer> {
          cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n{words}",
         words.len()
     );
-    // A browser that is gone has brought its answer all the same.
+    // If the browser closed the connection, its answer still counts.
     let _ = stream.write_all(page.as_bytes()).await;
     let _ = stream.shutdown().await;
     answer

@@ -1,22 +1,22 @@
-//! `WWW-Authenticate: Bearer …`: why a server refuses, and what it wants.
+//! `WWW-Authenticate: Bearer …`: the reason of a refusal, and the access that is required.
 
-/// What a server says with 401 and 403.
+/// The content of the header in a response with status 401 or 403.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Challenge {
-    /// Where it says whose tokens it takes.
+    /// Address of the metadata that name the authorization server.
     pub resource_metadata: Option<String>,
-    /// The scopes that this request needs.
+    /// Scopes that this request needs.
     pub scope: Option<String>,
     pub error: Option<String>,
 }
 
 impl Challenge {
-    /// The token is good, but does not permit this.
+    /// Returns whether the token is valid but lacks a scope.
     pub fn is_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    /// Of the values of the header, what the first `Bearer` of them says.
+    /// Reads the first `Bearer` challenge in the values of the header.
     pub fn read<'a>(values: impl IntoIterator<Item = &'a str>) -> Challenge {
         values.into_iter().find_map(bearer).unwrap_or_default()
     }
@@ -40,7 +40,7 @@ fn bearer(value: &str) -> Option<Challenge> {
     challenge
 }
 
-/// Each `name=value` with the scheme that it belongs to; a scheme alone has an empty name.
+/// Returns each `name=value` with its scheme. A scheme alone has an empty name.
 fn parameters(text: &str) -> Vec<(String, String, String)> {
     let mut found = Vec::new();
     let mut scheme = String::new();
@@ -69,7 +69,7 @@ fn parameters(text: &str) -> Vec<(String, String, String)> {
     found
 }
 
-/// A token or a quoted string, and what is behind it.
+/// Splits off a token or a quoted string, and returns the rest.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([',', ' ']).unwrap_or(text.len());

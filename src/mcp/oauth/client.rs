@@ -1,5 +1,5 @@
-//! Who we are to an authorization server: a client that was registered by hand, the address of a
-//! document about it, or one that registers itself.
+//! The identity of rewake for an authorization server: a client that was registered by hand, the
+//! address of a document about it, or a new registration.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use serde_json::json;
 use super::discover::Authority;
 use super::web::{LoginError, Web, encode};
 
-/// What the user may name.
+/// Client data from the user's config.
 #[derive(Clone, Default)]
 pub struct Known {
-    /// A client that was registered by hand.
+    /// ID of a client that was registered by hand.
     pub id: Option<String>,
     pub secret: Option<String>,
-    /// The address of a document that describes the client.
+    /// Address of a document that describes the client.
     pub document: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Client {
     pub auth: ClientAuth,
 }
 
-/// How a client shows who it is.
+/// The authentication method of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientAuth {
@@ -66,8 +66,8 @@ impl ClientAuth {
         }
     }
 
-    /// What fits an authorization server, of what a client can do. One that does not say takes
-    /// `client_secret_basic` (RFC 8414).
+    /// Returns the authentication method that both sides support. An authorization server that
+    /// names none supports `client_secret_basic` (RFC 8414).
     fn fitting(authority: &Authority, has_secret: bool) -> ClientAuth {
         let wanted = match has_secret {
             true => [ClientAuth::Basic, ClientAuth::Post, ClientAuth::None],
@@ -79,7 +79,7 @@ impl ClientAuth {
 }
 
 impl Client {
-    /// The value of an `Authorization` header, where the client shows itself in one.
+    /// Returns the value of the `Authorization` header, if the method uses one.
     pub fn basic(&self) -> Option<String> {
         let secret = self
             .secret
@@ -90,7 +90,7 @@ impl Client {
         Some(format!("Basic {}", STANDARD.encode(pair)))
     }
 
-    /// What of a form shows who it is.
+    /// Returns the form fields that identify the client.
     pub fn form(&self) -> Vec<(&str, &str)> {
         match (self.auth, &self.secret) {
             (ClientAuth::Basic, Some(_)) => vec![],
@@ -102,8 +102,10 @@ impl Client {
     }
 }
 
+/// Finds or registers a client.
+///
 /// # Errors
-/// There is no way to be a client of this authorization server.
+/// This authorization server supports no kind of client that is available.
 pub async fn client(
     web: &Web,
     authority: &Authority,

@@ -1,4 +1,4 @@
-//! From the address of a server to the endpoints of its authorization server.
+//! Discovery of the authorization server's endpoints from the address of a server.
 
 use reqwest::Url;
 use serde_json::Value;
@@ -6,15 +6,15 @@ use serde_json::Value;
 use super::challenge::Challenge;
 use super::web::{LoginError, Web, shown};
 
-/// Of a list of scopes or methods, no more is read.
+/// Maximum length of a list of scopes or methods.
 const LIST_MAX: usize = 100;
 
-/// Whose tokens a server takes.
+/// The protected resource, and the authorization server whose tokens it accepts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
-    /// What a token is asked for.
+    /// Resource that a token is requested for.
     pub resource: String,
-    /// `None`: the server does not say. Then it is its own, as in 2025-03-26.
+    /// Authorization server. `None`: the server names none, so it is its own, as in 2025-03-26.
     pub issuer: Option<String>,
     pub scopes: Vec<String>,
 }
@@ -26,16 +26,17 @@ pub struct Authority {
     pub authorization_endpoint: Url,
     pub token_endpoint: Url,
     pub registration_endpoint: Option<Url>,
-    /// It names itself in its answers.
+    /// Whether its answers contain its name.
     pub says_issuer: bool,
-    /// A client may be the address of a document about it.
+    /// Whether a client ID may be the address of a document about the client.
     pub takes_documents: bool,
-    /// How a client shows who it is; empty when it does not say.
+    /// Authentication methods for clients; empty if unknown.
     pub auth_methods: Vec<String>,
     pub scopes: Vec<String>,
 }
 
-/// The address that a token is for, without what a server does not see.
+/// Returns the address that a token is requested for, without the parts that a server never
+/// receives.
 pub fn canonical(server: &Url) -> String {
     let mut server = server.clone();
     server.set_fragment(None);
@@ -46,8 +47,10 @@ pub fn canonical(server: &Url) -> String {
     }
 }
 
+/// Finds the protected resource of `server`.
+///
 /// # Errors
-/// What is named cannot be asked, or is about another server.
+/// The named resource cannot be requested, or belongs to another server.
 pub async fn resource(
     web: &Web,
     server: &Url,
@@ -97,7 +100,7 @@ fn read_resource(server: &Url, metadata: &Value) -> Result<Resource, LoginError>
     })
 }
 
-/// The same place, or one above it.
+/// Returns whether `resource` is the same address as the server or one above it.
 fn covers(resource: &Url, server: &Url) -> bool {
     let above = resource.path().trim_end_matches('/');
     let is_above = match server.path().strip_prefix(above) {
@@ -107,7 +110,7 @@ fn covers(resource: &Url, server: &Url) -> bool {
     resource.origin() == server.origin() && is_above && resource.fragment().is_none()
 }
 
-/// RFC 8615: behind the host, before the path; and at the root.
+/// Returns the places of RFC 8615: between host and path, and at the root.
 fn well_known(server: &Url, name: &str) -> Vec<Url> {
     let path = server.path().trim_end_matches('/');
     let mut places = Vec::new();
@@ -123,8 +126,10 @@ fn well_known(server: &Url, name: &str) -> Vec<Url> {
     places
 }
 
+/// Requests the metadata of an authorization server.
+///
 /// # Errors
-/// It cannot be asked, does not say who it is, or is not able to do what is needed.
+/// The server cannot be reached, does not name itself, or lacks a required feature.
 pub async fn authority(
     web: &Web,
     server: &Url,
@@ -173,8 +178,8 @@ fn metadata_places(issuer: &Url) -> Vec<Url> {
     paths.into_iter().map(place).collect()
 }
 
-/// A server that says nothing of an authorization server is one itself: with metadata at its root,
-/// or with endpoints of fixed names.
+/// Returns the metadata of a server that names no authorization server and so is one itself. The
+/// metadata is at its root, or the endpoints have fixed names.
 async fn of_old(web: &Web, server: &Url) -> Result<Authority, LoginError> {
     let root = server
         .join("/")
@@ -221,7 +226,7 @@ fn read_authority(web: &Web, issuer: &str, metadata: &Value) -> Result<Authority
             LoginError::new(format!("the authorization server {issuer} has no {name}"))
         })
     };
-    // Without PKCE a code that is caught on its way is worth a token.
+    // Without PKCE, an intercepted code can be exchanged for a token.
     let challenges = texts(&metadata["code_challenge_methods_supported"]);
     if !challenges.iter().any(|method| method == "S256") {
         return Err(LoginError::new(format!(

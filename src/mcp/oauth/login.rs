@@ -1,4 +1,4 @@
-//! Logging in, from the address of a server to tokens on the disk.
+//! A complete login, from the address of a server to stored tokens.
 
 use std::collections::BTreeSet;
 
@@ -18,29 +18,29 @@ use super::web::{LoginError, Web};
 use crate::net::client::{self as http, Kind, reason};
 use crate::store::now_ms;
 
-/// What a login needs to know.
+/// Parameters of a login.
 pub struct Wanted<'a> {
     pub server: &'a Url,
-    /// What the server said when it refused. `None`: it is asked.
+    /// The server's challenge. `None`: it is requested first.
     pub challenge: Option<Challenge>,
-    /// Who we are, as far as the user says.
+    /// Client data from the user's config.
     pub known: &'a Known,
-    /// Scopes to ask for besides those of the server.
+    /// Scopes to request besides those of the server.
     pub scopes: &'a [String],
 }
 
-/// How a person is brought before the authorization server.
+/// A way to bring a person to the authorization server.
 pub enum Person<'a> {
-    /// Shown the address, to open it in a browser, and who gives the tokens.
+    /// Called with the address to open in a browser and the authorization server.
     Browser(&'a (dyn Fn(&Url, &Authority) + Sync)),
-    /// Nobody is there: the address redirects at once. For tests.
+    /// No person is present: the address redirects at once. For tests.
     Nobody,
 }
 
-/// Logs in, and keeps the tokens.
+/// Logs in, and stores the tokens.
 ///
 /// # Errors
-/// The server wants no login, names what may not be asked, or nobody logs in.
+/// The server needs no login, names an address that must not be used, or nobody logs in.
 pub async fn login(
     logins: &Logins,
     wanted: &Wanted<'_>,
@@ -125,7 +125,7 @@ pub async fn login(
     Ok(login)
 }
 
-/// What the server says to one that shows no token.
+/// Requests the challenge with a message that carries no token.
 async fn ask_for_challenge(server: &Url) -> Result<Challenge, LoginError> {
     let built = http::builder(Kind::of(server), None).and_then(http::build);
     let client = built.map_err(|e| LoginError::new(e.to_string()))?;
@@ -159,8 +159,8 @@ async fn ask_for_challenge(server: &Url) -> Result<Challenge, LoginError> {
     ))
 }
 
-/// The scopes to ask for: what the server says that it needs, else what its metadata has; with
-/// those that were granted before, which a new token would lose.
+/// Returns the scopes to request: those of the challenge, else those of the metadata. Earlier
+/// scopes are added, because a new token would lose them.
 fn scope(
     challenge: &Challenge,
     resource: &Resource,
@@ -175,7 +175,7 @@ fn scope(
     let had = before.map(|login| login.scopes.clone()).unwrap_or_default();
     wanted.extend(had);
     wanted.extend_from_slice(more);
-    // Without this scope some give no token that can be renewed.
+    // Without this scope, some servers issue tokens that cannot be renewed.
     let offline = "offline_access".to_string();
     if !wanted.is_empty() && authority.scopes.contains(&offline) {
         wanted.push(offline);
@@ -196,7 +196,7 @@ async fn redirected(web: &Web, address: &Url, callback: &Callback) -> Result<Ans
     Ok(callback::read(&to))
 }
 
-/// The code, if the answer is one of this login and of this authorization server (RFC 9207).
+/// Returns the code, if the answer belongs to this login and this authorization server (RFC 9207).
 fn code_of<'a>(
     answer: &'a Answer,
     state: &str,
@@ -227,12 +227,12 @@ fn code_of<'a>(
     }
 }
 
-/// 244 random bits, of letters and digits.
+/// Returns 244 random bits as letters and digits.
 fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
 }
 
-/// RFC 7636, S256.
+/// Returns the code challenge of RFC 7636, S256.
 fn code_challenge(verifier: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, verifier.as_bytes());
     URL_SAFE_NO_PAD.encode(digest)

@@ -1,5 +1,5 @@
-//! Tokens on the disk: a file for each server and issuer, for its owner alone, where keys are kept:
-//! no call of a tool and no command in the sandbox sees what is there.
+//! Stored tokens: a file for each server and issuer, readable only by its owner, in the folder of
+//! the keys. No tool call and no command in the sandbox can read that folder.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use super::client::Client;
 
-/// What the names of these files begin with; other keys lie beside them.
+/// Prefix of the names of these files. Other keys are in the same folder.
 const PREFIX: &str = "mcp-";
 
 const FILE_MAX_BYTES: u64 = 256 * 1024;
 
-/// How long another process may hold the lock: as long as it may ask for a new token.
+/// Time to wait for the lock: as long as another process may take to request a new token.
 const LOCK_WITHIN: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(20);
 
-/// That somebody is logged in at a server.
+/// A login at a server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
-    /// The server's address.
+    /// Address of the server.
     pub server: String,
-    /// What the tokens are for.
+    /// Resource that the tokens are for.
     pub resource: String,
     pub issuer: String,
     pub token_endpoint: String,
@@ -34,13 +34,13 @@ pub struct Login {
     pub access_token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh_token: Option<String>,
-    /// UTC, since 1970. `None`: the server does not say.
+    /// Expiry, UTC, milliseconds since 1970. `None`: the server does not name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<i64>,
-    /// What was granted.
+    /// Granted scopes.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// When it was given. Of several the newest counts.
+    /// Time of the login. The newest login is used.
     pub at_ms: i64,
 }
 
@@ -53,13 +53,13 @@ impl fmt::Debug for Login {
     }
 }
 
-/// The logins of a folder of keys.
+/// The logins in a folder of keys.
 #[derive(Debug, Clone)]
 pub struct Logins {
     folder: PathBuf,
 }
 
-/// Held while a login is changed. Given back when it is dropped.
+/// The lock for changing a login. Dropping it releases the lock.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -72,15 +72,17 @@ impl Logins {
         }
     }
 
-    /// The newest login at this server. What cannot be read is none.
+    /// Returns the newest login at this server. Unreadable files are ignored.
     pub fn load(&self, server: &str) -> Option<Login> {
         let mut all: Vec<Login> = self.files(server).iter().filter_map(|f| read(f)).collect();
         all.retain(|login| login.server == server);
         all.into_iter().max_by_key(|login| login.at_ms)
     }
 
+    /// Stores a login.
+    ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn save(&self, login: &Login) -> io::Result<()> {
         self.make_folder()?;
         let name = format!(
@@ -95,10 +97,10 @@ impl Logins {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// Removes every login at this server; how many there were.
+    /// Removes every login at this server, and returns their number.
     ///
     /// # Errors
-    /// One cannot be removed.
+    /// A file cannot be removed.
     pub fn remove(&self, server: &str) -> io::Result<usize> {
         let files = self.files(server);
         for file in &files {
@@ -110,7 +112,7 @@ impl Logins {
     /// Waits until no other process changes logins at this server.
     ///
     /// # Errors
-    /// There is no lock, or another process does not give it back.
+    /// The lock cannot be taken, or another process does not release it.
     pub async fn lock(&self, server: &str) -> io::Result<Lock> {
         self.make_folder()?;
         let path = self.folder.join(format!("{PREFIX}{}.lock", hash(server)));

@@ -1,4 +1,4 @@
-//! A code for tokens, and an old token for a new one.
+//! Token requests: with a code, or with a refresh token.
 
 use reqwest::Url;
 use serde_json::Value;
@@ -8,23 +8,25 @@ use super::store::{Login, Logins};
 use super::web::{LoginError, Web};
 use crate::store::now_ms;
 
-/// A token that ends within this time is asked for anew.
+/// A token that expires within this time is renewed.
 const SOON_MS: i64 = 30_000;
 
-/// Longer tokens are none.
+/// Maximum size of a token.
 const TOKEN_MAX_BYTES: usize = 64 * 1024;
 
-/// What an authorization server gave.
+/// The tokens in an answer of an authorization server.
 pub struct Tokens {
     pub access: String,
     pub refresh: Option<String>,
     pub expires_at_ms: Option<i64>,
-    /// `None`: those that were asked for.
+    /// Granted scopes. `None`: the requested ones.
     pub scopes: Option<Vec<String>>,
 }
 
+/// Requests tokens.
+///
 /// # Errors
-/// The authorization server gives none.
+/// The authorization server issues none.
 pub async fn ask(
     web: &Web,
     endpoint: &Url,
@@ -67,7 +69,7 @@ pub async fn ask(
     })
 }
 
-/// It can be sent in a header.
+/// Returns whether the token can be sent in a header.
 fn is_usable(token: &str) -> bool {
     !token.is_empty()
         && token.len() <= TOKEN_MAX_BYTES
@@ -78,15 +80,15 @@ pub fn words(text: &str) -> Vec<String> {
     text.split_ascii_whitespace().map(str::to_string).collect()
 }
 
-/// It has ended, or will in a moment.
+/// Returns whether the token has expired or is about to.
 pub fn is_ending(login: &Login) -> bool {
     login
         .expires_at_ms
         .is_some_and(|at| at - SOON_MS <= now_ms())
 }
 
-/// A new token in place of one that ended or was refused. Another process may have asked for one
-/// meanwhile: then it is that one. `None`: somebody has to log in.
+/// Renews a token that expired or was refused. If another process renewed it meanwhile, returns
+/// that one. `None`: somebody has to log in.
 ///
 /// # Errors
 /// The authorization server cannot be reached, or refuses.

@@ -1,5 +1,5 @@
-//! Asking the addresses that a server names. They may be anything, so: only `https`, nothing of a
-//! private network unless the server itself is there, no redirects, bounded answers.
+//! Requests to addresses that a server names. They are untrusted: only `https`, no private network
+//! unless the server itself is there, no redirects, bounded answers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::net::client::{self, Kind, reason};
 const ANSWER_MAX_BYTES: usize = 1024 * 1024;
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// Why nobody could be logged in, with what to do.
+/// An error of a login, with a hint.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct LoginError {
@@ -40,22 +40,23 @@ impl LoginError {
     }
 }
 
-/// The one who asks.
+/// An HTTP client for such requests.
 #[derive(Debug, Clone)]
 pub struct Web {
     remote: reqwest::Client,
-    /// The server itself is on this machine or in a private network: so may be what it names.
+    /// The server itself is on this machine or in a private network, so other addresses may be
+    /// there too.
     may_be_private: bool,
 }
 
 impl Web {
-    /// For what this server names.
+    /// Creates a client for the addresses that this server names.
     ///
     /// # Errors
-    /// The system's certificates cannot be read, or the name of the server cannot be looked up.
+    /// The system's certificates cannot be read, or the name of the server cannot be resolved.
     pub async fn for_server(server: &Url) -> Result<Web, LoginError> {
         let may_be_private = is_in_private_network(server).await?;
-        // What a server on this machine names may be elsewhere, over TLS.
+        // A server on this machine may name addresses elsewhere, over TLS.
         let kind = match is_loopback(server) {
             true => Kind::Local,
             false => Kind::Remote,
@@ -71,10 +72,10 @@ impl Web {
         })
     }
 
-    /// An address that was named, if it may be asked.
+    /// Parses an address that a server named, and checks that it may be requested.
     ///
     /// # Errors
-    /// It is none, not `https`, or private.
+    /// The address is invalid, not `https`, or private.
     pub fn check(&self, what: &str, address: &str) -> Result<Url, LoginError> {
         let refused = |why: &str| {
             let shown = crate::mcp::clean(address, 200);
@@ -95,10 +96,10 @@ impl Web {
         }
     }
 
-    /// A JSON document. `None`: there is none at this address.
+    /// Requests a JSON document. `None`: there is none at this address.
     ///
     /// # Errors
-    /// The server cannot be reached, or answers with what is no JSON.
+    /// The server cannot be reached, or its answer is not JSON.
     pub async fn get(&self, url: &Url) -> Result<Option<Value>, LoginError> {
         let request = self.remote.get(url.clone());
         let request = request.header("accept", "application/json");
@@ -140,7 +141,7 @@ impl Web {
         self.send(url, request.body(encode(form))).await
     }
 
-    /// Where an address redirects to, which is not followed.
+    /// Returns the target of a redirect without following it.
     ///
     /// # Errors
     /// The server cannot be reached, or does not redirect.
@@ -186,7 +187,7 @@ fn unreachable(url: &Url, error: reqwest::Error) -> LoginError {
     ))
 }
 
-/// Without a query, which may hold what is secret.
+/// Returns the address without its query, which may contain a secret.
 pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
@@ -194,7 +195,7 @@ pub fn shown(url: &Url) -> String {
     crate::mcp::clean(url.as_str(), 300)
 }
 
-/// `application/x-www-form-urlencoded`.
+/// Encodes a form as `application/x-www-form-urlencoded`.
 pub fn encode(form: &[(&str, &str)]) -> String {
     let Ok(mut url) = Url::parse("http://localhost/") else {
         return String::new();
@@ -212,7 +213,7 @@ async fn is_in_private_network(server: &Url) -> Result<bool, LoginError> {
     }
     let host = server.host_str().unwrap_or_default().to_string();
     let port = server.port_or_known_default().unwrap_or(443);
-    // Where a proxy looks names up, this machine may not be able to.
+    // Behind a proxy that resolves names, this machine may not be able to.
     let Ok(found) = tokio::net::lookup_host((host, port)).await else {
         return Ok(false);
     };
@@ -220,7 +221,7 @@ async fn is_in_private_network(server: &Url) -> Result<bool, LoginError> {
     Ok(!found.is_empty() && found.iter().all(|address| is_private(address.ip())))
 }
 
-/// Looks up only what everybody can reach.
+/// A resolver that returns only public addresses.
 struct Public;
 
 impl Resolve for Public {

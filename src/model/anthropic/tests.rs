@@ -162,7 +162,7 @@ fn the_marks_are_behind_the_tools_the_summary_and_the_last_message() {
         }
         places
     };
-    // The system prompt stands behind the tools.
+    // The system prompt comes after the tools.
     assert_eq!(marked(&messages), ["system 0", "messages 0", "messages 4"]);
     // Without a summary, there is none in the middle.
     messages[0].cache = false;

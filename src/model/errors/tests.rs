@@ -94,7 +94,7 @@ fn the_servers_words_are_kept_on_one_short_line() {
     assert_eq!(classify(502, "").message, "");
 }
 
-/// What the same request never gets is said at once, with what to do.
+/// A request that can never succeed fails at once, with a hint.
 #[test]
 fn what_cannot_succeed_says_what_to_do() {
     for (status, body, class, hint) in [

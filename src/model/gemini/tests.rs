@@ -124,7 +124,7 @@ fn a_stream_becomes_an_answer() {
     ends_once::<Decoder>(STREAM);
 }
 
-/// The blocks of a stream of these parts, each in a chunk of its own.
+/// Returns the blocks of a stream that sends each of these parts in a separate chunk.
 fn blocks(parts: &[&str]) -> Vec<Block> {
     let chunk =
         |part: &&str| format!("{{\"candidates\":[{{\"content\":{{\"parts\":[{part}]}}}}]}}\n");

@@ -170,8 +170,8 @@ async fn a_stream_that_was_cut_is_asked_for_again() {
     }
 }
 
-/// As llama.cpp does: it says that the connection stays, and closes it behind a streamed answer.
-/// A request that was just sent on it is lost.
+/// llama.cpp behaves like this: it announces that the connection stays open, and closes it after a
+/// streamed answer. A request that was just sent on it is lost.
 #[tokio::test]
 async fn a_connection_that_was_closed_meanwhile_is_no_failure() {
     let stays = whole().replace("connection: close", "keep-alive: timeout=5");
@@ -424,7 +424,7 @@ async fn an_answer_that_never_ends_is_not_waited_for() {
     for (start, piece, said) in [
         (events(&[START]), PING, whole),
         (events(&[START, HALF]), WORD, whole),
-        // Of an error what came is told.
+        // The failure contains the part of the error that arrived.
         (refused, "word ", "HTTP 400: word word"),
     ] {
         let (base, _) = drip(start, piece, String::new(), 1_000).await;
@@ -523,8 +523,8 @@ async fn the_end_of_the_answer_is_the_protocol_s() {
     server.await.unwrap();
 }
 
-/// Neither is read what comes behind the end, nor waited for: a word that is no JSON, an
-/// error, an event without end, and more and more.
+/// Data after the end of the answer is neither read nor waited for: a word that is not JSON, an
+/// error, an event without an end, or endless data.
 #[tokio::test]
 async fn what_comes_behind_the_end_is_not_read() {
     let error = r#"{"type":"error","error":{"type":"api_error","message":"late"}}"#;
@@ -634,7 +634,7 @@ async fn an_object_ends_where_it_ends() {
         let reply = once(&speaking(protocol, &base)).await.unwrap();
         assert_eq!(reply.blocks, [Block::text("Hello")]);
         server.await.unwrap();
-        // A half is none, and what is no answer is said.
+        // Half an object is a network failure, and a body that is not an answer gives an error.
         let half = &object(protocol)[..40];
         for (body, class) in [
             (half, FailureClass::Protocol),

@@ -1,33 +1,33 @@
-//! `reasoning_details`: what OpenRouter and other gateways give beside the thinking, and want
-//! back unchanged in the next request. Signatures and encrypted reasoning stand in it; without
-//! them Gemini 3 behind a gateway refuses the request.
+//! `reasoning_details`: data beside the thinking that OpenRouter and other gateways send, and
+//! expect back unchanged in the next request. It contains signatures and encrypted reasoning.
+//! Without it, Gemini 3 behind a gateway refuses the request.
 //! <https://openrouter.ai/docs/use-cases/reasoning-tokens>
 //!
-//! A detail comes whole or in pieces. Pieces of a text or a summary are joined; all else of a
-//! detail stays as it came.
+//! A detail arrives complete or in pieces. Pieces of a text or a summary are joined, all other
+//! fields stay unchanged.
 
 use serde_json::{Map, Value};
 
-/// More than any real answer has.
+/// Maximum number of details: more than any real answer has.
 const MAX_DETAILS: usize = 4096;
 
-/// The field of a message, in answers and in requests.
+/// Name of the field of a message, in answers and in requests.
 pub(super) const FIELD: &str = "reasoning_details";
 
-/// Fields of a detail whose pieces are joined.
+/// Fields whose pieces are joined.
 const STREAMED: [&str; 2] = ["text", "summary"];
 
 #[derive(Debug, Default)]
 pub(super) struct Details(Vec<Map<String, Value>>);
 
 impl Details {
-    /// The details of a message, or pieces of them. Returns how many bytes were kept, `None`
-    /// when there are too many.
+    /// Adds the details of a message or pieces of them. Returns the number of stored bytes, or
+    /// `None` if there are too many details.
     pub(super) fn feed(&mut self, message: &Value) -> Option<usize> {
         let given = message.get(FIELD).and_then(Value::as_array);
         let mut bytes = 0;
         let pieces = given.into_iter().flatten().filter_map(Value::as_object);
-        // One without a type is none that could go back.
+        // A detail without a type cannot be sent back.
         for piece in pieces.filter(|piece| piece.contains_key("type")) {
             bytes += piece.values().map(size).sum::<usize>();
             if let Some(open) = self.0.last_mut().filter(|open| goes_on(open, piece)) {
@@ -50,7 +50,8 @@ impl Details {
     }
 }
 
-/// A text or a summary goes on until it is signed or another detail begins.
+/// Returns whether `piece` continues the text or summary `open`. It does until the detail is
+/// signed or another detail begins.
 fn goes_on(open: &Map<String, Value>, piece: &Map<String, Value>) -> bool {
     let is_streamed = |detail: &Map<String, Value>| {
         let kind = detail.get("type").and_then(Value::as_str);

@@ -145,7 +145,7 @@ fn a_stream_becomes_an_answer() {
     ends_once::<Decoder>(STREAM);
 }
 
-/// The calls of a stream of these `tool_calls`, each in a chunk of its own.
+/// Returns the calls of a stream that sends each of these `tool_calls` in a separate chunk.
 fn calls(pieces: &[&str]) -> Vec<Block> {
     let mut lines = String::new();
     for piece in pieces {

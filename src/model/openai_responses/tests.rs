@@ -287,8 +287,8 @@ fn what_was_written_to_the_cache_is_counted() {
     assert_eq!(usage.output, 32);
 }
 
-/// A gateway puts the signature of another provider's model behind the words it belongs to;
-/// reasoning that nothing follows is refused.
+/// A gateway sends the signature of another provider's model after the text that it belongs to.
+/// The API refuses reasoning that is not followed by anything.
 #[test]
 fn reasoning_behind_the_words_goes_back_before_them() {
     let answer = r#"{"type":"response.completed","response":{"status":"completed","output":[

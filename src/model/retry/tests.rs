@@ -100,7 +100,7 @@ fn a_limit_is_waited_for_as_long_as_there_is_time_and_not_for_ever() {
             .contains("tried 3 times")
     );
     assert!(limited(MAX_LIMITED, 1).is_err());
-    // Who wants one try gets one.
+    // With one try configured, nothing is retried.
     let once = Retry { tries: 1, ..RETRY };
     assert!(!once.waits_for(FailureClass::RateLimit));
     assert!(

@@ -63,7 +63,7 @@ fn every_provider_is_understood_over_every_protocol() {
         // LM Studio
         "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough.",
         r#"{"error":"Reached context length of 4096 tokens with this model, but this model does not currently support mid-generation context overflow."}"#,
-        // Bedrock, also behind LiteLLM
+        // Bedrock, also through LiteLLM
         r#"{"message":"Input is too long for requested model."}"#,
         r#"{"error":{"message":"litellm.ContextWindowExceededError: litellm.BadRequestError: BedrockException: Context Window Error - too long","type":null,"param":null,"code":"400"}}"#,
         // GitHub, Kimi, MiniMax, Z.ai, Qwen, Cohere, Cloudflare

@@ -1,4 +1,5 @@
-//! Protected files are put back, whatever a command does meanwhile with the folders around them.
+//! Tests that protected files are restored, for any change that a command makes to the folders
+//! around them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ use crate::core::access::Access;
 
 const SECRET: &str = "what lies outside";
 
-/// A workspace `ws`, and a folder `outside` of it that holds the same names.
+/// A workspace `ws`, and a folder `outside` of it that contains the same names.
 struct Room(tempfile::TempDir);
 
 impl Room {
@@ -66,7 +67,7 @@ impl Room {
         }
     }
 
-    /// All that lies below a folder: contents of files, targets of links.
+    /// Returns everything below a folder: contents of files, targets of links.
     fn all(&self, name: &str) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.path(name)];
@@ -87,7 +88,7 @@ impl Room {
         found
     }
 
-    /// What a command does: what is protected goes, and something else is there.
+    /// Changes files like a command: removes protected ones and creates others.
     fn change(&self) {
         for name in [".envrc", ".npmrc"] {
             fs::remove_file(self.path("ws/d").join(name)).unwrap();
@@ -105,11 +106,11 @@ impl Room {
 }
 
 fn exchange(one: &Path, other: &Path) {
-    // Either may have been put aside.
+    // Either one may have been moved to quarantine.
     let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
 }
 
-/// Does `act` whenever a folder is open and nothing was done in it yet.
+/// Calls `act` whenever a folder was opened, before anything is done in it.
 fn with<T>(act: impl FnMut() + 'static, run: impl FnOnce() -> T) -> T {
     BETWEEN.set(Some(Box::new(act)));
     let done = run();
@@ -131,8 +132,8 @@ fn what_changed_is_put_right() {
     assert_eq!(aside.values().filter(|text| *text == "evil").count(), 2);
 }
 
-/// The moment between a look at a folder and what is done in it is the one that counts: every one
-/// of them is tried as the first.
+/// A folder may change between a check and the action that follows. The test tries each of these
+/// moments first.
 #[test]
 fn a_folder_exchanged_for_a_link_gets_nothing_done_where_the_link_leads() {
     for first in 0..40 {
@@ -155,7 +156,7 @@ fn a_folder_exchanged_for_a_link_gets_nothing_done_where_the_link_leads() {
     }
 }
 
-/// What is read of a file outside would be written into the workspace.
+/// The content of a file outside would be written into the workspace.
 #[test]
 fn nothing_outside_is_read_in_the_place_of_what_was_there() {
     let room = Room::new();
@@ -277,7 +278,7 @@ fn a_fifo_in_the_place_of_a_file_does_not_block() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
 }
 
-/// A command may have taken the rights to a folder from us, who own it.
+/// A command may have removed the permissions of a folder that we own.
 #[test]
 fn a_folder_without_rights_is_looked_into_and_what_is_in_it_comes_back() {
     let room = Room::new();

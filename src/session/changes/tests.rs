@@ -1,4 +1,4 @@
-//! Repositories that git itself made, and what a hostile one tries.
+//! Tests with repositories that git itself made, some of them hostile.
 
 use super::*;
 use crate::workspace::git_command::git;
@@ -6,7 +6,7 @@ use crate::workspace::here;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-/// Far away: no test waits for it.
+/// A limit that no test reaches.
 const LONG: Duration = Duration::from_secs(120);
 
 fn repository(folder: &Path) {
@@ -126,7 +126,7 @@ fn a_git_that_does_not_end_is_ended() {
         changes(&here(&top).unwrap(), &env, Duration::from_millis(300)),
         None
     );
-    // It was begun or not: if so it is gone soon.
+    // If it was started at all, it is gone soon.
     let is_there = || {
         let pid = fs::read_to_string(bin.join("pid")).unwrap_or_default();
         !pid.trim().is_empty() && Path::new("/proc").join(pid.trim()).exists()

@@ -1,4 +1,4 @@
-//! Each kind of entry, and what is said of it.
+//! Tests of the description of each kind of entry.
 
 use super::*;
 use crate::core::entry::Choice;
@@ -52,7 +52,7 @@ fn finished(outcome: Outcome) -> Entry {
     }
 }
 
-/// The line of an entry behind an answer with two calls, and where it is shown.
+/// Returns the line and the level of an entry that follows an answer with two calls.
 fn said_of(entry: Entry) -> (String, Level) {
     let mut describer = Describer::default();
     describer.describe(&record(two_calls()));

@@ -1,5 +1,5 @@
-//! A session as one JSON object: what is known of it, every record as it is in the log, and
-//! the blobs that are text.
+//! The JSON export: one object with the session's row, every record as in the log, and the blobs
+//! that are text.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,13 +10,14 @@ use super::ExportError;
 use crate::core::entry::Record;
 use crate::store::{SessionInfo, Store};
 
-/// A larger blob is named with its size only.
+/// Maximum size of a blob whose text is written. For a larger one only the size is.
 const MAX_BLOB_BYTES: u64 = 1 << 20;
 
-/// `{"session": {…}, "records": [{"seq", "at_ms", "entry"}, …], "blobs": {HASH: {"bytes",
-/// "text"}, …}}`, a record a line. `text` is missing where a blob is large or no text.
+/// Writes the session as `{"session": {…}, "records": [{"seq", "at_ms", "entry"}, …], "blobs":
+/// {HASH: {"bytes", "text"}, …}}`, with one record per line. `text` is missing if a blob is large
+/// or not text.
 pub(crate) fn json(store: &Store, session: &str, out: &mut impl Write) -> Result<(), ExportError> {
-    let info = store.find(session)?;
+    let info = store.history().find(session)?;
     write!(out, "{{\"session\": {},\n\"records\": [", head(&info))?;
     let mut blobs = BTreeMap::new();
     let mut between = "\n";

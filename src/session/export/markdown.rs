@@ -1,7 +1,7 @@
-//! A session as Markdown: what was said, done and printed, in order.
+//! The Markdown export: the messages, calls and output of a session, in order.
 //!
-//! Invariant: no control character gets into the document, and neither what a command printed
-//! nor what was put into a file can end the code block it stands in.
+//! Invariant: no control character gets into the document, and neither the output of a command nor
+//! the content of a file can end its code block.
 
 use std::io::Write;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const TITLE_CHARS: usize = 200;
 const CALL_CHARS: usize = 2_000;
 const MIN_FENCE: usize = 3;
 const MAX_LANGUAGE_BYTES: usize = 12;
-/// A diff that is found by then is right, only not the shortest.
+/// Time limit of a diff. One that is cut off is correct, but not the shortest.
 const MAX_DIFF_TIME: Duration = Duration::from_millis(200);
 
 pub(crate) fn markdown(
@@ -29,7 +29,7 @@ pub(crate) fn markdown(
     session: &str,
     out: &mut impl Write,
 ) -> Result<(), ExportError> {
-    let info = store.find(session)?;
+    let info = store.history().find(session)?;
     head(&info, out)?;
     let mut describer = Describer::new(CALL_CHARS);
     store.load_each(&info.id, |record: Record| -> Result<(), ExportError> {
@@ -93,7 +93,7 @@ fn write_record(
     Ok(())
 }
 
-/// True when the next item of a list can follow without a blank line.
+/// Writes a part. Returns true if the next item of a list can follow without a blank line.
 fn part(part: &Part<'_>, out: &mut impl Write) -> Result<bool, ExportError> {
     match part {
         Part::Words(text) => writeln!(out, "\n{}", visible(text))?,
@@ -116,7 +116,7 @@ fn part(part: &Part<'_>, out: &mut impl Write) -> Result<bool, ExportError> {
     Ok(false)
 }
 
-/// All that a call puts into a file. Whether that is nothing.
+/// Writes the content that a call puts into a file. Returns true if there is none.
 fn changed(body: &Body, out: &mut impl Write) -> Result<bool, ExportError> {
     match body {
         Body::File { path, content } => fenced(out, language(path), content)?,
@@ -131,7 +131,7 @@ fn changed(body: &Body, out: &mut impl Write) -> Result<bool, ExportError> {
     Ok(false)
 }
 
-/// What a viewer of Markdown colours a file by: the end of its name.
+/// Returns the language for syntax highlighting: the extension of the file name.
 fn language(path: &str) -> &str {
     let end = path.rsplit_once('.').map_or("", |(_, end)| end);
     let is_plain = (1..=MAX_LANGUAGE_BYTES).contains(&end.len())
@@ -139,7 +139,7 @@ fn language(path: &str) -> &str {
     if is_plain { end } else { "text" }
 }
 
-/// Each part that is replaced as a hunk. Where it is in the file is not known.
+/// Returns each replaced part as a hunk. Its place in the file is not known.
 fn diff(replaced: &[Replacement]) -> String {
     let mut text = String::new();
     for part in replaced {
@@ -163,7 +163,7 @@ fn diff(replaced: &[Replacement]) -> String {
     text
 }
 
-/// A code block that nothing in the text can end.
+/// Writes a code block with a fence that is longer than any in the text.
 fn fenced(out: &mut impl Write, language: &str, text: &str) -> Result<(), ExportError> {
     let text = visible(text);
     let fence = "`".repeat((longest_ticks(&text) + 1).max(MIN_FENCE));

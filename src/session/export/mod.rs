@@ -1,6 +1,7 @@
-//! A session as a document: Markdown for people, JSON for programs.
+//! Export of a session as a document: Markdown for people, JSON for programs.
 //!
-//! Invariant: written entry by entry; neither the session nor the document is ever in memory.
+//! Invariant: the document is written entry by entry. Neither the session nor the document is ever
+//! in memory as a whole.
 
 mod json;
 mod markdown;
@@ -16,7 +17,7 @@ use crate::store::{Store, StoreError};
 pub(crate) use json::json;
 pub(crate) use markdown::markdown;
 
-/// So many documents of one session find a name in a folder.
+/// Maximum number of documents of one session in a folder.
 const MAX_NAMES: u32 = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub enum ExportError {
 }
 
 impl ExportError {
-    /// Whoever read it has gone.
+    /// Returns whether the reader of the output has gone.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, ExportError::Write(e) if e.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -72,7 +73,7 @@ pub(crate) enum Replace {
     No,
 }
 
-/// Writes the file, which is there as a whole or not at all.
+/// Writes the document to a file, as a whole or not at all.
 pub(crate) fn to_file(
     store: &Store,
     session: &str,
@@ -92,7 +93,7 @@ pub(crate) fn to_file(
     })
 }
 
-/// Writes a file of a name that is free in this folder, and gives its path.
+/// Writes the document to a file with a free name in this folder, and returns its path.
 pub(crate) fn to_folder(
     store: &Store,
     session: &str,
@@ -123,7 +124,7 @@ pub(crate) fn to_folder(
     ))
 }
 
-/// A file without a name of its own yet, only for its owner.
+/// Writes the document to a temporary file that only its owner can read.
 fn written(
     store: &Store,
     session: &str,

@@ -1,4 +1,4 @@
-//! Both documents of a session that tries to break out of them.
+//! Tests of both documents, of a session that tries to break out of them.
 
 use serde_json::Value;
 
@@ -103,7 +103,7 @@ red ␛[31m```
     );
 }
 
-/// What an answer with these calls looks like below its title.
+/// Exports an answer with these calls, and returns the part below its title.
 fn exported_calls(calls: &[(&str, serde_json::Value)]) -> String {
     let (_dir, mut store, id) = recorded_session();
     let (mut head, _) = store.load(&id).unwrap();

@@ -1,4 +1,4 @@
-//! The folder of a fork: which one may be one, and how it is made.
+//! The folder of a fork: its checks, and how it is made.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -11,7 +11,8 @@ use crate::core::path;
 use crate::workspace::here;
 
 impl ForkFolders {
-    /// The folder that is meant, its links followed, and whether it is still to be made.
+    /// Checks the folder for a fork. Returns it with links followed, and whether it still has to be
+    /// made.
     pub(super) fn fresh(&self, given: &Path, origin: &Path) -> Result<(PathBuf, bool), NotForked> {
         let whole = path::join(&text(self.env.cwd()), &text(given));
         let whole = PathBuf::from(path::clean(&whole));
@@ -104,14 +105,14 @@ pub(super) fn is_repository(root: &Path) -> Result<(), NotForked> {
     }
 }
 
-/// `../project-0199c2`.
+/// Returns the default folder beside the root: `../project-0199c2`.
 pub(super) fn beside(root: &Path, id: &str) -> PathBuf {
     let mut name = root.file_name().unwrap_or_default().to_os_string();
     name.push(format!("-{}", short_id(id)));
     root.with_file_name(name)
 }
 
-/// Makes a folder, or takes the one that git made, with the mode of another.
+/// Makes a folder with the mode of another one. The folder may exist already, as git made it.
 pub(super) fn make_like(other: &Path, folder: &Path) -> io::Result<()> {
     let mode = fs::metadata(other).map_or(0o700, |found| found.permissions().mode() & 0o777);
     DirBuilder::new()
@@ -121,7 +122,7 @@ pub(super) fn make_like(other: &Path, folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(mode))
 }
 
-/// Nothing is in it but what git put there.
+/// Returns whether a worktree has no files but git's own.
 pub(super) fn is_empty_worktree(root: &Path) -> bool {
     fs::read_dir(root).is_ok_and(|names| names.flatten().all(|entry| entry.file_name() == ".git"))
         || !root.exists()

@@ -1,4 +1,4 @@
-//! The files of a fork: which they are, and what is recorded of them.
+//! The files of a fork, and the entries about them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,23 +14,23 @@ use crate::core::tree::{Item, PathBytes, Tree, diff, path_text, place_at, why_un
 use crate::store::{Cause, NewTree, Store, StoreError};
 use crate::workspace::files::Done;
 
-/// What is laid out.
+/// The files that a fork gets.
 pub(super) struct Files {
     /// The last entry that the fork shares.
     pub at: Seq,
-    /// The root that they were taken of.
+    /// The root of the original workspace.
     pub root: PathBuf,
-    /// All by their paths below a root.
+    /// All files, by their paths below the root.
     pub tree: Tree,
-    /// Those of them that a tool wrote where nothing is covered.
+    /// Those of them that a tool wrote outside of the covered files.
     pub written: Vec<PathBytes>,
-    /// What lay there, and is not kept.
+    /// Paths whose content is not stored.
     pub left_out: Vec<String>,
-    /// Files outside of the workspace, which both share.
+    /// Number of files outside of the workspace, which both sessions share.
     pub outside: usize,
 }
 
-/// The files as they were where the fork parts.
+/// Returns the files at the entry where the fork starts.
 pub(super) fn files_at(store: &Store, session: &str, parting: Parting) -> Result<Files, NotForked> {
     let (state, _) = readable(store, session, parting)?;
     let at = state.next_seq().saturating_sub(1);
@@ -54,8 +54,8 @@ pub(super) fn files_at(store: &Store, session: &str, parting: Parting) -> Result
         return Err(unknown(why_unknown(&records, at)));
     };
     let gone = || unknown("rewake gc removed what they were".to_string());
-    let known = store.tree(name)?.ok_or_else(gone)?;
-    let root = store.tree_root(name)?.ok_or_else(gone)?;
+    let known = store.snapshots().tree(name)?.ok_or_else(gone)?;
+    let root = store.snapshots().tree_root(name)?.ok_or_else(gone)?;
     let files = Files::of(at, root, &known.tree);
     if files.tree.0.is_empty() && files.outside > 0 {
         return Err(unknown(
@@ -100,7 +100,8 @@ impl Files {
         files
     }
 
-    /// As the new folder is to be known. What is not covered has its whole path there, too.
+    /// Returns the tree of the new folder. A file outside of the covered ones has its absolute path
+    /// there, too.
     pub(super) fn target(&self, root: &Path) -> Result<NewTree, StoreError> {
         let mut tree = self.tree.clone();
         for below in &self.written {
@@ -138,7 +139,7 @@ pub(super) fn named(paths: &[String]) -> String {
     }
 }
 
-/// Nothing lies in the folder yet.
+/// Returns the tree of the folder while it is still empty.
 pub(super) fn empty(root: &Path) -> Result<(String, NewTree), StoreError> {
     let none = Tree::default();
     let tree = NewTree::new(
@@ -155,7 +156,7 @@ pub(super) fn empty(root: &Path) -> Result<(String, NewTree), StoreError> {
 pub(super) fn restored(done: &Done, target: &str) -> Entry {
     let (kept, more_kept) = kept(&done.kept);
     Entry::Restored {
-        // Where something is not as it was to be, the next look says what it is.
+        // If a file is not as planned, the next scan records the actual tree.
         tree: done.kept.is_empty().then(|| target.to_string()),
         new_folder: true,
         written: done.written.len() as u64,

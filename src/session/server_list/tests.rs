@@ -1,4 +1,4 @@
-//! What the model gets of servers: what it costs, and that none of it is taken for more than data.
+//! Tests of the text about servers: its cost, and that none of it can pass for more than data.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ fn window(tokens: u64) -> Budget {
     Budget::new(tokens, 1_000, None)
 }
 
-/// Of 4 bytes.
+/// Returns the number of tokens, at 4 bytes each.
 fn tokens(catalogue: &Catalogue, window: &Budget) -> usize {
     let specs = specs(catalogue, window);
     let specs = match specs.is_empty() {
@@ -121,7 +121,7 @@ fn a_few_tools_stand_there_as_they_are() {
     ];
     assert_eq!(names(&catalogue, &window(200_000)), direct);
     assert_eq!(names(&catalogue, &window(32_000)), direct);
-    // All of them or none: what is there is not what was met first.
+    // Either all tools are listed or none, and not the ones that came first.
     let many = of(vec![
         server("files", "", tools("files", 3)),
         server("more", "", tools("more", 200)),

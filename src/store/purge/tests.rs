@@ -106,10 +106,10 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
                 }
             }
             let mut store = open();
-            assert!(!store.knows(&gone).unwrap(), "step {kill}");
+            assert!(!store.history().knows(&gone).unwrap(), "step {kill}");
             // As long as its parent's tombstone is the only one, the journal alone brings it back.
             if !is_lost || kill > 0 {
-                assert!(!store.knows(&task).unwrap(), "step {kill}");
+                assert!(!store.history().knows(&task).unwrap(), "step {kill}");
             }
             assert_eq!(store.load(&stays).unwrap().1.len(), 4, "step {kill}");
             // Without the database, its journal needs that of the session until it is anew.
@@ -122,7 +122,7 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
             assert!(!place.folder.join(&gone).exists(), "step {kill}");
             drop(store);
             let store = open();
-            assert!(!store.knows(&gone).unwrap(), "step {kill}");
+            assert!(!store.history().knows(&gone).unwrap(), "step {kill}");
             assert!(
                 tombstones(&data)
                     .iter()

@@ -1,15 +1,15 @@
-//! What the sandbox has to say of a command that is over: what it left running, what was undone,
-//! and, of a failure that looks like the sandbox, which access would do.
+//! Notes of the sandbox on a command that ended: processes that it left running, changes that were
+//! undone, and, for a failure that looks like a denial, the access that would have allowed it.
 
 use std::path::{Path, PathBuf};
 
 use crate::command::{Ended, How};
 use crate::core::access::Access;
 
-/// Of the output this much of the end is looked at.
+/// Number of bytes at the end of the output that are searched for a denial.
 const LOOKED_AT_BYTES: usize = 16 * 1024;
 
-/// Words by which programs say that the network is not there.
+/// Messages of programs that find no network.
 const NO_NETWORK: [&str; 12] = [
     "could not resolve host",
     "couldn't resolve host",
@@ -25,7 +25,7 @@ const NO_NETWORK: [&str; 12] = [
     "no route to host",
 ];
 
-/// And that they may not do what they tried.
+/// Messages of programs whose operation was denied.
 const NOT_PERMITTED: [&str; 8] = [
     "permission denied",
     "operation not permitted",
@@ -37,16 +37,16 @@ const NOT_PERMITTED: [&str; 8] = [
     "device or resource busy",
 ];
 
-/// With these a shell says that it did not run a program, or did not find it. What was denied
-/// before that is not why the command failed.
+/// Exit code of a shell that could not run a program. With it, as with [`NOT_FOUND`], a denial that
+/// was printed earlier is not the cause of the failure.
 const NOT_RUN: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
-/// A program of the wrong kind is killed by the filter of calls.
+/// Signal `SIGSYS`: the seccomp filter kills a program for another architecture.
 const BAD_CALL: i32 = 31;
 
-/// Returns one line for each thing, without brackets. `printed` is what the command printed,
-/// `folder` where it started.
+/// Returns the notes, one line each, without brackets. `printed` is the output of the command, and
+/// `folder` the folder in which it started.
 pub(super) fn lines(ended: &Ended, printed: &str, folder: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(after) = &ended.sandbox else {
@@ -104,7 +104,8 @@ pub(super) fn lines(ended: &Ended, printed: &str, folder: &Path) -> Vec<String> 
 
 const LOOKS_LIKE_SANDBOX: &str = "this looks like the sandbox: ";
 
-/// One of these lines for a person, without the advice that is the model's. `None`: it is none.
+/// Returns a line of [`lines`] as a person reads it, without the advice for the model. `None` when
+/// the line is not one of them.
 pub(super) fn note(line: &str) -> Option<String> {
     const OTHERS: [&str; 4] = [
         "ended by the sandbox: ",
@@ -125,7 +126,7 @@ pub(super) fn note(line: &str) -> Option<String> {
     is_other.then(|| line.to_string())
 }
 
-/// The command failed, and that looks like the sandbox.
+/// Returns whether the command failed in a way that looks like a denial by the sandbox.
 pub(super) fn is_refused(ended: &Ended, printed: &str, folder: &Path) -> bool {
     refusal(ended, printed, folder).is_some()
 }
@@ -146,7 +147,8 @@ fn failed(how: &How) -> bool {
     matches!(how, How::Exited(code) if *code != 0) || matches!(how, How::Signalled(_))
 }
 
-/// Which rule of the sandbox a failure looks like, and what would do.
+/// Names the rule of the sandbox that a failure looks like, and the access that would allow the
+/// command.
 fn hint(access: Access, how: &How, printed: &str, folder: &Path) -> Option<String> {
     let start = printed.len().saturating_sub(LOOKED_AT_BYTES);
     let start = (start..=printed.len()).find(|at| printed.is_char_boundary(*at))?;
@@ -200,21 +202,23 @@ fn hint(access: Access, how: &How, printed: &str, folder: &Path) -> Option<Strin
     ))
 }
 
-/// Returns the program that was denied to the command and that a person may run. `None`: it was
-/// not the sandbox that denied it (the file is no program, or its disk runs none).
+/// Returns the program that the sandbox kept the command from running, although the user may run
+/// it. `None` when the cause is another: the file is not executable, or its disk is mounted
+/// `noexec`.
 fn denied_program(printed: &str, folder: &Path) -> Option<PathBuf> {
     let denied = printed
         .lines()
         .filter(|line| line.to_lowercase().contains("permission denied"));
     let programs = denied.flat_map(|line| {
         let parts: Vec<&str> = line.split(": ").collect();
-        // The first part names who speaks, such as the shell, unless it is all that is named.
+        // The first part is the program that prints the message, such as the shell, unless the
+        // message names only one.
         let speaker = usize::from(parts.len() > 2);
         parts[speaker..].to_vec()
     });
     programs
         .map(|part| part.trim_matches(['\'', '"', '`', '‘', '’', ' ']))
-        // A name without a folder is looked up on PATH, and is told with its folder.
+        // A shell looks up a name without a folder on PATH, and its message has the folder.
         .filter(|part| part.contains('/'))
         .map(|part| folder.join(part))
         .find(|path| {
@@ -325,7 +329,7 @@ mod tests {
     }
 
     /// A shell exits with 126 for a program that it may not run, and with 127 for one that it does
-    /// not find. Neither is about a place that may not be written.
+    /// not find. Neither code is about a path that is not writable.
     #[test]
     fn a_program_that_does_not_start_is_laid_to_the_sandbox_only_where_that_is_so() {
         use std::os::unix::fs::PermissionsExt;
@@ -336,14 +340,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("shims/python");
         std::fs::create_dir(folder.path().join("shims")).unwrap();
-        // It is not there, and there it is no program.
+        // First the file is missing, then it is not executable.
         assert_eq!(denied(&program, 126), "");
         std::fs::write(&program, "#!/bin/sh\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert_eq!(denied(&program, 126), "");
         let lost = "pyenv: cannot rehash: Permission denied\npyenv: python: command not found";
         assert_eq!(told(Access::Read, How::Exited(127), lost), "");
-        // A person could run it: it is the sandbox that did not let the command.
+        // The user could run it, so the sandbox denied it.
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let line = denied(&program, 126);
         assert!(line.contains("may not run programs in"), "{line}");

@@ -1,4 +1,4 @@
-//! What the model reads of a command that is over, or runs in the background.
+//! Results of commands for the model: of one that ended, and of one in the background.
 
 use std::path::Path;
 
@@ -10,19 +10,19 @@ use crate::core::quoted::fenced;
 use crate::core::state::Background;
 use crate::core::to_person::{NOT_BEGUN, RAN, TYPE_AGAIN};
 
-/// Of what a background command printed, this many bytes are told when it ends. Its run folder
-/// goes then, so the whole is kept as a blob. With its frame it fits into a request of the smallest
-/// window.
+/// Bytes of a background command's output that the model is shown when the command ends. The run
+/// folder is removed then, so the whole output is stored as a blob. With its frame the text fits
+/// into a request of the smallest context window.
 const TOLD_BYTES: usize = 1_200;
 
-/// The room for the lines that say how a command ended.
+/// Bytes reserved for the lines that say how a command ended.
 const ENDING_BYTES: usize = 400;
 
-/// At most this much of an output is kept in the store.
+/// Maximum number of bytes of an output that the store keeps.
 const STORED_MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Returns the result of a call that started in `folder`. An output over `inline_max_bytes` is cut,
-/// and stored whole as a blob.
+/// Returns the result of a call that started in `folder`. A longer output than `inline_max_bytes`
+/// is cut, and stored whole as a blob.
 pub(crate) fn result(runs: &Runs, ended: &Ended, folder: &Path, inline_max_bytes: usize) -> Ran {
     let printed = printed(runs, ended, STORED_MAX_BYTES).unwrap_or_else(|why| format!("[{why}]"));
     let of_sandbox = hint::lines(ended, &printed, folder);
@@ -38,7 +38,7 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, folder: &Path, inline_max_bytes
     let outcome = match &ended.how {
         _ if ended.is_output_lost => Outcome::Interrupted { output, why: line },
         How::Exited(0) => Outcome::Done { output },
-        // A command that fails is a result like any other: the model reads how.
+        // A command that fails has a result like any other, which tells the model how it failed.
         How::Exited(_) | How::Signalled(_) | How::TimedOut => Outcome::Done {
             output: with_line(output, &line),
         },
@@ -55,10 +55,10 @@ pub(crate) fn result(runs: &Runs, ended: &Ended, folder: &Path, inline_max_bytes
     }
 }
 
-/// The system prompt tells the model what this line means.
+/// Note on a command that outlived its agent. The system prompt explains it to the model.
 const WENT_ON: &str = "the command went on while rewake was down";
 
-/// The real result of a command that outlived the agent that started it.
+/// Adds the note of a command that outlived its agent to the command's result.
 pub(crate) fn after_restart(mut ran: Ran) -> Ran {
     ran.outcome = match ran.outcome {
         Outcome::Done { output } => Outcome::Done {
@@ -69,18 +69,18 @@ pub(crate) fn after_restart(mut ran: Ran) -> Ran {
     ran
 }
 
-/// What a command printed, apart from what stands behind it in its result.
+/// The output of a command, separated from the notes that follow it in its result.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Printed<'a> {
     pub text: &'a str,
-    /// How it ended, where it did not exit by itself: `ended by signal 9`.
+    /// How the command ended, if it did not exit by itself: `ended by signal 9`.
     pub ended: Option<&'a str>,
-    /// What else is to be said of it, in words for a person.
+    /// Other notes on the command, in words for a person.
     pub notes: Vec<String>,
 }
 
-/// Takes the result of a command apart. The model is told what access would do; a person is told
-/// what may have kept the command from it.
+/// Splits the result of a command into its output and its notes. The model reads which access would
+/// allow a denied operation; a person reads only what may have denied it.
 pub fn printed_of(result: &str) -> Printed<'_> {
     let mut printed = Printed {
         text: result.trim_end(),
@@ -107,7 +107,7 @@ pub fn printed_of(result: &str) -> Printed<'_> {
     printed
 }
 
-/// What the sandbox has to say, behind what the command printed.
+/// Appends the notes of the sandbox to the output.
 fn with_lines(outcome: Outcome, lines: &[String]) -> Outcome {
     let with = |output| {
         lines
@@ -137,13 +137,13 @@ fn with_line(mut output: Output, line: &str) -> Output {
     output
 }
 
-/// The name of a background command for the model: that of its call.
+/// Returns the model's name of a background command, which is that of its call.
 pub(crate) fn background_id(call: CallId) -> String {
     format!("bg_{}_{}", call.reply, call.index)
 }
 
-/// Returns the result of a command that was begun in the background. `output` is where it prints
-/// to. `leaves`: the run ends with the model's turn, and does not wait for the command.
+/// Returns the result of a command that was started in the background. `output` is the file that it
+/// prints to. With `leaves`, the run ends with the model's turn and does not wait for the command.
 pub(crate) fn in_background(
     call: CallId,
     run: &str,
@@ -177,11 +177,11 @@ pub(crate) fn in_background(
 pub struct BackgroundEnd {
     /// `None` when it did not exit by itself.
     pub exit_code: Option<i32>,
-    /// What the model is told: how it ended and its last lines.
+    /// The text for the model: how the command ended and its last lines.
     pub text: String,
-    /// All it printed, when that is more than what is told: recorded with the text.
+    /// The whole output, if it is longer than the text: recorded with the text.
     pub blobs: Vec<Vec<u8>>,
-    /// Of a sub-agent: what its models were asked for.
+    /// The tokens and cost of a subagent's models.
     pub spent: Vec<Spent>,
 }
 
@@ -223,7 +223,7 @@ pub(crate) fn background_end(
     }
 }
 
-/// How a command of the user ended, and what it printed.
+/// Returns how a command of the user ended, with its output.
 pub(crate) fn user_command_end(
     runs: &Runs,
     command: &str,
@@ -247,7 +247,7 @@ pub(crate) fn user_command_end(
     }
 }
 
-/// Of a command of the user that was recorded, and whose keeper never began it.
+/// Returns the end of a user's command that was recorded, but that its keeper never started.
 pub(crate) fn user_command_not_begun(command: &str) -> BackgroundEnd {
     BackgroundEnd {
         spent: Vec::new(),
@@ -257,13 +257,13 @@ pub(crate) fn user_command_not_begun(command: &str) -> BackgroundEnd {
     }
 }
 
-/// A command line that may be as long as a file.
+/// Clips a command line, which may be as long as a file.
 fn in_brief(command: &str) -> String {
     const CHARS: usize = 4_000;
     crate::core::text::clip(command, CHARS).into_owned()
 }
 
-/// What was printed, as text; what is no UTF-8 is shown as replacement characters.
+/// Returns the output as text. Bytes that are not UTF-8 become replacement characters.
 fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String> {
     let printed = runs
         .output(ended, max_bytes)
@@ -282,7 +282,7 @@ fn printed(runs: &Runs, ended: &Ended, max_bytes: u64) -> Result<String, String>
     Ok(text.replace('\0', "\u{2400}"))
 }
 
-/// How a command that is over is told in one line, and whether it did what it was to do.
+/// Returns one line on how a command ended, and its exit code.
 fn how(ended: &Ended) -> (String, Option<i32>) {
     let (line, exit_code) = ending(ended);
     match ended.is_output_lost {
@@ -291,7 +291,7 @@ fn how(ended: &Ended) -> (String, Option<i32>) {
     }
 }
 
-/// The command is over, and the machine went down before what it printed was on the disk.
+/// Note on a command that ended before a crash of the machine destroyed its output.
 const OUTPUT_LOST: &str = "it had ended when the machine went down, which took its output: what is left of that may lack \
      parts; look at what it did before you repeat it";
 

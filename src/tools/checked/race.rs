@@ -1,4 +1,4 @@
-//! A folder on the way is swapped for a link to one outside while calls go on.
+//! Tests that swap a folder of a path for a link to one outside while calls run.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -20,21 +20,21 @@ struct Swapping {
     thread: Option<JoinHandle<u64>>,
 }
 
-/// There for a while, gone for a while: another while each time, so that every step of a write
-/// meets it.
+/// Swaps the folder away and back, for a time that differs in each turn, so that every step of a
+/// write is hit.
 fn swap(folder: &Path, aside: &Path, link_to: &Path, turn: u64) {
     thread::sleep(Duration::from_micros(turn * 37 % 900));
     fs::rename(folder, aside).unwrap();
     while let Err(error) = symlink(link_to, folder) {
         // A write makes the folders that are missing.
         assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists);
-        // It may be at it just now.
+        // The other thread may be creating it right now.
         let _ = fs::remove_dir_all(folder);
     }
     thread::sleep(Duration::from_micros(turn * 61 % 300));
     fs::remove_file(folder).unwrap();
     while let Err(error) = fs::rename(aside, folder) {
-        // Here too.
+        // A write may have made the folder here as well.
         assert_eq!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty);
         let _ = fs::remove_dir_all(folder);
     }
@@ -85,7 +85,7 @@ fn no_write_gets_out_of_a_folder_that_becomes_a_link() {
     for n in 0..3_000 {
         let change = write(&format!("sub/f{n}"), "ours");
         let want = room.path(&format!("sub/f{n}"));
-        // What leads outside at this instant would not be permitted.
+        // Policy would not allow a path that leads outside at this instant.
         let guard = match prepare(&change, &room.ctx, None) {
             Ok(guard @ Guard::Checked { .. }) => guard,
             _ => continue,

@@ -1,4 +1,4 @@
-//! What is found, how it is shown, and where a search ends.
+//! Tests of `grep`: matches, their form, and the limits of a search.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ fn many_hits_are_counted_and_the_text_has_a_bound() {
 #[test]
 fn a_search_that_is_stopped_says_where() {
     let mut room = room();
-    // Two files, and the third is one too many.
+    // The limit allows two files, not the third.
     room.ctx.limits.bytes = 40;
     let text = grep(&room, json!({"pattern": "two|ONE"}));
     assert_eq!(

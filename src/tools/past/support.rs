@@ -1,4 +1,4 @@
-//! What the tests of these tools share: sessions in a store of their own.
+//! Helpers for the tests of these tools: sessions in a separate store.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ fn begin(store: &mut Store, workspace: &str) -> Head {
 }
 
 impl Sessions {
-    /// In the workspace `/here`.
+    /// Opens a session in the workspace `/here`.
     pub(crate) fn new() -> Sessions {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
@@ -46,7 +46,7 @@ impl Sessions {
         }
     }
 
-    /// Another session, which is the one from now on.
+    /// Opens another session and makes it the current one.
     pub(crate) fn opens(&mut self, workspace: &str) {
         self.head = begin(&mut self.store, workspace);
     }
@@ -78,12 +78,12 @@ impl Sessions {
         });
     }
 
-    /// The result of a call, at the place behind a message.
+    /// Appends a message and the result of a call.
     pub(crate) fn prints(&mut self, text: &str) {
         self.prints_much(text);
     }
 
-    /// The same; what is too big is a blob.
+    /// Does the same, and stores a large output as a blob.
     pub(crate) fn prints_much(&mut self, text: &str) {
         self.says("go");
         let (output, blobs) = fit(text.to_string(), 4_000);

@@ -1,4 +1,4 @@
-//! Pages of files, and what cannot be shown.
+//! Tests of `read`: pages of files, and files that cannot be shown.
 
 use serde_json::json;
 
@@ -177,7 +177,7 @@ fn an_image_that_cannot_be_read_is_refused() {
 fn a_huge_file_is_read_only_as_far_as_it_is_shown() {
     let room = Room::new();
     let path = room.put("huge", "first\nsecond\n");
-    // Sparse: a terabyte that takes no room and no test would sit through.
+    // A sparse file of a terabyte, which uses no space, and which no test could read to its end.
     let huge = std::fs::File::options().write(true).open(path).unwrap();
     let filler = "x".repeat(SNIFFED_BYTES);
     std::os::unix::fs::FileExt::write_all_at(&huge, filler.as_bytes(), 13).unwrap();
@@ -199,11 +199,11 @@ fn a_page_that_is_too_far_away_says_how_far_was_read() {
     let far = |room: &Room, offset: u64| {
         room.idempotent("read", json!({"path": "huge", "offset": offset}))
     };
-    // No line in sight: nothing is shown.
+    // The page was not reached: nothing is shown.
     let ran = far(&room, 9);
     let said = "from line 9: stopped after 200000 bytes, at line 5 of a file of 1099511627776 bytes\nhint: ";
     assert!(error(&ran).contains(said), "{ran:?}");
-    // What was reached is.
+    // The lines that were reached are shown.
     let ran = far(&room, 2);
     let text = done(&ran);
     assert!(

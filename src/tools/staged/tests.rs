@@ -1,4 +1,5 @@
-//! Tests of [`super`]: what a replacement keeps, and that nothing of another writer is lost.
+//! Tests of [`super`]: the properties that a replacement keeps, and that no data of another writer
+//! is lost.
 
 use std::fs::{self, Permissions};
 use std::io::Write;
@@ -101,7 +102,7 @@ fn a_file_that_somebody_has_open_for_writing_is_not_replaced() {
     assert_eq!(room.get("log"), "new\n");
 }
 
-/// Somebody opened it after the look, and before the exchange.
+/// Somebody opened the file after the check, and before the exchange.
 #[test]
 fn who_opens_a_file_in_the_instant_of_its_replacement_gets_it_back() {
     let room = Room::new();
@@ -169,7 +170,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
             (lies, vec!["a".to_string()])
         );
     }
-    // Somebody wrote into what came out.
+    // Somebody wrote into the file that came out.
     let room = Room::new();
     room.put("a", "new");
     room.put(&left, "old and more");
@@ -178,7 +179,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
         (room.get("a").as_str(), room.names()),
         ("old and more", vec!["a".to_string()])
     );
-    // They have it open yet.
+    // They still have it open.
     let room = Room::new();
     room.put("a", "new");
     let writer = appender(&room.put(&left, "old"));
@@ -188,7 +189,7 @@ fn after_a_kill_nothing_of_another_writer_is_removed() {
         ("old", vec!["a".to_string()])
     );
     drop(writer);
-    // Somebody also wrote into what has the name now, or removed it.
+    // Somebody also wrote into the file that has the name now, or removed it.
     let room = Room::new();
     room.put("a", "newer");
     room.put(&left, "old and more");
@@ -232,7 +233,7 @@ fn attributes_and_the_acl_go_to_the_new_content() {
     }
 }
 
-/// A file in a folder with a default ACL, which has none itself, gets none.
+/// A file without an ACL, in a folder with a default ACL, gets none.
 #[test]
 fn the_default_acl_of_the_folder_is_not_given_to_a_file_without_one() {
     let room = Room::new();
@@ -256,7 +257,7 @@ fn the_default_acl_of_the_folder_is_not_given_to_a_file_without_one() {
     assert_eq!(mode(&path), 0o640);
 }
 
-/// Another user may read and write, the group may not.
+/// Returns an ACL by which another user may read and write, and the group may not.
 fn acl() -> Vec<u8> {
     let mut acl = 2_u32.to_le_bytes().to_vec();
     const NOBODY: u32 = 65534;

@@ -1,4 +1,4 @@
-//! What the ignore rules mean to a walk, and what of them is not used.
+//! Tests of the ignore rules in a walk, and of the rules that it does not use.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::tools::limit::{Limits, Watch};
 use crate::tools::support::{Room, done};
 use crate::workspace::ignored::{MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_NAMED, MAX_PATTERNS};
 
-/// With a file that is ignored, and one that is not.
+/// Returns a room with a file that is ignored, and one that is not.
 fn room() -> Room {
     let room = Room::new();
     room.put("sub/.gitignore", "*.log\n");
@@ -25,7 +25,7 @@ fn room() -> Room {
     room
 }
 
-/// What `glob` and `grep` find, and what they say of the ignore file.
+/// Checks that `glob` and `grep` do not use the ignore file, and that they say why.
 #[track_caller]
 fn not_used(room: &Room, name: &str, why: &str) {
     let said = format!("{} was not used: {why}", room.path(name).display());
@@ -92,7 +92,7 @@ fn size_and_patterns_are_bounded() {
         format!("*.log\n{}", "x".repeat(MAX_LINE_BYTES + 1)),
     );
     not_used(&room, "sub/.gitignore", "a pattern has 4097 bytes");
-    // Those of the folders above count.
+    // The patterns of the parent folders count.
     room.put(".gitignore", "a\n".repeat(MAX_PATTERNS));
     room.put("sub/.gitignore", "*.log\n");
     not_used(
@@ -150,7 +150,7 @@ fn pattern() -> impl Strategy<Value = String> {
     )
 }
 
-/// A folder, and what lies in it: files, and ignore files with their patterns.
+/// Folders with their files, and with the patterns of their ignore files.
 type Tree = Vec<(Vec<String>, Option<usize>, Vec<String>)>;
 
 fn tree() -> impl Strategy<Value = Tree> {
@@ -167,7 +167,7 @@ fn plant(root: &Path, tree: &Tree) {
             Some(kind) => root.join(path).join(FILES[*kind]),
             None => root.join(path),
         };
-        // What is in its way stays.
+        // An existing file in its way stays.
         if fs::create_dir_all(file.parent().unwrap()).is_ok() && !file.exists() {
             fs::write(file, patterns.join("\r\n")).unwrap();
         }
@@ -183,7 +183,7 @@ proptest! {
         let room = tempfile::tempdir().unwrap();
         let whole = room.path().canonicalize().unwrap();
         plant(&whole, &tree);
-        // Also a folder below: the files of its parents count.
+        // Also from a subfolder, for which the ignore files of its parents count.
         let mut folders = vec![whole.clone()];
         folders.extend(tree.iter().map(|(path, ..)| whole.join(&path[0])).filter(|p| p.is_dir()));
         let root = &folders[at.index(folders.len())];

@@ -1,10 +1,10 @@
-//! Calls to a person who looks elsewhere.
+//! Notifications for a person who looks elsewhere.
 
 use super::{Intent, OpenSession};
 use crate::config::{NotifyConfig, NotifyOn};
 use crate::ui::notify::Call;
 
-/// Whether the person looks at the terminal, and what they want to be called for.
+/// Whether the person looks at the terminal, and the events for which they want a notification.
 pub struct Attention {
     pub config: NotifyConfig,
     /// The terminal has the focus, or does not say.

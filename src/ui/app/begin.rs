@@ -1,4 +1,4 @@
-//! What a start begins with, and the words that were given or typed before a session was open.
+//! The start of the screen, and messages that were given or typed before a session was open.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::ui::commands::{is_command, is_own};
 use crate::ui::composer::Look;
 use crate::ui::overlay::{Card, FirstRun};
 
-/// What a start begins with.
+/// The first thing that the screen shows or opens.
 #[derive(Debug)]
 pub enum Begin {
     Offers {
@@ -28,12 +28,12 @@ pub enum Begin {
         project: Box<Project>,
         then: Box<Begin>,
     },
-    /// A session is picked, to be gone on with or, with `fork`, to be copied.
+    /// A session is picked from the history, to be resumed or, with `fork`, to be forked.
     History { fork: bool, prompt: Option<String> },
 }
 
 impl Begin {
-    /// What was to be said, when nothing comes of it.
+    /// Returns the prompt, so that it is not lost when this start is dropped.
     pub(super) fn into_prompt(self) -> Option<String> {
         match self {
             Begin::Offers { prompt, .. }
@@ -45,21 +45,21 @@ impl Begin {
     }
 }
 
-/// What is to be said, and the images that go with it.
+/// A message to send, with its images.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Words {
     pub text: String,
-    /// As it stood in the box, where a label stands for what was pasted. Empty: as `text`.
+    /// The text as the box showed it, with labels for pasted parts. Empty: the same as `text`.
     pub shown: String,
     pub images: Vec<PathBuf>,
-    /// Parts of the text that may name more of them.
+    /// Parts of the text that may name more images.
     pub looks: Vec<Look>,
-    /// A custom command, which stands for the text: what it says is read when it is sent.
+    /// A custom command that replaces the text. It is expanded when it is sent.
     pub command: Option<CommandLine>,
 }
 
 impl Words {
-    /// What the person saw before it was sent: only there a resource of a server is mentioned.
+    /// Returns the text as the person saw it. Only this text can mention a resource of a server.
     pub fn seen(&self) -> &str {
         match self.shown.is_empty() {
             true => &self.text,
@@ -74,7 +74,7 @@ impl Words {
         }
     }
 
-    /// A custom command, as it was typed.
+    /// Makes a message of a custom command, as it was typed.
     pub fn of_command(command: CommandLine) -> Words {
         Words {
             text: command.line(),
@@ -83,7 +83,7 @@ impl Words {
         }
     }
 
-    /// What the program was started with: a prompt, or a custom command.
+    /// Returns the message that the program was started with: a prompt, or a custom command.
     pub(super) fn given(prompt: String) -> Words {
         let command = CommandLine::parse(&prompt).filter(|command| {
             is_command(&prompt) && (is_prompt(&command.name) || !is_own(&command.name))
@@ -93,7 +93,8 @@ impl Words {
 }
 
 impl App {
-    /// What was looked up comes too late when the person went another way meanwhile.
+    /// Starts as `begin` says, unless the person opened something else in the meantime. Then only
+    /// the prompt is put into the box.
     pub(super) fn begins(&mut self, begin: Begin) -> Vec<Intent> {
         if self.session.phase == Phase::Starting {
             self.session.phase = Phase::Nothing;
@@ -108,7 +109,7 @@ impl App {
         self.begin(begin)
     }
 
-    /// What the screen begins with: offers, or a session.
+    /// Shows the first screen, or opens a session.
     pub fn begin(&mut self, begin: Begin) -> Vec<Intent> {
         match begin {
             Begin::Offers { offers, prompt } => {
@@ -121,7 +122,7 @@ impl App {
                 vec![intent]
             }
             Begin::Open { which, prompt } => {
-                // What was said while this was looked up follows the prompt.
+                // Messages that were typed during the look-up follow the prompt.
                 self.input.first_words.splice(..0, prompt.map(Words::given));
                 self.named = true;
                 vec![Intent::open(which)]
@@ -144,7 +145,7 @@ impl App {
             }
             Begin::Trust { project, then } => {
                 self.raise(Overlay::Trust(project));
-                // What follows waits for the answer.
+                // The start continues after the answer.
                 self.after_trust = Some(then);
                 Vec::new()
             }

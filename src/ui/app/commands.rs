@@ -1,4 +1,4 @@
-//! What the slash commands do.
+//! The effects of the slash commands.
 
 use ratatui::text::{Line, Span};
 use serde_json::Value;
@@ -113,7 +113,7 @@ impl App {
         Vec::new()
     }
 
-    /// Returns what is to be done, or says why nothing is.
+    /// Returns the intents, or sets the hint that explains why there are none.
     pub(super) fn or_hint(&mut self, done: Result<Vec<Intent>, String>) -> Vec<Intent> {
         done.unwrap_or_else(|why| {
             self.hint = Some(why);
@@ -165,7 +165,7 @@ impl App {
         }
     }
 
-    /// The session that is open, when there is one to speak of.
+    /// Returns whether no session is open, or the open one has no entries to show.
     pub fn is_blank(&self) -> bool {
         matches!(self.session.phase, Phase::Starting | Phase::Nothing)
             || self.conversation.transcript.blocks.is_empty()
@@ -268,7 +268,7 @@ fn narrows_models(words: &str) -> bool {
     !words.split_whitespace().any(chooses)
 }
 
-/// Where a fork parts, and where it gets files of its own: `812 --files ../copy`.
+/// Parses the entry at which a fork starts, and the folder for its files: `812 --files ../copy`.
 fn fork_wanted(argument: &str) -> Result<(Option<Seq>, Option<ForkFolder>), String> {
     let argument = argument.trim();
     let (entry, option) = match argument.find("--") {
@@ -299,7 +299,7 @@ fn fork_wanted(argument: &str) -> Result<(Option<Seq>, Option<ForkFolder>), Stri
     Ok((at, folder))
 }
 
-/// What takes a rule back; nothing for a value that is none.
+/// Returns the intents that remove a rule. Empty: the value does not name a removable rule.
 fn remove_rule(value: &str) -> Vec<Intent> {
     match RulePlace::parse(value) {
         Some((RulePlace::Own(RuleScope::Session, _), _, rule)) => {

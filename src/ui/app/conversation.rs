@@ -1,5 +1,4 @@
-//! The conversation on the screen: how it is scrolled, searched and folded, and how earlier
-//! entries come to it.
+//! The conversation on the screen: scrolling, search, folding, and the loading of earlier entries.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
@@ -12,7 +11,7 @@ use crate::ui::transcript::{LayoutContext, MAX_WORDS_CHARS, Search, Transcript};
 /// The transcript, and the part of it that is seen.
 pub struct Conversation {
     pub transcript: Transcript,
-    /// Its height when it was last drawn.
+    /// Height at the last drawing.
     pub seen_height: usize,
     /// Earlier entries are on their way.
     is_fetching: bool,
@@ -70,7 +69,7 @@ impl Conversation {
         if row >= height {
             return;
         }
-        // A short conversation stands at the bottom.
+        // A short conversation is at the bottom.
         let above = height.saturating_sub(transcript.visible(height, layout).len());
         let Some(row) = row.checked_sub(above) else {
             return;
@@ -98,7 +97,7 @@ impl Conversation {
         found.map(|(_, words)| words.to_string())
     }
 
-    /// Whether nothing was said yet, and there is nothing to show but what is told at the start.
+    /// Returns whether the conversation is empty, except for the notices of the start.
     pub fn shows_start(&self) -> bool {
         self.transcript.has_only_notices() && self.transcript.stream.is_empty()
     }
@@ -124,7 +123,7 @@ impl Conversation {
         }
     }
 
-    /// Whether part of the conversation is still to be searched.
+    /// Returns whether part of the conversation is still to be searched.
     pub(super) fn searches(&self, search: &Search) -> bool {
         !search.is_through() || self.is_fetching
     }
@@ -197,7 +196,7 @@ impl Conversation {
         Some(Vec::new())
     }
 
-    /// Returns what the search says of itself: how many there are, and which this is.
+    /// Returns the state of the search in words: the number of matches, and the selected one.
     pub fn search_state(&self, search: &Search) -> String {
         let more = match self.searches(search) {
             true => " …",

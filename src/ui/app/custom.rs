@@ -1,5 +1,5 @@
-//! Custom commands and prompts of servers that were not said: they go back into the box, or the
-//! person is asked.
+//! Custom commands and server prompts that were not sent: they return to the box, or the person is
+//! asked.
 
 use super::{App, Overlay, Words, Yes};
 use crate::session::{CommandLine, NotSaid, Untrusted};
@@ -9,7 +9,7 @@ use crate::ui::transcript::Tone;
 pub(crate) const ASKING: &str = "asking the MCP server";
 
 impl App {
-    /// The line goes back into the box, or the person is asked whether they trust it.
+    /// Puts the line back into the box, or asks the person whether they trust it.
     pub(super) fn not_said(&mut self, typed: &CommandLine, why: NotSaid) {
         self.server_answered();
         match why {
@@ -28,7 +28,7 @@ impl App {
         }
     }
 
-    /// They go back into the box.
+    /// Puts the message back into the box.
     pub(super) fn words_not_said(&mut self, words: Words, why: NotSaid) {
         self.server_answered();
         self.input.put_back(words, self.now_ms);
@@ -44,7 +44,7 @@ impl App {
     }
 }
 
-/// Asks whether a custom command that comes with the folder may be said.
+/// Asks whether a custom command from the folder may be sent.
 fn trust_question(untrusted: Untrusted) -> Overlay {
     let Untrusted {
         typed,

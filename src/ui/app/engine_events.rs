@@ -202,7 +202,7 @@ impl App {
             .transcript
             .add_notice(Tone::Bad, format!("{}{hint}", why.message));
         self.input.take_words_back(self.now_ms);
-        // To be watched, copied or taken over.
+        // The session is offered, so that it can be watched, forked or taken over.
         let held = why.held.map(|(id, _)| Intent::OfferHeld(id));
         held.into_iter().collect()
     }
@@ -230,8 +230,8 @@ impl App {
     }
 }
 
-/// Asks whether a session that was not named at the start of the program goes on, when nothing asks
-/// in it.
+/// Returns the question whether to continue a session in `bypassPermissions`. It is asked when the
+/// session was not named at the start of the program.
 fn bypass_question(found: &ResumeReport) -> Option<Overlay> {
     let is_bypass = found.mode == Mode::BypassPermissions;
     is_bypass.then(|| Overlay::Confirm {

@@ -9,14 +9,14 @@ use crate::ui::commands::{COMMANDS, Custom};
 use crate::ui::keys;
 use crate::ui::overlay::Section;
 
-/// Said of keys that type something else there.
+/// Suffix for keys that type a character unless the box is empty.
 const NOTHING_TYPED: &str = " (nothing typed)";
 
-/// What the titles of the parts with commands have in common.
+/// Common part of the titles of sections with commands.
 const COMMANDS_TITLE: &str = "commands";
 
 impl Prompts {
-    /// Shows the keys and commands. What asks at the start comes back after it.
+    /// Shows the keys and commands. A prompt of the start returns after it.
     pub(super) fn show_help(&mut self, custom: &[Arc<Custom>]) {
         let behind = match self.overlay {
             Overlay::Card(_) | Overlay::FirstRun(_) => {
@@ -35,7 +35,7 @@ impl Prompts {
             lines.push(Line::raw(section.title.clone()));
             lines.extend(section.rows.iter().map(|(keys, what)| row(keys, what)));
         }
-        // As lines, where no list says what each does.
+        // In line mode no list explains the commands.
         lines.push(Line::raw("Commands"));
         lines.extend(
             COMMANDS
@@ -69,7 +69,7 @@ fn help_sheet(custom: &[Arc<Custom>]) -> Vec<Section> {
             section.rows.push((keys.to_string(), what.to_string()));
         }
     };
-    // One row for keys that do the same; those that also type count while nothing is typed.
+    // Keys with the same effect share a row. Keys that also type act only in an empty box.
     let mut keys: Vec<keys::HelpLine> = Vec::new();
     for line in keys::help() {
         let text = line.text.strip_suffix(NOTHING_TYPED).unwrap_or(line.text);

@@ -30,16 +30,16 @@ const KEYS: &str = "Enter saves it, or deletes it if empty · Esc leaves it";
 /// The box and its draft.
 pub struct InputBox {
     pub composer: Composer,
-    /// When what stands in the box changed and was not kept yet.
+    /// When the text of the box changed, if that change is not stored yet.
     pub typed_ms: Option<i64>,
-    /// What stands in the box waits until what asks is answered.
+    /// The text in the box waits until the open question is answered.
     pub aside: bool,
     pub queue: Queue,
-    /// To be said as soon as a session is open, in their order.
+    /// Messages to send as soon as a session is open, in this order.
     pub(super) first_words: Vec<Words>,
-    /// To be run as soon as a session is open, as they were typed after the `!`.
+    /// Commands to run as soon as a session is open, as they were typed after the `!`.
     pub(super) first_commands: Vec<String>,
-    /// A message of several lines, where nothing is drawn. An empty line sends it.
+    /// A message of several lines, in line mode. An empty line sends it.
     unfinished: String,
     /// The text of the box when a queued message was opened for editing.
     edited_from: String,
@@ -47,9 +47,9 @@ pub struct InputBox {
     pub files: Option<Arc<Files>>,
     /// Custom commands. `None`: they were not listed yet.
     pub commands: Option<Vec<Arc<Custom>>>,
-    /// What is wrong with some of them, and was said.
+    /// Warnings about custom commands that were shown already.
     commands_warned: Vec<String>,
-    /// What servers have for people.
+    /// The prompts and resources that servers offer to people.
     pub offered: Offered,
     kept_words: KeptWords,
     folder: PathBuf,
@@ -116,7 +116,7 @@ impl InputBox {
             composer.submit_line(&text, around)
         });
         if matches!(did, Did::Refused(_)) {
-            // The line stands above; nobody corrects it there.
+            // In line mode the line is printed already and cannot be corrected.
             self.composer.set_text("");
         }
         if !self.composer.is_empty() {
@@ -125,8 +125,7 @@ impl InputBox {
         did
     }
 
-    /// Takes what stands in the box out of it, where nothing is typed into a box: it waits for an
-    /// empty line. Returns it.
+    /// Takes the text out of the box in line mode, where it waits for an empty line. Returns it.
     pub fn take_unsent(&mut self) -> Option<String> {
         if self.composer.is_empty() {
             return None;
@@ -136,7 +135,7 @@ impl InputBox {
         Some(self.unfinished.clone())
     }
 
-    /// Whether words are typed that nothing else waits for.
+    /// Returns whether words are typed that nothing else waits for.
     pub(super) fn has_words_in_front(&self) -> bool {
         !self.composer.is_empty() && !self.aside
     }
@@ -156,8 +155,8 @@ impl InputBox {
         self.typed_ms = Some(now_ms);
     }
 
-    /// Puts what waits for a session back into the box: that session is not opened, and the person
-    /// says where it goes now.
+    /// Puts messages for a session back into the box: that session is not opened, and the person
+    /// decides where they go.
     pub(super) fn take_words_back(&mut self, now_ms: i64) {
         for words in std::mem::take(&mut self.first_words) {
             self.put_back(words, now_ms);
@@ -167,20 +166,20 @@ impl InputBox {
         }
     }
 
-    /// Replaces what is typed.
+    /// Replaces the typed text.
     pub(super) fn set_text(&mut self, text: &str, now_ms: i64) {
         self.composer.set_text(text);
         self.typed_ms = Some(now_ms);
     }
 
-    /// Takes what is typed out of the box.
+    /// Takes the typed text out of the box.
     fn take_text(&mut self) -> String {
         let text = self.composer.text();
         self.composer.set_text("");
         text
     }
 
-    /// Notes that what is still in the box is not the draft that was sent.
+    /// Notes that the rest in the box must be stored as the draft.
     pub(super) fn keep_rest(&mut self, now_ms: i64) {
         if !self.composer.is_empty() {
             self.typed_ms = Some(now_ms);
@@ -218,7 +217,7 @@ impl InputBox {
         draft
     }
 
-    /// Stores the draft that came along in the session that was just opened.
+    /// Stores the draft from another session in the session that was just opened.
     pub(super) fn keep_taken_along(&mut self, session: &OpenSession) -> Vec<Intent> {
         let from = self.kept_words.came_along(session.id.as_deref());
         if self.composer.is_empty() {
@@ -236,7 +235,7 @@ impl InputBox {
         }
     }
 
-    /// Takes what was written in the editor. When it is stored in the draft, its file may go.
+    /// Takes text from the editor. When the text is stored in the draft, its file may be removed.
     pub(super) fn edited(&mut self, text: &str, session: &OpenSession, now_ms: i64) -> Vec<Intent> {
         self.composer.edited(text);
         self.keep_edited(session, now_ms)
@@ -253,7 +252,8 @@ impl InputBox {
         self.keep(session)
     }
 
-    /// Takes what the editor of this session wrote before it, or rewake, was killed.
+    /// Takes text from the editor of this session that was written before the editor or rewake was
+    /// killed.
     pub(super) fn bring_edited(
         &mut self,
         text: &str,
@@ -269,7 +269,7 @@ impl InputBox {
         self.keep_edited(session, now_ms)
     }
 
-    /// This draft is on the disk.
+    /// Handles that this draft is on the disk.
     pub(super) fn kept(&mut self, draft: &str) -> Vec<Intent> {
         self.kept_words.kept(draft)
     }
@@ -315,7 +315,8 @@ impl InputBox {
         })
     }
 
-    /// What was changed is neither lost nor put back without a word.
+    /// Returns a hint if the queued message in the box was changed. It is then neither dropped nor
+    /// put back.
     fn stays_at_changed(&self) -> Option<String> {
         let is_editing = self.queue.editing.is_some();
         let is_changed = is_editing && self.composer.whole() != self.edited_from;
@@ -366,7 +367,8 @@ impl InputBox {
         self.queue.replace(id, words, names_server)
     }
 
-    /// Deletes the queued message that was emptied. One that was sent meanwhile was said.
+    /// Deletes the queued message that was emptied. This has no effect on a message that was sent
+    /// in the meantime.
     pub(super) fn delete_queued(&mut self, id: InboxId) -> Vec<Intent> {
         self.composer.set_text("");
         queue::edit(id, None)
@@ -377,7 +379,7 @@ impl InputBox {
         self.commands.as_deref().unwrap_or_default()
     }
 
-    /// Takes the list of custom commands. Returns warnings that were not said yet.
+    /// Takes the list of custom commands. Returns warnings that are new.
     pub(super) fn commands_listed(&mut self, found: CustomList) -> Option<String> {
         self.commands = Some(found.commands);
         self.offered.set_servers(found.servers);
@@ -388,8 +390,8 @@ impl InputBox {
         (!new.is_empty()).then(|| new.join("\n"))
     }
 
-    /// Asks the server that began to be typed for what it has, where a session is open. Returns a
-    /// hint too.
+    /// Asks the server whose name is being typed for its prompts and resources, if a session is
+    /// open. Returns a hint too.
     pub(super) fn ask_server(&mut self, phase: Phase) -> (Vec<Intent>, Option<String>) {
         // Asked as soon as a session is open.
         if !matches!(phase, Phase::Working { .. } | Phase::Resting(_)) {
@@ -402,7 +404,7 @@ impl InputBox {
         (vec![Intent::AskServer(server)], Some(hint))
     }
 
-    /// Takes what a server has. Returns why that is not known.
+    /// Takes the prompts and resources of a server. Returns the reason why they are not known.
     pub(super) fn server_listed(
         &mut self,
         server: &str,

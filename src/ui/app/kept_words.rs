@@ -1,26 +1,26 @@
-//! Words that are on the disk elsewhere than in the draft of the session that is open: in that of
-//! the session that was left, or in the editor's file.
+//! Messages that are on the disk outside of the draft of the open session: in the draft of the
+//! session that was left, or in the editor's file.
 //!
-//! Invariant: they are forgotten where they were only when they are kept here.
+//! Invariant: they are removed from there only when they are stored here.
 
 use super::Intent;
 use crate::store::LeftDraft;
 
-/// Where words are kept besides the draft of the session that is open.
+/// A place where a message is stored, other than the draft of the open session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WordsPlace {
     /// The file that the editor of this session wrote.
     Editor { session: String },
 }
 
-/// They may go as soon as this draft is kept here.
+/// A place that may be cleared as soon as this draft is stored here.
 #[derive(Debug)]
 struct Elsewhere {
     draft: String,
     place: WordsPlace,
 }
 
-/// More are not waited for; what is forgotten here is only offered once more.
+/// Maximum number of places. Beyond it, the message is only offered once more.
 const MAX_ELSEWHERE: usize = 16;
 
 /// Words that are stored in other places too.
@@ -32,7 +32,7 @@ pub(super) struct KeptWords {
 }
 
 impl KeptWords {
-    /// Notes that the box goes along from this session into another one.
+    /// Notes that the box takes its draft from this session into another one.
     pub(super) fn take_along(&mut self, session: Option<&str>, draft: &str) {
         self.elsewhere.clear();
         if let Some(session) = session.filter(|_| !draft.is_empty()) {
@@ -43,7 +43,7 @@ impl KeptWords {
         }
     }
 
-    /// Takes the draft that came along, unless it is of this session.
+    /// Returns the draft from another session, if there is one.
     pub(super) fn came_along(&mut self, here: Option<&str>) -> Option<LeftDraft> {
         let from = self.came_along.take();
         from.filter(|from| Some(from.session.as_str()) != here)
@@ -56,7 +56,7 @@ impl KeptWords {
         }
     }
 
-    /// This draft is on the disk: other places forget it.
+    /// Handles that this draft is on the disk: other places can be cleared.
     pub(super) fn kept(&mut self, draft: &str) -> Vec<Intent> {
         let done = self.elsewhere.extract_if(.., |e| e.draft == draft);
         done.map(|e| Intent::Forget(e.place)).collect()

@@ -1,5 +1,5 @@
-//! A key: first for what lies over the conversation, then for a question, then for the box,
-//! and what the box does not take is an action of the main screen.
+//! The handling of a key: first by an overlay, then by a question, then by the box. Keys that the
+//! box does not take are actions of the main screen.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,19 +22,19 @@ const QUIT_WAIT_MS: i64 = 2_000;
 /// Lines of one turn of the wheel.
 const WHEEL_LINES: usize = 3;
 
-/// What is said to a yes before the end of a question was on the screen.
+/// Hint after a yes before the end of a question was on the screen.
 pub(super) const UNREAD: &str = "scroll to the end of the question first, then answer";
 
 /// The hint for an Enter right after a letter.
 const ENTER_TOO_SOON: &str = "press Enter again: right after a letter it does nothing";
 
-/// What is said to Esc while there is text in the box and nothing to stop.
+/// Hint after Esc while there is text in the box and nothing to stop.
 const WORDS_STAY: &str = "your text stays; Ctrl+C clears it, then Esc Esc rewinds";
 
-/// The same where another process works in the session.
+/// The same hint while another process works in the session.
 const WORDS_STAY_HERE: &str = "your text stays; Ctrl+C clears it, then Esc leaves this session";
 
-/// The engine is leaving: the keys that leave need not wait for it.
+/// Handles a key while the engine leaves: the keys that quit need not wait for it.
 fn leaving_key(key: &KeyEvent) -> Vec<Intent> {
     let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
@@ -98,7 +98,7 @@ impl App {
         }
     }
 
-    /// A key that a question may take.
+    /// Handles a key that a question may take.
     fn asked_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         match self
             .prompts
@@ -123,7 +123,7 @@ impl App {
         }
     }
 
-    /// A key that came before the question was armed: it looks round, or it is for the box.
+    /// Handles a key that came before the question was armed: it scrolls, or it is for the box.
     fn key_ahead(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let is_typing = self.input.has_words_in_front();
         match key.code {
@@ -156,7 +156,7 @@ impl App {
         self.words_key(key, at)
     }
 
-    /// A key for the box, which is not seen below a card: only what types gets there.
+    /// Handles a key for the box, which is hidden below a card: only keys that type get there.
     pub(super) fn key_under(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.prompts.quiet.typed(at);
         self.prompts.note_letter(key, at);
@@ -196,7 +196,7 @@ impl App {
         self.did(did)
     }
 
-    /// Types text into the box, which may not be seen below what asks.
+    /// Types text into the box, which a question may hide.
     fn type_text(&mut self, text: &str, at: Instant) -> Vec<Intent> {
         let is_over = matches!(self.prompts.front(), Front::Over);
         let mut intents = Vec::new();
@@ -222,7 +222,7 @@ impl App {
         }
     }
 
-    /// A key for the box, whatever is asked.
+    /// Handles a key for the box, even if a question is open.
     pub(super) fn words_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         self.prompts.quiet.typed(at);
         self.prompts.note_letter(key, at);
@@ -247,7 +247,7 @@ impl App {
         self.did(did)
     }
 
-    /// What is pasted is never an answer.
+    /// Takes pasted text. It is never an answer.
     pub(super) fn paste(&mut self, text: &str, at: Instant) -> Vec<Intent> {
         let is_accepted = self.prompts.accepts(at);
         self.prompts.letters.typed(at);
@@ -309,7 +309,7 @@ impl App {
         self.did(did)
     }
 
-    /// It goes into the box, whatever is asked meanwhile.
+    /// Puts the image into the box, even if a question is open.
     pub(super) fn pasted_image(&mut self, pasted: Result<PathBuf, String>) -> Vec<Intent> {
         self.hint = None;
         match pasted {
@@ -359,7 +359,7 @@ impl App {
         }
     }
 
-    /// Runs what was typed after the `!`.
+    /// Runs the text after the `!`.
     fn run_shell(&mut self, typed: String) -> Vec<Intent> {
         match self.session.phase {
             Phase::Watching => {
@@ -378,7 +378,8 @@ impl App {
                 Vec::new()
             }
             Phase::Working { .. } | Phase::Resting(_) => {
-                // The draft goes with the command.
+                // Recording the command clears the stored draft, so the rest in the box must be
+                // stored again.
                 self.input.keep_rest(self.now_ms);
                 vec![self.user_commands.run(&typed, self.now_ms)]
             }
@@ -406,7 +407,8 @@ impl App {
             })),
             Submission::Shell(command) => self.run_shell(command),
             Submission::Command(command, argument) => {
-                // It is no draft any more, also not of a session that the command leaves.
+                // The box is empty now. The stored draft must not keep the command, even if it
+                // leaves the session.
                 let mut intents = match self.session.is_open() {
                     true => self.input.keep(&self.session),
                     false => Vec::new(),
@@ -423,7 +425,7 @@ impl App {
         self.with_hint(said)
     }
 
-    /// Shows the hint that goes with intents, when there is one.
+    /// Returns the intents, and shows the hint that came with them.
     pub(super) fn with_hint(
         &mut self,
         (intents, hint): (Vec<Intent>, Option<String>),
@@ -481,7 +483,7 @@ impl App {
         Vec::new()
     }
 
-    /// Enter on an empty box.
+    /// Handles Enter on an empty box.
     fn nothing_to_send(&mut self) -> Vec<Intent> {
         if let Some(id) = self.input.queue.editing.take() {
             self.hint = Some("the queued message is deleted".into());
@@ -520,7 +522,7 @@ impl App {
         }
     }
 
-    /// Ctrl+C on an empty box: stops what is going on, else leaves when pressed twice.
+    /// Handles Ctrl+C on an empty box: stops the work, or quits when it is pressed twice.
     pub(super) fn ask_quit(&mut self) -> Vec<Intent> {
         if let Some(stop) = self.user_commands.stop() {
             return stop;
@@ -575,7 +577,7 @@ impl App {
         Vec::new()
     }
 
-    /// A key that the question does not take.
+    /// Handles a key that the question does not take.
     pub(super) fn question_key(&mut self, key: &KeyEvent, at: Instant) -> Vec<Intent> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {

@@ -14,7 +14,7 @@ pub struct LastHere {
 }
 
 impl App {
-    /// Whether the list stands on the screen and the box is empty.
+    /// Returns whether the list is on the screen and the box is empty.
     pub(super) fn may_choose_last(&self) -> bool {
         self.prompts.is_clear()
             && matches!(self.session.phase, Phase::Resting(_))
@@ -27,8 +27,8 @@ impl App {
 }
 
 impl LastHere {
-    /// Takes a key that chooses in the list. `None`: it is for the box, and so are those that
-    /// follow. `may_choose`: the list stands on the screen and the box is empty.
+    /// Takes a key that chooses in the list. `None`: it is for the box, and so are the keys after
+    /// it. `may_choose`: the list is on the screen and the box is empty.
     pub(super) fn key(&mut self, key: &KeyEvent, may_choose: bool) -> Option<Vec<Intent>> {
         let at = self.at.take();
         if !may_choose || !key.modifiers.is_empty() {

@@ -1,8 +1,8 @@
 //! Letters typed at a prompt that takes letters as answers: they select, or they begin a sentence.
 //!
 //! A person, or a dictation tool, may type a sentence while a prompt is open. So a letter only
-//! selects a choice, and Enter confirms it, unless Enter follows the letter too closely. What turns
-//! out to be a sentence goes into the input box, with the letters that had selected a choice.
+//! selects a choice, and Enter confirms it, unless Enter follows the letter too closely. Letters
+//! that turn out to be a sentence go into the input box, including those that selected a choice.
 //!
 //! Invariant: a letter never confirms, and none is lost. No clock is read: the times are given.
 
@@ -14,15 +14,15 @@ const SENTENCE: Duration = Duration::from_millis(400);
 /// Letters that selected a choice, until it is known whether they are a sentence.
 #[derive(Debug, Default)]
 pub struct Letters {
-    /// Those that selected, oldest first.
+    /// Letters that selected a choice, oldest first.
     held: String,
-    /// When the last letter came, also one that went into the input box.
+    /// Time of the last letter, also of one that went into the input box.
     last: Option<Instant>,
     /// Enter right after the last letter would not count yet, as of the last tick.
     blocks_enter: bool,
 }
 
-/// What a letter is.
+/// The use of a letter at a prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Letter {
     /// It selects a choice.
@@ -43,7 +43,7 @@ impl Letters {
         }
     }
 
-    /// Whether a letter at this time follows another one closely.
+    /// Returns whether a letter at this time follows another one closely.
     pub fn is_near(&self, at: Instant) -> bool {
         self.last
             .is_some_and(|last| at.saturating_duration_since(last) < SENTENCE)
@@ -67,7 +67,7 @@ impl Letters {
         self.held.chars().next_back()
     }
 
-    /// Whether letters that selected may still be the beginning of a sentence.
+    /// Returns whether letters that selected may still be the beginning of a sentence.
     pub fn is_held(&self) -> bool {
         !self.held.is_empty()
     }
@@ -87,7 +87,7 @@ impl Letters {
         self.blocks_enter &= !self.allow_enter(now, quiet);
     }
 
-    /// Whether the screen still shows that Enter does not count.
+    /// Returns whether the screen still shows that Enter does not count.
     pub fn blocks_enter(&self) -> bool {
         self.blocks_enter
     }
@@ -99,8 +99,8 @@ mod tests {
 
     const QUIET: Duration = Duration::from_millis(700);
 
-    /// Types `letters` so many milliseconds after each other, where `ynase` select. Returns what
-    /// went into the box, what is held, and whether Enter counts `wait` ms after the last letter.
+    /// Types `letters` with `gap_ms` between them, where `ynase` select. Returns the text of the
+    /// box, the held letters, and whether Enter counts `wait_ms` after the last letter.
     fn typed(letters: &str, gap_ms: u64, wait_ms: u64) -> (String, String, bool) {
         let (mut box_text, mut state) = (String::new(), Letters::default());
         let mut at = Instant::now();

@@ -1,6 +1,6 @@
-//! A line that was typed where nothing is drawn (`--plain`): an answer to what asks, a command, or
-//! words. The same things happen as by keys on the screen, and an answer counts by the same rule:
-//! only when what asks stood there and the keyboard was quiet.
+//! Lines in line mode (`--plain`): an answer to the open question, a command, or a message. They
+//! have the same effects as keys on the screen, and an answer counts by the same rule: only when
+//! the question was printed and the keyboard was quiet.
 
 use std::time::Instant;
 
@@ -16,9 +16,9 @@ const MAX_HELD: usize = 1_000;
 /// Lines that wait where nothing is drawn.
 #[derive(Debug, Default)]
 pub(super) struct HeldLines {
-    /// Lines that came before a session was open, and when.
+    /// Lines that came before a session was open, with their times.
     pub(super) lines: Vec<(String, Instant)>,
-    /// Messages that came while unfinished sessions were offered: for the session that is chosen.
+    /// Messages that came while unfinished sessions were offered. They are for the chosen session.
     offered: Vec<(String, Instant)>,
 }
 
@@ -35,7 +35,7 @@ impl HeldLines {
         }
     }
 
-    /// The session is chosen and open: what was meant for it comes before later lines.
+    /// Releases messages for the chosen session, now that it is open. They come before later lines.
     pub(super) fn release_offered(&mut self) {
         self.lines.splice(0..0, std::mem::take(&mut self.offered));
     }
@@ -125,13 +125,13 @@ impl App {
         }
     }
 
-    /// What a start begins with, or a session, is still being looked up.
+    /// Returns whether lines must wait, because the start or a session is still being loaded.
     pub(super) fn holds_lines(&self) -> bool {
         let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
         opens && self.prompts.is_clear()
     }
 
-    /// A pipe has said all, and nobody will answer: its messages are for a new session.
+    /// Handles the end of input. Nobody will answer, so messages of a pipe are for a new session.
     pub fn lines_ended(&mut self) -> Vec<Intent> {
         match self.prompts.overlay {
             Overlay::Card(_) if !self.held.offered.is_empty() => {
@@ -141,7 +141,7 @@ impl App {
         }
     }
 
-    /// The lines that came before a session was open, in their order.
+    /// Handles the lines that came before a session was open, in their order.
     pub(super) fn held_lines(&mut self) -> Vec<Intent> {
         let lines = std::mem::take(&mut self.held.lines);
         let mut intents = Vec::new();
@@ -186,8 +186,8 @@ impl App {
         }
     }
 
-    /// An answer to the offer of unfinished sessions, a command, or a message: that waits until
-    /// it is known which session it is for.
+    /// Takes an answer to the offer of unfinished sessions, a command, or a message. A message
+    /// waits until it is known which session it is for.
     fn card_line(&mut self, line: &str, at: Instant) -> Vec<Intent> {
         let Overlay::Card(card) = &self.prompts.overlay else {
             return Vec::new();
@@ -209,7 +209,7 @@ impl App {
         }
     }
 
-    /// Nothing goes on by itself: no line that is not there would be waited for.
+    /// Returns whether nothing runs that could produce output without another line of the person.
     pub fn waits_for_person(&self) -> bool {
         let opens = matches!(self.session.phase, Phase::Starting | Phase::Opening);
         let asks = self.prompts.questions.is_open();
@@ -219,7 +219,7 @@ impl App {
         !opens && !works && !held && self.user_commands.list.is_empty()
     }
 
-    /// Ctrl+C where nothing is drawn: stops what goes on; twice, leaves.
+    /// Handles Ctrl+C in line mode: stops the work, and quits when it comes twice.
     pub fn interrupted(&mut self) -> Vec<Intent> {
         match &self.prompts.overlay {
             Overlay::Key(_) => self.key_typed(Typed::Back),

@@ -7,7 +7,7 @@ use crate::ui::highlight::Highlighter;
 use crate::ui::theme::{Ground, Palette, Theme};
 use crate::ui::transcript::LayoutContext;
 
-/// An answer of the terminal that did not come by then does not come.
+/// Maximum wait for an answer of the terminal.
 const ANSWER_MS: i64 = 2_000;
 
 /// The colours, the size and the time zone of the screen.
@@ -20,13 +20,13 @@ pub struct Look {
     asked_ms: Option<i64>,
     is_ground_known: bool,
     pub code: Highlighter,
-    /// Grows with every other look.
+    /// Grows with every change of the look.
     pub generation: u64,
-    /// Of the times of day that are shown.
+    /// Time zone of the times of day that are shown.
     pub zone: TimeZone,
     /// Columns and rows of the terminal.
     pub size: (u16, u16),
-    /// The terminal shows ASCII alone.
+    /// The terminal shows only ASCII.
     pub is_ascii: bool,
 }
 
@@ -47,7 +47,7 @@ impl Look {
         }
     }
 
-    /// Returns what the lines of the conversation are made with.
+    /// Returns the environment for the layout of the conversation.
     pub fn layout(&mut self, now_ms: i64) -> LayoutContext<'_> {
         LayoutContext {
             width: self.size.0,
@@ -89,12 +89,12 @@ impl Look {
         self.stand_on(Ground::of(rgb));
     }
 
-    /// Whether the answer of the terminal may be on its way.
+    /// Returns whether the answer of the terminal may be on its way.
     pub fn awaits_background(&self, now_ms: i64) -> bool {
         self.asked_ms.is_some_and(|at| now_ms - at < ANSWER_MS)
     }
 
-    /// Whether the colours are those for the terminal's background.
+    /// Returns whether the colours are those for the terminal's background.
     pub fn follows_background(&self) -> bool {
         self.palette.is_auto()
     }

@@ -1,4 +1,4 @@
-//! What reaches the screen, and what it wants done outside.
+//! Messages to the screen, and its requests to the outside.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,184 +29,184 @@ use crate::ui::transcript::{Span, Tone};
 use crossterm::event::{KeyEvent, MouseEvent};
 use ratatui::text::Line;
 
-/// What reaches the screen.
+/// A message to the screen.
 pub enum Msg {
-    /// A line, and when it came, where nothing is drawn.
+    /// A line and its time, in line mode.
     Line(String, Instant),
-    /// Ctrl+C, there.
+    /// Ctrl+C in line mode.
     Interrupted,
-    /// A key, and when it came.
+    /// A key and its time.
     Key(KeyEvent, Instant),
-    /// What was pasted, and when it came.
+    /// Pasted text and its time.
     Paste(String, Instant),
     Mouse(MouseEvent),
     /// The terminal says whether it has the focus.
     Focus(bool),
     /// Columns and rows of the terminal.
     Resize(u16, u16),
-    /// From the engine of this number. Events of older engines are dropped.
+    /// An event of the engine with this number. Events of older engines are dropped.
     Engine(u64, LiveEvent),
-    /// What an offered session's log says, by the session's id.
+    /// Details from the log of an offered session, by the session's id.
     Details(String, Option<Details>),
-    /// What goes on in offered sessions, by their ids. `None`: it cannot be read.
+    /// Running commands of offered sessions, by their ids. `None`: they cannot be read.
     StillRunning(Option<Vec<(String, Vec<StillRunning>)>>),
-    /// An offered session, by its id, was dismissed, or was not, and why.
+    /// The outcome of dismissing an offered session, by its id.
     Dismissed(String, Result<(), String>),
-    /// The last lines of what running commands printed.
+    /// The last lines of the output of running commands.
     Tails(Vec<(CallId, String)>),
-    /// The text of the file that an edit is asked about.
+    /// The text of the file whose edit needs approval.
     AskedFile(CallId, String),
-    /// Entries of a session before those that are shown, or why they cannot be read.
+    /// Entries of a session before those that are shown, or the reason why they cannot be read.
     Earlier(String, Result<Vec<Record>, String>),
     History(history::HistoryResponse),
-    /// What calls of a session changed in the files. `None`: it is not known.
+    /// Changes that calls of a session made to files. `None`: they are not known.
     CallChanges(String, Vec<(Span, Option<ChangedFiles>)>),
-    /// Where in their files edits were made.
+    /// The places in their files where edits were made.
     EditPlaces(Vec<EditPlace>),
-    /// The images that a part of the text names, when it names nothing else.
+    /// The images that a part of the text names, if it names nothing else.
     Looked(Look, Option<Vec<PathBuf>>),
-    /// The file of the image that was in the clipboard, or why there is none.
+    /// The file of the image from the clipboard, or the reason why there is none.
     PastedImage(Result<PathBuf, String>),
-    /// What was typed in another program.
+    /// Text that was written in another program.
     Edited(Result<String, String>),
-    /// What came of an intent, for the user.
+    /// The outcome of an intent, for the user.
     Notice(Tone, String),
     Show(String, Vec<Line<'static>>),
-    /// Changed files, and what is not among them.
+    /// Changed files, and a note about those that are not listed.
     Review(Review, Option<String>),
-    /// The lines of a path that may be set back, or why they cannot be shown.
+    /// The lines of a path that may be restored, or the reason why they cannot be shown.
     RewindDiff(PathBytes, Result<String, String>),
     /// The config was read again.
     Restyled(Box<Palette>),
-    /// The terminal says what colour its background has.
+    /// The colour of the background, as the terminal reports it.
     Background([u8; 3]),
     Branch(Option<String>),
-    /// Warnings that are so no longer.
+    /// Warnings that no longer apply.
     NoLonger(Vec<String>),
-    /// The answer about the folder's own config is kept, and its content is in use or not.
+    /// The answer about trust in the folder is stored, and its config is used or not.
     TrustSettled,
-    /// Something is chosen from these.
+    /// Items to choose from.
     Pick(Picker),
-    /// The key of this provider is asked for.
+    /// The key of this provider must be entered.
     AskKey(String),
-    /// More of what the run of a viewer printed.
+    /// More output of the run that the viewer shows.
     Output(String, String),
     /// The files that may be mentioned were listed.
     FilesListed,
-    /// What an export wrote and where, or why it wrote nothing.
+    /// The outcome of an export: content and place, or the reason for its failure.
     Exported(Result<String, String>),
     /// The custom commands were listed.
     Commands(CustomList),
-    /// A custom command was not said, and why.
+    /// A custom command was not sent, and the reason.
     NotSaid(CommandLine, NotSaid),
-    /// Words that name what servers have were not said: why, and what helps.
+    /// A message that mentions content of servers was not sent: the reason and a hint.
     WordsNotSaid(Words, NotSaid),
-    /// What a server has for people, or why that is not known, and what helps.
+    /// The prompts and resources of a server, or the reason why they are not known and a hint.
     Offered(String, Result<Offers, (String, Option<String>)>),
-    /// The last lines of what running commands of the user printed, by their run.
+    /// The last lines of the output of running commands of the user, by their run.
     UserTails(Vec<(String, String)>),
-    /// What was said in other sessions of the project, the newest last.
+    /// Messages of the user in other sessions of the project, the newest last.
     Prompts(Vec<String>),
     /// The finished sessions of the folder, the newest first.
     LastHere(Vec<Finished>),
-    /// What a start offers, looked for again.
+    /// The offers of a start, loaded again.
     Begin(Box<Begin>),
     Tick(Instant),
 }
 
-/// What is to be done outside.
+/// A request of the screen to the outside.
 pub enum Intent {
-    /// For the engine that is open.
+    /// A command for the open engine.
     Engine(Command),
     Open {
         which: Which,
         take_over: bool,
     },
-    /// Makes a fork with files of its own, and takes it up.
+    /// Makes a fork with its own copy of the files, and opens it.
     ForkInto {
         id: String,
         /// The last entry that it shares. `None`: all of them.
         at: Option<Seq>,
         folder: ForkFolder,
     },
-    /// Looks on while another process works in it.
+    /// Follows a session in which another process works.
     Watch(String),
-    /// What the user sent.
+    /// Sends a message of the user.
     Say(Words),
     /// Lists the custom commands again.
     Commands,
-    /// Asks a server for what it has for people.
+    /// Asks a server for the prompts and resources that it offers to people.
     AskServer(String),
-    /// Whether a part of the text names images.
+    /// Looks whether a part of the text names images.
     Look(Look),
-    /// A command of the user, which is recorded, gets the terminal until it ends.
+    /// Lends the terminal to a recorded command of the user until it ends.
     OnTerminal {
-        /// The place of its entry.
+        /// The `seq` of its entry.
         entry: Seq,
         command: String,
     },
-    /// The text is edited in the user's own editor.
+    /// Opens the text in the user's own editor.
     Editor(String),
-    /// Words that are kept here now are forgotten where they were kept before.
+    /// Removes a message from its former place, because it is stored here now.
     Forget(WordsPlace),
-    /// Unsent words of a session whose engine has ended: its id, and the draft.
+    /// Stores the draft of a session whose engine has ended: its id, and the draft.
     KeepAside(String, String),
-    /// Put into the clipboard.
+    /// Copies text to the clipboard.
     Copy(String),
-    /// An address that the person wants to see is given to a browser.
+    /// Opens an address in a browser.
     OpenInBrowser(String),
-    /// An image is taken out of the clipboard.
+    /// Takes an image from the clipboard.
     PasteImage,
-    /// Looks into the logs of these offers.
+    /// Reads details from the logs of these offers.
     Details(Vec<Offer>),
-    /// Reads the file that an edit is asked about, for the numbers of its lines.
+    /// Reads the file whose edit needs approval, for the numbers of its lines.
     ReadAsked(CallId, PathBuf),
-    /// Look at the running commands of these sessions again.
+    /// Looks at the running commands of these sessions again.
     LookAgain(Vec<String>),
-    /// An offered session is not to be offered any more.
+    /// Stops offering a session.
     Dismiss(String),
     /// Fetches entries before this one.
     Earlier(Seq),
-    /// Written into a file of the user's own.
+    /// Writes a rule into a file of the user.
     AllowRule(RuleScope, String),
-    /// Taken out of a list of a file of the user's own.
+    /// Removes a rule from a list of a file of the user.
     RemoveRule {
         scope: RuleScope,
         list: String,
         rule: String,
     },
     History(history::HistoryRequest),
-    /// What these calls of a session changed in the files.
+    /// Loads the changes that these calls of a session made to files.
     CallChanges {
         session: String,
         spans: Vec<Span>,
     },
-    /// Where in their files these edits were made.
+    /// Finds the places in their files where these edits were made.
     EditPlaces(Vec<EditQuery>),
-    /// What is kept of the files.
+    /// Shows the storage of files.
     Files,
     Mcp,
     Ps,
     /// Ends the command of this run.
     StopRun(String),
     Diff,
-    /// Files are to be set back: the engine plans it, or does it.
+    /// Asks the engine to plan or do a restore of files.
     PlanRewind(RewindRequest),
-    /// A copy of a session up to this entry, with files that are set back in it, and the words of
-    /// its box. It is opened.
+    /// Makes a copy of a session up to this entry, with the files to restore in it and the text of
+    /// its box. Opens the copy.
     RewindCopy {
         origin: String,
         to: Seq,
         files: Option<Box<Rewinding>>,
         draft: Option<String>,
     },
-    /// The lines of a path that may be set back.
+    /// Reads the lines of a path that may be restored.
     RewindDiff {
         rewinding: Arc<Rewinding>,
         path: PathBytes,
         choice: Option<PathChoice>,
     },
-    /// The user's own editor at a line of a file, which is below the root.
+    /// Opens the user's own editor at a line of a file below the root.
     EditAt(String, usize),
     Doctor,
     /// Shows memories that these words find; without words, the newest.
@@ -216,45 +216,46 @@ pub enum Intent {
     Sessions,
     Export {
         session: String,
-        /// As it was typed; `.json` at its end: every entry. Else a free name in the folder.
+        /// The name as it was typed. With `.json` at its end, all entries are exported. Without a
+        /// name, a free one in the folder is used.
         file: Option<String>,
     },
     Theme(String),
     Themes,
-    /// Models to choose from, narrowed by these words.
+    /// Lists models to choose from, narrowed by these words.
     Models(String),
-    /// A model with what is chosen for it.
+    /// Uses a model with the options chosen for it.
     UseModel(Choice),
     Status,
-    /// Shows the end of what this run printed.
+    /// Shows the end of the output of this run.
     Tail(String),
     Redraw,
-    /// The person looks elsewhere, and is called.
+    /// Notifies the person, who looks elsewhere.
     Call(Call),
-    /// What a start offers is looked for again.
+    /// Loads the offers of a start again.
     Offers,
-    /// A session that another process has is offered all the same.
+    /// Offers a session although another process has it.
     OfferHeld(String),
-    /// A key of this provider is to be typed.
+    /// Asks for a key of this provider.
     AskKey(String),
-    /// Kept from now on; then this model is begun with.
+    /// Stores the key, then starts with this model.
     KeepKey {
         provider: String,
         key: Secret,
         model: Option<String>,
     },
     RemoveKey(String),
-    /// A provider and its model were chosen on the first screen.
+    /// Stores the provider and the model that were chosen on the first screen.
     ChooseModel(String),
     Demo,
-    /// The config is read again, whoever changed it.
+    /// Reads the config again and uses it, even if the session changed it.
     Reload,
-    /// The folder, with this and no other content.
+    /// Trusts the folder with exactly this content.
     Trust(Content),
-    /// The folder is not trusted any more: its own config is not used.
+    /// Removes the trust in the folder: its config is not used.
     Distrust,
     Suspend,
-    /// The terminal is asked what colour its background has.
+    /// Asks the terminal for the colour of its background.
     AskBackground,
     Quit,
 }

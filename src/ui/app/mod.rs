@@ -1,13 +1,13 @@
-//! All that the screen shows, and what becomes of it: `update(message) -> intents`.
+//! The state of the screen: `update(message) -> intents`.
 //!
-//! [`App`] routes messages between parts that own their state, and keeps what is said to the person:
-//! [`OpenSession`] what the engine reports, [`Conversation`] the transcript and its scrolling,
-//! [`Prompts`] overlays and the open question ([`Questions`]), [`InputBox`] the composer, its draft
-//! and the [`Queue`], [`Look`] colours and size, [`UserCommands`] the shell commands of the user,
-//! [`Attention`] when they are called.
+//! [`App`] routes messages between parts that own their state, and keeps hints and notices for the
+//! person. [`OpenSession`] is the state that the engine reports. [`Conversation`] is the transcript
+//! and its scrolling. [`Prompts`] are overlays and the open question ([`Questions`]). [`InputBox`]
+//! is the composer, its draft and the [`Queue`]. [`Look`] is colours and size, and [`UserCommands`]
+//! are the shell commands of the user. [`Attention`] decides when the user is notified.
 //!
-//! Invariant: nothing here waits, reads a file or a clock, or talks to the engine; what is to
-//! be done outside is an [`Intent`], and what came of it is a [`Msg`].
+//! Invariant: nothing here waits, reads a file or a clock, or talks to the engine; work outside is
+//! requested by an [`Intent`], and its outcome arrives as a [`Msg`].
 
 mod attention;
 mod begin;
@@ -45,60 +45,60 @@ use super::transcript::{Search, Tone};
 use crate::config::{NotifyOn, Project};
 use crate::model::Figures;
 
-/// What lies over the conversation.
+/// A dialog, a list or a pane over the conversation.
 pub enum Overlay {
     None,
     Card(Card),
     FirstRun(FirstRun),
-    /// A key is typed.
+    /// The field for a key.
     Key(KeyEntry),
-    /// The folder has a config of its own: is it trusted?
+    /// The question whether to trust the folder and its config.
     Trust(Box<Project>),
     History(Box<history::Pane>),
     Picker(Picker),
     Viewer(Viewer),
     /// The changes since the last commit.
     Review(Review),
-    /// What setting files back would change.
+    /// The changes that a restore of files would make.
     Rewind(Box<RewindPane>),
-    /// Words that are searched for in the conversation.
+    /// A search in the conversation.
     Search(Box<Search>),
     Confirm {
         question: String,
-        /// What it is about, line by line.
+        /// Details of the question, one line each.
         about: Vec<String>,
-        /// What yes does, and what no does, for the person.
+        /// The effects of yes and of no, for the person.
         answers: (&'static str, &'static str),
-        /// What a yes does.
+        /// The effect of a yes.
         yes: Yes,
     },
 }
 
-/// What a yes does.
+/// The effect of a yes.
 pub enum Yes {
-    /// Does these, in their order.
+    /// Intents to carry out, in their order.
     Do(Vec<Intent>),
-    /// Says this.
+    /// Sends this message.
     Say(Words),
-    /// What waits only for this goes on; what was stopped stays so.
+    /// Continues work that waits only for this; stopped work stays stopped.
     GoOn,
-    /// It is closed.
+    /// Only closes the question.
     Nothing,
 }
 
-/// What does not change while the screen is open.
+/// Facts that do not change while the screen is open.
 #[derive(Debug, Clone, Default)]
 pub struct LaunchInfo {
     pub folder: String,
-    /// The root that counts as here.
+    /// The root of the sessions that count as local.
     pub workspace: String,
-    /// What `~` stands for in folders that are shown.
+    /// The folder that is shown as `~`.
     pub home: Option<String>,
     pub version: &'static str,
 }
 
 impl LaunchInfo {
-    /// A folder as a person writes it: `~/project`.
+    /// Returns a folder as a person writes it: `~/project`.
     pub fn shown(&self, folder: &str) -> String {
         let below = |home: &str| Path::new(folder).strip_prefix(home).ok();
         match self
@@ -129,7 +129,7 @@ pub struct App {
     pub input: InputBox,
     pub last_here: LastHere,
     pub user_commands: UserCommands,
-    /// A line that goes with the next key.
+    /// A hint that disappears with the next key.
     pub hint: Option<String>,
     pub attention: Attention,
     quit_asked_ms: Option<i64>,
@@ -137,12 +137,12 @@ pub struct App {
     pub is_leaving: bool,
     /// The session that is being opened was named when the program was started.
     pub named: bool,
-    /// What begins when the question of trust is answered.
+    /// The start that follows once the question of trust is answered.
     after_trust: Option<Box<Begin>>,
     held: HeldLines,
-    /// Of the start, told when the conversation is there.
+    /// Warnings of the start, shown again when the conversation is open.
     pub warned: Vec<String>,
-    /// The same of what is no warning.
+    /// Other notices of the start, shown again likewise.
     told: Vec<String>,
 }
 
@@ -151,7 +151,7 @@ pub(crate) const LOOKING_FOR_SESSION: &str = "looking for the session …";
 pub(super) const SAID_WHEN_OPEN: &str = "sent when the session is open";
 
 impl App {
-    /// A screen before anything is open.
+    /// Makes a screen before anything is open.
     pub fn new(
         launch: LaunchInfo,
         palette: impl Into<Palette>,
@@ -181,7 +181,7 @@ impl App {
         }
     }
 
-    /// Takes one message in, and says what is to be done outside because of it.
+    /// Takes one message, and returns the work to do outside.
     pub fn update(&mut self, msg: Msg, now_ms: i64) -> Vec<Intent> {
         self.now_ms = now_ms;
         let mut intents = self.updated(msg);
@@ -217,20 +217,20 @@ impl App {
         changes.calls.then(call).flatten()
     }
 
-    /// Puts letters that selected an answer into the box: the question is gone.
+    /// Moves letters that selected an answer into the box, because the question is gone.
     fn letters_into_box(&mut self) {
         let text = self.prompts.letters.take();
         self.input.add(&text, self.now_ms);
     }
 
-    /// Shows a question over everything else. What stands in the box already waits.
+    /// Shows a question over everything else. Text in the box waits.
     fn raise(&mut self, overlay: Overlay) {
         self.letters_into_box();
         self.input.aside = !self.input.composer.is_empty();
         self.prompts.raise(overlay);
     }
 
-    /// Whether keys answer what asks now.
+    /// Returns whether keys answer the open question now.
     pub fn readiness(&self) -> Readiness {
         self.prompts.readiness(self.input.has_words_in_front())
     }
@@ -407,7 +407,7 @@ impl App {
         Vec::new()
     }
 
-    /// Something on the screen changes by itself.
+    /// Returns whether something on the screen changes by itself.
     pub fn moves(&self) -> bool {
         // While it waits for a person, nothing does.
         let is_asked = self.prompts.questions.is_open() && !self.prompts.quiet.waits();
@@ -418,12 +418,12 @@ impl App {
             || !self.user_commands.list.is_empty()
     }
 
-    /// A short word goes into the hint line; what matters stays in the conversation.
+    /// Shows a short text in the hint line, and an important one in the conversation.
     fn notify(&mut self, tone: Tone, text: String) {
-        // It was not found, or something else is told meanwhile.
+        // The session was not found, or another notice replaces the hint.
         self.hint
             .take_if(|hint| hint.as_str() == LOOKING_FOR_SESSION);
-        // The conversation that is being opened takes the place of what is shown now.
+        // The session that is being opened will replace the conversation on the screen.
         let is_notice = matches!(tone, Tone::Warn | Tone::Bad);
         let is_open = self.session.is_open();
         if is_notice && !is_open {
@@ -438,10 +438,11 @@ impl App {
         }
     }
 
-    /// What is typed is kept when there was a pause, or it was typed for long.
+    /// Handles a tick: keeps time for prompts, releases held lines, continues a search and stores
+    /// the typed text.
     fn tick(&mut self, now: Instant) -> Vec<Intent> {
         let asking = self.prompts.asking();
-        // While the turn goes on the next question may come: what was put aside stays so.
+        // A working turn may ask again, so text that was put aside stays aside.
         let may_ask = matches!(self.session.phase, Phase::Working { .. } | Phase::Watching);
         if asking.is_none() && !may_ask {
             self.input.aside = false;
@@ -462,7 +463,7 @@ impl App {
             intents.extend(again.map(Intent::LookAgain));
         }
         intents.extend(match self.input.typed_ms {
-            // There is no session yet to keep it in.
+            // Without a session there is nowhere to store it.
             Some(_) if !self.session.is_open() => Vec::new(),
             Some(at) if self.now_ms - at >= KEEP_INPUT_MS => self.input.keep(&self.session),
             _ => Vec::new(),
@@ -470,7 +471,7 @@ impl App {
         intents
     }
 
-    /// Whether something waits for the person's word, or for Enter.
+    /// Returns whether work continues after a word of the person, or after Enter.
     pub fn goes_on(&self) -> bool {
         let is_resting = matches!(self.session.phase, Phase::Resting(_));
         self.session.goes_on() || (is_resting && !self.input.queue.messages.is_empty())
@@ -481,7 +482,7 @@ impl App {
         self.session.title(self.prompts.questions.is_open())
     }
 
-    /// The program is being left, and the conversation is what is seen of it.
+    /// Prepares to leave the program: closes overlays and stores the draft.
     pub fn leave(&mut self) -> Vec<Intent> {
         self.is_leaving = true;
         self.prompts.overlay = Overlay::None;

@@ -1,4 +1,4 @@
-//! The session that is open: its engine, where the work is, what it cost, and what is recorded.
+//! The open session: its engine, phase, cost, and what is recorded.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::model::Figures;
 use crate::ui::live::{Now, Opening};
 use crate::ui::text::clean_line;
 
-/// Where the work is.
+/// The phase of the open session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// What a start offers is being looked up.
+    /// The offers of a start are being loaded.
     Starting,
     /// No session is open.
     Nothing,
@@ -27,23 +27,23 @@ pub enum Phase {
     },
     /// There is nothing to do without a person.
     Resting(Why),
-    /// Another process works; this one looks on.
+    /// Another process works in the session, and this one follows.
     Watching,
     Ended,
 }
 
-/// Whether what happens is kept, for the status line.
+/// The state of storing, for the status line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Kept {
-    /// When something was kept last: UTC, milliseconds since 1970.
+    /// When an entry was last stored: UTC, milliseconds since 1970.
     pub at_ms: Option<i64>,
-    /// Something came since that is kept a moment later.
+    /// An event is not stored yet, but will be in a moment.
     pub is_pending: bool,
-    /// Why it is not, and what helps.
+    /// The reason why nothing can be stored, and a hint.
     pub trouble: Option<String>,
 }
 
-/// What is typed is on the disk by then, unless the disk is slow.
+/// Typed text is on the disk after this time, unless the disk is slow.
 const SLOW_KEEP_MS: i64 = 1_000;
 
 /// The session that is open, as its engine reports it.
@@ -53,16 +53,16 @@ pub struct OpenSession {
     pub phase: Phase,
     /// The session that is open. `None`: there is none.
     pub id: Option<String>,
-    /// What the system keeps its commands from doing.
+    /// The sandbox that its commands get on this system.
     pub(super) sandbox: Sandbox,
     pub now: Now,
-    /// Where it works when its log names no folder.
+    /// The folder of the session when its log names none.
     start_folder: String,
-    /// What the session cost so far, US dollars. `None` when a price is not known.
+    /// Cost of the session so far, US dollars. `None` when a price is not known.
     pub cost_usd: Option<f64>,
     pub(super) figures: Figures,
     pub kept: Kept,
-    /// What is done with the files now, which a person waits for.
+    /// The current work on files, for which a person waits.
     pub files_work: Option<FilesWork>,
 }
 
@@ -102,7 +102,7 @@ impl OpenSession {
         }
     }
 
-    /// Whether a session is there to keep words in.
+    /// Returns whether a session is there to keep words in.
     pub(super) fn is_open(&self) -> bool {
         !matches!(
             self.phase,
@@ -110,7 +110,7 @@ impl OpenSession {
         )
     }
 
-    /// Whether a session is being opened, or the engine works.
+    /// Returns whether a session is being opened, or the engine works.
     pub fn is_busy(&self) -> bool {
         matches!(self.phase, Phase::Working { .. } | Phase::Opening)
     }
@@ -142,7 +142,7 @@ impl OpenSession {
         };
     }
 
-    /// Notes that text of a model came, which is recorded a moment later.
+    /// Notes that text of the model arrived, which is recorded a moment later.
     pub(super) fn streams(&mut self, now_ms: i64) {
         if !self.kept.is_pending {
             self.kept.is_pending = true;
@@ -150,8 +150,8 @@ impl OpenSession {
         }
     }
 
-    /// Returns how old what would be lost is, milliseconds. `None`: everything is on the disk.
-    /// `typed_ms`: since when unsent words are not recorded.
+    /// Returns the age of the oldest unsaved work in milliseconds. `None`: everything is on the
+    /// disk. `typed_ms`: since when a draft is not stored.
     pub fn unsaved_ms(&self, typed_ms: Option<i64>, now_ms: i64) -> Option<i64> {
         let at = self.kept.at_ms?;
         let typed = typed_ms.filter(|at| now_ms - at > SLOW_KEEP_MS);
@@ -190,7 +190,7 @@ impl OpenSession {
         }
     }
 
-    /// Whether it waits for the person's word, or for Enter.
+    /// Returns whether it waits for the person's word, or for Enter.
     pub(super) fn goes_on(&self) -> bool {
         match self.phase {
             Phase::Resting(Why::Halted | Why::CrashLoop | Why::Idle) => self.now.owes,
@@ -254,7 +254,7 @@ pub(super) fn choose_mode(mode: Mode) -> Vec<Intent> {
     vec![Intent::Engine(Command::Choose(Choice::of_mode(mode)))]
 }
 
-/// Returns the hint for an engine that rests. `None`: what was said before stays.
+/// Returns the hint for an engine that rests. `None`: the present hint stays.
 pub(super) fn rest_hint(why: Why) -> Option<&'static str> {
     Some(match why {
         Why::Idle | Why::Halted => return None,

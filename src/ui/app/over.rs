@@ -1,4 +1,4 @@
-//! Keys for what lies over the conversation: offers, questions, lists, the search, the history.
+//! Keys for overlays: offers, questions, lists, the search, the history.
 
 use std::time::Instant;
 
@@ -117,8 +117,8 @@ impl App {
         }
     }
 
-    /// Takes the answer to a question of yes or no. A yes counts only when the end of what is asked
-    /// was on the screen.
+    /// Takes the answer to a yes-or-no question. A yes counts only when the end of the question was
+    /// on the screen.
     pub(super) fn answered(&mut self, is_yes: bool) -> Vec<Intent> {
         if is_yes && !self.prompts.page.end_seen {
             self.hint = Some(UNREAD.into());
@@ -127,10 +127,11 @@ impl App {
         let is_stopped = matches!(self.session.phase, Phase::Resting(why) if why != Why::Idle);
         match std::mem::replace(&mut self.prompts.overlay, Overlay::None) {
             Overlay::Trust(project) => {
-                // What follows waits until the answer is kept and its content is in use.
+                // The start continues when the answer is stored and the config is in use.
                 self.session.phase = Phase::Starting;
                 match is_yes {
-                    // What was shown is trusted, not what is there by now.
+                    // Only the content that was shown is trusted, even if the file has changed
+                    // since.
                     true => vec![Intent::Trust(project.content)],
                     false => vec![Intent::Distrust],
                 }
@@ -169,7 +170,7 @@ impl Prompts {
             history::Did::Close => {
                 self.overlay = Overlay::None;
                 return match session.phase {
-                    // Nothing was chosen yet: the offers come back, or a new session.
+                    // Nothing was chosen yet, so the offers return, or a new session starts.
                     Phase::Nothing => vec![Intent::Offers],
                     _ => Vec::new(),
                 };
@@ -208,7 +209,7 @@ impl Prompts {
         vec![Intent::open(which)]
     }
 
-    /// Does what was chosen on the card of unfinished sessions.
+    /// Performs the choice on the resume prompt.
     pub(super) fn card_chosen(&mut self, chosen: Chosen) -> Vec<Intent> {
         let intent = match chosen {
             Chosen::Nothing | Chosen::Help => return Vec::new(),
@@ -228,7 +229,7 @@ impl Prompts {
         vec![intent]
     }
 
-    /// An offer is gone from the card; after the last one a new session begins. Returns a hint too.
+    /// Removes an offer from the card. After the last one a new session starts. Returns a hint too.
     pub(super) fn dismissed(
         &mut self,
         id: &str,
@@ -249,7 +250,7 @@ impl Prompts {
         }
     }
 
-    /// Does what was chosen on the first screen.
+    /// Performs the choice on the first screen.
     pub(super) fn set_up(&mut self, setup: Setup) -> Vec<Intent> {
         match setup {
             Setup::Model(model) => {

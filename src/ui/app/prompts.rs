@@ -1,6 +1,6 @@
-//! What stands in front of the conversation: overlays and the open question, whether it was on the
-//! screen, and whether a key answers it. Letters select an answer or are words, and Enter confirms:
-//! [`super::Letters`] tells which.
+//! Overlays and the open question over the conversation: whether a question was on the screen, and
+//! whether a key answers it. [`super::Letters`] separates letters that select an answer from text.
+//! Enter confirms.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::config::UiConfig;
 use crate::ui::overlay::{Card, Filled, KeyEntry, Page, Viewer};
 use crate::ui::theme::Theme;
 
-/// Of the output of a run that is looked at.
+/// Maximum number of lines of a run's output in the viewer.
 const MAX_OUTPUT_LINES: usize = 500;
 
-/// Whether what asks can be answered.
+/// Whether the open question can be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
     /// The next key is an answer.
@@ -29,7 +29,7 @@ pub enum Readiness {
     Behind,
 }
 
-/// What a key finds in front of it.
+/// The part of the screen that a key reaches.
 pub(super) enum Front {
     Conversation,
     Question,
@@ -40,14 +40,14 @@ pub(super) enum Front {
 /// The overlay, the open question, and the keyboard before them.
 pub struct Prompts {
     pub overlay: Overlay,
-    /// What the help lies over, until that is closed: what asks at the start.
+    /// The overlay under the help, shown again when the help is closed: a prompt of the start.
     pub behind: Option<Box<Overlay>>,
     /// The part of the question in `overlay` that is on the screen.
     pub page: Page,
     /// The number of the overlay that asked last.
     raised: u64,
     pub questions: Questions,
-    /// When keys may answer what asks.
+    /// When keys may answer the open question.
     pub quiet: Quiet,
     /// Letters that selected an answer, and may be the beginning of a sentence.
     pub(super) letters: Letters,
@@ -55,7 +55,7 @@ pub struct Prompts {
     pub(super) workspace: String,
     /// The program was started to work in a copy of the session that is picked first.
     pub(super) picks_copy: bool,
-    /// The number of the last rewind that was looked at.
+    /// The number of the last rewind that was shown.
     pub(super) rewinds: u64,
 }
 
@@ -75,7 +75,7 @@ impl Prompts {
         }
     }
 
-    /// Whether nothing lies over the conversation.
+    /// Returns whether the conversation is not covered by an overlay.
     pub fn is_clear(&self) -> bool {
         matches!(self.overlay, Overlay::None)
     }
@@ -98,7 +98,7 @@ impl Prompts {
         self.raised += 1;
     }
 
-    /// Returns what a key would answer.
+    /// Returns the question that a key would answer.
     pub(super) fn asking(&self) -> Option<Asking> {
         match &self.overlay {
             Overlay::None => self.questions.asking(),
@@ -121,7 +121,7 @@ impl Prompts {
         }
     }
 
-    /// Notes that what was drawn from one time to the other is on the screen.
+    /// Notes a finished drawing with its start and end: it is on the screen now.
     pub fn drawn(&mut self, began: Instant, ended: Instant) {
         let asking = self.asking();
         self.quiet.drawn(asking, began, ended);
@@ -132,19 +132,19 @@ impl Prompts {
         }
     }
 
-    /// Notes that time went by. `may_arm`: nothing that was typed stands in the way.
+    /// Handles a tick. `may_arm`: no typed text prevents arming.
     pub(super) fn tick(&mut self, may_arm: bool, now: Instant) {
         let asking = self.asking();
         self.quiet.tick(asking, may_arm, now);
         self.letters.tick(now, self.quiet.length);
     }
 
-    /// Whether a key of this time is an answer to what asks.
+    /// Returns whether a key of this time answers the open question.
     pub(super) fn accepts(&self, at: Instant) -> bool {
         self.quiet.accepts(self.asking(), at)
     }
 
-    /// Whether keys answer what asks now. `has_words`: words are being typed.
+    /// Returns whether keys answer the open question now. `has_words`: the box has text.
     pub(super) fn readiness(&self, has_words: bool) -> Readiness {
         match has_words {
             true => Readiness::Behind,
@@ -154,7 +154,7 @@ impl Prompts {
         }
     }
 
-    /// Whether the screen changes by itself, because of what asks.
+    /// Returns whether the screen changes by itself, because of the open question.
     pub(super) fn moves(&self) -> bool {
         let moves = |overlay: &Overlay| matches!(overlay, Overlay::Card(card) if card.moves());
         self.attached().is_some()
@@ -176,15 +176,16 @@ impl Prompts {
             && !self.letters.allow_enter(at, self.quiet.length)
     }
 
-    /// Notes a letter that goes elsewhere: Enter right after it does not answer what asks.
+    /// Notes a letter that is not for the question: Enter right after it does not answer the
+    /// question.
     pub(super) fn note_letter(&mut self, key: &KeyEvent, at: Instant) {
         if matches!(key.code, KeyCode::Char(_)) {
             self.letters.typed(at);
         }
     }
 
-    /// Takes a key to what asks and listens, if it is a letter: that selects an answer, or it is
-    /// text. Returns that text. `None`: the key is for others.
+    /// Takes a letter for an armed question: it selects an answer, or it is text. Returns that
+    /// text. `None`: the key is for others.
     pub(super) fn letter_key(&mut self, key: &KeyEvent, at: Instant) -> Option<String> {
         let held = KeyModifiers::CONTROL | KeyModifiers::ALT;
         match key.code {
@@ -215,7 +216,8 @@ impl Prompts {
         }
     }
 
-    /// Whether a letter selects an answer of what asks. `None`: it takes its letters itself.
+    /// Returns whether a letter selects an answer of the open question. `None`: it takes its
+    /// letters itself.
     fn has_letter(&self, letter: char, at: Instant) -> Option<bool> {
         match &self.overlay {
             Overlay::None => self.questions.has_letter(letter),
@@ -223,7 +225,7 @@ impl Prompts {
             Overlay::Card(_) if letter == '?' && !self.letters.is_held() => None,
             Overlay::Card(card) => Some(card.has_letter(letter)),
             Overlay::Rewind(pane) if letter == 'y' => pane.may_confirm().then_some(true),
-            // The list has keys of its own, unless they follow in a sentence.
+            // The list uses single letters as keys, unless they follow in a sentence.
             Overlay::Rewind(pane) if !self.letters.is_held() || pane.has_key(letter) => {
                 self.letters.is_near(at).then_some(false)
             }
@@ -243,8 +245,8 @@ impl Prompts {
         }
     }
 
-    /// Whether a key over the list of a rewind is for the box: words are none of its keys. It is
-    /// looked round in at once, and answered when it listens.
+    /// Returns whether a key over the list of a rewind is for the box. Keys of the list scroll at
+    /// once, but answer only when the list is armed.
     pub(super) fn is_for_box(&self, key: &KeyEvent, is_accepted: bool, has_words: bool) -> bool {
         let Overlay::Rewind(pane) = &self.overlay else {
             return false;
@@ -276,7 +278,8 @@ impl Prompts {
         None
     }
 
-    /// Whether a line is nothing but an answer to what asks. A longer one is text, which is not lost.
+    /// Returns whether a line is only an answer to the open question. A longer line is text, which
+    /// is not lost.
     pub(super) fn is_answer(&self, line: &str) -> bool {
         let word = line.trim();
         if matches!(self.overlay, Overlay::Card(_)) {
@@ -286,7 +289,7 @@ impl Prompts {
         is_number || matches!(word, "" | "y" | "yes" | "n" | "no" | "a" | "s" | "e")
     }
 
-    /// Does what a key or a line of the form means.
+    /// Performs the result of a key or a line of the form.
     pub(super) fn form_filled(
         &mut self,
         filled: Filled,
@@ -309,7 +312,7 @@ impl Prompts {
         is_back
     }
 
-    /// Opens the entry of a key from the first screen, which comes back when no key is given.
+    /// Opens the entry of a key from the first screen, which returns when no key is given.
     pub(super) fn open_key_entry(&mut self, provider: &str, model: String) {
         let mut entry = KeyEntry::new(provider);
         entry.model = Some(model);
@@ -319,7 +322,7 @@ impl Prompts {
         }
     }
 
-    /// Returns the card, also while the help lies over it.
+    /// Returns the card, also below the help.
     pub(super) fn card(&mut self) -> Option<&mut Card> {
         match (&mut self.overlay, self.behind.as_deref_mut()) {
             (Overlay::Card(card), _) | (_, Some(Overlay::Card(card))) => Some(card),
@@ -335,13 +338,13 @@ impl Prompts {
         }
     }
 
-    /// Takes more of what the run that is looked at printed.
+    /// Takes more output of the run in the viewer.
     pub(super) fn receive_output(&mut self, run: &str, text: &str, theme: &Theme, height: usize) {
         if let Overlay::Viewer(viewer) = &mut self.overlay
             && viewer.run.as_deref() == Some(run)
         {
             let grown = crate::ui::ansi::lines(text, MAX_OUTPUT_LINES, theme);
-            // Who reads the end goes on to read the end.
+            // A reader at the end stays at the end.
             if viewer.lines.is_empty() || viewer.top + height >= viewer.lines.len() {
                 viewer.top = grown.len();
             }

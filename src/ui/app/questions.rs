@@ -33,24 +33,24 @@ pub struct Questions {
 /// The effects of opened and closed questions on the rest of the screen.
 #[derive(Default)]
 pub(super) struct QuestionChanges {
-    /// A question came up: a person is called.
+    /// A new question is open, so the person is notified.
     pub(super) calls: bool,
     /// Letters that selected an answer are text.
     pub(super) frees_letters: bool,
     /// A reason that was being typed when its question closed.
     pub(super) reason: Option<String>,
-    /// How long a person was waited for, milliseconds.
+    /// Time of waiting for a person, milliseconds.
     pub(super) waited_ms: i64,
     pub(super) hint: Option<String>,
 }
 
 impl Questions {
-    /// Returns what changed since this was called last.
+    /// Returns the changes since the last call.
     pub(super) fn take_changes(&mut self) -> QuestionChanges {
         std::mem::take(&mut self.changes)
     }
 
-    /// Whether one is open, also a form that was put aside.
+    /// Returns whether one is open, also a form that was put aside.
     pub fn is_open(&self) -> bool {
         self.asked.is_some() || self.form.is_some()
     }
@@ -82,7 +82,7 @@ impl Questions {
         }
     }
 
-    /// Whether a letter selects an answer. `None`: the question takes its letters itself.
+    /// Returns whether a letter selects an answer. `None`: the question takes its letters itself.
     pub(super) fn has_letter(&self, letter: char) -> Option<bool> {
         match (&self.asked, self.form_in_front()) {
             (Some(asked), _) => Some(asked.choice_of(letter).is_some()),
@@ -126,7 +126,7 @@ impl Questions {
         self.last_number
     }
 
-    /// Reads the file of an edit: what it replaces is shown with the lines around it.
+    /// Requests the file of an edit, so that the change is shown with the lines around it.
     fn read_asked(&self, session: &OpenSession) -> Vec<Intent> {
         let Some(asked) = &self.asked else {
             return Vec::new();
@@ -199,7 +199,7 @@ impl Questions {
         }
     }
 
-    /// A server asks, or still asks: what stands in the form already stays.
+    /// Shows the form of a server. If it is open already, its values stay.
     pub(super) fn server_asks(&mut self, call: CallId, question: ServerQuestion, now_ms: i64) {
         self.show_form(call, question, None, now_ms);
     }
@@ -261,7 +261,7 @@ impl Questions {
                 return Vec::new();
             }
             Answer::Once => vec![decide(Verdict::Allow, None)],
-            // In the log, so that it holds after a restart.
+            // The rule is in the log, so it applies after a restart too.
             Answer::Rule(RuleScope::Session, rule) => vec![decide(Verdict::Allow, Some(rule))],
             Answer::Rule(scope, rule) => {
                 vec![Intent::AllowRule(scope, rule), decide(Verdict::Allow, None)]
@@ -276,7 +276,7 @@ impl Questions {
         intents
     }
 
-    /// Takes a line. `None`: it is no answer, but words for the box. The question stays.
+    /// Takes a line. `None`: the line is text for the box, not an answer. The question stays.
     pub(super) fn answer_line(
         &mut self,
         line: &str,
@@ -325,7 +325,7 @@ impl Questions {
         }
     }
 
-    /// The engine ended.
+    /// Closes the questions, because the engine ended.
     pub(super) fn end(&mut self, now_ms: i64) {
         self.close(now_ms);
         self.form = None;
@@ -366,7 +366,8 @@ impl Questions {
         }
     }
 
-    /// Whether a key is for the form in front. `has_words`: words are being typed into the box.
+    /// Returns whether a key is for the form in front. `has_words`: words are being typed into the
+    /// box.
     pub(super) fn is_for_form(&self, key: &KeyEvent, is_accepted: bool, has_words: bool) -> bool {
         let form = self.form_in_front();
         form.is_some_and(|form| form.is_for(key, is_accepted, has_words))
@@ -393,7 +394,7 @@ impl Questions {
         Some(filled)
     }
 
-    /// Does what a key or a line of the form means.
+    /// Performs the result of a key or a line of the form.
     pub(super) fn filled(
         &mut self,
         filled: Filled,
@@ -469,7 +470,7 @@ impl Questions {
         form.map(ServerForm::bring_back).is_some()
     }
 
-    /// Something else asks: what is typed next is not meant for the form.
+    /// Leaves the form, because another question is open: later keys are not for the form.
     fn leave_form(&mut self) {
         if let Some(form) = &mut self.form {
             form.leave();

@@ -40,7 +40,7 @@ impl Queue {
         let Some(queued) = self.messages.iter().find(|q| q.id == id) else {
             return vec![Intent::Say(words)];
         };
-        // What a command says is made when it is sent.
+        // The text of a command is expanded when it is sent.
         if as_new || queued.message.command.is_some() || words.command.is_some() {
             let remove = Command::EditQueued { id, message: None };
             return vec![Intent::Engine(remove), Intent::Say(words)];

@@ -1,27 +1,27 @@
-//! When keys may answer what asks: a question about a call, or a card of the start.
+//! When keys may answer a question: one about a call, or the resume prompt.
 //!
-//! A person who types does not look at what comes up meanwhile. So an answer counts only when
-//! what asks was on the screen, the keyboard was quiet for a while after that, and the screen
-//! then said that it listens. Keys typed before that are words for the box.
+//! A person who types does not see a question that appears. So an answer counts only when the
+//! question was on the screen, the keyboard was quiet for a while after that, and the screen then
+//! showed that it accepts keys. Keys typed before that are text for the box.
 //!
-//! Invariant: no key that arrived before the screen said so is an answer. No clock is read:
-//! the time of keys, of ticks and of what was drawn is given.
+//! Invariant: no key that arrived before the screen showed this is an answer. No clock is read: the
+//! times of keys, ticks and drawing are given.
 
 use std::time::{Duration, Instant};
 
-/// What asks, by its number: no two in one run have the same.
+/// The open question, by its number. No two in one run have the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
     Overlay(u64),
     Question(u64),
 }
 
-/// When keys may answer what asks: it follows what was drawn and when keys came.
+/// The state that decides when keys may answer: it follows the drawing and the keys.
 #[derive(Debug)]
 pub struct Quiet {
-    /// How long no key may come before an answer counts.
+    /// Time without keys before an answer counts.
     pub length: Duration,
-    /// What was on the screen last, and since when.
+    /// The question that was last on the screen, and since when.
     shown: Option<(Asking, Instant)>,
     last_key: Option<Instant>,
     is_armed: bool,
@@ -30,7 +30,7 @@ pub struct Quiet {
 }
 
 impl Quiet {
-    /// Nothing was drawn and no key came yet.
+    /// Returns the state before the first drawing and the first key.
     pub fn new(length: Duration) -> Quiet {
         Quiet {
             length,
@@ -41,13 +41,13 @@ impl Quiet {
         }
     }
 
-    /// A key or a paste that was no answer.
+    /// Notes a key or a paste that was not an answer.
     pub fn typed(&mut self, at: Instant) {
         self.last_key = self.last_key.max(Some(at));
         self.disarm();
     }
 
-    /// Time went by. `may_arm`: nothing that was typed stands in the way.
+    /// Handles a tick. `may_arm`: no typed text prevents arming.
     pub fn tick(&mut self, asking: Option<Asking>, may_arm: bool, now: Instant) {
         let since = match (self.shown, asking) {
             (Some((shown, since)), Some(asking)) if shown == asking && may_arm => since,
@@ -57,7 +57,7 @@ impl Quiet {
         self.is_armed |= now.saturating_duration_since(since) >= self.length;
     }
 
-    /// This was drawn from one time to the other, and is on the screen.
+    /// Notes a finished drawing with its start and end: it is on the screen now.
     pub fn drawn(&mut self, asking: Option<Asking>, began: Instant, ended: Instant) {
         if self.shown.map(|(shown, _)| shown) != asking {
             self.shown = asking.map(|asking| (asking, ended));
@@ -68,13 +68,13 @@ impl Quiet {
         }
     }
 
-    /// Something else had the terminal: it must be seen anew.
+    /// Forgets the screen after another program had the terminal: the question must be seen again.
     pub fn forget(&mut self) {
         self.shown = None;
         self.disarm();
     }
 
-    /// Whether a key of this time is an answer to it.
+    /// Returns whether a key of this time is an answer to it.
     pub fn accepts(&self, asking: Option<Asking>, at: Instant) -> bool {
         let is_shown = asking.is_some() && self.shown.map(|(shown, _)| shown) == asking;
         is_shown
@@ -83,12 +83,12 @@ impl Quiet {
                 .is_some_and(|shown_armed| at >= shown_armed)
     }
 
-    /// For the screen.
+    /// Returns whether keys answer, for the screen.
     pub fn is_armed(&self) -> bool {
         self.is_armed
     }
 
-    /// Something asks and is not armed yet: the screen will change by itself.
+    /// Returns whether a question is not armed yet: the screen will change by itself.
     pub fn waits(&self) -> bool {
         self.shown.is_some() && !self.is_armed
     }
@@ -103,8 +103,8 @@ impl Quiet {
 mod tests {
     use super::*;
 
-    /// What asks under number 1, at milliseconds: `d` drawn, `t` tick, `k` key; then whether a
-    /// key is accepted at a time.
+    /// Plays events for question 1, at milliseconds: `d` drawn, `t` tick, `k` key. Returns whether
+    /// a key at `at` is accepted.
     fn accepted(story: &str, at: u64) -> bool {
         let start = Instant::now();
         let time = |ms| start + Duration::from_millis(ms);

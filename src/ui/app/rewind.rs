@@ -1,4 +1,4 @@
-//! Going back: which message, what of it, the look at the files, and what came of it.
+//! Rewinding: the choice of the message and the parts, the preview of the files, and the outcome.
 
 use super::{App, Conversation, Intent, OpenSession, Overlay, Phase, Prompts};
 use crate::core::entry::Seq;
@@ -10,7 +10,7 @@ use crate::ui::overlay::{For, Picker, PickerItem};
 use crate::ui::rewind::{RewindDid, RewindPane, RewindWhat};
 use crate::ui::transcript::Tone;
 
-/// What can be rewound, and what that means. The first does nothing.
+/// The choices of a rewind and their meaning. The first does nothing.
 const WHAT: [(&str, &str); 4] = [
     ("nothing", "leave everything as it is"),
     (
@@ -46,10 +46,10 @@ impl Prompts {
         None
     }
 
-    /// Shows what it would change to undo the last message with all that was done for it.
+    /// Shows the changes that would undo the last message and the work for it.
     ///
     /// # Errors
-    /// Why that cannot be shown, as a hint.
+    /// A hint: the reason why that cannot be shown.
     pub(super) fn undo(
         &mut self,
         session: &OpenSession,
@@ -60,7 +60,7 @@ impl Prompts {
         self.look_at_rewind(RewindWhat::Both, Back::Before(*seq), session, conversation)
     }
 
-    /// Shows what a rewind would change.
+    /// Shows the changes of a rewind.
     ///
     /// # Errors
     /// As for [`Prompts::undo`].
@@ -73,7 +73,7 @@ impl Prompts {
     ) -> Result<Vec<Intent>, String> {
         match session.phase {
             Phase::Resting(_) => {}
-            // After its last answer it still looks at the files: it comes to this next.
+            // After its last answer the engine still scans the files, and then plans the rewind.
             Phase::Working { .. } if !session.now.owes => {}
             Phase::Working { .. } => {
                 return Err("working: Esc stops it, then rewind the files".into());
@@ -93,7 +93,7 @@ impl Prompts {
         Ok(vec![Intent::PlanRewind(request)])
     }
 
-    /// Does what a key in the list of a rewind means. Returns a hint too.
+    /// Performs the result of a key in the list of a rewind. Returns a hint too.
     pub(super) fn rewind_did(&mut self, did: RewindDid) -> (Vec<Intent>, Option<String>) {
         let intent = match did {
             RewindDid::Nothing => return (Vec::new(), None),
@@ -150,9 +150,9 @@ impl App {
         })
     }
 
-    /// What the engine says to the plan with this number.
+    /// Handles the engine's answer to the plan with this number.
     pub(super) fn rewind_answered(&mut self, number: u64, answer: RewindAnswer) -> Vec<Intent> {
-        // A pane that was closed meanwhile wants nothing of it.
+        // The pane was closed in the meantime.
         let Overlay::Rewind(pane) = &mut self.prompts.overlay else {
             return Vec::new();
         };
@@ -190,7 +190,7 @@ impl App {
     }
 }
 
-/// Returns the choice of what to rewind to before the message at `seq`.
+/// Returns the list of the parts to rewind to before the message at `seq`.
 pub(super) fn what_picker(seq: &str, words: &str) -> Picker {
     let items = WHAT.map(|(name, detail)| PickerItem {
         value: format!("{name} {seq}"),

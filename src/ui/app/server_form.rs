@@ -11,7 +11,7 @@ use crate::ui::overlay::{Filled, FormEntry};
 /// A question of a server that is open.
 #[derive(Debug)]
 pub struct ServerForm {
-    /// Which question of this run it is.
+    /// The number of the question in this run.
     pub number: u64,
     pub call: CallId,
     /// The subagent's session, and the place of the question there. `None`: it is this session's.
@@ -19,11 +19,11 @@ pub struct ServerForm {
     /// The title of that subagent's task.
     pub task: Option<String>,
     pub entry: FormEntry,
-    /// It was put aside: Enter in an empty box brings it back.
+    /// The form was put aside: Enter in an empty box brings it back.
     pub is_aside: bool,
-    /// The person writes in it, so what is typed is for it.
+    /// The person is filling the form, so keys are for it.
     has_person: bool,
-    /// Something was changed since it came to the front.
+    /// A value was changed since the form came to the front.
     is_touched: bool,
 }
 
@@ -47,8 +47,8 @@ impl ServerForm {
         }
     }
 
-    /// Whether a key is for the form. What sends must have been read first; who writes in it
-    /// already need not wait.
+    /// Returns whether a key is for the form. A key that sends counts only after the form was
+    /// readable; a person who is filling it already need not wait.
     pub(super) fn is_for(&self, key: &KeyEvent, is_accepted: bool, has_words: bool) -> bool {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let sends = key.code == KeyCode::Enter || ctrl && key.code == KeyCode::Char('d');
@@ -95,15 +95,15 @@ impl ServerForm {
         self.has_person = false;
     }
 
-    /// Brings it back. What is typed now is for it; it is sent when something was changed, or the
-    /// keyboard was quiet.
+    /// Brings the form back. Keys are for it now. It can be sent when something was changed, or
+    /// when the keyboard was quiet.
     pub(super) fn bring_back(&mut self) {
         self.is_aside = false;
         self.has_person = true;
         self.is_touched = false;
     }
 
-    /// Something else asks: what is typed next is not meant for the form.
+    /// Leaves the form, because another question is open: later keys are not for the form.
     pub(super) fn leave(&mut self) {
         self.has_person = false;
     }

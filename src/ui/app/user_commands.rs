@@ -1,7 +1,7 @@
 //! Shell commands of the user (`!`): from the box to the log, and how they are stopped.
 //!
-//! A command is shown from the key on; the log says the rest. One that wants a terminal of its
-//! own (`!vim`, or any behind `!!`) gets the screen once it is recorded.
+//! A command is shown as soon as Enter is pressed; its later states come from the log. A command
+//! that needs the terminal (`!vim`, or any after `!!`) gets it once it is recorded.
 
 use super::Intent;
 use crate::core::entry::{Entry, Record};
@@ -25,15 +25,15 @@ pub struct UserCommand {
     pub since_ms: i64,
     /// The place of its entry. `None`: it is not recorded yet.
     pub entry: Option<u64>,
-    /// Its run folder. `None` for one that has the terminal, and before it is recorded.
+    /// Its run folder. `None` while it has the terminal, and before it is recorded.
     pub run: Option<String>,
-    /// It was asked to end.
+    /// The person stopped it.
     pub is_stopped: bool,
     /// The last lines that it printed.
     pub tail: String,
 }
 
-/// The command, and whether it is to have the terminal.
+/// Splits a typed line into the command, and whether the command gets the terminal.
 fn parsed(typed: &str) -> (String, bool) {
     match typed.strip_prefix('!').map(str::trim) {
         Some(command) => (command.to_string(), true),
@@ -41,7 +41,7 @@ fn parsed(typed: &str) -> (String, bool) {
     }
 }
 
-/// Whether one of its programs is one that is looked at on a terminal.
+/// Returns whether one of its programs needs a terminal.
 fn is_interactive(line: &str) -> bool {
     let Ok(commands) = shell::split(line) else {
         return false;
@@ -60,7 +60,7 @@ pub struct UserCommands {
 }
 
 impl UserCommands {
-    /// Runs what was typed after the `!`.
+    /// Runs the text after the `!`.
     pub(super) fn run(&mut self, typed: &str, now_ms: i64) -> Intent {
         let (command, on_terminal) = parsed(typed);
         self.list.push(UserCommand {
@@ -82,7 +82,7 @@ impl UserCommands {
         let mut newest = self.list.iter_mut().rev();
         let command = newest.find(|c| !c.is_stopped && (c.run.is_some() || c.entry.is_none()))?;
         command.is_stopped = true;
-        // One that is not recorded yet is stopped as soon as it is.
+        // A command that is not recorded yet is stopped as soon as it is recorded.
         Some(
             command
                 .run
@@ -174,7 +174,7 @@ mod tests {
             ("top -b -n1 > out", "top -b -n1 > out", false),
             ("!python3", "python3", true),
             ("! ssh host", "ssh host", true),
-            // What is no shell is not guessed at.
+            // Text that is not valid shell is not guessed at.
             ("echo 'vim", "echo 'vim", false),
         ] {
             assert_eq!(parsed(typed), (command.to_string(), on_terminal), "{typed}");

@@ -53,7 +53,7 @@ impl Composer {
         Did::Moved
     }
 
-    /// The newest prompt that was sent, from an empty box.
+    /// Shows the newest prompt that was sent, from an empty box.
     pub fn older_prompt(&mut self, around: &Surround<'_>) -> Did {
         let around = Surround {
             editing: false,
@@ -112,7 +112,7 @@ impl Composer {
                 self.search = None;
                 return Did::Moved;
             }
-            // Any other key takes what was found, and is itself.
+            // Any other key accepts the found prompt, and then has its usual effect.
             _ => {
                 self.search = None;
                 return self.typing_key(key, now, around);
@@ -122,7 +122,7 @@ impl Composer {
         Did::Moved
     }
 
-    /// The prompt that was found stands in the box, else what was typed before.
+    /// Shows the found prompt in the box, or the text that was typed before.
     pub(super) fn show_found(&mut self) {
         if let Some(search) = &self.search {
             let found = search.found.and_then(|at| self.history.get(at));

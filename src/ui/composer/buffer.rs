@@ -1,10 +1,11 @@
-//! The text that is typed and the place in it, with undo and one cut to put back. It knows
-//! characters as people see them (graphemes), and that a chip is one of them.
+//! The typed text and the cursor, with undo and one cut for pasting. The buffer treats characters
+//! as people see them (graphemes), and a chip as one of them.
 //!
-//! Not a widget: ratatui-textarea counts in code points, so an emoji comes apart under
-//! Backspace, and has no pieces that stay whole.
+//! It does not use ratatui-textarea, which counts code points: an emoji would come apart under
+//! Backspace, and pieces could not stay whole.
 //!
-//! Invariant: the cursor is between characters, and moves by graphemes. The text is at most [`MAX_BYTES`].
+//! Invariant: the cursor is between characters, and moves by graphemes. The text is at most
+//! [`MAX_BYTES`].
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::chips::is_chip;
 
-/// Longer texts are for a file, or a chip.
+/// Maximum length. A longer text belongs in a file or a chip.
 pub(super) const MAX_BYTES: usize = 128 * 1024;
 
 const MAX_UNDO: usize = 200;
@@ -65,7 +66,7 @@ impl Buffer {
         &self.text[self.cursor..]
     }
 
-    /// Another text, which can be undone.
+    /// Sets another text, which can be undone.
     pub(super) fn set(&mut self, text: &str) {
         if text != self.text {
             self.remember(Edit::Other);
@@ -75,7 +76,7 @@ impl Buffer {
         self.cursor = self.text.len();
     }
 
-    /// Another text that nothing came before.
+    /// Sets another text, without a history for undo.
     pub(super) fn reset(&mut self, text: &str, cursor: usize) {
         *self = Buffer {
             cut: std::mem::take(&mut self.cut),
@@ -100,15 +101,15 @@ impl Buffer {
         self.put(text)
     }
 
-    /// Something else in the place of the bytes from `start` to the cursor.
+    /// Replaces the bytes from `start` to the cursor.
     pub(super) fn replace_before(&mut self, start: usize, with: &str) {
         self.remember(Edit::Other);
         self.drain(start, self.cursor);
         self.put(with);
     }
 
-    /// Something else in the place of these bytes; the cursor stays where it is in the text
-    /// around them. False when there is no room.
+    /// Replaces these bytes. The cursor keeps its place in the text around them. Returns false when
+    /// the text would be too long.
     pub(super) fn replace(&mut self, range: Range<usize>, with: &str) -> bool {
         if self.text.len() - range.len() + with.len() > MAX_BYTES {
             return false;
@@ -125,7 +126,7 @@ impl Buffer {
         true
     }
 
-    /// To the boundary at or before a byte.
+    /// Moves to the boundary at or before a byte.
     pub(super) fn move_to(&mut self, at: usize) {
         let at = at.min(self.text.len());
         self.last = None;
@@ -189,7 +190,7 @@ impl Buffer {
         self.cut(self.cursor, self.end_of_word())
     }
 
-    /// To the end of the line; at the end, the line end itself.
+    /// Cuts to the end of the line; at the end, cuts the line end itself.
     pub(super) fn kill_to_end(&mut self) -> bool {
         let end = self.end_of_line();
         let joins = usize::from(end == self.cursor && end < self.text.len());
@@ -257,7 +258,7 @@ impl Buffer {
         self.text.insert_str(self.cursor, text);
         self.revision += 1;
         let last = self.last;
-        // What was put may join with what is behind it.
+        // The inserted text may join with the character after it.
         self.move_to_end_of(self.cursor + text.len());
         self.last = last;
         true
@@ -348,7 +349,7 @@ fn is_word(piece: &str) -> bool {
     piece.starts_with(|c: char| c.is_alphanumeric() || c == '_' || is_chip(c))
 }
 
-/// The graphemes of a text with their places; a chip never joins with anything.
+/// Returns the graphemes of a text with their positions; a chip never joins with anything.
 pub(super) fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,6 +1,6 @@
-//! Chips: a long paste or an image that stands in the text as one piece. In the buffer a
-//! chip is one character of a block that no font uses, so that moving over it, deleting it,
-//! undoing and cutting need no rule of their own.
+//! Chips: a long paste or an image that is one piece of the text. In the buffer a chip is one
+//! character of a block that no font uses. So moving over it, deleting it, undoing and cutting need
+//! no special rule.
 //!
 //! Invariant: such a character comes into a buffer only through [`Chips::add`]; in text from
 //! outside it is replaced ([`clean`]).
@@ -15,10 +15,10 @@ use crate::core::visible::visible;
 /// The last part of the last private plane.
 const FIRST: u32 = 0x10_f000;
 
-/// More are not made of one text.
+/// Maximum number of chips of one text.
 const MAX_CHIPS: usize = 256;
 
-/// What all chips of one text hold together.
+/// Maximum size of the content of all chips of one text.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 const MAX_NAME_CHARS: usize = 40;
@@ -36,7 +36,7 @@ pub(super) enum Chip {
 pub(super) struct Chips(Vec<Chip>);
 
 impl Chips {
-    /// The character that stands for the chip; none when there are too many.
+    /// Adds a chip and returns its character; `None` when there are too many chips.
     pub(super) fn add(&mut self, chip: Chip) -> Option<char> {
         let held: usize = self.0.iter().map(Chip::size).sum();
         if self.0.len() >= MAX_CHIPS || held.saturating_add(chip.size()) > MAX_BYTES {
@@ -64,7 +64,8 @@ impl Chips {
         self.0.get(usize::try_from(index).ok()?)
     }
 
-    /// What is shown for the character: `[Pasted text #1 +42 lines]`, `[Image #1 name.png]`.
+    /// Returns the text shown for the character: `[Pasted text #1 +42 lines]`, `[Image #1
+    /// name.png]`.
     pub(super) fn label(&self, c: char) -> Option<String> {
         let chip = self.get(c)?;
         let index = self.0.iter().position(|other| std::ptr::eq(other, chip))?;
@@ -85,7 +86,7 @@ impl Chips {
         })
     }
 
-    /// The text with each chip as its label, or as what it stands for.
+    /// Returns the text with each chip as its label, or as its full content.
     pub(super) fn expand(&self, text: &str, whole: bool) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
@@ -99,7 +100,7 @@ impl Chips {
         out
     }
 
-    /// The images of the text, in its order, each once.
+    /// Returns the images of the text, in its order, each once.
     pub(super) fn images(&self, text: &str) -> Vec<PathBuf> {
         let mut images: Vec<PathBuf> = Vec::new();
         for c in text.chars() {
@@ -112,7 +113,7 @@ impl Chips {
         images
     }
 
-    /// The reverse of [`Chips::expand`] with labels: an editor gives them back as text.
+    /// Reverses [`Chips::expand`] with labels: an editor returns them as text.
     pub(super) fn collapse(&self, text: &str) -> String {
         let mut text = text.to_string();
         for index in 0..self.0.len() {
@@ -138,7 +139,7 @@ impl Chip {
     }
 }
 
-/// What stands for an image in a text: the how manyth it is, and its name.
+/// Returns the label of an image in a text: its number and its name.
 pub(super) fn image_label(number: usize, path: &Path) -> String {
     format!("[Image #{number} {}]", name(path))
 }
@@ -152,8 +153,8 @@ pub(super) fn is_chip(c: char) -> bool {
     u32::from(c) >= FIRST
 }
 
-/// Text from outside as it may stand in a buffer: with marks for control characters (line ends
-/// and tabs are kept, CR LF and CR are line ends) and without anything that passes for a chip.
+/// Cleans text from outside for a buffer: control characters become marks (line ends and tabs stay,
+/// CR LF and CR are line ends), and characters of chips are replaced.
 pub(super) fn clean(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let text = visible(&text);

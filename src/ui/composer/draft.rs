@@ -1,4 +1,4 @@
-//! What is typed, as text that outlives the process, and as text for an editor.
+//! The text of the box in a form that outlives the process, and as text for an editor.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ struct Stored {
 }
 
 impl Composer {
-    /// Everything that is typed, chips included; none if nothing is.
+    /// Returns all typed text with its chips; `None` if there is none.
     pub fn draft(&self) -> Option<String> {
         let typed = self.typed();
         if typed.text.is_empty() {
@@ -32,7 +32,7 @@ impl Composer {
         serde_json::to_string(&stored).ok()
     }
 
-    /// The reverse of [`Composer::draft`]. What is no draft is taken as the words themselves.
+    /// Restores the text from [`Composer::draft`]. Other text is taken as it is.
     pub fn restore(&mut self, draft: &str) {
         let Ok(stored) = serde_json::from_str::<Stored>(draft) else {
             self.set_text(draft);
@@ -57,12 +57,13 @@ impl Composer {
         self.begin(&text, stored.cursor);
     }
 
-    /// Earlier prompts of another session, the newest last.
+    /// Sets the prompts of another session, the newest last.
     pub fn set_prompts(&mut self, prompts: Vec<String>) {
         self.history.reset(prompts);
     }
 
-    /// Prompts of other sessions of the project, the newest last: behind those of this one.
+    /// Sets the prompts of other sessions of the project, the newest last. They are older than
+    /// those of this session.
     pub fn set_earlier_prompts(&mut self, prompts: Vec<String>) {
         let by = self.history.set_earlier(prompts);
         let Some(search) = &mut self.search else {
@@ -70,7 +71,7 @@ impl Composer {
         };
         match &mut search.found {
             Some(found) => *found = found.saturating_add_signed(by),
-            // It is looked for in these too.
+            // The search continues in these prompts too.
             None => {
                 search.retype(&self.history);
                 self.show_found();
@@ -78,7 +79,7 @@ impl Composer {
         }
     }
 
-    /// Other words in the box: a queued message, one to go back to.
+    /// Sets other text in the box: a queued message, or one to rewind to.
     pub fn set_text(&mut self, text: &str) {
         self.chips = Chips::default();
         let text = clean(text);
@@ -86,7 +87,7 @@ impl Composer {
         self.begin(&text, text.len());
     }
 
-    /// What was to be said and was not, below what is typed.
+    /// Puts a message that was not sent back into the box, below the typed text.
     pub fn put_back(&mut self, text: &str, images: Vec<PathBuf>, looks: Vec<Look>) {
         let mut text = clean(text);
         for (at, path) in images.into_iter().enumerate() {
@@ -106,17 +107,17 @@ impl Composer {
         self.looks.extend(looks);
     }
 
-    /// The text with everything that was pasted; images as their labels.
+    /// Returns the text with the content of all pastes; images as their labels.
     pub fn whole(&self) -> String {
         self.chips.expand(self.buffer.text(), true)
     }
 
-    /// The text for an editor: chips as their labels.
+    /// Returns the text for an editor: chips as their labels.
     pub fn for_editor(&self) -> String {
         self.chips.expand(self.buffer.text(), false)
     }
 
-    /// What an editor made of it. It can be undone.
+    /// Replaces the text with the text from an editor. It can be undone.
     pub fn edited(&mut self, text: &str) {
         let text = self.chips.collapse(&clean(text));
         let text = self.short(text);
@@ -124,7 +125,7 @@ impl Composer {
         self.buffer.set(&text);
     }
 
-    /// A text that is too long to stand in the box becomes a chip.
+    /// Replaces a text that is too long for the box with a chip.
     fn short(&mut self, text: String) -> String {
         if text.len() <= MAX_BYTES {
             return text;

@@ -19,7 +19,7 @@ const SIGN_COLUMNS: u16 = 2;
 /// The lines above and below the text.
 const BORDER_ROWS: u16 = 2;
 
-/// How the parts are drawn.
+/// The styles of the parts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ComposerStyles {
     pub text: Style,
@@ -32,7 +32,7 @@ pub struct ComposerStyles {
 }
 
 impl Composer {
-    /// The rows that the box wants at a width, at most `max`.
+    /// Returns the rows that the box wants at a width, at most `max`.
     pub fn height(&mut self, width: u16, max: u16) -> u16 {
         self.layout(width.saturating_sub(SIGN_COLUMNS));
         let rows = u16::try_from(self.rows.len()).unwrap_or(u16::MAX);
@@ -133,7 +133,7 @@ impl Composer {
         Line::from(spans)
     }
 
-    /// The rows of the text at a width; made again only when one of the two is another.
+    /// Wraps the text at a width, unless neither has changed.
     pub(super) fn layout(&mut self, width: u16) {
         let of = (self.buffer.revision(), width);
         if self.laid_out != Some(of) {
@@ -143,7 +143,7 @@ impl Composer {
     }
 }
 
-/// Above the box, as wide as it, over whatever is there: in a frame where there is room for one.
+/// Draws the list above the box and as wide as it, over the page: with a frame where there is room.
 fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &ComposerStyles) {
     let (items, selected) = popup.lines();
     let room = below.y.saturating_sub(frame.area().y);
@@ -162,7 +162,7 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
         height,
         ..below
     };
-    // Nothing of the page is left at its sides.
+    // The page must not be visible at its sides.
     let rows_below = Rect {
         x: frame.area().x,
         width: frame.area().width,
@@ -180,14 +180,14 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
         }
         false => area,
     };
-    // With less room than lines the selected one is still seen, and what is said below them not.
+    // In a low area the selected row is still shown, and the line below the list is not.
     let more = more.filter(|_| inner.height >= rows);
     let seen = usize::from(inner.height) - usize::from(more.is_some());
     let first = (selected + 1).saturating_sub(seen);
     let columns = usize::from(inner.width);
     let names: Vec<String> = items.iter().map(Suggestion::name).collect();
     let widest = names.iter().map(|name| width(name)).max().unwrap_or(0);
-    // What a command does is worth half of a narrow screen.
+    // The description of a command gets at least half of a narrow screen.
     let widest = widest.min((columns / 2).max(LEAST_NAME));
     let line = |at: usize, item: &Suggestion, name: &str| {
         let (mark, style, dim) = match at == selected {
@@ -215,5 +215,5 @@ fn draw_popup(popup: &Popup, frame: &mut Frame<'_>, below: Rect, styles: &Compos
     frame.render_widget(Paragraph::new(lines).style(styles.text), inner);
 }
 
-/// Of a command's name and argument so much is shown, where there are as many columns.
+/// Minimum columns of a command's name and argument.
 const LEAST_NAME: usize = 14;

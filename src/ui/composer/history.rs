@@ -1,21 +1,21 @@
-//! Earlier prompts: browsed with the arrows, searched as one types.
+//! Earlier prompts: browsed with the arrows, searched during typing.
 //!
-//! Invariant: what was being typed is never lost by browsing; it stands behind the newest.
+//! Invariant: typed text is never lost by browsing; it comes after the newest prompt.
 
-/// Older ones are not offered.
+/// Maximum number of prompts.
 const MAX_PROMPTS: usize = 1_000;
 
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// The newest last: those of other sessions, then those of this one.
     prompts: Vec<String>,
-    /// So many of them are of other sessions.
+    /// Number of the prompts that are from other sessions.
     earlier: usize,
-    /// The one that is shown, and what was being typed before.
+    /// The prompt that is shown, and the text that was being typed before.
     shown: Option<(usize, Draft)>,
 }
 
-/// What was being typed, as it is in the buffer.
+/// The text that was being typed, as it is in the buffer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Draft {
     pub text: String,
@@ -38,7 +38,7 @@ impl History {
         history
     }
 
-    /// One that was sent. What was said before is remembered once, where it was said last.
+    /// Adds a prompt that was sent. An equal older prompt is removed.
     pub(super) fn add(&mut self, prompt: String) {
         self.shown = None;
         if prompt.trim().is_empty() {
@@ -58,15 +58,15 @@ impl History {
         self.earlier -= usize::from(at < self.earlier);
     }
 
-    /// Those of another session are here now.
+    /// Replaces all prompts with those of another session.
     pub(super) fn reset(&mut self, prompts: Vec<String>) {
         let earlier = self.prompts.drain(..self.earlier).collect();
         *self = History::new(prompts);
         self.set_earlier(earlier);
     }
 
-    /// Prompts of other sessions, the newest last, stand before those of this one. Gives by how
-    /// much the places of these moved.
+    /// Sets the prompts of other sessions, the newest last. They are before those of this one.
+    /// Returns by how much the positions of these moved.
     pub(super) fn set_earlier(&mut self, mut earlier: Vec<String>) -> isize {
         let own = self.prompts.split_off(self.earlier);
         earlier.retain(|prompt| !own.contains(prompt) && !prompt.trim().is_empty());
@@ -82,7 +82,7 @@ impl History {
         by
     }
 
-    /// The prompt before the one that is shown; `now` is kept when browsing begins.
+    /// Returns the prompt before the one that is shown. `now` is stored when browsing begins.
     pub(super) fn older(&mut self, now: Draft) -> Option<&str> {
         let (at, draft) = match self.shown.take() {
             Some((at, draft)) => (at.saturating_sub(1), draft),
@@ -92,7 +92,7 @@ impl History {
         self.prompts.get(at).map(String::as_str)
     }
 
-    /// The prompt behind the one that is shown, or what was being typed.
+    /// Returns the prompt after the one that is shown, or the text that was being typed.
     pub(super) fn newer(&mut self) -> Option<Result<&str, Draft>> {
         let (at, draft) = self.shown.take()?;
         if at + 1 >= self.prompts.len() {
@@ -106,12 +106,12 @@ impl History {
         self.shown.is_some()
     }
 
-    /// What was being typed before an earlier prompt was shown.
+    /// Returns the text that was being typed before an earlier prompt was shown.
     pub(super) fn kept(&self) -> Option<&Draft> {
         self.shown.as_ref().map(|(_, draft)| draft)
     }
 
-    /// What is shown was edited: it is what is typed now.
+    /// Ends browsing: the shown prompt was edited and is now the typed text.
     pub(super) fn stop(&mut self) {
         self.shown = None;
     }
@@ -120,7 +120,7 @@ impl History {
         self.prompts.get(at).map(String::as_str)
     }
 
-    /// The newest prompt before `before` that holds the words, or the oldest after it.
+    /// Returns the newest prompt before `before` that contains the words, or the oldest after it.
     fn find(&self, query: &str, mut places: impl Iterator<Item = usize>) -> Option<usize> {
         let exact = query.chars().any(char::is_uppercase);
         places.find(|at| {

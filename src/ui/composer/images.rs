@@ -1,18 +1,18 @@
-//! Paths of images in what is pasted or typed. A terminal pastes the path of a file that is
-//! dropped on it: quoted, with escaped blanks, or as a `file://` address.
+//! Paths of images in pasted or typed text. A terminal pastes the path of a file that is dropped on
+//! it: quoted, with escaped blanks, or as a `file://` address.
 //!
-//! Only what the text says. Whether there is such an image is asked of the disk elsewhere: a
-//! [`Look`] goes out, and comes back with the files that were found.
+//! This module only reads the text. Whether there is such an image is looked up on the disk
+//! elsewhere: a [`Look`] goes out, and returns with the files that were found.
 
 use std::path::{Path, PathBuf};
 
 use super::chips::image_label;
 use crate::core::shell;
 
-/// Longer texts are no list of paths.
+/// Maximum length of a list of paths.
 const MAX_BYTES: usize = 8 * 1024;
 
-/// Where relative paths and `~` lead.
+/// The folders for relative paths and `~`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PathBase<'a> {
     pub folder: &'a Path,
@@ -22,14 +22,14 @@ pub(crate) struct PathBase<'a> {
 /// A part of the text that may name images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
-    /// As it stands in the text.
+    /// The part of the text.
     pub text: String,
     /// The ways to read it: the first counts whose files are all images.
     pub ways: Vec<Vec<PathBuf>>,
 }
 
 impl Look {
-    /// Labels in the place of the paths, and the images behind those that are there.
+    /// Replaces the paths with labels, and adds the images to those that are there.
     pub fn put_in(&self, found: Vec<PathBuf>, text: &mut String, images: &mut Vec<PathBuf>) {
         let Some(at) = text.rfind(&self.text) else {
             return;
@@ -46,13 +46,13 @@ impl Look {
     }
 }
 
-/// The images that a pasted text may name, if it names nothing else: the ways to read it.
+/// Returns the ways to read a pasted text as paths of images, if it contains nothing else.
 pub(crate) fn pasted(text: &str, place: PathBase<'_>) -> Option<Vec<Vec<PathBuf>>> {
     let text = text.trim();
     if text.is_empty() || text.len() > MAX_BYTES || !has_ending(text) {
         return None;
     }
-    // As it is: some terminals escape nothing.
+    // First the text as it is, because some terminals do not escape.
     let whole = image(text, place).map(|path| vec![path]);
     let words = words(text)
         .filter(|words| !words.is_empty())
@@ -83,7 +83,7 @@ pub(crate) fn typed(line: &str, place: PathBase<'_>) -> Option<(usize, PathBuf)>
     Some((start, image(plain, place)?))
 }
 
-/// Where the last word begins, with what is quoted or escaped in it.
+/// Returns the start of the last word, including its quoted or escaped parts.
 fn word_start(line: &str) -> usize {
     let mut start = 0;
     let mut quote = None;
@@ -131,7 +131,7 @@ fn image(word: &str, place: PathBase<'_>) -> Option<PathBuf> {
     has_ending(&path.to_string_lossy()).then_some(path)
 }
 
-/// `%20` and its like (RFC 3986, 2.1).
+/// Decodes `%20` and similar escapes (RFC 3986, 2.1).
 fn decoded(address: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(address.len());
     let mut rest = address.as_bytes();

@@ -1,10 +1,11 @@
-//! The box that is typed into: text of several lines, chips, earlier prompts, commands and
-//! mentions. [`Composer::key`] takes a key and says what came of it; what is not about
-//! typing it gives back as an action for the app.
+//! The input box: text of several lines, chips, earlier prompts, commands and mentions.
+//! [`Composer::key`] takes a key and returns its result. A key that is not about typing is returned
+//! as an action for the app.
 //!
 //! Invariant: nothing that comes from outside gets a control character into the text.
-//! Deliberately absent: reading files (whether a path is an image is asked with a [`Look`]),
-//! running the editor, storing the draft. The effects do these.
+//!
+//! Deliberately absent: reading files (a [`Look`] asks whether a path is an image), running the
+//! editor, storing the draft. The effects do these.
 
 mod browse;
 mod buffer;
@@ -42,11 +43,11 @@ pub(crate) use images::Look;
 const MAX_PASTED_LINES: usize = 10;
 const MAX_PASTED_CHARS: usize = 1_000;
 
-/// What the box must know of the screen around it.
+/// The surroundings of the box that it must know.
 #[derive(Clone, Copy)]
 pub struct Surround<'a> {
     pub files: Option<&'a Files>,
-    /// What servers have for people.
+    /// The prompts and resources that servers offer to people.
     pub offered: &'a Offered,
     /// Custom commands. `None`: they were not listed yet.
     pub commands: Option<&'a [Arc<Custom>]>,
@@ -54,47 +55,47 @@ pub struct Surround<'a> {
     pub home: Option<&'a Path>,
     /// The agent is at work.
     pub working: bool,
-    /// A message waits for the agent.
+    /// A message is queued for the agent.
     pub queued: bool,
-    /// What stands in the box is a message that waits.
+    /// The text in the box is a queued message.
     pub editing: bool,
 }
 
-/// What came of a key or a paste.
+/// The result of a key or a paste.
 #[derive(Debug, PartialEq)]
 pub enum Did {
     Nothing,
-    /// Only what is seen is another.
+    /// Only the view changed.
     Moved,
-    /// The text is another: time to keep the draft.
+    /// The text changed, so the draft must be stored.
     Changed,
     Submit(Submission),
-    /// [`Composer::for_editor`] to the editor to [`Composer::edited`].
+    /// The text of [`Composer::for_editor`] must be edited and given to [`Composer::edited`].
     WantsEditor,
-    /// Not about typing.
+    /// The key is not about typing.
     Act(Action),
     /// Up on the first row of a queued message, Down on the last: to its neighbour.
     OlderQueued,
     NewerQueued,
-    /// Why it was not done, for the person.
+    /// The reason why nothing was done, for the person.
     Refused(String),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Submission {
     Prompt {
-        /// With everything that was pasted.
+        /// The text with the content of all pastes.
         text: String,
         images: Vec<PathBuf>,
         /// Parts of the text that may name images too.
         looks: Vec<Look>,
-        /// With chips as their labels.
+        /// The text with labels for chips.
         shown: String,
     },
-    /// What followed the `!`.
+    /// The text after the `!`.
     Shell(String),
     Command(SlashCommand, String),
-    /// A custom command: its name, and what is behind it.
+    /// A custom command: its name, and its arguments.
     Custom(String, String),
 }
 
@@ -111,22 +112,22 @@ pub struct Composer {
     /// The column that Up and Down aim for.
     goal: Option<usize>,
     rows: Vec<Row>,
-    /// Of which revision and width `rows` are.
+    /// The revision and the width of the text in `rows`.
     laid_out: Option<(u64, u16)>,
-    /// The first row that is seen.
+    /// The first visible row.
     top: usize,
-    /// Parts of the text of which it is not known whether they name images; how many of them
-    /// were asked about.
+    /// Parts of the text that may name images, and how many of them were looked for already.
     looks: Vec<Look>,
     asked: usize,
-    /// A command began to be typed, and the list of custom ones may be old.
+    /// The user began to type a command, and the list of custom ones may be old.
     wants_commands: bool,
-    /// The server whose prompts or resources are typed, and whether it is still to be asked for them.
+    /// The server whose prompts or resources are typed, and whether it must still be asked for
+    /// them.
     server: Option<(String, bool)>,
 }
 
 impl Composer {
-    /// `prompts` are earlier ones, the newest last.
+    /// Makes an empty box. `prompts` are earlier ones, the newest last.
     pub fn new(prompts: Vec<String>) -> Composer {
         Composer {
             history: History::new(prompts),
@@ -134,27 +135,27 @@ impl Composer {
         }
     }
 
-    /// Whether prompts are searched for.
+    /// Returns whether prompts are searched.
     pub fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
-    /// Whether nothing is typed.
+    /// Returns whether nothing is typed.
     pub fn is_empty(&self) -> bool {
         self.buffer.text().is_empty()
     }
 
-    /// What is typed, chips as their labels.
+    /// Returns the typed text, chips as their labels.
     pub fn text(&self) -> String {
         self.for_editor()
     }
 
-    /// The place of the cursor in [`Composer::text`], in bytes.
+    /// Returns the position of the cursor in [`Composer::text`], in bytes.
     pub fn cursor(&self) -> usize {
         self.chips.expand(self.buffer.before(), false).len()
     }
 
-    /// A list of commands or files is open, which has keys of its own.
+    /// Returns whether a list of commands or files is open, which takes some keys itself.
     pub fn has_list(&self) -> bool {
         self.popup.is_some()
     }
@@ -163,7 +164,7 @@ impl Composer {
         self.buffer.text().starts_with('!')
     }
 
-    /// `now` is the time of the key.
+    /// Handles a key. `now` is the time of the key.
     pub fn key(&mut self, key: &KeyEvent, now: Instant, around: &Surround<'_>) -> Did {
         let before = self.buffer.revision();
         let mut did = match self.search {
@@ -183,18 +184,18 @@ impl Composer {
         did
     }
 
-    /// Whether a command began to be typed since this was asked.
+    /// Returns whether the user began to type a command since the last call.
     pub fn wants_commands(&mut self) -> bool {
         std::mem::take(&mut self.wants_commands)
     }
 
-    /// The server whose prompts or resources began to be typed since this was asked.
+    /// Returns the server whose prompts or resources the user began to type since the last call.
     pub fn wants_server(&mut self) -> Option<String> {
         let (server, is_due) = self.server.as_mut()?;
         std::mem::take(is_due).then(|| server.clone())
     }
 
-    /// The custom commands were listed again.
+    /// Updates the list after the custom commands were listed again.
     pub fn commands_listed(&mut self, around: &Surround<'_>) {
         let before = self.buffer.before();
         let names_server = popup::server(before, around.offered).is_some();
@@ -203,14 +204,14 @@ impl Composer {
         }
     }
 
-    /// A server said what it has.
+    /// Updates the list after a server reported its prompts and resources.
     pub fn server_listed(&mut self, around: &Surround<'_>) {
         if popup::server(self.buffer.before(), around.offered).is_some() {
             self.look_up(around);
         }
     }
 
-    /// A list of files that was asked for is there.
+    /// Updates the list after files were listed.
     pub fn files_listed(&mut self, around: &Surround<'_>) {
         if popup::mention(self.buffer.before()).is_some() {
             self.look_up(around);
@@ -277,7 +278,7 @@ impl Composer {
         Did::Moved
     }
 
-    /// The edits that are the buffer's own; whether it was one that did something.
+    /// Handles the edits of the buffer itself. Returns whether something changed.
     fn edit(&mut self, action: Action) -> bool {
         match action {
             Action::Backspace => self.buffer.backspace(),
@@ -332,7 +333,7 @@ impl Composer {
         };
         let mut text = item.text(run);
         if self.buffer.before().get(popup.start..) == Some(text.as_str()) && !run {
-            // A folder that is typed already: on to what is in it.
+            // The folder is typed already, so the list shows its content.
             let mut popup = popup;
             popup.next();
             self.popup = Some(popup);
@@ -367,7 +368,7 @@ impl Composer {
             self.closed = None;
         }
         let mut found = found.filter(|p| self.closed != Some(p.start));
-        // A list that was made again and is the same keeps its place.
+        // A list with the same items keeps its selection.
         if let (Some(new), Some(old)) = (&mut found, &self.popup)
             && (new.start, &new.items) == (old.start, &old.items)
         {
@@ -388,7 +389,7 @@ impl Composer {
         }
     }
 
-    /// Closes whatever is open beside the text.
+    /// Closes the lists and the search.
     fn close(&mut self) {
         self.popup = None;
         self.search = None;
@@ -403,7 +404,7 @@ impl Composer {
         }
     }
 
-    /// What the person typed, also while an earlier prompt is shown in its place.
+    /// Returns the text that the person typed, also while an earlier prompt is shown instead.
     fn typed(&self) -> Draft {
         let kept = self.search.as_ref().map(|search| &search.before);
         kept.or_else(|| self.history.kept())

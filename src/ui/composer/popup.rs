@@ -1,5 +1,5 @@
-//! The list that opens while a command or a mention is typed: what is in it, and what
-//! taking one of its lines puts into the text.
+//! The list that opens while a command or a mention is typed: its items, and the text that each
+//! item inserts.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ const MAX_QUERY_BYTES: usize = 256;
 /// A mention does not end with one of these, unless it is quoted.
 const ENDS_SENTENCE: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '}'];
 
-/// As many files are offered.
+/// Maximum number of files that are offered.
 const MAX_FILES: usize = 200;
 
 #[derive(Debug)]
 pub(super) struct Popup {
-    /// Where the word that is completed begins.
+    /// The start of the word that is completed.
     pub start: usize,
     pub items: Vec<Suggestion>,
     pub selected: usize,
@@ -36,14 +36,15 @@ pub(super) enum Suggestion {
     Command(Listed),
     /// A folder ends with a slash.
     File(String),
-    /// A server, behind a `/` or a `@`: its prompts or its resources come next.
+    /// A server, after a `/` or a `@`: its prompts or its resources come next.
     Server(char, String),
     /// A resource of the server that is named first.
     Resource(String, Arc<Resource>),
 }
 
 impl Suggestion {
-    /// What is put in the place of the word. A folder that is not `whole` is gone on in.
+    /// Returns the text that replaces the word. After a folder that is not `whole`, completion
+    /// continues.
     pub(super) fn text(&self, whole: bool) -> String {
         match self {
             Suggestion::Command(command) => format!("/{} ", command.name()),
@@ -63,7 +64,7 @@ impl Suggestion {
         }
     }
 
-    /// As it is listed.
+    /// Returns the name in the list.
     pub(super) fn name(&self) -> String {
         match self {
             Suggestion::Command(command) => format!("/{} {}", command.name(), command.argument()),
@@ -73,7 +74,7 @@ impl Suggestion {
         }
     }
 
-    /// What is said of it.
+    /// Returns the description next to the name.
     pub(super) fn help(&self) -> Cow<'_, str> {
         match self {
             Suggestion::Command(command) => command.help().into(),
@@ -91,7 +92,7 @@ impl Suggestion {
 }
 
 impl Popup {
-    /// The list for a text whose cursor stands between the two parts.
+    /// Opens the list for a text that the cursor splits into these two parts.
     pub(super) fn open(before: &str, after: &str, around: &Surround<'_>) -> Option<Popup> {
         if !after.is_empty() && !after.starts_with(char::is_whitespace) {
             return None;
@@ -118,14 +119,14 @@ impl Popup {
         self.items.get(self.selected)
     }
 
-    /// The lines that are shown, and which of them is the selected one.
+    /// Returns the lines that are shown, and the index of the selected one.
     pub(super) fn lines(&self) -> (&[Suggestion], usize) {
         let first = (self.selected + 1).saturating_sub(MAX_LINES);
         let last = (first + MAX_LINES).min(self.items.len());
         (&self.items[first..last], self.selected - first)
     }
 
-    /// How many there are besides those that are shown, and how to get there. `None`: all are.
+    /// Returns the number of hidden items, and how to see them. `None`: all are shown.
     pub(super) fn more(&self) -> Option<String> {
         let hidden = self.items.len().saturating_sub(MAX_LINES);
         (hidden > 0).then(|| format!("{hidden} more · ↑↓ shows them · type to narrow"))
@@ -159,7 +160,7 @@ fn command_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Sugg
     })
 }
 
-/// The server whose prompts or resources are being typed.
+/// Returns the server whose prompts or resources are being typed.
 pub(super) fn server<'a>(before: &'a str, offered: &Offered) -> Option<&'a str> {
     let word = match before.strip_prefix('/') {
         Some(word) => word,
@@ -170,7 +171,7 @@ pub(super) fn server<'a>(before: &'a str, offered: &Offered) -> Option<&'a str> 
         .filter(|_| !word.contains(char::is_whitespace))
 }
 
-/// Files, and what servers have.
+/// Returns files and the resources of servers.
 fn mention_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Suggestion>)> {
     let start = mention(before)?;
     let query = &before[start + 1..];
@@ -185,7 +186,7 @@ fn mention_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Sugg
     let servers: Vec<Suggestion> = servers.collect();
     match file_items(before, around) {
         Some((start, mut files)) => {
-            // Where the name of a server is typed it is meant rather than a file.
+            // The name of a server is more likely meant than a file.
             files.splice(0..0, servers);
             Some((start, files))
         }
@@ -193,7 +194,7 @@ fn mention_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Sugg
     }
 }
 
-/// Those that the words behind the colon are part of, by address or by name.
+/// Returns the resources whose address or name contains the words after the colon.
 fn resources(server: &str, query: &str, offered: &Offered) -> Vec<Suggestion> {
     let wanted = query[server.len() + 1..].to_lowercase();
     let all = offered.resources(server);
@@ -216,7 +217,7 @@ fn resources(server: &str, query: &str, offered: &Offered) -> Vec<Suggestion> {
     found.collect()
 }
 
-/// The place of the `@` that the last word begins with.
+/// Returns the position of the `@` that the last word begins with.
 pub(super) fn mention(before: &str) -> Option<usize> {
     let start = before.rfind(char::is_whitespace).map_or(0, |at| {
         at + before[at..].chars().next().map_or(1, char::len_utf8)
@@ -241,14 +242,14 @@ fn file_items(before: &str, around: &Surround<'_>) -> Option<(usize, Vec<Suggest
     if whole && !query.ends_with('/') {
         return None;
     }
-    // Nothing is in it, so the list would only be in the way.
+    // The folder is empty, so the list would only be in the way.
     if found.iter().all(|path| path == query) {
         return None;
     }
     Some((start, found.into_iter().map(Suggestion::File).collect()))
 }
 
-/// The folder of a path that does not begin in the working folder, as it is written.
+/// Returns the folder of a path outside of the working folder, as it is written.
 fn outside(query: &str) -> Option<&str> {
     match query {
         "~" => return Some("~/"),
@@ -262,8 +263,8 @@ fn outside(query: &str) -> Option<&str> {
     is_elsewhere.then_some(folder)
 }
 
-/// What the folder that is `written` has that begins as the query does; the folder itself first,
-/// when nothing of a name is typed.
+/// Returns the names in the folder `written` that begin as the query does. The folder itself comes
+/// first when no part of a name is typed.
 fn elsewhere(written: &str, query: &str, files: &Files, around: &Surround<'_>) -> Vec<String> {
     let folder = match (written.strip_prefix("~/"), around.home) {
         (Some(below), Some(home)) => home.join(below),

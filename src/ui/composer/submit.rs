@@ -1,4 +1,4 @@
-//! What comes into the box, character by character or pasted, and what leaves it.
+//! Input to the box, character by character or pasted, and its submission.
 
 use std::path::PathBuf;
 
@@ -15,10 +15,10 @@ use crate::ui::keys::Action;
 
 const FULL: &str = "the text is too long for the box; put it into a file and mention it with @";
 
-/// Of so many parts of a text it may be open whether they name images.
+/// Maximum number of parts of a text that may still turn out to name images.
 const MAX_LOOKS: usize = 64;
 
-/// Longer prompts are found again with their pastes as labels.
+/// Longer prompts are stored in the history with labels for their pastes.
 const MAX_REMEMBERED_BYTES: usize = 64 * 1024;
 
 impl Composer {
@@ -44,7 +44,7 @@ impl Composer {
         }
     }
 
-    /// Text from a paste. A long one becomes a chip, and paths of images become theirs.
+    /// Inserts a paste. A long one becomes a chip, and paths of images become image chips.
     pub fn paste(&mut self, text: &str, around: &Surround<'_>) -> Did {
         if let Some(search) = &mut self.search {
             search.query = one_line(text, MAX_SEARCH_CHARS);
@@ -65,7 +65,7 @@ impl Composer {
         did
     }
 
-    /// An image from the clipboard, where the cursor is.
+    /// Inserts an image from the clipboard at the cursor.
     pub fn add_image(&mut self, path: PathBuf, around: &Surround<'_>) -> Did {
         if self.search.is_some() || !self.may_have_images() {
             return Did::Refused("an image goes with a message, not with a command".to_string());
@@ -87,18 +87,19 @@ impl Composer {
             .flatten()
     }
 
-    /// In a command a path is a path.
+    /// Returns whether the text may have images. In a command a path stays a path.
     fn may_have_images(&self) -> bool {
         !self.is_shell() && !commands::is_command(self.buffer.text())
     }
 
-    /// What is to be looked for on the disk, each once; the answers go to [`Composer::looked`].
+    /// Returns the parts to look for on the disk, each once; the answers go to
+    /// [`Composer::looked`].
     pub fn new_looks(&mut self) -> Vec<Look> {
         let asked = std::mem::replace(&mut self.asked, self.looks.len());
         self.looks.get(asked..).unwrap_or_default().to_vec()
     }
 
-    /// Makes chips of the paths of images, where they still stand in the text.
+    /// Replaces the paths of images with chips, where they are still in the text.
     pub fn looked(&mut self, look: &Look, found: Option<Vec<PathBuf>>) -> Did {
         let Some(at) = self.looks.iter().position(|l| l == look) else {
             return Did::Nothing;
@@ -109,7 +110,7 @@ impl Composer {
         };
         let text = self.buffer.text();
         let Some(start) = text.rfind(&look.text).filter(|_| self.may_have_images()) else {
-            // It may come back, with an undo or from the history.
+            // The path may return with an undo or from the history.
             return Did::Nothing;
         };
         let end = start + look.text.len();
@@ -160,7 +161,7 @@ impl Composer {
         }
     }
 
-    /// The path of an image may just have been typed to its end.
+    /// Checks whether the path of an image was just completed.
     fn look_at_typed(&mut self, around: &Surround<'_>) {
         if !self.may_have_images() {
             return;
@@ -187,7 +188,8 @@ impl Composer {
         self.looks.push(look);
     }
 
-    /// What goes out with the text: it is not known yet whether it names images.
+    /// Takes the parts that go out with the text, since it is not known yet whether they name
+    /// images.
     fn looks_of(&mut self, whole: &str) -> Vec<Look> {
         self.asked = 0;
         let mut looks = std::mem::take(&mut self.looks);
@@ -198,7 +200,8 @@ impl Composer {
         looks
     }
 
-    /// A whole line that was typed elsewhere, as if it stood here and Enter was pressed.
+    /// Submits a whole line that was typed elsewhere, as if it was in the box and Enter was
+    /// pressed.
     pub fn submit_line(&mut self, text: &str, around: &Surround<'_>) -> Did {
         self.set_text(text);
         self.submit(around)
@@ -213,7 +216,7 @@ impl Composer {
         self.look_at_typed(around);
         let text = self.buffer.text();
         if text.is_empty() {
-            // What Enter means then is not the box's to say.
+            // The app decides what Enter means then.
             return Did::Act(Action::Submit);
         }
         if text.trim().is_empty() {
@@ -264,7 +267,7 @@ impl Composer {
     }
 }
 
-/// A line that is a custom command; before they are listed it may be one.
+/// Parses a custom command. Before the commands are listed, any line with a slash may be one.
 fn custom_command(line: &str, around: &Surround<'_>) -> Option<Submission> {
     let line = line.trim().strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

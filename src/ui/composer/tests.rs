@@ -66,7 +66,7 @@ fn named(name: &str) -> KeyEvent {
     KeyEvent::new(code, modifiers)
 }
 
-/// What the last key did.
+/// Presses the keys and returns the result of the last one.
 fn press(composer: &mut Composer, text: &str) -> Did {
     press_in(composer, text, &around())
 }
@@ -237,7 +237,7 @@ fn custom_commands_are_completed_and_sent() {
     let why = "there is no command /git:comit; did you mean /git:commit?";
     let did = press_in(&mut composer, "/git:comit x<Enter>", &around);
     assert_eq!(did, Did::Refused(why.into()));
-    // Before they were listed, what is no command of rewake's may be one.
+    // Before they were listed, any unknown name may be a custom command.
     let around = Surround {
         commands: None,
         ..around

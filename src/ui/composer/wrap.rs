@@ -1,7 +1,7 @@
-//! The text in rows of a width: what is on which row, and where the cursor is.
+//! The text in rows of a width, and the row and column of the cursor.
 //!
-//! Rows break behind a blank where there is one. One column is left free, so that the
-//! cursor always has a place.
+//! Rows break after a blank where possible. One column is left free, so that the cursor always has
+//! a place.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -17,7 +17,7 @@ pub(super) struct Row {
     pub end: usize,
 }
 
-/// The columns that a piece takes.
+/// Returns the columns that a piece takes.
 pub(super) fn columns(piece: &str, chips: &Chips) -> usize {
     match piece.chars().next() {
         Some('\t') => TAB_COLUMNS,
@@ -26,13 +26,13 @@ pub(super) fn columns(piece: &str, chips: &Chips) -> usize {
     }
 }
 
-/// At least one row; each line end begins another.
+/// Splits the text into rows: at least one, and a new one after each line end.
 pub(super) fn rows(text: &str, chips: &Chips, width: u16) -> Vec<Row> {
     let width = usize::from(width).saturating_sub(1).max(1);
     let mut rows = Vec::new();
     let mut start = 0;
     let mut used = 0;
-    // Where the row may break, and the columns before that place.
+    // The last possible break of the row, and the columns before it.
     let mut blank: Option<(usize, usize)> = None;
     for (at, piece) in pieces(text) {
         if piece == "\n" {
@@ -58,7 +58,7 @@ pub(super) fn rows(text: &str, chips: &Chips, width: u16) -> Vec<Row> {
     rows
 }
 
-/// The row and the column of a place in the text.
+/// Returns the row and the column of a position in the text.
 pub(super) fn place(text: &str, chips: &Chips, rows: &[Row], at: usize) -> (usize, usize) {
     let row = rows.iter().rposition(|row| row.start <= at).unwrap_or(0);
     let start = rows.get(row).map_or(0, |row| row.start);
@@ -67,7 +67,7 @@ pub(super) fn place(text: &str, chips: &Chips, rows: &[Row], at: usize) -> (usiz
     (row, column)
 }
 
-/// The place in the text nearest to a column of a row.
+/// Returns the position in the text nearest to a column of a row.
 pub(super) fn at(text: &str, chips: &Chips, rows: &[Row], row: usize, column: usize) -> usize {
     let Some(Row { start, end }) = rows.get(row).copied() else {
         return text.len();
@@ -75,7 +75,7 @@ pub(super) fn at(text: &str, chips: &Chips, rows: &[Row], row: usize, column: us
     let mut used = 0;
     for (at, piece) in pieces(&text[start..end]) {
         used += columns(piece, chips);
-        // The end of a row that goes on is the beginning of the next.
+        // The end of a wrapped row is the beginning of the next.
         let last =
             start + at + piece.len() == end && rows.get(row + 1).is_some_and(|r| r.start == end);
         if used > column || last {

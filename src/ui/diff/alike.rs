@@ -9,11 +9,11 @@ use crate::core::text::boundary_below;
 
 /// Lines that have less of a thousand in common have no words to point at.
 const MIN_LIKENESS: usize = 500;
-/// More pairs of lines are not compared with each other, but one by one.
+/// Maximum number of compared pairs. Beyond it, lines are compared one by one.
 const MAX_PAIRS: usize = 4_000;
 
-/// Which lines before and after are the same line changed: their places, in order. Between lines
-/// that have too little in common no words are pointed at.
+/// Returns the pairs of old and new lines that are the same line changed, in order. Lines that have
+/// too little in common are not paired.
 pub(super) fn alike(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     if old.len().saturating_mul(new.len()) > MAX_PAIRS {
         let pairs = (0..old.len().min(new.len())).map(|at| (at, at));
@@ -21,7 +21,7 @@ pub(super) fn alike(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
         return pairs.filter(is_alike).collect();
     }
     let bags: Vec<Bag<'_>> = new.iter().map(|line| Bag::of(line)).collect();
-    // The best that can be had of the lines from here on, by the place in both.
+    // The best score of the lines from here on, by the position in both.
     let width = new.len() + 1;
     let mut best = vec![0; (old.len() + 1) * width];
     let mut likes = vec![0; old.len() * new.len()];
@@ -71,7 +71,7 @@ impl<'a> Bag<'a> {
     }
 }
 
-/// What two lines have in common, of a thousand; 0 when that is too little.
+/// Returns how much two lines have in common, in thousandths; 0 when it is too little.
 fn likeness(old: &Bag<'_>, new: &Bag<'_>) -> usize {
     let (mut o, mut n, mut common) = (0, 0, 0);
     while let (Some(before), Some(after)) = (old.words.get(o), new.words.get(n)) {

@@ -1,15 +1,14 @@
 //! Who changed a file of the config while the screen is open: a person, or the session.
 //!
-//! A person's change is taken over as it happens. A session's is not, or a model could write
-//! itself the rules it is judged by: it counts when a person says so (`/reload`), and at the
-//! next start. Nobody can see who wrote a file, so it is known by the time: between two looks
-//! at a file, a change is a person's only if no call that can change files, and no command in
-//! the background, was in progress at any moment between them. The engine says that one is
-//! before it begins it, so none can be missed. Whatever else was done in that time is taken
-//! for the session's too.
+//! A person's change takes effect when it happens. A session's change does not, or a model could
+//! write the rules that apply to itself: it takes effect after `/reload`, or at the next start.
+//! Nobody can see who wrote a file, so the time decides. Between two looks at a file, a change is a
+//! person's only if no call that can change files, and no command in the background, was in
+//! progress at any moment between them. The engine reports such a call before it starts, so none
+//! can be missed. Any other change of that time also counts as the session's.
 //!
-//! Invariant: content that is the session's stays so until a person takes it over or it is
-//! again what is in use, however often it is changed on top.
+//! Invariant: content from the session stays the session's until a person takes it over, or until
+//! it is again the content in use, however often it is changed in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,15 +20,15 @@ use crate::ui::live::LiveEvent;
 
 type Files = BTreeMap<PathBuf, Digest>;
 
-/// Whether the session does something that may change files. Told by the engine's thread.
+/// Whether the session does something that may change files. Reported by the engine's thread.
 #[derive(Debug, Default)]
 pub(super) struct Acting {
     is_acting: AtomicBool,
-    /// Grows with every event while it is, so that nothing short is missed.
+    /// Grows with every event during such work, so that nothing short is missed.
     moments: AtomicU64,
 }
 
-/// One moment of it.
+/// One observation of [`Acting`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Moment {
     pub is_acting: bool,
@@ -37,7 +36,7 @@ pub(super) struct Moment {
 }
 
 impl Acting {
-    /// Called with each event before the engine goes on.
+    /// Takes an event. It is called with each event, before the engine continues.
     pub(super) fn observe(&self, event: &LiveEvent) {
         let now = match event {
             LiveEvent::Opened(opening) => &opening.now,
@@ -50,7 +49,7 @@ impl Acting {
         self.is_acting.store(now.acting, Ordering::SeqCst);
     }
 
-    /// `runs`: a command of another session, or one that was left, runs.
+    /// Returns the current observation. `runs`: a command of another or a closed session runs.
     pub(super) fn moment(&self, runs: bool) -> Moment {
         Moment {
             is_acting: self.is_acting.load(Ordering::SeqCst) || runs,
@@ -59,12 +58,12 @@ impl Acting {
     }
 }
 
-/// The files of the config, and whose content each has.
+/// The files of the config, and who wrote the content of each.
 #[derive(Debug)]
 pub(super) struct Changes {
-    /// As they were taken over.
+    /// The content that is in use.
     used: Files,
-    /// As they were at the last look, and the moment of it.
+    /// The content at the last look, and the time of that look.
     seen: Files,
     at: Moment,
     of_session: BTreeSet<PathBuf>,
@@ -85,7 +84,7 @@ impl Changes {
         }
     }
 
-    /// The files as they were found between these two moments.
+    /// Compares the files that were found between these two moments.
     pub(super) fn look(&mut self, from: Moment, found: &Files, to: Moment) {
         let was_quiet = !self.at.is_acting && !to.is_acting && self.at.moments == to.moments;
         for (file, digest) in found {
@@ -103,19 +102,19 @@ impl Changes {
         };
     }
 
-    /// Something ended since the last look: the next one divides what the session changed from
-    /// what a person does from now on.
+    /// Returns whether something ended since the last look. The next look separates the changes of
+    /// the session from later changes of a person.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         !now.is_acting && self.at.moments != now.moments
     }
 
-    /// At the last look something was in progress.
+    /// Returns whether something was in progress at the last look.
     pub(super) fn was_acting(&self) -> bool {
         self.at.is_acting
     }
 
-    /// rewake changed the file at a person's word. The caller has looked just before; what
-    /// came between is whoever's it is by then.
+    /// Records that rewake changed the file for a person. The caller has looked just before. A
+    /// change in between is attributed by the same rule as any other.
     pub(super) fn wrote(&mut self, file: &Path, change: &Change, now: Moment) {
         if !change.is_changed {
             return;
@@ -128,24 +127,24 @@ impl Changes {
         }
     }
 
-    /// All is in use as it was read.
+    /// Records that all files are in use as they were read.
     pub(super) fn took_over(&mut self, used: &Files) {
         self.used = used.clone();
         self.seen.extend(used.clone());
         self.of_session.clear();
     }
 
-    /// Once: what the session changed is again what is in use.
+    /// Returns true once when a change of the session was undone.
     pub(super) fn was_undone(&mut self) -> bool {
         std::mem::take(&mut self.is_undone) && self.of_session.is_empty()
     }
 
-    /// Files whose content is the session's.
+    /// Returns the files whose content is the session's.
     pub(super) fn changed_by_session(&self) -> impl Iterator<Item = &Path> {
         self.of_session.iter().map(PathBuf::as_path)
     }
 
-    /// Those of them whose content was not reported yet.
+    /// Returns those of them whose content was not reported yet.
     pub(super) fn unreported(&mut self) -> Vec<PathBuf> {
         let mut new = Vec::new();
         for file in &self.of_session {
@@ -193,12 +192,12 @@ mod tests {
         let quiet_later = moment(false, 3);
         for (before, from, to, held) in [
             (QUIET, QUIET, QUIET, false),
-            // A call is in progress at the look, or began while the file was read.
+            // A call is in progress now, or started while the file was read.
             (QUIET, moment(true, 1), moment(true, 1), true),
             (QUIET, QUIET, moment(true, 1), true),
-            // One began and ended between the looks.
+            // A call started and ended between the looks.
             (QUIET, quiet_later, quiet_later, true),
-            // One was in progress at the look before, and is over.
+            // A call was in progress at the last look, and has ended.
             (moment(true, 3), quiet_later, quiet_later, true),
             (quiet_later, quiet_later, quiet_later, false),
         ] {

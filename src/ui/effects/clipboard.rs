@@ -22,13 +22,13 @@ use crate::ui::app::Msg;
 /// A program that hangs is ended.
 const TIME: Duration = Duration::from_secs(5);
 
-/// Of a list of types.
+/// Maximum size of a list of types.
 const MAX_LIST_BYTES: u64 = 64 * 1024;
 
 /// Images that were pasted are removed when they are so old: a draft may still name one.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// As many old ones are looked at with each paste.
+/// Maximum number of old files that are examined at each paste.
 const MAX_LOOKED_AT: usize = 1_000;
 
 const TYPES: [(&str, &str); 4] = [
@@ -58,7 +58,7 @@ impl Program {
         }
     }
 
-    /// Lists the types that there are. `None`: it knows only whether there is an image.
+    /// Lists the types in the clipboard. `None`: the program only knows whether there is an image.
     fn list(self) -> Option<&'static [&'static str]> {
         match self {
             Program::WlPaste => Some(&["--list-types"]),
@@ -77,7 +77,7 @@ impl Program {
 }
 
 impl Effects {
-    /// The image in the clipboard, as a file that goes with the message like any other.
+    /// Stores the image of the clipboard as a file, which is sent with the message like any other.
     pub(super) fn paste_image(&mut self) {
         if self.is_pasting.swap(true, Ordering::SeqCst) {
             return;
@@ -102,7 +102,7 @@ impl Drop for Over {
     }
 }
 
-/// The bytes of an image that can be sent.
+/// Returns the bytes of an image that can be sent.
 fn pasted(env: &Env, time: Duration) -> Result<Vec<u8>, String> {
     let programs = programs(env);
     let mut why = NO_PROGRAM.to_string();
@@ -119,7 +119,7 @@ fn pasted(env: &Env, time: Duration) -> Result<Vec<u8>, String> {
     Err(why)
 }
 
-/// Those that are there; first the one that fits the display.
+/// Returns the installed programs; the one that fits the display is first.
 fn programs(env: &Env) -> Vec<(Program, PathBuf)> {
     let wayland = env.var("WAYLAND_DISPLAY").is_some_and(|v| !v.is_empty());
     let order = match wayland {
@@ -163,10 +163,11 @@ fn image_of(program: Program, path: &Path, time: Duration) -> Result<Vec<u8>, St
     }
 }
 
-/// What the program prints.
+/// Runs the program and returns its output.
 ///
 /// # Errors
-/// Why there is nothing of it, for the person: it failed, hung, or printed more than `most`.
+/// The reason why nothing was printed, for the person: the program failed, hung, or printed more
+/// than `most`.
 fn output(path: &Path, args: &[&str], most: u64, time: Duration) -> Result<Vec<u8>, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut child = Command::new(path)
@@ -213,7 +214,7 @@ fn output(path: &Path, args: &[&str], most: u64, time: Duration) -> Result<Vec<u
     }
 }
 
-/// It is of no more use, and neither is what it started.
+/// Ends a program that is not needed any more, and its children.
 fn end(child: &mut Child) {
     if let Ok(None) = child.try_wait()
         && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
@@ -223,7 +224,7 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// As a file of our own, which is read when the message is sent.
+/// Stores the image in a file of rewake, which is read when the message is sent.
 fn keep(bytes: &[u8], folder: &Path) -> Result<PathBuf, String> {
     let kind = image::media_type(bytes);
     let end = TYPES.iter().find(|(name, _)| Some(*name) == kind);

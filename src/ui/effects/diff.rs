@@ -1,7 +1,7 @@
-//! What the working tree has that its last commit has not, for the review; and the editor at a
-//! line of it.
+//! The changes of the working tree since its last commit, for the review; and the editor at a line
+//! of them.
 //!
-//! Invariant: git is asked only where no setting of the repository has it run a program.
+//! Invariant: git runs only where no setting of the repository makes it run another program.
 
 use std::io::Read;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::ui::terminal::{Screen, keep_modes};
 use crate::ui::transcript::Tone;
 use crate::workspace::is_plain;
 
-/// Of the output of git.
+/// Maximum size of git's output.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Files that git does not know yet: so many, and of each so much.
+/// Limits for files that git does not know yet: their number, and the size of each.
 const MAX_NEW_FILES: usize = 500;
 const MAX_NEW_BYTES: u64 = 1 << 20;
 
@@ -56,7 +56,7 @@ impl Effects {
         });
     }
 
-    /// The person's editor at this line of a file.
+    /// Opens the person's editor at this line of a file.
     pub(super) fn edit_at(&mut self, path: &str, line: usize, screen: &mut Screen) {
         let file = self.ctx.here.root.join(path);
         let env = &self.ctx.env;
@@ -96,7 +96,7 @@ fn open_at(command: &[String], file: &Path, line: usize) -> Result<(), String> {
     }
 }
 
-/// The changed files, and what is not among them.
+/// Returns the changed files, and a note about those that are left out.
 fn changes(root: &Path, env: &Env) -> Result<(Vec<FileChange>, Option<String>), String> {
     is_plain(&root.to_string_lossy()).map_err(|why| {
         format!(
@@ -135,7 +135,7 @@ fn changes(root: &Path, env: &Env) -> Result<(Vec<FileChange>, Option<String>), 
     Ok((files, warning))
 }
 
-/// A file that no commit has.
+/// Returns the change of a file that no commit has.
 fn new_file(root: &Path, name: &str) -> FileChange {
     let mut change = FileChange {
         path: name.to_string(),
@@ -178,7 +178,7 @@ fn new_file(root: &Path, name: &str) -> FileChange {
     change
 }
 
-/// What git prints, and whether it is cut.
+/// Runs git. Returns its output, and whether it was cut.
 fn printed(mut git: Command, args: &[&str]) -> Result<(Vec<u8>, bool), String> {
     let cannot = |e: std::io::Error| format!("cannot run git: {e}");
     let mut errors = tempfile::tempfile().map_err(cannot)?;

@@ -1,8 +1,8 @@
-//! Writing in the person's own editor: which one, and the way there and back through a file
-//! that only they can read. The terminal is given up and taken back by the app.
+//! Writing in the person's own editor: the choice of the editor, and the exchange of text through a
+//! file that only the person can read. The app gives up the terminal and takes it back.
 //!
-//! The file of a session stands in a folder of its own until what was written is kept in the
-//! draft: see [`crate::session::EditorFiles::text`].
+//! The file of a session is in a separate folder until the edited text is stored as the draft: see
+//! [`crate::session::EditorFiles::text`].
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -32,7 +32,7 @@ pub(super) enum EditorError {
     TooLong { path: PathBuf },
 }
 
-/// The program and its arguments: `$VISUAL`, `$EDITOR`, vi.
+/// Returns the program and its arguments: `$VISUAL`, `$EDITOR`, vi.
 pub(super) fn editor_command(env: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(env);
     let mut commands = named
@@ -43,7 +43,7 @@ pub(super) fn editor_command(env: impl Fn(&str) -> Option<String>) -> Vec<String
         .unwrap_or_else(|| vec![FALLBACK.to_string()])
 }
 
-/// What cannot be split with certainty is the path of a program.
+/// Splits a command line. A line that cannot be split with certainty is the path of a program.
 fn split(line: &str) -> Vec<String> {
     match shell::split(line).as_deref() {
         Ok([command]) if command.redirects.is_empty() && command.assignments.is_empty() => {
@@ -54,14 +54,16 @@ fn split(line: &str) -> Vec<String> {
     }
 }
 
-/// The file that is edited. Without a folder of its session it goes with this.
+/// The file for the editor. A temporary one, without a folder of its session, is removed at the
+/// end.
 struct Edited {
     path: PathBuf,
     temporary: Option<tempfile::TempPath>,
 }
 
 impl Edited {
-    /// With mode 0600, and whole or not at all: what is there may be words of the person.
+    /// Writes the file completely or not at all, with mode 0600, because it may contain private
+    /// text.
     fn keep(text: &str, folder: Option<&Path>) -> io::Result<Edited> {
         let mut builder = tempfile::Builder::new();
         builder.prefix("rewake-").suffix(".md");
@@ -88,7 +90,7 @@ impl Edited {
         })
     }
 
-    /// Nothing of it is wanted.
+    /// Removes the file.
     fn remove(self) {
         if self.temporary.is_none()
             && let Some(folder) = self.path.parent()
@@ -97,10 +99,10 @@ impl Edited {
         }
     }
 
-    /// The file stays, also a temporary one.
+    /// Leaves the file in place, also a temporary one.
     fn leave(self) {
         if let Some(temporary) = self.temporary {
-            // It is named in what is said.
+            // The error message names the file.
             let _ = temporary.keep();
         }
     }
@@ -114,9 +116,9 @@ fn private_folder(folder: &Path) -> io::Result<()> {
         .create(folder)
 }
 
-/// Runs the editor on the text and gives what it made of it. The terminal must be as a
-/// program expects it. In `folder` the file stays behind when the editor ended well: it goes when
-/// what was written is kept elsewhere.
+/// Runs the editor on the text and returns the edited text. The terminal must be in the state that
+/// a program expects. In `folder` the file remains when the editor ended well; it is removed when
+/// the edited text is stored elsewhere.
 pub(super) fn edit(
     text: &str,
     command: &[String],
@@ -125,7 +127,7 @@ pub(super) fn edit(
     let edited = Edited::keep(text, folder).map_err(EditorError::Keep)?;
     let written = run(command, &edited.path);
     match &written {
-        // It was not begun, or said itself that nothing is to change.
+        // The editor did not start, or reported itself that nothing changes.
         Err(EditorError::Start { .. } | EditorError::Ended { .. }) => edited.remove(),
         Err(EditorError::Read { .. } | EditorError::TooLong { .. }) => edited.leave(),
         _ => {}
@@ -143,14 +145,14 @@ fn run(command: &[String], path: &Path) -> Result<String, EditorError> {
             name: clip(name, 100).into_owned(),
             error,
         })?;
-    // An editor that was killed said nothing: what it had saved is what the person wants.
+    // The file of a killed editor is used: the person wants the text that was saved.
     if status.code().is_some_and(|code| code != 0) {
         return Err(EditorError::Ended {
             name: clip(name, 100).into_owned(),
             status,
         });
     }
-    // By its path: many editors write another file and rename it.
+    // The file is read by its path: many editors write another file and rename it.
     let mut bytes = Vec::new();
     let path_of = || path.to_path_buf();
     File::open(path)

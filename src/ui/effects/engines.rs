@@ -19,13 +19,13 @@ pub(crate) struct Engines {
     watch: Option<Watch>,
     /// The way to the engine that is open, or to the one that is watched.
     pub(super) outbox: Option<Outbox>,
-    /// Engines that were told to leave, and that no other engine waits for.
+    /// Engines that are leaving, and for which no other engine waits.
     leaving: Vec<Live>,
     leaving_watches: Vec<LeavingWatch>,
 }
 
 impl Engines {
-    /// Whether an engine of this process is open.
+    /// Returns whether an engine of this process is open.
     pub(super) fn is_live(&self) -> bool {
         self.live.is_some()
     }
@@ -77,7 +77,7 @@ impl Engines {
         }
     }
 
-    /// Whether all that were left have left: what was said and done is in the log.
+    /// Returns whether all engines have left, so that their messages and work are in the log.
     pub(super) fn have_left(&self) -> bool {
         self.leaving.iter().all(Live::has_left)
             && self.leaving_watches.iter().all(LeavingWatch::has_left)

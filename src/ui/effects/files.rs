@@ -17,7 +17,7 @@ use crate::ui::terminal::{Screen, keep_modes};
 use crate::world::{NotOffered, Offered, ServerRequest, Wanted};
 
 impl Effects {
-    /// What is said, behind all that was said before.
+    /// Sends a message after all earlier messages.
     pub(super) fn say(&mut self, words: Words, app: &mut App) {
         let via = match app.session.phase {
             Phase::Working { .. } => Via::Queue,
@@ -34,7 +34,8 @@ impl Effects {
             };
             if let Some(server) = &named {
                 app.hint = Some(format!("{ASKING} {server} …"));
-                // It is a draft until the server has answered, and what is sent then clears it.
+                // It is a draft until the server has answered. Sending the message then clears the
+                // draft.
                 outbox.send(Command::KeepInput(words.text.clone()));
             }
             match words.command {
@@ -48,7 +49,7 @@ impl Effects {
         }
     }
 
-    /// What a server has for people, for the list that is open while one types.
+    /// Asks a server for its prompts and resources, for the list that is open during typing.
     pub(super) fn ask_server(&mut self, server: String) {
         let (sender, name) = (self.to_screen.clone(), server.clone());
         let reply = move |answer: Result<Offered, NotOffered>| {
@@ -57,7 +58,7 @@ impl Effects {
                 Ok(Offered::Words(_)) => Ok(Offers::default()),
                 Err(not) => Err((not.why, not.hint)),
             };
-            // A screen that is gone shows nothing.
+            // If the screen is gone, there is nothing to show.
             let _ = sender.send(Wake::Msg(Msg::Offered(name.clone(), offers)));
         };
         self.engines.send(Command::AskServer(ServerRequest {
@@ -67,7 +68,7 @@ impl Effects {
         }));
     }
 
-    /// Whether a text names images.
+    /// Returns whether a text names images.
     pub(super) fn look(&self, look: Look) {
         self.aside(move || {
             let found = images::found(&look.ways);
@@ -76,7 +77,7 @@ impl Effects {
     }
 
     pub(super) fn editor(&mut self, text: &str, app: &App, screen: &mut Screen) {
-        // Below a session, so that a later start finds it.
+        // The draft is stored with a session, so that a later start finds it.
         let is_open = !matches!(app.session.phase, Phase::Starting | Phase::Opening);
         let session = app.session.id.as_deref().filter(|_| is_open);
         let folder = session.map(|id| self.ctx.editor_files().folder(id));
@@ -93,14 +94,15 @@ impl Effects {
         self.send(Msg::Edited(edited));
     }
 
-    /// Relative to the folder of this start; `~` is the home folder. Nothing is replaced.
+    /// Exports a session. `file` is relative to the folder of this start; `~` is the home folder.
+    /// Existing files are not replaced.
     pub(super) fn export(&self, session: String, file: Option<String>) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || Some(Msg::Exported(exported(&ctx, &session, file.as_deref()))));
     }
 }
 
-/// What was written and where.
+/// Exports a session. Returns a text that names the content and the file.
 fn exported(ctx: &AppContext, session: &str, file: Option<&str>) -> Result<String, String> {
     let file = file.unwrap_or_default();
     let format = match file.to_lowercase().ends_with(".json") || file == "json" {

@@ -1,4 +1,4 @@
-//! A fork with files of its own, made beside the session that is open, and then opened.
+//! Forks with a separate copy of the files: made while the session stays open, and then opened.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Effects {
             Some(match forked(&ctx, &id, at, folder) {
                 Ok((id, notes)) => {
                     for text in notes {
-                        // A screen that is gone shows nothing.
+                        // If the screen is gone, there is nothing to show.
                         let _ = to_screen.send(Msg::Notice(Tone::Calm, text).into());
                     }
                     Wake::Found {
@@ -52,7 +52,7 @@ fn forked(
         ForkFolder::Worktree(path) => ForkFolder::Worktree(path.map(home)),
     };
     let mut store = ctx.open_store()?;
-    let info = store.find(id)?;
+    let info = store.history().find(id)?;
     let parting = at.map_or(Parting::End, Parting::Behind);
     let made = ctx.fork_into(&mut store, &info, parting, &folder)?;
     let mut notes = vec![format!("its files are in {}", made.root.display())];

@@ -8,13 +8,14 @@ use crate::core::image::{START_BYTES, media_type};
 use crate::session::read_image;
 use crate::store::database;
 
-/// The first of these ways to read a text whose files are all images.
+/// Returns the first of these ways to read a text whose files are all images.
 pub(super) fn found(ways: &[Vec<PathBuf>]) -> Option<Vec<PathBuf>> {
     let all_are = |way: &&Vec<PathBuf>| way.iter().all(|path| is_image(path));
     ways.iter().find(all_are).cloned()
 }
 
-/// By its first bytes; a name says nothing. Only a plain file is opened: a pipe would wait.
+/// Returns whether a file is an image, by its first bytes. Only plain files are opened, since a
+/// pipe would block.
 fn is_image(path: &Path) -> bool {
     if !std::fs::metadata(path).is_ok_and(|m| m.is_file()) || database::is_open_here(path) {
         return false;
@@ -25,7 +26,7 @@ fn is_image(path: &Path) -> bool {
     read.is_ok() && media_type(&start).is_some()
 }
 
-/// See [`read_image`].
+/// Reads an image. See [`read_image`].
 pub(super) fn read(path: &Path) -> Result<(&'static str, Vec<u8>), String> {
     read_image(path)
 }

@@ -9,7 +9,7 @@ use crate::ui::app::{Msg, WordsPlace};
 use crate::ui::transcript::Tone;
 
 impl Effects {
-    /// The words are kept elsewhere by now. Those that cannot be forgotten are only offered again.
+    /// Clears a message that is stored elsewhere now. If that fails, it is only offered again.
     pub(super) fn forget(&self, place: WordsPlace) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
@@ -19,13 +19,13 @@ impl Effects {
         });
     }
 
-    /// The session is closed, but what is typed below it outlives a kill all the same.
+    /// Stores a draft of a closed session, so that it survives a kill.
     pub(super) fn keep_aside(&self, session: String, draft: String, engine: u64) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let kept = ctx.open_store().and_then(|mut store| match draft.as_str() {
-                "" => store.clear_draft(&session, Draft::Input),
-                draft => store.set_input(&session, draft),
+                "" => store.inbox_mut().clear_draft(&session, Draft::Input),
+                draft => store.inbox_mut().set_input(&session, draft),
             });
             Some(match kept {
                 Ok(()) => Msg::Engine(engine, Event::InputKept(draft).into()),

@@ -106,7 +106,7 @@ impl Drop for Listening {
     }
 }
 
-/// Tells when the reader's thread ends by itself: the terminal is gone.
+/// Reports when the reader's thread ends by itself: the terminal is gone.
 struct Gone {
     to_screen: Sender<Wake>,
     wanted: Arc<AtomicBool>,

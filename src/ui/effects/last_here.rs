@@ -9,8 +9,8 @@ use crate::ui::app::Msg;
 
 const MAX_SESSIONS: usize = 3;
 
-/// Reads them on a thread of its own, but for the session `open`. Nobody waits for it, so what
-/// goes wrong is only logged.
+/// Reads the finished sessions in a separate thread, except the session `open`. Nobody waits for
+/// them, so errors are only logged.
 pub(super) fn read(ctx: Arc<AppContext>, open: String, to_screen: Sender<Wake>) {
     let work = move || {
         let store = ctx.open_store();

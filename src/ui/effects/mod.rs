@@ -1,5 +1,5 @@
-//! The effects of the screen: intents are carried out here, and their results go back as
-//! messages. What takes long is done on threads.
+//! The effects of the screen: they carry out intents and send the results as messages. Slow work
+//! runs in threads.
 
 mod changes;
 mod clipboard;
@@ -45,7 +45,7 @@ use settings::{Ask, Settings};
 /// OSC 11 of xterm.
 const ASK_BACKGROUND: &str = "\x1b]11;?\x1b\\";
 
-/// Longer texts do not fit the clipboards of terminals.
+/// Maximum size. Longer texts do not fit the clipboards of terminals.
 const MAX_COPY_BYTES: usize = 100_000;
 
 /// Carries out intents.
@@ -60,19 +60,19 @@ pub(crate) struct Effects {
     settings: Settings,
     /// The session that is open has other rules than those in use.
     rules_are_due: bool,
-    /// The output of running commands is being looked at.
+    /// The output of running commands is being read.
     is_tailing: Arc<AtomicBool>,
     /// The custom commands are being listed.
     is_listing: Arc<AtomicBool>,
     /// The clipboard is being read.
     is_pasting: Arc<AtomicBool>,
-    /// How many commands run that call the person.
+    /// Number of running notification commands.
     calls: RunningNotifiers,
     /// Dismissed sessions are offered too.
     offers_all: bool,
 }
 
-/// Whether the screen goes on.
+/// Whether the screen stays open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum After {
     GoOn,
@@ -215,7 +215,7 @@ impl Effects {
         After::GoOn
     }
 
-    /// Takes up another session. For one that is not there none is left: it is looked for first.
+    /// Opens another session. The open one is left only after the other one was found.
     fn open(&mut self, which: Which, take_over: bool, app: &mut App) {
         let names_one = matches!(which, Which::Named { .. } | Which::ForkAt { .. });
         if !names_one || !self.engines.is_live() {
@@ -239,7 +239,7 @@ impl Effects {
         });
     }
 
-    /// The session that was to be taken up is there. Of no use when another was opened meanwhile.
+    /// Opens the session that was found, unless another was opened in the meantime.
     pub(crate) fn found(&mut self, engine: u64, which: Which, take_over: bool, app: &mut App) {
         if engine == app.session.engine {
             self.switch(which, take_over, app);
@@ -295,22 +295,22 @@ impl Effects {
         })
     }
 
-    /// What was said and done is in the log, and what was changed is in the config.
+    /// Returns whether all messages and actions are in the log and all changes are in the config.
     pub(crate) fn has_left(&self) -> bool {
         self.engines.have_left() && self.settings.is_idle()
     }
 
-    /// A file of the config may have changed.
+    /// Asks for a look at a config file that may have changed.
     pub(crate) fn look_at_config(&self) {
         self.settings.ask(Ask::Look);
     }
 
-    /// It changed, and is not being written any more.
+    /// Reads the config again: it changed and is not being written any more.
     pub(crate) fn reload(&self) {
         self.settings.ask(Ask::Reload);
     }
 
-    /// Asks the terminal what its background is. The answer comes among the keys.
+    /// Asks the terminal for the colour of its background. The answer arrives among the keys.
     pub(crate) fn ask_background(&self, app: &mut App, screen: &mut Screen) {
         if !style::may_ask(&self.ctx) {
             return;
@@ -321,14 +321,14 @@ impl Effects {
         }
     }
 
-    /// For the engine of this number, when it is still the one that is listened to.
+    /// Sends a command to the engine of this number, if it is still the current one.
     pub(crate) fn for_engine(&mut self, engine: u64, command: Command, app: &App) {
         if engine == app.session.engine {
             self.engines.send(command);
         }
     }
 
-    /// Only for a provider that there is: what stands behind `/key` may be the key itself.
+    /// Asks for a key, but only for a known provider: the text after `/key` may be the key itself.
     fn ask_key(&self, provider: String) {
         let config = self.ctx.config();
         match config.provider_names().contains(provider.as_str()) {
@@ -353,7 +353,7 @@ impl Effects {
         }
     }
 
-    /// A person asked for it by a key.
+    /// Opens an address, as a person asked by a key.
     fn open_in_browser(&self, url: &str) {
         let opened = match reqwest::Url::parse(url) {
             Ok(url) => browser::open(&url).map_err(|error| error.to_string()),
@@ -384,10 +384,10 @@ impl Effects {
         }
     }
 
-    /// To the shell that started us, until it brings us back.
+    /// Suspends the process until the shell continues it.
     fn suspend(&mut self, screen: &mut Screen) {
         let slept = self.keyboard.lend(screen, || {
-            // The whole process sleeps; what runs under keepers goes on.
+            // The whole process stops; commands under supervisors continue.
             rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TSTP)
         });
         if let Err(e) = slept {

@@ -1,9 +1,8 @@
-//! Words on their way to the engine. Their images are read from the disk first, which may take
-//! its time, on a thread of its own; so is what a custom command says. What is said behind them
-//! waits its turn.
+//! Messages on their way to the engine. A separate thread first reads their images from the disk
+//! and expands custom commands, which may take time. Later messages wait for earlier ones.
 //!
-//! Invariant: what is said arrives in the order in which it was said. What stops or decides
-//! waits for nothing.
+//! Invariant: messages arrive in the order in which they were sent. A stop or a decision waits for
+//! nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,15 +26,15 @@ use crate::world::ServerRequest;
 pub(super) struct Outbox {
     engine: UnboundedSender<Command>,
     to_screen: Sender<Wake>,
-    /// To the thread, which is started with the first words that have images.
+    /// The channel to the thread, which is started for the first message that needs it.
     queue: Option<Sender<Outgoing>>,
-    /// What the thread was given and has not passed on.
+    /// Number of messages that the thread has and has not passed on.
     waiting: Arc<AtomicUsize>,
 }
 
 enum Outgoing {
     Words(Words, Via),
-    /// They may mention resources of servers.
+    /// A message that may mention resources of servers.
     Named(Words, Via, Arc<AppContext>),
     Custom(CommandLine, Via, Arc<AppContext>),
     Command(Command),
@@ -72,12 +71,12 @@ impl Outbox {
         });
     }
 
-    /// Resources of servers that they mention are asked for first.
+    /// Sends a message. Resources of servers that it mentions are read first.
     pub(super) fn say_named(&mut self, words: Words, via: Via, ctx: &Arc<AppContext>) {
         self.push(Outgoing::Named(words, via, Arc::clone(ctx)));
     }
 
-    /// What a custom command says is read from its file first.
+    /// Sends a custom command. Its text is read from its file first.
     pub(super) fn say_custom(&mut self, typed: CommandLine, via: Via, ctx: &Arc<AppContext>) {
         self.push(Outgoing::Custom(typed, via, Arc::clone(ctx)));
     }
@@ -91,7 +90,8 @@ impl Outbox {
             | Command::AskServer(_) => {
                 self.pass(command);
             }
-            // It stops what goes on, and what was said before it and has not arrived.
+            // A stop ends the current work, and also messages that were sent before it and have not
+            // arrived.
             Command::Stop => {
                 self.pass(Command::Stop);
                 self.push(Outgoing::Command(Command::Stop));
@@ -100,7 +100,7 @@ impl Outbox {
         }
     }
 
-    /// Leaves when all that was said has arrived.
+    /// Leaves when all messages have arrived.
     pub(super) fn leave(&mut self, live: &Live, reason: SaveReason) {
         match self.is_idle() {
             true => live.leave(reason),
@@ -111,7 +111,7 @@ impl Outbox {
         }
     }
 
-    /// An engine that has ended receives nothing; its end was sent to the screen.
+    /// Sends a command. An engine that has ended receives nothing; its end was sent to the screen.
     fn pass(&self, command: Command) {
         let _ = self.engine.send(command);
     }
@@ -175,7 +175,7 @@ fn notify(to_screen: &Sender<Wake>, why: &str) {
     let _ = to_screen.send(Wake::Msg(Msg::Notice(Tone::Bad, why.to_string())));
 }
 
-/// What a prompt of a server says. `None`: as for [`of_command`].
+/// Expands a prompt of a server. `None`: as for [`of_command`].
 fn of_prompt(
     typed: CommandLine,
     via: Via,
@@ -226,11 +226,11 @@ fn with_resources(
 
 fn asks(engine: &UnboundedSender<Command>) -> impl Fn(ServerRequest) + use<> {
     let engine = engine.clone();
-    // An engine that has ended drops it, and who asked hears that.
+    // An engine that has ended drops the request, and the caller gets an error.
     move |request| drop(engine.send(Command::AskServer(request)))
 }
 
-/// On this thread: the engine has limits for what it asks, and always answers.
+/// Waits in this thread: the engine limits its requests, and always answers.
 fn waited_for(
     words: impl Future<Output = Result<ExpandedWords, NotSaid>>,
 ) -> Result<ExpandedWords, NotSaid> {
@@ -257,7 +257,7 @@ fn said(words: ExpandedWords, via: Via) -> Command {
     }
 }
 
-/// What a custom command says. `None`: it is not said, and the screen is told why.
+/// Expands a custom command. `None`: it is not sent, and the screen shows the reason.
 fn of_command(
     typed: CommandLine,
     via: Via,

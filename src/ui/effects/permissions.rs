@@ -1,12 +1,13 @@
-//! The rules that hold, each with where it comes from, and whether it can be taken back here:
-//! those of the session, and those that stand in a file of the user's own.
+//! The rules in use, each with its origin, and whether it can be removed here. That applies to
+//! rules of the session and of the user's own files.
 
 use crate::config::{Origin, granted};
 use crate::core::rule::RuleScope;
 use crate::session::AppContext;
 use crate::ui::overlay::{PickerItem, RulePlace};
 
-/// What denies first, what allows last, as they are judged.
+/// Lists the rules in the order in which they are checked: those that deny first, those that allow
+/// last.
 pub(super) fn items(ctx: &AppContext, session_rules: &[String]) -> Vec<PickerItem> {
     let listed = ctx.loaded.rules();
     let listed = listed.iter();

@@ -8,12 +8,12 @@ use crate::ui::Wake;
 use crate::ui::app::Msg;
 use crate::workspace::worktrees;
 
-/// Of all sessions of the project, the newest.
+/// Maximum number of prompts of all sessions of the project: the newest ones.
 const MAX_PROMPTS: usize = 1_000;
 
-/// Reads what was said in all sessions of the project, its other worktrees included, on a thread
-/// of its own. A session is open by then, so the store is there and up to date. Nobody waits for
-/// it, so what goes wrong is only logged.
+/// Reads the user's messages of all sessions of the project, its other worktrees included, in a
+/// separate thread. A session is open by then, so the store exists and is up to date. Nobody waits
+/// for them, so errors are only logged.
 pub(super) fn read(ctx: Arc<AppContext>, to_screen: Sender<Wake>) {
     let work = move || {
         let roots = worktrees(&ctx.here.root);
@@ -23,7 +23,7 @@ pub(super) fn read(ctx: Arc<AppContext>, to_screen: Sender<Wake>) {
             .collect();
         let prompts = ctx
             .open_store()
-            .and_then(|store| store.prompts(&roots, MAX_PROMPTS));
+            .and_then(|store| store.history().prompts(&roots, MAX_PROMPTS));
         match prompts {
             Ok(mut prompts) => {
                 prompts.reverse();

@@ -54,8 +54,8 @@ impl Effects {
                 let files = files.map(|files| *files);
                 let copied = ctx.rewind_conversation(&mut store, &origin, to, files)?;
                 if let Some(draft) = &draft {
-                    // The words stand in the box here, too: that they are not kept is no failure.
-                    if let Err(error) = store.set_input(&copied.0, draft) {
+                    // The box here has the text too, so a failure to store it is not fatal.
+                    if let Err(error) = store.inbox_mut().set_input(&copied.0, draft) {
                         tracing::warn!(%error, "the words of the message are not kept");
                     }
                 }
@@ -77,7 +77,7 @@ impl Effects {
         });
     }
 
-    /// Opens the copy. Nobody has to be asked whether it goes on: what was owed in it is stopped.
+    /// Opens the copy. It needs no question whether to continue: its pending work is stopped.
     pub(crate) fn rewound(&mut self, engine: u64, id: String, app: &mut App) {
         if engine == app.session.engine {
             app.named = true;

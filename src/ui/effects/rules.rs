@@ -1,4 +1,4 @@
-//! What the screen says of the settings, and what it asks of those who have them.
+//! The settings as the screen shows them, and requests to the thread of the settings.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::ui::style;
 use crate::ui::transcript::Tone;
 
 impl Effects {
-    /// These settings hold from now on.
+    /// Uses these settings from now on.
     pub(crate) fn use_settings(&mut self, ctx: Arc<AppContext>, app: &mut App) {
         app.attention.config = ctx.config().notify.clone();
         self.ctx = ctx;
@@ -31,8 +31,8 @@ impl Effects {
         self.settle_settings(app);
     }
 
-    /// The session that is open gets the rules that hold now; whose change of the config it was
-    /// is seen to as things come to their end.
+    /// Sends the current rules to the open session. The settings thread finds out who changed the
+    /// config as calls and commands end.
     pub(crate) fn settle_settings(&mut self, app: &App) {
         // While one is being opened its folder is not known.
         let is_open = matches!(app.session.phase, Phase::Working { .. } | Phase::Resting(_));
@@ -46,7 +46,7 @@ impl Effects {
         self.settings.ask(Ask::Settle);
     }
 
-    /// Only a model that could be asked: a key or a script may be read from a file.
+    /// Uses a model if it is usable. The check may read a key from a file or run a script.
     pub(super) fn use_model(&self, choice: Choice, engine: u64) {
         let ctx = Arc::clone(&self.ctx);
         let sender = self.to_screen.clone();
@@ -69,7 +69,8 @@ impl Effects {
         });
     }
 
-    /// What could be asked: known models of providers with a key, and those of the config.
+    /// Lists the models that can be used: known models of providers with a key, and those of the
+    /// config.
     pub(super) fn models(&self, words: String) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {

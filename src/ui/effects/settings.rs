@@ -1,5 +1,5 @@
-//! The settings while the screen is open: read, written and compared by a thread of their own,
-//! one thing after the other. What is in use is sent to the screen ([`Wake::InUse`]).
+//! The settings while the screen is open. A separate thread reads, writes and compares them, one
+//! request after the other. It sends the settings in use to the screen ([`Wake::InUse`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,33 +19,35 @@ use crate::ui::app::Msg;
 use crate::ui::transcript::Tone;
 use crate::ui::{Wake, style};
 
-/// While commands of other sessions run, whose end nobody tells, the files are looked at so often.
+/// Interval between looks at the files while commands of other sessions run, whose end is not
+/// reported.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is wanted of the settings.
+/// A request to the thread of the settings.
 pub(super) enum Ask {
-    /// A file may have changed: whose change it is is known best at once.
+    /// A file may have changed. An early look tells best who changed it.
     Look,
-    /// Something may have come to its end.
+    /// A call or a command may have ended.
     Settle,
     Reload,
-    /// A person wants it read, whoever changed it.
+    /// Uses the config again, even if the session changed it.
     TakeOver,
-    /// A rule, for this project or everywhere.
+    /// Adds a rule, for this project or everywhere.
     Allow(RuleScope, String),
-    /// A rule is taken out of a list (`allow`, `ask`, `deny`) of a file of the user's own.
+    /// Removes a rule from a list (`allow`, `ask`, `deny`) of a file of the user.
     RemoveRule {
         scope: RuleScope,
         list: String,
         rule: String,
     },
     Theme(String),
-    /// On the first screen; opens a session unless another was opened since this engine's.
+    /// From the first screen. Opens a session unless another was opened since the one of this
+    /// engine.
     ChooseModel {
         model: String,
         engine: u64,
     },
-    /// A key that a person typed; on the first screen its model is begun with.
+    /// A key that a person typed. From the first screen, a session with its model is opened.
     KeepKey {
         provider: String,
         key: Secret,
@@ -55,14 +57,14 @@ pub(super) enum Ask {
     RemoveKey(String),
     Trust(Content),
     Distrust,
-    /// The rules for the session of this engine, which works in this folder.
+    /// Reports the rules for the session of this engine, which works in this folder.
     Rules {
         engine: u64,
         folder: String,
     },
 }
 
-/// The thread that has the settings. It ends when this is dropped.
+/// The handle of the settings thread. The thread ends when this is dropped.
 pub(super) struct Settings {
     asks: Sender<Ask>,
     waiting: Arc<AtomicUsize>,
@@ -104,9 +106,9 @@ impl Settings {
         settings
     }
 
-    /// Never waits.
+    /// Sends a request. It never waits.
     pub(super) fn ask(&self, ask: Ask) {
-        // One is enough.
+        // One request of this kind is enough.
         if matches!(ask, Ask::Settle) && self.is_settling.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -116,13 +118,13 @@ impl Settings {
         }
     }
 
-    /// All that was asked for is done.
+    /// Returns whether all requests are done.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) == 0
     }
 }
 
-/// What the thread has.
+/// The state of the settings thread.
 struct Work {
     ctx: Arc<AppContext>,
     to_screen: Sender<Wake>,
@@ -131,13 +133,13 @@ struct Work {
     changes: Changes,
     /// When the files of the config were last looked at.
     looked: Instant,
-    /// The change that is read now is one of rewake itself, and was told.
+    /// The change that is read now was made by rewake itself and was reported.
     is_change_said: bool,
     waiting: Arc<AtomicUsize>,
     is_settling: Arc<AtomicBool>,
 }
 
-/// A command runs, or is about to, for whatever session.
+/// Returns whether a command of any session runs, or is about to.
 fn some_run(runs: Option<&Runs>) -> bool {
     let is_over = |info: &RunInfo| matches!(info.state, RunState::Ended(_));
     runs.is_some_and(|runs| !runs.list().iter().all(is_over))
@@ -183,8 +185,8 @@ impl Work {
 }
 
 impl Work {
-    /// In a file of the user's own, where only a person writes. It holds at once, also when the
-    /// rest of the files is not taken over.
+    /// Adds a rule to a file of the user, where only a person writes. It applies at once, also when
+    /// the other changes in the files do not.
     fn allow_always(&mut self, scope: RuleScope, rule: &str) {
         let rules = |ctx: &AppContext| ctx.config().permissions.allow.clone();
         let target = self.target(scope);
@@ -200,7 +202,7 @@ impl Work {
             RuleScope::Everywhere => "everywhere",
             RuleScope::Project | RuleScope::Session => "in this project",
         };
-        // More than one line stays in the conversation: a rule must not be made unnoticed.
+        // Several lines stay in the conversation: a new rule must not go unnoticed.
         self.notify(
             Tone::Calm,
             format!(
@@ -210,7 +212,7 @@ impl Work {
         );
     }
 
-    /// Where a rule of this scope is kept.
+    /// Returns the file in which rules of this scope are stored.
     fn target(&self, scope: RuleScope) -> Target {
         let ctx = &self.ctx;
         match scope {
@@ -219,7 +221,7 @@ impl Work {
         }
     }
 
-    /// A person takes a rule back that stands in a file of the user's own.
+    /// Removes a rule from a file of the user, as a person asked.
     fn remove_rule(&mut self, scope: RuleScope, list: &str, rule: &str) {
         let target = self.target(scope);
         let removed = self.change_file(&target, |target| config::write::remove(target, list, rule));
@@ -234,7 +236,7 @@ impl Work {
         );
     }
 
-    /// Changes the user's own config at a person's word.
+    /// Changes the user's own config, as a person asked.
     fn change_config(
         &mut self,
         write: impl FnOnce(&Paths) -> Result<Change, ConfigError>,
@@ -244,7 +246,7 @@ impl Work {
         self.change_file(&target, |_| write(&paths))
     }
 
-    /// Changes a file of the user's own at a person's word, which is not taken for the session's.
+    /// Changes a file of the user, as a person asked. It does not count as the session's change.
     fn change_file(
         &mut self,
         target: &Target,
@@ -257,7 +259,7 @@ impl Work {
         Ok(())
     }
 
-    /// A file of the config may have changed: whose change it is is known best at once.
+    /// Looks at a config file that may have changed. An early look tells best who changed it.
     fn look_at_config(&mut self) {
         let from = self.moment();
         let found = self.ctx.loaded.files_now();
@@ -266,7 +268,7 @@ impl Work {
         self.looked = Instant::now();
     }
 
-    /// When a call or a command has come to its end: what was changed until now is the session's.
+    /// Handles the end of a call or a command: earlier changes are the session's.
     fn settle_config(&mut self) {
         let now = self.acting.moment(false);
         let again = self.changes.was_acting() && self.looked.elapsed() >= LOOK_AGAIN;
@@ -276,7 +278,7 @@ impl Work {
         }
     }
 
-    /// With what runs for sessions that are not open here.
+    /// Returns the current observation, including commands of sessions that are not open here.
     fn moment(&self) -> Moment {
         self.acting.moment(some_run(self.runs.as_ref()))
     }
@@ -297,11 +299,12 @@ impl Work {
         config::load(&ctx.env, &ctx.paths, &ctx.here.root, &ctx.flags)
     }
 
-    /// The config was changed: what can be changed while a session is open is, if a person did.
+    /// Reads a changed config. Applies what can change while a session is open, if a person changed
+    /// it.
     fn reload(&mut self) {
         let from = self.moment();
         let loaded = self.load();
-        // What is taken over is what was looked at: both are what this reading found.
+        // The applied content is exactly the compared content: both come from this reading.
         let found = match &loaded {
             Ok(loaded) => loaded.files.clone(),
             Err(_) => self.ctx.loaded.files_now(),
@@ -319,7 +322,7 @@ impl Work {
         }
     }
 
-    /// A person wants it read, whoever changed it.
+    /// Uses the config again as a person asked, even if the session changed it.
     fn take_over_config(&mut self) {
         let loaded = self.load();
         if !self.take_over(loaded) {
@@ -327,7 +330,7 @@ impl Work {
         }
     }
 
-    /// False when nothing is to be said.
+    /// Applies the config. Returns false when there is nothing to report.
     fn take_over(&mut self, loaded: Result<Loaded, ConfigError>) -> bool {
         let loaded = match loaded {
             Ok(loaded) => loaded,
@@ -364,7 +367,7 @@ impl Work {
         }
     }
 
-    /// The rules as they are now, for the session that is open.
+    /// Sends the current rules to the open session.
     fn rules(&self, engine: u64, folder: &str) {
         match self.ctx.permission_check_of(folder) {
             Ok(check) => self.send(Wake::ForEngine {
@@ -388,12 +391,12 @@ impl Work {
         }
     }
 
-    /// On the first screen: kept as the user's model, and begun with.
+    /// Stores the model of the first screen as the user's model, and opens a session with it.
     fn choose_model(&mut self, model: &str, engine: u64) {
         let provider = model.split('/').next().unwrap_or_default();
         let named = match self.ctx.config().provider(provider) {
             Ok(_) => Ok(()),
-            // It was found by its port: from now on it is known by its name.
+            // The server was found by its port. It gets a name in the config.
             Err(_) => {
                 self.change_config(|paths| config::write::local_server(paths, provider, LLAMA_CPP))
             }
@@ -407,7 +410,7 @@ impl Work {
             Tone::Calm,
             format!("written to {}:\nmodel = {model:?}", file.display()),
         );
-        // What was changed was just said.
+        // The change was just reported.
         self.is_change_said = true;
         self.reload();
         self.is_change_said = false;
@@ -444,7 +447,7 @@ impl Work {
                 file.display()
             ),
         };
-        // As a hint it would be gone with the next.
+        // As a hint it would disappear at the next one.
         match model {
             Some(model) => {
                 let text = format!(
@@ -458,7 +461,7 @@ impl Work {
         }
     }
 
-    /// What a start begins with, once more.
+    /// Loads the offers of a start again.
     fn offer_again(&self) {
         match crate::ui::begin(&self.ctx, crate::ui::Start::default()) {
             Ok(begin) => self.send(Msg::Begin(Box::new(begin))),
@@ -474,13 +477,13 @@ impl Work {
         }
     }
 
-    /// With the content that the person was shown. If the file is another one by now, it is
-    /// not used, and reading it says so. What a start begins with follows.
+    /// Stores trust in exactly the content that the person was shown. If the file has changed
+    /// since, it is not used, and reading it reports this. Then the start continues.
     fn trust(&mut self, content: &Content) {
         let ctx = Arc::clone(&self.ctx);
         match config::trust::trust(&ctx.paths, &ctx.here.root, content) {
             Ok(_) => {
-                // Answered: what was to be said of it is so no longer.
+                // The question was answered, so its warnings no longer apply.
                 let said = ctx.loaded.warnings.iter().map(ToString::to_string);
                 self.send(Msg::NoLonger(said.collect()));
                 self.reload();

@@ -1,4 +1,4 @@
-//! What is looked up to be shown: details of offers, earlier entries, what runs, what changed.
+//! Look-ups for the screen: details of offers, earlier entries, running commands, changes.
 
 use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
@@ -27,23 +27,24 @@ use crate::ui::text::clean;
 use crate::ui::transcript::{Span, Tone};
 use crate::workspace::CustomCommand;
 
-/// As many earlier entries are fetched at a time.
+/// Number of earlier entries that are loaded at a time.
 const EARLIER: u64 = 400;
 
-/// Of what a run printed.
+/// Maximum size of the shown end of an output.
 const TAIL_BYTES: u64 = 16 << 10;
 
-/// Of a diff or a report.
+/// Maximum size of a diff or a report.
 const REPORT_BYTES: usize = 1 << 20;
 
 const MAX_SESSIONS: u32 = 200;
 const LABEL_CHARS: usize = 100;
 
-/// Of a larger file an edit is shown without the lines around it.
+/// Maximum size of a file for an approval. The edit of a larger file is shown without the lines
+/// around it.
 const MAX_ASKED_BYTES: u64 = 1 << 20;
 
 impl Effects {
-    /// On a thread of its own; what it gives is shown.
+    /// Runs work in a separate thread and sends its result to the screen.
     pub(super) fn aside<W: Into<Wake>>(&self, work: impl FnOnce() -> Option<W> + Send + 'static) {
         let sender = self.to_screen.clone();
         let work = move || {
@@ -91,7 +92,8 @@ impl Effects {
         });
     }
 
-    /// Without it an edit is shown all the same, only without the lines around it.
+    /// Reads the file of an edit that needs approval. Without it the edit is shown without the
+    /// lines around it.
     pub(super) fn read_asked(&self, call: CallId, path: PathBuf) {
         self.aside(move || {
             let text = crate::config::read_text(&path, MAX_ASKED_BYTES).ok()?;
@@ -113,7 +115,7 @@ impl Effects {
         });
     }
 
-    /// What calls changed in the files. What cannot be read is not known.
+    /// Finds the changes that calls made to files. Unreadable ones are reported as unknown.
     pub(super) fn call_changes(&self, session: String, spans: Vec<Span>) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
@@ -132,7 +134,7 @@ impl Effects {
         });
     }
 
-    /// Where edits were made. What cannot be read is not known.
+    /// Finds the places of edits. Unreadable ones are reported as unknown.
     pub(super) fn edit_places(&self, edits: Vec<EditQuery>) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
@@ -141,7 +143,7 @@ impl Effects {
         });
     }
 
-    /// What is kept of the files.
+    /// Shows the storage of files.
     pub(super) fn files(&self) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
@@ -151,7 +153,7 @@ impl Effects {
         });
     }
 
-    /// The servers that are configured, and what is known of them.
+    /// Shows the configured servers, and the known facts about them.
     pub(super) fn mcp(&self, app: &App) {
         let (ctx, session) = (Arc::clone(&self.ctx), app.session.id.clone());
         self.aside(move || {
@@ -163,7 +165,7 @@ impl Effects {
         });
     }
 
-    /// What runs in the background, and what was left behind.
+    /// Shows the commands that run in the background, and those of earlier sessions that still run.
     pub(super) fn ps(&self) {
         let Some(runs) = self.runs.clone() else {
             return;
@@ -203,7 +205,7 @@ impl Effects {
         });
     }
 
-    /// The last output of a run, for the viewer that is attached to it.
+    /// Reads the last output of a run, for the viewer that is attached to it.
     pub(super) fn tail(&self, run: &str) {
         let Some(runs) = self.runs.clone() else {
             return;
@@ -218,7 +220,7 @@ impl Effects {
         });
     }
 
-    /// The live output of the commands that the conversation shows.
+    /// Reads the live output of the commands that the conversation shows.
     pub(crate) fn tails(&self, app: &App) {
         let running = app.conversation.transcript.running();
         let of_user: Vec<String> = app
@@ -231,7 +233,7 @@ impl Effects {
         let Some(runs) = self.runs.clone().filter(|_| !is_none) else {
             return;
         };
-        // One look at a time, also where the disk is slow.
+        // Only one read at a time, also on a slow disk.
         if self.is_tailing.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -258,7 +260,7 @@ impl Effects {
         });
     }
 
-    /// The same report as `rewake doctor`.
+    /// Shows the report of `rewake doctor`.
     pub(super) fn doctor(&self) {
         let folder = self.ctx.here.folder.clone();
         self.aside(move || {
@@ -278,7 +280,7 @@ impl Effects {
         });
     }
 
-    /// The newest sessions of this folder, to choose from.
+    /// Lists the newest sessions of this folder, to choose from.
     pub(super) fn sessions(&self, open: Option<String>) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
@@ -288,7 +290,7 @@ impl Effects {
                 ..SessionFilter::default()
             };
             let found = ctx.open_store().and_then(|store| {
-                let sessions = store.sessions(filter, MAX_SESSIONS)?;
+                let sessions = store.history().sessions(filter, MAX_SESSIONS)?;
                 Ok((store, sessions))
             });
             let (store, sessions) = match found {
@@ -296,7 +298,7 @@ impl Effects {
                 Err(e) => return Some(Msg::Notice(Tone::Bad, e.to_string())),
             };
             let now = now_ms();
-            // Nobody goes on with what they are in.
+            // The open session is left out.
             let others = sessions
                 .into_iter()
                 .filter(|info| open.as_ref() != Some(&info.id));
@@ -332,7 +334,7 @@ impl Effects {
 }
 
 impl Effects {
-    /// What the screen begins with is looked up, and what else it wants to know.
+    /// Looks up the first screen, and the other facts that the screen needs.
     pub(crate) fn begin(&mut self, start: crate::ui::Start, app: &mut App) {
         self.offers_all = start.all;
         let ctx = Arc::clone(&self.ctx);
@@ -374,7 +376,7 @@ impl Effects {
         });
     }
 
-    /// The custom commands of the user and of the workspace; one listing at a time.
+    /// Lists the custom commands of the user and of the workspace; one listing at a time.
     pub(super) fn commands(&self) {
         if self.is_listing.swap(true, Ordering::SeqCst) {
             return;
@@ -397,7 +399,7 @@ impl Effects {
         });
     }
 
-    /// The skills that the model may read here.
+    /// Shows the skills that the model may read here.
     pub(super) fn skills(&self) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
@@ -432,7 +434,7 @@ impl Effects {
     pub(super) fn offer_held(&self, id: String) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let offered = ctx.open_store().and_then(|store| store.find(&id));
+            let offered = ctx.open_store().and_then(|store| store.history().find(&id));
             Some(match offered {
                 Ok(info) => {
                     let offers = vec![ctx.session_list().offer(info)];
@@ -450,8 +452,8 @@ impl Effects {
             let workspace = ctx.workspace();
             let words = words.trim();
             let found = ctx.open_store().and_then(|store| match words {
-                "" => store.newest_memories(&workspace, now_ms(), MAX_MEMORIES),
-                words => store.memories(&Sought {
+                "" => store.index().newest_memories(&workspace, now_ms(), MAX_MEMORIES),
+                words => store.index().memories(&Sought {
                     query: words,
                     scope: Scope::Workspace(&workspace),
                     kinds: &MEMORY_KINDS.map(MemoryKind::name),
@@ -497,7 +499,7 @@ pub(super) fn plain_lines(text: &str) -> Vec<Line<'static>> {
         .collect()
 }
 
-/// As it stands in the list of commands.
+/// Converts a custom command for the list of commands.
 fn listed(command: CustomCommand) -> Arc<Custom> {
     let whose = match command.of_workspace {
         Some(_) => "project",

@@ -1,11 +1,11 @@
 //! Code in colours, without making the screen wait for them.
 //!
-//! What is not coloured yet is shown plain, and a thread colours it; [`Highlighter::changed`]
-//! says when there is more. Lines are remembered by a hash of themselves and of all lines
-//! before them, so code that grows at its end is only coloured there.
+//! New code is shown plain until a thread has coloured it; [`Highlighter::changed`] reports
+//! progress. Lines are cached by a hash of themselves and of all lines before them, so code that
+//! grows at its end is only coloured there.
 //!
-//! Invariant: colours never change the text, so never its layout. A theme is applied when
-//! lines are asked for; what is remembered holds no theme.
+//! Invariant: colours never change the text, so never its layout. A theme is applied when lines are
+//! requested; the cache does not depend on a theme.
 
 mod painter;
 mod recent;
@@ -23,9 +23,9 @@ use recent::Recent;
 
 use super::theme::Theme;
 
-/// What is longer is shown plain from there on.
+/// Maximum size of coloured code. The rest is shown plain.
 const MAX_CODE_BYTES: usize = 256 * 1024;
-/// Grammars take very long over very long lines.
+/// Maximum length of a coloured line. Grammars take very long over very long lines.
 const MAX_LINE_BYTES: usize = 1_000;
 const MAX_REMEMBERED_LINES: usize = 32_768;
 const MAX_WAITING_JOBS: usize = 64;
@@ -38,7 +38,7 @@ pub struct Coloured {
     pub settled: bool,
 }
 
-/// What a piece of code is to its language.
+/// The role of a piece of code in its language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Plain,
@@ -70,7 +70,7 @@ impl Role {
     }
 }
 
-/// So many bytes of one role. The rest of a line is plain.
+/// A number of bytes of one role. The rest of a line is plain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
     role: Role,
@@ -84,7 +84,7 @@ struct Job {
     code: String,
 }
 
-/// What the screen and the thread share.
+/// Data that the screen and the thread share.
 struct Shared {
     lines: Mutex<Recent<Runs>>,
     generation: AtomicU64,
@@ -97,9 +97,9 @@ impl Shared {
 }
 
 enum Worker {
-    /// In the caller's thread, at once.
+    /// Colours in the caller's thread, at once.
     Here(Option<Box<Painter>>),
-    /// In a thread, started with the first job.
+    /// The thread is started with the first job.
     Idle,
     Running(SyncSender<Job>),
     Gone,
@@ -115,7 +115,7 @@ pub struct Highlighter {
 }
 
 impl Highlighter {
-    /// Colours in a thread: what is not known yet is plain at first.
+    /// Makes a highlighter with a thread: code is plain until it is coloured.
     pub fn background() -> Highlighter {
         Highlighter::new(Worker::Idle)
     }
@@ -137,25 +137,25 @@ impl Highlighter {
         }
     }
 
-    /// Grows whenever there are new colours.
+    /// Returns a number that grows whenever there are new colours.
     pub fn generation(&self) -> u64 {
         self.shared.generation.load(Ordering::Acquire)
     }
 
-    /// Whether there are new colours since this was last asked.
+    /// Returns whether there are new colours since the last call.
     pub fn changed(&mut self) -> bool {
         let generation = self.generation();
         let changed = generation != self.seen;
         if changed {
             self.seen = generation;
-            // What was forgotten since may be asked for again.
+            // Lines that left the cache may be requested again.
             self.asked.clear();
         }
         changed
     }
 
-    /// The lines of `code` from number `skip` (0 is the first) on. The lines before it count
-    /// for their colours only. The code is taken as harmless text.
+    /// Returns the lines of `code` from number `skip` (0 is the first) on. The lines before it only
+    /// determine their colours. The code must be clean already.
     pub fn lines(&mut self, code: &str, skip: usize, language: &str, theme: &Theme) -> Coloured {
         let language = language_name(language);
         let (known, missing) = match language {
@@ -186,8 +186,8 @@ impl Highlighter {
         }
     }
 
-    /// What is remembered of the lines from `skip` on, up to the first that is not; then
-    /// also the hash of the last line.
+    /// Returns the cached lines from `skip` on, up to the first that is missing. If one is missing,
+    /// also returns the hash of the last line.
     fn known(&self, code: &str, skip: usize, language: &str) -> (Vec<Runs>, Option<u64>) {
         let mut lines = self.shared.lines();
         let mut known = Vec::new();
@@ -252,7 +252,7 @@ fn start(shared: Arc<Shared>) -> Worker {
     }
 }
 
-/// The first word of a fence's label: `rust,ignore` is `rust`.
+/// Returns the first word of a fence's label: `rust` for `rust,ignore`.
 fn language_name(label: &str) -> &str {
     let label = label.trim_start_matches(['{', '.', ' ']);
     let end =
@@ -261,7 +261,7 @@ fn language_name(label: &str) -> &str {
     if name.len() <= 64 { name } else { "" }
 }
 
-/// The lines that are coloured, each with the hash of the code up to its end.
+/// Returns the lines to colour, each with the hash of the code up to its end.
 fn chain<'a>(code: &'a str, language: &str) -> impl Iterator<Item = (&'a str, u64)> {
     let mut hash = first_hash(language);
     code[..capped(code)].split_inclusive('\n').map(move |line| {
@@ -282,7 +282,7 @@ fn next_hash(before: u64, line: &str) -> u64 {
     hasher.finish()
 }
 
-/// Whole lines only, when there is too much.
+/// Returns the length of the code to colour: only whole lines, when there is too much.
 fn capped(code: &str) -> usize {
     match code.as_bytes().get(..MAX_CODE_BYTES) {
         Some(head) if code.len() > MAX_CODE_BYTES => head

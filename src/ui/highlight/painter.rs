@@ -1,7 +1,7 @@
 //! Finds the role of each piece of code, with Sublime's grammars.
 //!
-//! The first use of a grammar compiles its expressions, which takes long: this is no work for
-//! the thread that draws.
+//! The first use of a grammar compiles its expressions, which takes long. So the thread that draws
+//! never does this.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ const ALIASES: [(&str, &str); 9] = [
     ("docker", "dockerfile"),
 ];
 
-/// Which scopes have which role; the longest prefix counts.
+/// Roles of scopes; the longest prefix counts.
 const ROLES: [(&str, Role); 30] = [
     ("comment", Role::Comment),
     ("string", Role::Text),
@@ -127,7 +127,7 @@ impl Painter {
         }
     }
 
-    /// The last remembered state at or before the line, or the first of the language.
+    /// Returns the last cached state at or before the line, or the first of the language.
     fn state_before(
         &mut self,
         line: usize,
@@ -153,8 +153,8 @@ impl Painter {
         self.syntaxes.find_syntax_by_token(name)
     }
 
-    /// An unknown language and a line that is too long have no roles; nor has one that its
-    /// grammar fails on.
+    /// Returns the roles of a line. An unknown language, a line that is too long, and a line that
+    /// the grammar fails on have none.
     fn line(&mut self, line: &str, state: Option<&mut State>) -> Vec<Run> {
         let Some(state) = state.filter(|_| line.len() <= MAX_LINE_BYTES) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! A bounded map that forgets what was not used for longest, roughly.
+//! A bounded map that drops entries which were not used recently, roughly.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ impl<V> Recent<V> {
         self.new.insert(key, value);
     }
 
-    /// What is used stays.
+    /// Returns a value and marks it as used, so that it stays.
     pub(super) fn get(&mut self, key: u64) -> Option<&V> {
         if let Some(value) = self.old.remove(&key) {
             self.insert(key, value);

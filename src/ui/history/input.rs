@@ -31,7 +31,7 @@ impl Input {
         self.text.clear();
     }
 
-    /// What does not fit is left out.
+    /// Appends text. The part that does not fit is left out.
     pub(super) fn push(&mut self, text: &str) {
         for grapheme in clean_line(text).graphemes(true) {
             if self.text.len() + grapheme.len() > MAX_BYTES {
@@ -41,7 +41,7 @@ impl Input {
         }
     }
 
-    /// Whether the key belongs to the line; it may be changed then.
+    /// Returns whether the key belongs to the line; it may be changed then.
     pub(super) fn key(&mut self, key: &KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {

@@ -1,7 +1,7 @@
-//! What each key does, and the line that says so.
+//! The effect of each key, and the line of key hints.
 //!
-//! Invariant: letters filter, and nothing else. What is done with a session is a key with Ctrl, in
-//! the list and in the tree alike.
+//! Invariant: letters filter, and nothing else. Actions on a session are keys with Ctrl, in the
+//! list and in the tree alike.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -13,7 +13,7 @@ use crate::session::short_id;
 
 /// Rows for a notch of the wheel.
 const WHEEL: isize = 3;
-/// A title has as many characters as a list keeps of it.
+/// Maximum length of a title, the same as in the list.
 const TITLE_CHARS: usize = 80;
 
 pub(super) type Hint = (&'static str, &'static str);
@@ -32,7 +32,7 @@ impl Pane {
             return self.answer(question, key);
         }
         self.notice = None;
-        // It begins no word that is looked for.
+        // A word of the query cannot begin with this key.
         let is_free = self.tree.is_some() || self.list.query.is_empty();
         if key.code == KeyCode::Char('?') && is_free {
             self.is_more = !self.is_more;
@@ -47,7 +47,7 @@ impl Pane {
         self.list_key(key)
     }
 
-    /// Pasted text is typed: into a title or a path that is asked for, else into the filter.
+    /// Types pasted text: into the title or the path that is being asked for, else into the filter.
     pub fn paste(&mut self, text: &str) -> Did {
         match (&mut self.question, &self.tree) {
             (Some(Question::Title { input, .. } | Question::File { input, .. }), _) => {
@@ -146,7 +146,7 @@ impl Pane {
         }
     }
 
-    /// In the trash the selected one, else what was put there last.
+    /// Restores a session: in the trash the selected one, else the last one that was put there.
     fn bring_back(&mut self, selected: Option<String>) -> Did {
         let id = match self.list.in_trash {
             true => selected,
@@ -164,7 +164,7 @@ impl Pane {
         Did::Nothing
     }
 
-    /// Where to, and as what: the end of the name says it.
+    /// Asks for the file of an export. The end of its name chooses the format.
     fn ask_file(&mut self, id: String) -> Did {
         let input = Input::new(&format!("rewake-{}.md", short_id(&id)));
         self.question = Some(Question::File { id, input });
@@ -221,7 +221,7 @@ impl Pane {
         }
     }
 
-    /// The end of a session is resumed; from before it a fork is made.
+    /// Resumes the session if its end is selected. Forks it from an earlier point.
     fn resume_or_fork(&self) -> Did {
         let Some(tree) = &self.tree else {
             return Did::Nothing;
@@ -290,7 +290,7 @@ impl Pane {
         }
     }
 
-    /// The keys that do something now.
+    /// Returns the keys that have an effect now.
     pub(super) fn hints(&self) -> &'static [Hint] {
         match (&self.question, &self.tree) {
             (Some(Question::Trash { .. }), _) => {
@@ -316,7 +316,7 @@ fn is_control(key: &KeyEvent) -> bool {
     key.modifiers.contains(KeyModifiers::CONTROL)
 }
 
-/// What is done with a session.
+/// An action on a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Command {
     Resume,
@@ -328,7 +328,7 @@ enum Command {
     BringBack,
 }
 
-/// The command of a letter with Ctrl.
+/// Returns the command of a letter with Ctrl.
 fn command(letter: char) -> Option<Command> {
     Some(match letter.to_ascii_lowercase() {
         'r' => Command::Resume,
@@ -397,7 +397,7 @@ const IN_TREE: &[Hint] = &[
     ("?", "less"),
 ];
 
-/// The keys of the history, for the help sheet.
+/// Returns the keys of the history, for the help sheet.
 pub(crate) fn help() -> &'static [Hint] {
     IN_LIST
 }

@@ -10,7 +10,7 @@ pub(super) fn one_clean_line(text: &str) -> String {
     clean_line(&one_line(text, LINE_CHARS)).into_owned()
 }
 
-/// What people or the model say, without Markdown's marks.
+/// Returns words of people or the model on one line, without Markdown marks.
 pub(super) fn clean_title(text: &str) -> String {
     clean_line(&title_line(text, LINE_CHARS)).into_owned()
 }

@@ -1,6 +1,6 @@
-//! The list of sessions: the rows that are there so far, and how they lie on lines.
+//! The list of sessions: the rows that are loaded, and their arrangement on lines.
 //!
-//! Invariant: a page is either the beginning of the list or follows what is there.
+//! Invariant: a page is either the beginning of the list or follows the loaded rows.
 
 use jiff::tz::TimeZone;
 
@@ -8,17 +8,17 @@ use super::input::Input;
 use super::scroll::Scroll;
 use super::{About, HistoryRequest, Page, Row};
 
-/// More rows are asked for when so many or fewer are left below the cursor.
+/// More rows are requested when this number or fewer are left below the cursor.
 const NEAR: usize = 60;
 
 /// A line of the screen, made from the row with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line {
     Folder(usize),
-    /// Nothing, above another folder.
+    /// A blank line above another folder.
     Space(usize),
     Session(usize),
-    /// More of the one that is chosen.
+    /// Details of the chosen session.
     Details(usize),
     Snippet(usize),
 }
@@ -37,9 +37,9 @@ pub(super) struct List {
     /// The list that is waited for or shown.
     number: u64,
     waiting: bool,
-    /// At least one answer came.
+    /// At least one answer has arrived.
     pub(super) is_known: bool,
-    /// More of the session with this id; before the answer came, nothing.
+    /// Details of the session with this id; empty before the answer arrives.
     about: Option<(String, About)>,
 }
 
@@ -72,7 +72,7 @@ impl List {
         }
     }
 
-    /// More rows, when the cursor comes near the end of what is there.
+    /// Returns a request for more rows, when the cursor comes near the end of the loaded ones.
     pub(super) fn more(&mut self) -> Option<HistoryRequest> {
         let from = self.rows.len();
         if self.waiting || from >= self.total || self.selected + NEAR < from {
@@ -83,7 +83,7 @@ impl List {
         Some(HistoryRequest::More { number, from })
     }
 
-    /// What the cursor makes one want to know: more rows, else what was said last.
+    /// Returns the request that the cursor needs: more rows, or else details of the chosen session.
     pub(super) fn look(&mut self) -> Option<HistoryRequest> {
         if let Some(more) = self.more() {
             return Some(more);
@@ -102,7 +102,7 @@ impl List {
         }
     }
 
-    /// More of the session that is chosen.
+    /// Returns details of the chosen session.
     pub(super) fn about(&self) -> Option<&About> {
         let id = &self.row()?.id;
         let about = self.about.as_ref().filter(|(of, _)| of == id);
@@ -142,7 +142,7 @@ impl List {
         self.waiting &= number != self.number;
     }
 
-    /// With the tasks that stand below it.
+    /// Removes a session and its subagents, which are listed below it.
     pub(super) fn remove(&mut self, id: &str, here: &str) {
         let before = self.rows.len();
         let goes = |row: &Row| row.id == id || row.parent.as_deref() == Some(id);

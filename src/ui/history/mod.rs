@@ -1,15 +1,16 @@
-//! The history pane: every session there is, the checkpoints of one as a tree, and the
-//! conversation at a checkpoint.
+//! The history pane: all sessions, the checkpoints of one as a tree, and the conversation at a
+//! checkpoint.
 //!
-//! [`Pane`] is a value: keys and answers go in, what is to be done comes out. What it wants to
-//! know it asks of the [`Worker`], a thread with a store of its own; until the answer is there
-//! the pane shows what it had. An answer to a question that is no longer the last is dropped.
+//! [`Pane`] is a value: keys and responses go in, requests come out. The [`Worker`], a thread with
+//! its own store, answers requests for data. Until an answer arrives the pane shows the data that
+//! it had. An answer to a request that is not the last one is dropped.
 //!
 //! Deliberately absent: opening, forking and exporting a session. The pane says which one.
 //!
 //! Invariant: nothing of the pane touches the disk or waits.
 //! Invariant: every text in an answer is clean: no control character, no tab and no line end. The
-//! entries of a preview are as they were recorded: the painter of the conversation cleans them.
+//! entries of a preview are as they were recorded: the code that draws the conversation cleans
+//! them.
 
 mod draw;
 mod input;
@@ -41,10 +42,10 @@ pub(crate) use keys::help;
 pub(crate) use pane::Pane;
 pub(crate) use worker::Worker;
 
-/// What is asked of the worker. The newest of a kind wins.
+/// A request to the worker. The newest of a kind replaces older ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HistoryRequest {
-    /// Sessions in which this was said or printed, or whose title is like it; empty: all.
+    /// Sessions with these words in their messages or output, or with a similar title; empty: all.
     Sessions {
         number: u64,
         query: String,
@@ -55,7 +56,7 @@ pub enum HistoryRequest {
         number: u64,
         from: usize,
     },
-    /// A piece of a session's way that ends with this entry, or at its end.
+    /// A part of the history of a session that ends with this entry, or at its end.
     Checkpoints {
         number: u64,
         session: String,
@@ -67,12 +68,12 @@ pub enum HistoryRequest {
         session: String,
         seq: Seq,
     },
-    /// What these lines of the tree changed in the files.
+    /// Changes that these lines of the tree made to files.
     Changes {
         number: u64,
         lines: Vec<LineTrees>,
     },
-    /// More of this session, for the row that is chosen.
+    /// Details of the chosen session.
     About {
         id: String,
     },
@@ -96,14 +97,14 @@ pub enum HistoryRequest {
 pub enum HistoryResponse {
     Sessions(Page),
     Checkpoints(Piece),
-    /// The last entries up to there.
+    /// The last entries up to the requested one.
     Preview {
         number: u64,
         records: Vec<Record>,
-        /// Where the edits in it were made.
+        /// The places in their files where the edits of the preview were made.
         places: Vec<EditPlace>,
     },
-    /// `+12 −3 in 4` for each line that was asked about; nothing where it is not known.
+    /// `+12 −3 in 4` for each requested line; empty where it is not known.
     Changes {
         number: u64,
         lines: Vec<(LineKey, String)>,
@@ -112,7 +113,7 @@ pub enum HistoryResponse {
         id: String,
         about: About,
     },
-    /// The new title, or why there is none.
+    /// The new title, or the reason why there is none.
     Renamed {
         id: String,
         outcome: Result<String, String>,
@@ -125,19 +126,19 @@ pub enum HistoryResponse {
         id: String,
         outcome: Result<(), String>,
     },
-    /// What came of it in a word for the person, or why nothing did.
+    /// The outcome in words for the person, or the reason of a failure.
     Dismissed {
         id: String,
         outcome: Result<&'static str, String>,
     },
-    /// The question with this number cannot be answered.
+    /// The request with this number failed.
     Failed {
         number: u64,
         why: String,
     },
 }
 
-/// What a key led to.
+/// The result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Did {
     Nothing,
@@ -149,15 +150,15 @@ pub enum Did {
     Rename { id: String, title: String },
 }
 
-/// A part of the list.
+/// A page of the list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     number: u64,
     from: usize,
     rows: Vec<Row>,
-    /// Rows of the whole list.
+    /// Number of rows of the whole list.
     total: usize,
-    /// Those of the workspace that it was opened in.
+    /// Number of rows of the workspace in which the pane was opened.
     here: usize,
     zone: TimeZone,
 }
@@ -166,9 +167,9 @@ pub struct Page {
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     id: String,
-    /// What it is called: the name that a person gave it, else what was wanted last.
+    /// The displayed name: the one that a person gave, else the last request of the user.
     name: String,
-    /// As it was named, or the first words said.
+    /// The title of the session, or the first words of the user.
     title: String,
     workspace: String,
     /// The workspace as it is shown: below the home folder from `~`.
@@ -181,40 +182,40 @@ struct Row {
     /// US dollars where the price is known, else tokens.
     cost: String,
     is_fork: bool,
-    /// The session of a sub-agent stands below this one, its parent's.
+    /// The parent, if this is the session of a subagent: it is listed below its parent.
     parent: Option<String>,
-    /// Where the query was found in it.
+    /// The place where the query was found in it.
     snippet: Option<String>,
 }
 
-/// What the row that is chosen says besides, a line each.
+/// Details of the chosen row, a line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     by_user: Option<String>,
     by_model: Option<String>,
-    /// How often the user said something. `None`: too long to count.
+    /// Number of messages of the user. `None`: too long to count.
     requests: Option<u64>,
-    /// What a command printed last.
+    /// The last output of a command.
     output: Option<String>,
 }
 
-/// A part of a session's way.
+/// A part of the history of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Piece {
     number: u64,
     session: String,
     title: String,
     entries: u64,
-    /// The first entry that was read; before it there is more.
+    /// The first entry that was read; earlier ones exist if it is not 0.
     first: Seq,
-    /// First to last.
+    /// The points, first to last.
     points: Vec<Point>,
-    /// The nearest first.
+    /// The ancestors, the nearest first.
     ancestors: Vec<Branch>,
     forks: Vec<Branch>,
 }
 
-/// What the user said, what a call did, or how it ended.
+/// A point in the tree: a message of the user, a call, or the end of a turn.
 #[derive(Debug, Clone, PartialEq)]
 struct Point {
     seq: Seq,
@@ -225,10 +226,10 @@ struct Point {
     trees: Option<TreePair>,
 }
 
-/// The first and the last entry that a line of the tree stands for.
+/// The first and the last entry that a line of the tree represents.
 type LineKey = (Seq, Seq);
 
-/// A line of the tree, and the files before and after each call that it stands for.
+/// A line of the tree, and the files before and after each of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineTrees {
     key: LineKey,
@@ -248,7 +249,7 @@ enum What {
     Ended(String),
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Came {
     Done,
@@ -257,7 +258,7 @@ enum Came {
     /// It was cut off, or stopped.
     Interrupted,
     InBackground,
-    /// It has no result yet, and goes on.
+    /// It has no result yet, and still runs.
     Running,
 }
 

@@ -1,29 +1,29 @@
-//! What the pane knows, and what an answer changes in it.
+//! The state of the pane, and how answers change it.
 
 use super::input::Input;
 use super::list::List;
 use super::tree::{Target, Tree};
 use super::{HistoryRequest, HistoryResponse};
 
-/// So many deletions can be undone.
+/// Maximum number of deletions that can be undone.
 const MAX_UNDO: usize = 100;
 
 pub struct Pane {
     /// The root of the workspace it was opened in.
     pub(super) here: String,
     pub(super) list: List,
-    /// The session that is looked into.
+    /// The session whose tree is shown.
     pub(super) tree: Option<Tree>,
     pub(super) question: Option<Question>,
     pub(super) notice: Option<Notice>,
-    /// What was put in the trash here, and not taken out: the last is the next to come back.
+    /// Sessions that were put in the trash here and not restored: the last one is restored first.
     pub(super) trashed: Vec<String>,
-    /// All keys are shown, and the figures of what is chosen.
+    /// All keys are shown, and the figures of the chosen session.
     pub(super) is_more: bool,
     last_number: u64,
 }
 
-/// What has to be answered before anything else.
+/// A question that must be answered before anything else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Question {
     Title {
@@ -34,7 +34,7 @@ pub(super) enum Question {
         id: String,
         title: String,
     },
-    /// Where a session is written to.
+    /// The file to which a session is exported.
     File {
         id: String,
         input: Input,
@@ -154,7 +154,7 @@ impl Pane {
         self.say("in the trash: Ctrl+Y brings it back, Tab shows all of it");
     }
 
-    /// What became of an export: what was written and where, or why nothing was.
+    /// Shows the outcome of an export: content and place, or the reason of a failure.
     pub(crate) fn exported(&mut self, outcome: Result<String, String>) {
         match outcome {
             Ok(text) => self.say(&text),
@@ -179,7 +179,7 @@ impl Pane {
         self.last_number
     }
 
-    /// The list as the filter is now.
+    /// Requests the list for the present filter.
     pub(super) fn reload(&mut self) -> HistoryRequest {
         let number = self.number();
         self.list.ask(number)
@@ -192,12 +192,12 @@ impl Pane {
         ask
     }
 
-    /// What the lines that were just drawn want to be known of them.
+    /// Returns a request for the changes of the lines that were just drawn.
     pub(crate) fn seen(&mut self) -> Option<HistoryRequest> {
         self.tree.as_mut()?.ask_changes()
     }
 
-    /// What the cursor in the tree makes one want to know: older entries, else the
+    /// Returns the request that the cursor in the tree needs: older entries, or else the
     /// conversation there.
     pub(super) fn look(&mut self) -> Option<HistoryRequest> {
         let number = self.number();

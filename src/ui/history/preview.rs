@@ -10,7 +10,7 @@ use crate::ui::transcript::{LayoutContext, Scroll, Transcript};
 #[derive(Default)]
 pub(super) struct Preview {
     pub(super) is_known: bool,
-    /// What was asked for last.
+    /// The session and the entry of the last request.
     of: Option<(String, Seq)>,
     number: u64,
     transcript: Transcript,
@@ -20,7 +20,7 @@ pub(super) struct Preview {
 }
 
 impl Preview {
-    /// `None` when it is asked for already.
+    /// Requests a preview. `None` when it was requested already.
     pub(super) fn ask(&mut self, session: String, seq: Seq, number: u64) -> Option<HistoryRequest> {
         let of = Some((session.clone(), seq));
         if self.of == of {
@@ -53,7 +53,7 @@ impl Preview {
         self.below = self.below.saturating_add_signed(by.saturating_neg());
     }
 
-    /// The lines on a screen of this height.
+    /// Returns the lines on a screen of this height.
     pub(super) fn visible(
         &mut self,
         height: usize,

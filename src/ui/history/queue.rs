@@ -1,4 +1,4 @@
-//! What waits for the worker: the newest question of each kind, and every change.
+//! The requests that wait for the worker: the newest one of each kind, and every change.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for the next one. `None` when nobody will ask any more.
+    /// Waits for the next request. `None` when no more will come.
     pub(super) fn next(&self) -> Option<HistoryRequest> {
         let mut waiting = self.lock();
         loop {
@@ -78,13 +78,13 @@ impl Queue {
         }
     }
 
-    /// The list that is being made is of no use any more.
+    /// Returns whether a newer request replaces the list that is being made.
     pub(super) fn has_newer_list(&self) -> bool {
         let waiting = self.lock();
         waiting.is_closed || waiting.list.is_some()
     }
 
-    /// Something else is asked already.
+    /// Returns whether another request waits.
     pub(super) fn has_more(&self) -> bool {
         let waiting = self.lock();
         waiting.is_closed

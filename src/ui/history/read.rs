@@ -1,4 +1,4 @@
-//! The answers: what the store says, in the words of the pane.
+//! The answers of the worker: data of the store, in the words of the pane.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -28,32 +28,34 @@ use crate::ui::text::clean_line;
 use crate::ui::transcript::Transcript;
 
 const PAGE_ROWS: usize = 200;
-/// The first page is about a screen, so that it is soon there; the next is asked for at once.
+/// The first page fills about one screen, so that it arrives soon. The next one is requested at
+/// once.
 const FIRST_ROWS: usize = 60;
 const PIECE_ENTRIES: u64 = 200;
 const PREVIEW_ENTRIES: u64 = 50;
-/// Of so many edits in it the place in the file is looked for.
+/// Number of the last edits of a preview whose places in their files are looked up.
 const PLACED_EDITS: usize = 8;
-/// So far before a piece and behind it stands what the files were at its ends.
+/// Number of entries before and after a piece that are searched for the state of the files at its
+/// ends.
 const MARK_ENTRIES: u64 = 50;
-/// So far back from the end of a session its last words are looked for.
+/// Number of entries at the end of a session that are searched for its last messages.
 const ABOUT_ENTRIES: u64 = 50;
 
-/// Of all sessions of a page so many entries are looked at, from their ends: what is longer is
-/// called by its title.
+/// Maximum number of entries that are read for all sessions of a page, from their ends. Beyond this
+/// limit, sessions are named by their titles.
 const PAGE_ENTRIES: u64 = 20_000;
-/// So many sessions are remembered.
+/// Maximum number of sessions in the cache.
 const MAX_GLANCES: usize = 10_000;
-/// Of a longer session requests are not counted.
+/// Maximum length of a session whose requests are counted.
 const COUNTED_ENTRIES: u64 = 20_000;
 
-/// Among so many entries with the words sessions are looked for, the newest.
+/// Maximum number of matching entries, the newest ones, that are searched for sessions.
 const MAX_HITS: u32 = 5_000;
-/// Entries indexed before it is looked whether somebody typed on.
+/// Number of entries that are indexed before a newer request is looked for.
 const ROWS_IN_A_STEP: u32 = 250;
 
-/// The part of the score of a match without gaps that one for a title must have: what is
-/// scattered over a title was not meant.
+/// The part of the score of a match without gaps that a match in a title must reach. Letters that
+/// are scattered over a title are not a match.
 const MIN_SCORE_PER_CHAR: u32 = 16;
 const SNIPPET_BYTES: usize = 400;
 
@@ -62,13 +64,14 @@ pub(super) struct Reader<'a> {
     store: Store,
     figures: Figures,
     zone: TimeZone,
-    /// The list that was asked for last, in its order, and where the query was found.
+    /// The last list that was requested, in its order, and the places where the query was found.
     list: List,
-    /// What was found at the end of sessions, and how they stood then.
+    /// The facts from the end of sessions, and the state of each session when they were read.
     glances: HashMap<SessionKey, (Stand, Glance)>,
 }
 
-/// Entries, the time of the last one, whether anything is owed, and whether it is to be offered.
+/// Number of entries, time of the last one, whether something is owed, and whether it was
+/// dismissed.
 type Stand = (u64, i64, bool, bool);
 
 #[derive(Default)]
@@ -91,7 +94,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `None` when it was overtaken by a newer question.
+    /// Returns `None` when a newer request replaced this one.
     pub(super) fn answer(
         &mut self,
         request: &HistoryRequest,
@@ -134,7 +137,10 @@ impl<'a> Reader<'a> {
         in_trash: bool,
         queue: &Queue,
     ) -> Result<Option<HistoryResponse>, StoreError> {
-        let listing = self.store.listing(&self.ctx.workspace(), in_trash)?;
+        let listing = self
+            .store
+            .history()
+            .listing(&self.ctx.workspace(), in_trash)?;
         let mut snippets = HashMap::new();
         let found: Vec<&Listed> = match query {
             "" => listing.iter().collect(),
@@ -142,7 +148,7 @@ impl<'a> Reader<'a> {
                 if !self.index(queue) {
                     return Ok(None);
                 }
-                let said = self.store.saying(query, MAX_HITS)?;
+                let said = self.store.history().saying(query, MAX_HITS)?;
                 snippets.extend(said.into_iter().map(|s| (s.key, found_in(&s))));
                 let titled = titled(&listing, query);
                 let is_found =
@@ -159,11 +165,11 @@ impl<'a> Reader<'a> {
         self.page(0).map(Some)
     }
 
-    /// False when nobody waits for it any more. Where it cannot be done, as on a full disk, what
-    /// was indexed before is searched.
+    /// Indexes new entries. Returns false when a newer request replaced this one. If indexing
+    /// fails, as on a full disk, the search uses the older index.
     fn index(&mut self, queue: &Queue) -> bool {
         loop {
-            match self.store.index_pending(ROWS_IN_A_STEP) {
+            match self.store.index().index_pending(ROWS_IN_A_STEP) {
                 Ok(0) => return true,
                 Ok(_) if queue.has_newer_list() => return false,
                 Ok(_) => {}
@@ -179,7 +185,7 @@ impl<'a> Reader<'a> {
         let rest = self.list.keys.get(from..).unwrap_or_default();
         let most = if from == 0 { FIRST_ROWS } else { PAGE_ROWS };
         let keys = &rest[..rest.len().min(most)];
-        let found = self.store.listed(keys)?;
+        let found = self.store.history().listed(keys)?;
         let mut left = PAGE_ENTRIES;
         let rows = found.into_iter();
         let rows = rows.map(|(key, info)| self.row(key, info, &mut left));
@@ -194,12 +200,12 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// `left`: entries that may still be read for the page.
+    /// Makes the row of a session. `left`: number of entries that may still be read for the page.
     fn row(&mut self, key: SessionKey, info: SessionInfo, left: &mut u64) -> Row {
         let glance = self.glance(key, &info, left);
         let cost = info.model.as_deref().and_then(|model| {
             let mut known = self.figures.of(model);
-            // Those are for a long prompt, not for many.
+            // The prices for long prompts apply to one prompt, not to the sum of many.
             known.long = None;
             known.cost(&info.usage)
         });
@@ -225,7 +231,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A look at the end of a session, or what the last one found if nothing came since.
+    /// Returns the facts from the end of a session, from the cache if nothing was added since.
     fn glance(&mut self, key: SessionKey, info: &SessionInfo, left: &mut u64) -> Glance {
         let stand = (
             info.entries,
@@ -256,41 +262,44 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Looks only at the last entries.
+    /// Reads details from the last entries only.
     fn about(&self, id: &str) -> Result<HistoryResponse, StoreError> {
         let mut about = About {
             requests: self.requests(id)?,
             ..About::default()
         };
-        self.store.trace(id, None, ABOUT_ENTRIES, |traced| {
-            match &traced.record.entry {
-                said @ Entry::Said { .. } => {
-                    about.by_user = said.typed().map(|text| clean_title(&text));
-                    // An older answer is no answer to it, and neither is what was printed.
-                    about.by_model = None;
-                    about.output = None;
-                }
-                Entry::Replied { blocks, .. } => {
-                    let words = blocks.iter().rev().find_map(|block| match block {
-                        Block::Text { text, .. } if !text.trim().is_empty() => Some(text),
-                        _ => None,
-                    });
-                    if let Some(words) = words {
-                        about.by_model = Some(clean_title(words));
+        self.store
+            .history()
+            .trace(id, None, ABOUT_ENTRIES, |traced| {
+                match &traced.record.entry {
+                    said @ Entry::Said { .. } => {
+                        about.by_user = said.typed().map(|text| clean_title(&text));
+                        // An older answer does not belong to this message, and neither does older
+                        // output.
+                        about.by_model = None;
+                        about.output = None;
                     }
+                    Entry::Replied { blocks, .. } => {
+                        let words = blocks.iter().rev().find_map(|block| match block {
+                            Block::Text { text, .. } if !text.trim().is_empty() => Some(text),
+                            _ => None,
+                        });
+                        if let Some(words) = words {
+                            about.by_model = Some(clean_title(words));
+                        }
+                    }
+                    Entry::Finished {
+                        outcome: Outcome::Done { output },
+                        fact: Some(Fact::Ran { exit_code, .. }),
+                        ..
+                    } => {
+                        let line = telling_line(&output.text, *exit_code != Some(0));
+                        about.output = line.map(one_clean_line);
+                    }
+                    _ => {}
                 }
-                Entry::Finished {
-                    outcome: Outcome::Done { output },
-                    fact: Some(Fact::Ran { exit_code, .. }),
-                    ..
-                } => {
-                    let line = telling_line(&output.text, *exit_code != Some(0));
-                    about.output = line.map(one_clean_line);
-                }
-                _ => {}
-            }
-            Ok::<(), StoreError>(())
-        })?;
+                Ok::<(), StoreError>(())
+            })?;
         let runs = self.ctx.runs();
         let running = runs.map(|runs| still_running(&runs, vec![id.to_string()]));
         let running = running.unwrap_or_default().into_iter();
@@ -306,10 +315,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// How often something was said in it. `None`: it is too long to count.
+    /// Counts the messages of the user. `None`: the session is too long to count.
     fn requests(&self, id: &str) -> Result<Option<u64>, StoreError> {
         let mut requests = 0;
-        let met = self.store.backwards(id, COUNTED_ENTRIES, |met| {
+        let met = self.store.history().backwards(id, COUNTED_ENTRIES, |met| {
             requests += u64::from(met.kind == "said");
             ControlFlow::Continue(())
         })?;
@@ -328,13 +337,13 @@ impl<'a> Reader<'a> {
         session: &str,
         upto: Option<Seq>,
     ) -> Result<HistoryResponse, StoreError> {
-        let info = self.store.find(session)?;
-        let family = self.store.family(session)?;
+        let info = self.store.history().find(session)?;
+        let family = self.store.history().family(session)?;
         let mut way = Way::default();
         let mut first = 0;
         let mut is_first = true;
         let mut marks = Vec::new();
-        self.store.trace(
+        self.store.history().trace(
             session,
             upto,
             PIECE_ENTRIES,
@@ -387,8 +396,8 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// With the entries before a piece and behind it that say what the files were at its ends. What
-    /// cannot be read of them is not known.
+    /// Adds the entries before and after a piece that tell the state of the files at its ends. If
+    /// they cannot be read, the state is not known.
     fn with_marks_around(
         &self,
         session: &str,
@@ -400,6 +409,7 @@ impl<'a> Reader<'a> {
             let mut marks = Vec::new();
             let read = self
                 .store
+                .history()
                 .trace(session, Some(upto), MARK_ENTRIES, |traced| {
                     if traced.record.seq >= from && is_mark(&traced.record) {
                         marks.push(traced.record);
@@ -423,7 +433,7 @@ impl<'a> Reader<'a> {
         all
     }
 
-    /// What lines of the tree changed. Nobody waits for it when something else is asked.
+    /// Finds the changes of lines of the tree. Stops early when another request arrives.
     fn changes(&self, number: u64, lines: &[LineTrees], queue: &Queue) -> Option<HistoryResponse> {
         let mut found = Vec::new();
         for line in lines {
@@ -449,11 +459,12 @@ impl<'a> Reader<'a> {
     fn preview(&self, number: u64, session: &str, seq: Seq) -> Result<HistoryResponse, StoreError> {
         let mut records = Vec::new();
         self.store
+            .history()
             .trace(session, Some(seq), PREVIEW_ENTRIES, |traced| {
                 records.push(traced.record);
                 Ok::<(), StoreError>(())
             })?;
-        // The end of it is seen first.
+        // The end of the preview is seen first.
         let edits = Transcript::of(&records).ask_last_places(PLACED_EDITS);
         Ok(HistoryResponse::Preview {
             number,
@@ -471,7 +482,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// One that is in use is not put away, nor is one whose task is at work.
+    /// Puts a session in the trash, unless it or one of its subagents is in use.
     fn trash(&mut self, id: &str) -> Result<HistoryResponse, StoreError> {
         let data_dir = &self.ctx.paths.data_dir;
         let _locks = crate::session::lock_with_children(&self.store, data_dir, id)?;
@@ -504,7 +515,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The question cannot be answered.
+/// Returns the response to a request that failed.
 pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryResponse {
     let why = match error.hint() {
         Some(hint) => format!("{error}; {hint}"),
@@ -520,7 +531,7 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
             number: *number,
             why,
         },
-        // The row is read without it.
+        // The row can be read without details.
         HistoryRequest::About { id } => HistoryResponse::About {
             id: id.clone(),
             about: About::default(),
@@ -544,12 +555,12 @@ pub(super) fn failed(request: &HistoryRequest, error: &StoreError) -> HistoryRes
     }
 }
 
-/// Whether it begins something that may change files, or says what they are.
+/// Returns whether an entry starts a call that may change files, or names a tree.
 fn is_mark(record: &Record) -> bool {
     may_change_files(&record.entry) || named(&record.entry).is_some()
 }
 
-/// Where it was found, and how often.
+/// Returns the place where the query was found, and the number of matches.
 fn found_in(said: &SaidIn) -> String {
     match said.entries {
         1 => said.snippet.clone(),
@@ -570,9 +581,9 @@ fn title(title: Option<&str>) -> String {
     clean_title(title.unwrap_or("untitled"))
 }
 
-/// Sessions whose title has all the words, or nearly.
+/// Returns the sessions whose title has all the words, or nearly.
 fn titled(listing: &[Listed], query: &str) -> HashSet<SessionKey> {
-    // Not parsed: what is typed has no operators.
+    // The query is not parsed: typed text has no operators.
     let (case, marks) = (CaseMatching::Ignore, Normalization::Smart);
     let pattern = Pattern::new(query, case, marks, AtomKind::Fuzzy);
     let chars = query.chars().filter(|c| !c.is_whitespace()).count();

@@ -19,8 +19,8 @@ impl Default for Scroll {
 }
 
 impl Scroll {
-    /// Moves as little as it takes for the lines `first..=last` to be seen; where they do not
-    /// fit, the last. Nothing is left empty below while there are lines above.
+    /// Scrolls as little as possible to show the lines `first..=last`; if they do not fit, shows
+    /// the last. Never leaves rows empty below while there are lines above.
     pub(super) fn show(&mut self, first: usize, last: usize, total: usize) {
         self.top = self.top.min(first);
         if last >= self.top + self.height {

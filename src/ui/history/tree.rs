@@ -1,7 +1,8 @@
-//! The way of one session as a tree: what was asked for and what was done for it, in its ancestors
-//! and in itself, and what branches off, each under what it goes on from.
+//! The history of one session as a tree: requests and the work for them, in its ancestors and in
+//! itself. Forks are shown below the point where they start.
 //!
-//! Pieces come from the end: what is older is put before what is there, as it is scrolled to.
+//! Parts are loaded from the end. Older ones are put before the loaded ones when the user scrolls
+//! there.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -13,16 +14,16 @@ use crate::core::entry::Seq;
 use crate::core::text::count;
 use crate::tools::Verb;
 
-/// Older entries are asked for when so many or fewer lines are left above the cursor.
+/// Older entries are requested when this number or fewer lines are left above the cursor.
 const NEAR: usize = 30;
 
-/// A deeper ancestry is not drawn deeper.
+/// Maximum depth of ancestors that is shown by indentation.
 const MAX_DEPTH: usize = 4;
 
-/// What the cursor can be on.
+/// A selectable item of the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
-    /// What stands behind this entry.
+    /// The state of the session after this entry.
     Point(Seq),
     Branch {
         id: String,
@@ -32,20 +33,20 @@ pub(super) enum Target {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
-    /// The lines of the tree left of it.
+    /// The lines of the tree to the left of the text.
     pub(super) branches: String,
     pub(super) what: Drawn,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Drawn {
-    /// There is more above.
+    /// Older entries exist.
     Older,
-    /// Here begins what this session did itself.
+    /// The heading above the part of one session.
     Session(String),
-    /// Index of the point.
+    /// Index of the point of a message.
     Said(usize),
-    /// The points of what was done together.
+    /// The points of work that is shown on one line.
     Work(Range<usize>),
     Ended(usize),
     Branch {
@@ -54,7 +55,7 @@ pub(super) enum Drawn {
     },
 }
 
-/// Which part of a small screen is shown, and which part of a large one the keys scroll.
+/// The part of a small screen that is shown, or the part of a large one that keys scroll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Tree,
@@ -72,16 +73,16 @@ pub(super) struct Tree {
     pub(super) side: Side,
     pub(super) preview: Preview,
     pub(super) is_known: bool,
-    /// The nearest first.
+    /// The ancestors, the nearest first.
     ancestors: Vec<Branch>,
-    /// In the order of the entries that they go on from.
+    /// The forks, in the order of the entries from which they start.
     forks: Vec<Branch>,
     first: Seq,
     number: u64,
     waiting: bool,
-    /// What lines changed in the files, in short. Nothing for those that are not known.
+    /// Changes of lines to the files, in short. Empty for those that are not known.
     changes: HashMap<LineKey, String>,
-    /// It was asked for, and is not there yet.
+    /// Changes were requested and have not arrived yet.
     awaits_changes: bool,
 }
 
@@ -114,7 +115,7 @@ impl Tree {
         (tree, ask)
     }
 
-    /// Older entries, when the cursor comes near the beginning of what is there.
+    /// Returns a request for older entries when the cursor comes near the start of the loaded ones.
     pub(super) fn more(&mut self) -> Option<HistoryRequest> {
         if self.waiting || self.first == 0 || self.selected > NEAR {
             return None;
@@ -149,7 +150,7 @@ impl Tree {
         self.select(kept);
     }
 
-    /// What is not known yet of the lines on the screen: what they changed in the files.
+    /// Returns a request for the unknown changes of the lines on the screen.
     pub(super) fn ask_changes(&mut self) -> Option<HistoryRequest> {
         if self.awaits_changes {
             return None;
@@ -176,13 +177,13 @@ impl Tree {
         }
     }
 
-    /// What a line changed in the files, as far as it is known.
+    /// Returns the changes of a line to the files, as far as they are known.
     pub(super) fn changed(&self, at: usize) -> Option<&str> {
         let text = self.changes.get(&self.line_key(at)?)?;
         (!text.is_empty()).then_some(text)
     }
 
-    /// The points that a line stands for: of a request all that was done for it.
+    /// Returns the points that a line represents: for a request, all work done for it.
     fn points_of(&self, at: usize) -> Option<&[Point]> {
         match &self.lines.get(at)?.what {
             Drawn::Work(range) => self.points.get(range.clone()),
@@ -201,7 +202,8 @@ impl Tree {
         Some((points.first()?.seq, points.last()?.seq))
     }
 
-    /// `None`: nothing on the line changed files, or it is not known what they were.
+    /// Returns the trees of a line. `None`: nothing on the line changed files, or the trees are not
+    /// known.
     fn line_trees(&self, at: usize) -> Option<LineTrees> {
         let key = self.line_key(at)?;
         let points = self.points_of(at)?.iter();
@@ -225,7 +227,7 @@ impl Tree {
         }
     }
 
-    /// Behind the last thing that was done, from where going on is going on with the session.
+    /// Returns whether the last point is selected, so that continuing there continues the session.
     pub(super) fn is_at_end(&self) -> bool {
         let last = self.lines.iter().rposition(|line| line.what.is_point());
         last == Some(self.selected)
@@ -249,7 +251,7 @@ impl Tree {
         self.selected = last_point.unwrap_or(0);
     }
 
-    /// Moves over so many lines that the cursor can be on.
+    /// Moves over `by` selectable lines.
     pub(super) fn step(&mut self, by: isize) {
         let can = |line: &Line| line.what.can_be_chosen();
         let mut left = by.unsigned_abs();
@@ -268,10 +270,10 @@ impl Tree {
     pub(super) fn show_selected(&mut self, height: usize) {
         self.scroll.height = height;
         let at = self.selected;
-        // What was said before a checkpoint is seen with it.
+        // The message before a checkpoint is shown with it.
         let is_said = |i: &usize| matches!(self.lines[*i].what, Drawn::Said(_));
         let first = at.checked_sub(1).filter(is_said).unwrap_or(at);
-        // And at the upper end, what stands above the first of all.
+        // At the upper end, the lines above the first checkpoint are shown too.
         let first = if self.first_target() == at { 0 } else { first };
         self.scroll.show(first, at, self.lines.len());
     }
@@ -300,7 +302,7 @@ impl Tree {
             from = upto;
         }
         let depth = self.ancestors.len();
-        // Of one that is no fork the head of the screen has the title.
+        // Without ancestors, the head of the screen has the title.
         if depth > 0 {
             lay.session(depth, &self.title);
         }
@@ -308,13 +310,13 @@ impl Tree {
         self.lines = lay.lines;
     }
 
-    /// A stretch of points of one session, with the forks that hang there.
+    /// Adds the lines for points of one session, with the forks that start there.
     fn lay_points(&self, lay: &mut Lay, depth: usize, range: Range<usize>, upto: Seq) {
         let mut at = range.start;
         while at < range.end {
             let end = self.together(at, range.end);
             let next = self.points.get(end).filter(|_| end < range.end);
-            // Below a request stands what was done for it.
+            // The work for a request is listed below it.
             let is_last = next.is_none_or(|next| matches!(next.what, What::Said(_)));
             let branch = if is_last { "  └ " } else { "  ├ " };
             match self.points[at].what {
@@ -328,7 +330,7 @@ impl Tree {
         }
     }
 
-    /// The end of what stands on one line with this point.
+    /// Returns the end of the points that share a line with this one.
     fn together(&self, at: usize, end: usize) -> usize {
         let mut parts = Parts::default();
         parts.add(&self.points[at].what);
@@ -348,9 +350,10 @@ impl Tree {
         next
     }
 
-    /// Everything that hangs behind the first of these entries and before the last.
+    /// Adds the lines for the forks that start at the first of these entries or later, and before
+    /// the last.
     fn lay_forks(&self, lay: &mut Lay, depth: usize, seqs: Range<Seq>, is_last: bool) {
-        // They are in the order of what they share.
+        // Forks are sorted by the last entry that they share.
         let from = self.forks.partition_point(|f| f.upto < seqs.start);
         let to = self.forks.partition_point(|f| f.upto < seqs.end);
         let forks = self.forks.get(from..to).unwrap_or_default();
@@ -369,7 +372,7 @@ impl Tree {
 }
 
 impl Drawn {
-    /// A place in the session, from where one goes on or forks.
+    /// Returns whether the line is a checkpoint, from which a session can be resumed or forked.
     fn is_point(&self) -> bool {
         matches!(self, Drawn::Work(_) | Drawn::Ended(_))
     }
@@ -379,7 +382,7 @@ impl Drawn {
     }
 }
 
-/// As much is said on one line.
+/// Maximum number of parts on one line.
 const MAX_PARTS: usize = 3;
 
 /// Work on one line: `read 3 · ran cargo test ✗ · edited lexer.rs`.
@@ -408,7 +411,7 @@ impl Parts {
         self.parts.is_empty()
     }
 
-    /// False when there is no room on the line for it.
+    /// Adds work to the line. Returns false when the line is full.
     fn add(&mut self, what: &What) -> bool {
         let What::Did {
             verb,

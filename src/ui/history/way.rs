@@ -1,4 +1,5 @@
-//! What was done in a session, entry by entry: requests, what each call did, and how it ended.
+//! The history of a session, entry by entry: requests, the outcome of each call, and the end of
+//! turns.
 
 use super::lines::{clean_title, one_clean_line};
 use super::{Came, What};
@@ -9,7 +10,7 @@ use crate::core::tree::may_change_files;
 use crate::session::describe::{Describer, end_of_turn};
 use crate::tools::{self, Verb};
 
-/// Of what a call is about so much is shown.
+/// Maximum length of the subject of a call.
 const SUBJECT_CHARS: usize = 40;
 
 /// And so much of an answer.
@@ -83,7 +84,8 @@ impl Way {
         self.push(record.seq, record.at_ms, what);
     }
 
-    /// A stop is recorded before the results of the calls that it ended, and stands behind them.
+    /// Adds finished work. A stop is recorded before the results of its calls, but shown after
+    /// them.
     fn push_done(&mut self, reply: Seq, record: &Record, what: What, span: Option<(Seq, Seq)>) {
         let is_stop = |last: &mut Done| matches!(last.what, What::Ended(_)) && last.seq > reply;
         let stop = self.done.pop_if(is_stop);
@@ -107,7 +109,7 @@ impl Way {
         });
     }
 
-    /// What it did, and the entry with which it began, if it may have changed files.
+    /// Returns the work of a call, and its first entry if it may have changed files.
     fn finished(
         &mut self,
         id: CallId,
@@ -134,7 +136,7 @@ impl Way {
         (verb != Verb::Plan).then_some((what, open.started))
     }
 
-    /// Nothing follows: what has no result goes on, or was cut off.
+    /// Ends the history. Calls without a result still run, or were interrupted.
     pub(super) fn end(&mut self, goes_on: bool) {
         let came = if goes_on {
             Came::Running
@@ -155,7 +157,7 @@ impl Way {
     }
 }
 
-/// A stop, a failure, or files that were set back.
+/// Returns whether the entry is a stop, a failure or a restore of files.
 fn ends_something(entry: &Entry) -> bool {
     end_of_turn(entry).is_some() || matches!(entry, Entry::Restored { .. })
 }
@@ -189,7 +191,7 @@ fn open(reply: Seq, blocks: &[Block]) -> Vec<Open> {
     open.collect()
 }
 
-/// The first words of an answer: of its first paragraph.
+/// Returns the first words of an answer, from its first paragraph.
 fn answer(blocks: &[Block]) -> String {
     let words = blocks.iter().find_map(|block| match block {
         Block::Text { text, .. } if !text.trim().is_empty() => Some(text.trim()),

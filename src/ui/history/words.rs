@@ -20,7 +20,7 @@ pub(super) fn dollars(cost: f64) -> String {
     }
 }
 
-/// The one glyph of how a session stands.
+/// Returns the glyph for the state of a session.
 pub(super) fn glyph(standing: Standing) -> &'static str {
     match standing {
         Standing::InUse { works: true, .. } => "◐",
@@ -31,7 +31,7 @@ pub(super) fn glyph(standing: Standing) -> &'static str {
     }
 }
 
-/// The age of what was last written, in one short unit: `38 s`, `2 min`, `3 d`.
+/// Returns an age in one short unit: `38 s`, `2 min`, `3 d`.
 pub(super) fn age(ms: i64) -> String {
     const DAY_MS: i64 = 86_400_000;
     match ms {

@@ -1,7 +1,6 @@
-//! The thread that reads for the pane, with a store of its own.
+//! The thread that reads for the pane, with its own store.
 //!
-//! The store is opened when something is first asked, so a screen on which nobody looks back
-//! pays nothing.
+//! It opens the store at the first request, so a screen whose history is never opened pays nothing.
 
 use std::sync::Arc;
 use std::thread;
@@ -19,7 +18,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// `respond` is called on the worker's thread with every response.
+    /// Starts the worker. `respond` is called on its thread with every response.
     pub(crate) fn start(
         ctx: Arc<AppContext>,
         respond: Arc<dyn Fn(HistoryResponse) + Send + Sync>,
@@ -47,14 +46,14 @@ impl Worker {
         Worker { queue }
     }
 
-    /// Never waits.
+    /// Sends a request. It never waits.
     pub(crate) fn ask(&self, request: HistoryRequest) {
         self.queue.push(request);
     }
 }
 
 impl Drop for Worker {
-    /// The thread ends after what it is at; nobody waits for it.
+    /// Tells the thread to end after its current request. Nobody waits for it.
     fn drop(&mut self) {
         self.queue.close();
     }

@@ -1,4 +1,4 @@
-//! The answer to OSC 11: what colour the terminal's background has.
+//! The answer to OSC 11: the colour of the terminal's background.
 //!
 //! `ESC ] 11 ; rgb:RRRR/GGGG/BBBB` up to BEL or `ESC \`. Source: XTerm Control Sequences,
 //! and XParseColor for how many digits a part may have.
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 const START: &[u8] = b"\x1b]11;";
 
-/// The rest of an answer that broke off comes within this, or not at all.
+/// Maximum wait for the rest of an answer that broke off.
 pub(super) const REST_WAIT: Duration = Duration::from_secs(10);
 
-/// The colour in a whole answer.
+/// Returns the colour in a whole answer.
 pub(super) fn parse(answer: &[u8]) -> Option<[u8; 3]> {
     let rest = answer.strip_prefix(START)?;
     let end = rest.iter().position(|b| matches!(b, 0x07 | 0x1b))?;
@@ -23,7 +23,7 @@ pub(super) fn parse(answer: &[u8]) -> Option<[u8; 3]> {
     matches!(kind, "rgb" | "rgba").then_some(rgb)
 }
 
-/// One to four digits, of which all ones are the whole.
+/// Parses one to four hex digits and scales them to a byte.
 fn part(digits: &str) -> Option<u8> {
     let most = match digits.len() {
         1..=4 => (1_u32 << (4 * digits.len())) - 1,
@@ -33,13 +33,13 @@ fn part(digits: &str) -> Option<u8> {
     u8::try_from(value * 255 / most).ok()
 }
 
-/// Whether these bytes, which broke off, may be the beginning of an answer.
+/// Returns whether these bytes, which broke off, may be the beginning of an answer.
 pub(super) fn is_beginning(bytes: &[u8]) -> bool {
     !bytes.is_empty() && matches!(end(bytes), Some(None))
 }
 
-/// Whether what was read now is the rest of an answer, or more of it. One key behind an Esc, or
-/// behind an answer that never ended, is a key: only an end may come alone.
+/// Returns whether the bytes of this read continue an answer. One byte after an Esc, or after an
+/// answer that never ended, is a key: only an end may come alone.
 pub(super) fn goes_on(cut: &[u8], bytes: &[u8]) -> bool {
     let joined = [cut, bytes].concat();
     match end(&joined) {
@@ -49,7 +49,8 @@ pub(super) fn goes_on(cut: &[u8], bytes: &[u8]) -> bool {
     }
 }
 
-/// Where an answer ends: `Some(None)` when it goes on, `None` when it is no answer.
+/// Returns the end of an answer: `Some(None)` when it is not there yet, `None` when this is not an
+/// answer.
 fn end(bytes: &[u8]) -> Option<Option<usize>> {
     let start = bytes.len().min(START.len());
     if bytes[..start] != START[..start] {

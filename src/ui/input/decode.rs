@@ -4,7 +4,7 @@ use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 
-/// What was pasted, as text. Bytes that are none become the replacement character.
+/// Returns pasted bytes as text. Invalid bytes become the replacement character.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -13,7 +13,7 @@ pub(super) fn key(code: KeyCode, modifiers: KeyModifiers) -> Event {
     Event::Key(KeyEvent::new(code, modifiers))
 }
 
-/// One byte of ASCII.
+/// Decodes one byte of ASCII.
 pub(super) fn byte(byte: u8) -> Event {
     let control = |c: u8| key(KeyCode::Char(char::from(c)), KeyModifiers::CONTROL);
     match byte {
@@ -37,7 +37,7 @@ pub(super) fn character(c: char) -> Event {
     key(KeyCode::Char(c), shift)
 }
 
-/// `ESC O letter`: arrows and function keys, and the keypad in application mode.
+/// Decodes `ESC O letter`: arrows and function keys, and the keypad in application mode.
 pub(super) fn single_shift(letter: u8, modifiers: Option<u8>) -> Option<Event> {
     let modifiers = modifiers.map_or(KeyModifiers::NONE, |m| modifiers_of(u32::from(m)));
     let code = match letter {
@@ -53,7 +53,7 @@ pub(super) fn single_shift(letter: u8, modifiers: Option<u8>) -> Option<Event> {
     Some(key(code, modifiers))
 }
 
-/// `ESC [ parameters final`.
+/// Decodes `ESC [ parameters final`.
 pub(super) fn control(parameters: &[u8], last: u8) -> Option<Event> {
     if let Some(mouse) = parameters.strip_prefix(b"<") {
         return mouse_parameters(&numbers(mouse)?, last);
@@ -92,7 +92,7 @@ pub(super) fn control(parameters: &[u8], last: u8) -> Option<Event> {
         b'a'..=b'd' if parameters.is_empty() => {
             return Some(key(arrow(last)?, KeyModifiers::SHIFT));
         }
-        // Anything but 1 is the answer to a question that nobody asked.
+        // A first number other than 1 is an answer that was not requested.
         _ if first > 1 => return None,
         _ => letter_key(last)?,
     };
@@ -102,8 +102,8 @@ pub(super) fn control(parameters: &[u8], last: u8) -> Option<Event> {
 /// The kitty protocol's third kind of a key event.
 const RELEASED: u32 = 3;
 
-/// Parameters, each with its first two parts (`a:b;c:d`); none for what is not a list of
-/// numbers, such as the private replies.
+/// Parses parameters, each with its first two parts (`a:b;c:d`). `None`: this is not a list of
+/// numbers, as in private replies.
 fn numbers(parameters: &[u8]) -> Option<Vec<[u32; 2]>> {
     let parameters = std::str::from_utf8(parameters).ok()?;
     if parameters.is_empty() {
@@ -122,7 +122,8 @@ fn numbers(parameters: &[u8]) -> Option<Vec<[u32; 2]>> {
         .collect()
 }
 
-/// One more than the sum of Shift 1, Alt 2, Ctrl 4, Super 8, Hyper 16, Meta 32.
+/// Decodes modifiers. `parameter`: one more than the sum of Shift 1, Alt 2, Ctrl 4, Super 8, Hyper
+/// 16, Meta 32.
 fn modifiers_of(parameter: u32) -> KeyModifiers {
     let bits = parameter.saturating_sub(1);
     [
@@ -148,7 +149,7 @@ fn arrow(letter: u8) -> Option<KeyCode> {
     }
 }
 
-/// The keys that end in a letter of their own.
+/// Returns the keys that end in an individual letter.
 fn letter_key(letter: u8) -> Option<KeyCode> {
     match letter {
         b'A'..=b'D' => arrow(letter),
@@ -160,7 +161,7 @@ fn letter_key(letter: u8) -> Option<KeyCode> {
     }
 }
 
-/// The keys that end in a tilde, by number.
+/// Returns the keys that end in a tilde, by number.
 fn tilde(number: u32) -> Option<KeyCode> {
     let function = |base: u32| u8::try_from(number - base).ok().map(KeyCode::F);
     match number {
@@ -179,7 +180,7 @@ fn tilde(number: u32) -> Option<KeyCode> {
     }
 }
 
-/// A key by its Unicode number or by the numbers that the kitty protocol takes from the
+/// Returns a key by its Unicode number or by the numbers that the kitty protocol takes from the
 /// private use area.
 fn character_code(code: u32, shifted: Option<u32>, modifiers: KeyModifiers) -> Option<Event> {
     let code = match code {
@@ -214,7 +215,7 @@ fn character_code(code: u32, shifted: Option<u32>, modifiers: KeyModifiers) -> O
     Some(key(code, modifiers))
 }
 
-/// The character that a key gives, which with Shift is another one.
+/// Returns the character that a key gives, which with Shift is another one.
 fn shown(code: u32, shifted: Option<u32>, modifiers: KeyModifiers) -> Option<char> {
     let c = char::from_u32(code).filter(|c| !c.is_control())?;
     if !modifiers.contains(KeyModifiers::SHIFT) {
@@ -242,8 +243,8 @@ pub(super) fn mouse_bytes(button: u8, column: u8, row: u8) -> Option<Event> {
     mouse(number(button)?, number(column)?, number(row)?, false)
 }
 
-/// `button` is a set of bits: 0 to 1 the button, 2 to 4 Shift, Alt and Ctrl, 5 motion, 6
-/// the wheel. Columns and rows are counted from 1 on the wire, from 0 in an event.
+/// Decodes a mouse event. `button` is a set of bits: 0 to 1 the button, 2 to 4 Shift, Alt and Ctrl,
+/// 5 motion, 6 the wheel. Columns and rows are counted from 1 on the wire, from 0 in an event.
 fn mouse(button: u32, column: u32, row: u32, released: bool) -> Option<Event> {
     let which = match button & 3 {
         0 => Some(MouseButton::Left),

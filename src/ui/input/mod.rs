@@ -1,15 +1,16 @@
-//! What the terminal sends, as events. [`Input`] takes bytes as they are read and gives
-//! crossterm's own event types, so that everything above it is ordinary; [`Reader`] is the
-//! thread that feeds it.
+//! Input of the terminal as events. [`Input`] takes bytes as they are read and returns crossterm's
+//! event types, so that the code above it needs nothing special. [`Reader`] is the thread that
+//! feeds it.
 //!
-//! It stands in the place of crossterm's reader, for which a paste without its end mark
-//! swallows the keyboard for ever. Here a paste ends by itself when nothing more came for
-//! [`PASTE_SILENCE`].
+//! It replaces crossterm's reader, in which a paste without its end mark blocks the keyboard
+//! forever. Here a paste ends by itself when nothing more came for [`PASTE_SILENCE`].
 //!
-//! Invariant: no byte sequence can stop the keyboard. Whatever came before, after a second
-//! of silence the next key is a key. Nothing grows without bound.
-//! Of the terminal's answers the one about its background is read ([`Input::background`]); all
-//! others are swallowed, and key releases too. Deliberately absent: waiting for an answer.
+//! Invariant: no byte sequence can stop the keyboard. Whatever came before, after a second of
+//! silence the next key is a key. Nothing grows without bound.
+//!
+//! The only answer of the terminal that is read is the one about its background
+//! ([`Input::background`]). All other answers and key releases are dropped. Deliberately absent:
+//! waiting for an answer.
 
 mod colour;
 mod decode;
@@ -25,36 +26,36 @@ pub(crate) use reader::{Heard, Reader};
 /// How long an escape byte waits for the rest of a sequence before it is the Esc key.
 pub(crate) const ESCAPE_WAIT: Duration = Duration::from_millis(50);
 
-/// How long the rest of a sequence that has begun, or of a character, is waited for.
+/// Maximum wait for the rest of an incomplete sequence or character.
 pub(crate) const SEQUENCE_WAIT: Duration = Duration::from_millis(250);
 
-/// A paste is over when nothing came for so long, with or without its end mark.
+/// A paste ends after this time without bytes, with or without its end mark.
 pub(crate) const PASTE_SILENCE: Duration = Duration::from_secs(1);
 
-/// What is pasted beyond this is dropped.
+/// Maximum size of a paste. The rest is dropped.
 pub(crate) const MAX_PASTE_BYTES: usize = 32 * 1024 * 1024;
 
-/// No key's sequence is longer; a reply of the terminal may be, and is not wanted.
+/// Maximum length of a key's sequence. A longer reply of the terminal is not needed.
 const MAX_SEQUENCE_BYTES: usize = 256;
 
-/// So many bytes in one read were not typed. Behind a paste that ended by silence they are
-/// its rest.
+/// A read of this size was not typed. After a paste that ended by silence it is the rest of the
+/// paste.
 const BURST_BYTES: usize = 16;
 
 const PASTE_START: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// The bytes of a terminal on their way to be events. It never reads a clock.
+/// The incomplete input of a terminal. It never reads a clock.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     /// The beginning of a sequence or a character.
     pending: Vec<u8>,
-    /// What was pasted so far, while a paste goes on.
+    /// The bytes of an open paste.
     paste: Option<Paste>,
-    /// Inside a reply that is too long to keep: everything up to its end is dropped.
+    /// Set inside a reply that is too long to store: everything up to its end is dropped.
     skipping: bool,
-    /// An answer about the background that broke off, and when it was given up: its rest may
-    /// still come, and is not typed.
+    /// An incomplete answer about the background, and when it was given up. Its rest may still
+    /// come, and must not count as typed.
     cut: Option<(Vec<u8>, Instant)>,
     background: Option<[u8; 3]>,
     /// The last paste had no end mark: it may still come.
@@ -65,7 +66,7 @@ pub(crate) struct Input {
 #[derive(Debug, Default)]
 struct Paste {
     bytes: Vec<u8>,
-    /// The last bytes that came, to find an end mark that two reads share.
+    /// The last bytes, to find an end mark that is split between two reads.
     tail: Vec<u8>,
 }
 
@@ -74,14 +75,14 @@ impl Input {
         Input::default()
     }
 
-    /// The events that these bytes complete. `bytes` is what one read gave.
+    /// Returns the events that these bytes complete. `bytes` is the result of one read.
     pub(crate) fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Event> {
         let mut events = self.tick(now);
         if bytes.is_empty() {
             return events;
         }
         self.last = Some(now);
-        // An Esc may be a key, or the end of the answer: that is seen from what follows.
+        // An Esc may be a key, or the end of the answer: the next bytes decide.
         if bytes != [0x1b]
             && let Some((cut, at)) = self.cut.take()
             && self.pending.is_empty()
@@ -109,7 +110,7 @@ impl Input {
         events
     }
 
-    /// What the passing of time completes: a lone Esc, a paste without its end.
+    /// Returns the events that are complete after a silence: a lone Esc, a paste without its end.
     pub(crate) fn tick(&mut self, now: Instant) -> Vec<Event> {
         let mut events = Vec::new();
         if self.wait(now) == Some(Duration::ZERO) {
@@ -124,12 +125,12 @@ impl Input {
         events
     }
 
-    /// The colour of the terminal's background, when it came since this was asked last.
+    /// Returns the colour of the terminal's background, if it arrived since the last call.
     pub(crate) fn background(&mut self) -> Option<[u8; 3]> {
         self.background.take()
     }
 
-    /// After how long [`Input::tick`] has something to do; none if only bytes can help.
+    /// Returns the time until [`Input::tick`] has something to do; `None` if it needs more bytes.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let patience = if self.paste.is_some() {
             PASTE_SILENCE
@@ -146,7 +147,7 @@ impl Input {
         Some(patience.saturating_sub(since))
     }
 
-    /// A read that looks like more of a paste whose end never came.
+    /// Returns whether a read looks like the rest of a paste whose end never came.
     fn goes_on(&self, bytes: &[u8]) -> bool {
         let plain = self.overdue && self.pending.is_empty() && !self.skipping;
         plain
@@ -165,7 +166,7 @@ impl Input {
         }
     }
 
-    /// Takes bytes outside a paste; gives those that are not taken yet.
+    /// Takes bytes outside a paste. Returns those that are not taken yet.
     fn key_bytes<'a>(&mut self, bytes: &'a [u8], events: &mut Vec<Event>) -> &'a [u8] {
         if self.skipping {
             return self.skip(bytes);
@@ -192,7 +193,7 @@ impl Input {
                     self.pending.clear();
                 }
                 sequence::Parsed::Again => {
-                    // The byte belongs to what comes next.
+                    // The byte belongs to the next sequence.
                     self.keep_escape();
                     return &bytes[at..];
                 }
@@ -210,8 +211,8 @@ impl Input {
         &[]
     }
 
-    /// Forgets what is pending, but not an escape byte before the last byte: the two may
-    /// belong together.
+    /// Drops the pending bytes, but not an escape byte before the last byte: the two may belong
+    /// together.
     fn keep_escape(&mut self) {
         let escape = matches!(self.pending[..], [_, .., 0x1b, _]);
         self.pending.clear();
@@ -233,10 +234,10 @@ impl Input {
 }
 
 impl Paste {
-    /// Takes bytes up to the end mark; what is behind it, if it came.
+    /// Takes bytes up to the end mark. Returns the bytes after the mark, if it came.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let before = self.tail.len();
-        // The mark may have begun in the read before.
+        // The mark may start in the read before.
         let joint = PASTE_END.len().min(bytes.len());
         self.tail.extend_from_slice(&bytes[..joint]);
         if let Some(at) = find_bytes(&self.tail, PASTE_END).filter(|at| *at < before) {

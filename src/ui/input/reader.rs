@@ -18,11 +18,11 @@ use signal_hook::consts::SIGWINCH;
 
 use super::Input;
 
-/// What the reader hears.
+/// An item of terminal input.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Event(Event),
-    /// The terminal says what colour its background has.
+    /// The colour of the terminal's background.
     Background([u8; 3]),
 }
 
@@ -36,14 +36,14 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads the terminal that stdin is. `send` is told each event, on the reader's thread,
-    /// and says whether more are wanted. When the terminal is gone, `send` is not called
-    /// again and is dropped.
+    /// Reads the terminal of stdin. `send` is called with each event, on the reader's thread, and
+    /// returns whether more are wanted. When the terminal is gone, `send` is not called again and
+    /// is dropped.
     pub(crate) fn start(send: impl FnMut(Heard) -> bool + Send + 'static) -> io::Result<Reader> {
         Reader::on(rustix::stdio::stdin().try_clone_to_owned()?, send)
     }
 
-    /// As [`Reader::start`], on another terminal.
+    /// Starts a reader like [`Reader::start`], on another terminal.
     pub(crate) fn on(
         terminal: OwnedFd,
         send: impl FnMut(Heard) -> bool + Send + 'static,
@@ -85,7 +85,7 @@ struct Source {
     winch: UnixStream,
 }
 
-/// What is ready to be read.
+/// The sources that are ready to be read.
 struct Ready {
     terminal: bool,
     stopped: bool,
@@ -149,7 +149,7 @@ impl Source {
         })
     }
 
-    /// Any number of signals are one new size.
+    /// Reads the size. Any number of signals are one new size.
     fn resize(&mut self) -> Option<Event> {
         let mut drained = [0; 64];
         while self.winch.read(&mut drained).is_ok_and(|n| n > 0) {}

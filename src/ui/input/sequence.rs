@@ -1,4 +1,4 @@
-//! Where a sequence of a terminal ends, and what kind it is.
+//! The end and the kind of terminal sequences.
 //!
 //! Sources: ECMA-48 (control sequences), XTerm Control Sequences (SS3, mouse, paste), the
 //! kitty keyboard protocol, and terminfo of linux, rxvt and tmux for where they differ.
@@ -7,17 +7,17 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use super::decode;
 
-/// What the bytes so far are.
+/// The meaning of the bytes so far.
 #[derive(Debug, PartialEq)]
 pub(super) enum Parsed {
-    /// The beginning of something.
+    /// The beginning of a sequence.
     More,
-    /// Whole, and of no use: a reply, an unknown key, bytes that are no text.
+    /// A complete sequence without a use: a reply, an unknown key, bytes that are not text.
     Nothing,
-    /// The last byte does not belong to what came before it, which is of no use, but for an
+    /// The last byte does not belong to the bytes before it. Those have no use, except for an
     /// escape byte directly before it.
     Again,
-    /// As `Again`, but what came before was the Esc key.
+    /// As `Again`, but the bytes before were the Esc key.
     Escape,
     Event(Event),
 }
@@ -37,7 +37,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Bytes behind which nothing came.
+/// Returns the keys of an incomplete sequence after which nothing came.
 pub(super) fn abandoned(bytes: &[u8]) -> Vec<Event> {
     let escape = || decode::key(KeyCode::Esc, KeyModifiers::NONE);
     match bytes {
@@ -50,7 +50,7 @@ pub(super) fn abandoned(bytes: &[u8]) -> Vec<Event> {
     }
 }
 
-/// A reply that goes on until its terminator, however long it is.
+/// Returns whether this is a reply that ends with a terminator, at any length.
 pub(super) fn is_string(bytes: &[u8]) -> bool {
     matches!(bytes, [0x1b, b']' | b'P' | b'_' | b'^' | b'X', ..])
 }
@@ -74,7 +74,7 @@ fn with_alt(found: Parsed) -> Parsed {
     }
 }
 
-/// A character, or one of the control keys.
+/// Parses a character, or one of the control keys.
 fn plain(bytes: &[u8]) -> Parsed {
     match bytes {
         [] => Parsed::More,
@@ -92,7 +92,7 @@ fn plain(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Behind `ESC [`.
+/// Parses the bytes after `ESC [`.
 fn control(bytes: &[u8]) -> Parsed {
     match bytes {
         [] => Parsed::More,
@@ -122,7 +122,7 @@ fn control(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// Behind `ESC O`: one letter, before which old terminals put the modifiers.
+/// Parses the bytes after `ESC O`: one letter, before which old terminals put the modifiers.
 fn single_shift(bytes: &[u8]) -> Parsed {
     match bytes {
         [] | [b'1'..=b'9'] => Parsed::More,
@@ -132,12 +132,12 @@ fn single_shift(bytes: &[u8]) -> Parsed {
     }
 }
 
-/// A reply up to BEL or `ESC \`. One that holds anything else is no reply.
+/// Parses a reply up to BEL or `ESC \`. Bytes with other control characters are not a reply.
 fn string(introducer: u8, bytes: &[u8]) -> Parsed {
     match bytes {
         [.., 0x07] | [.., 0x1b, b'\\'] => Parsed::Nothing,
         [.., 0x1b] => Parsed::More,
-        // The escape byte began something else.
+        // The escape byte starts another sequence.
         [.., 0x1b, _] => Parsed::Again,
         // A reply has no line ends and begins as its kind does: this was Alt and a letter.
         [.., 0x00..=0x1f] => Parsed::Again,

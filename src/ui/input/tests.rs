@@ -296,7 +296,7 @@ fn an_answer_that_comes_late_and_in_pieces_is_never_typed_text() {
     };
     for first in 1..answer.len() {
         for second in first + 1..=answer.len() {
-            // A single byte behind an Esc is a key that is pressed.
+            // A single byte after an Esc is a pressed key.
             if first < 3 && second - first == 1 {
                 continue;
             }
@@ -327,7 +327,7 @@ fn a_key_behind_an_answer_that_never_ends_is_a_key() {
     let later = now + Duration::from_secs(1);
     assert!(input.tick(later).is_empty());
     assert_eq!(input.feed(b"f", later).len(), 1);
-    // And one behind an Esc.
+    // The same after an Esc.
     let later = later + Duration::from_secs(1);
     assert!(input.feed(b"\x1b", later).is_empty());
     let later = later + Duration::from_secs(1);

@@ -140,7 +140,7 @@ fn two_keys_are_one_binding() {
     );
     assert_eq!(keys.press(&letter('h'), now, TYPED), Pressed::Type('h'));
 
-    // A slip behind the first key types nothing; much later it is a letter again.
+    // An unbound key after the first one types nothing; much later it is a letter again.
     keys.press(&x, now, TYPED);
     assert_eq!(keys.press(&letter('q'), now, TYPED), Pressed::Unbound);
     keys.press(&x, now, TYPED);
@@ -158,7 +158,7 @@ fn two_keys_are_one_binding() {
     assert_eq!(keys.press(&esc, now + DOUBLE_WAIT, EMPTY), interrupt);
     assert_eq!(keys.press(&esc, now + 3 * DOUBLE_WAIT, EMPTY), interrupt);
 
-    // The first one interrupted; the second is no half of a pair.
+    // The first one interrupted; the second is not half of a pair.
     let mut keys = Keys::default();
     assert_eq!(
         keys.press(&esc, now, &[Context::Empty, Context::Main]),

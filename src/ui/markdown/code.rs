@@ -9,18 +9,18 @@ use crate::ui::theme::Theme;
 
 const INDENT: &str = "  ";
 
-/// What code is laid out with.
+/// The layout parameters of code.
 pub(super) struct Frame<'a> {
     pub columns: usize,
-    /// Stands before the first line.
+    /// The prefix of the first line.
     pub first: &'a [Span<'static>],
-    /// Stands before the others.
+    /// The prefix of the other lines.
     pub rest: &'a [Span<'static>],
     pub theme: &'a Theme,
 }
 
 impl Frame<'_> {
-    /// The lines of clean code from number `skip` on, and whether their colours are final.
+    /// Returns the lines of clean code from number `skip` on, and whether their colours are final.
     pub(super) fn lines(
         &self,
         code: &str,

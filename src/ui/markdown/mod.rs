@@ -18,7 +18,7 @@ pub(crate) use stream::Stream;
 use super::highlight::Highlighter;
 use super::theme::Theme;
 
-/// The whole text as lines of at most `width` columns.
+/// Returns the whole text as lines of at most `width` columns.
 pub(crate) fn render(
     text: &str,
     width: u16,

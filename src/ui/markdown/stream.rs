@@ -1,10 +1,10 @@
 //! Markdown that is still being written.
 //!
-//! Blocks that no further text can change are laid out once and frozen; only what is behind
-//! them is laid out again. Code is frozen line by line.
+//! Blocks that no further text can change are laid out once and frozen; only the text after them is
+//! laid out again. Code is frozen line by line.
 //!
-//! Invariant: what is frozen depends on the complete lines only, not on how they came; so
-//! the end is the same however a text was cut into pieces.
+//! Invariant: the frozen part depends on the complete lines only, not on how they arrived. So the
+//! end is the same however a text was cut into pieces.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::ui::highlight::Highlighter;
 use crate::ui::text::clean;
 use crate::ui::theme::Theme;
 
-/// So many lines of code are frozen together.
+/// Number of lines of code that are frozen together.
 const CODE_LINES: usize = 32;
 /// A longer open block is laid out again only when it has grown by an eighth, so that a
 /// list without end costs no more than a multiple of its length.
@@ -86,12 +86,12 @@ impl Stream {
         }
     }
 
-    /// Says that nothing more will come.
+    /// Notes that the text is complete.
     pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    /// All lines, of at most `width` columns.
+    /// Returns all lines, of at most `width` columns.
     pub fn lines(&mut self, width: u16, theme: &Theme, code: &mut Highlighter) -> &[Line<'static>] {
         let columns = usize::from(width.max(1));
         if self.layout.columns != columns || self.layout.theme != *theme {
@@ -112,12 +112,12 @@ impl Stream {
         &self.layout.lines
     }
 
-    /// The lines that were last asked for.
+    /// Returns the lines of the last layout.
     pub fn into_lines(self) -> Vec<Line<'static>> {
         self.layout.lines
     }
 
-    /// Whether the open block is big and has hardly grown.
+    /// Returns whether the open block is big and has hardly grown.
     fn waits(&self) -> bool {
         let (tail, shown) = (self.text.len() - self.layout.taken, self.layout.tail);
         !self.finished && shown > BIG_TAIL_BYTES && tail < shown + shown / 8
@@ -125,8 +125,8 @@ impl Stream {
 }
 
 impl Layout {
-    /// Gives frozen pieces the colours that came since, which change no layout. Says whether
-    /// none came.
+    /// Adds new colours to frozen pieces, without a change of layout. Returns whether there were
+    /// none.
     fn colour(&mut self, text: &str, code: &mut Highlighter) -> bool {
         let generation = code.generation();
         if std::mem::replace(&mut self.generation, generation) == generation {
@@ -139,7 +139,7 @@ impl Layout {
             if lines.len() == at.len() {
                 self.lines.splice(at.clone(), lines);
             }
-            // Colours come in order: what is behind has none yet.
+            // Colours come in order: later parts have none yet.
             if !settled {
                 self.uncoloured.push((piece, at));
                 break;
@@ -176,7 +176,7 @@ impl Layout {
         }
     }
 
-    /// Freezes what the complete lines allow.
+    /// Freezes the part that the complete lines allow.
     fn freeze(&mut self, text: &str, code: &mut Highlighter) {
         self.lines.truncate(self.frozen_lines);
         let complete = text.rfind('\n').map_or(0, |at| at + 1);
@@ -193,7 +193,7 @@ impl Layout {
         self.frozen_lines = self.lines.len();
     }
 
-    /// Freezes all blocks but the last, which may go on. Says whether to read on.
+    /// Freezes all blocks except the last, which may continue. Returns whether to read on.
     fn read_blocks(&mut self, text: &str, code: &mut Highlighter) -> bool {
         let base = self.taken;
         let blocks = blocks(&text[base..]);
@@ -205,7 +205,7 @@ impl Layout {
                     return false;
                 }
                 let closed = self.read_fence(text, code);
-                // Where the parser does not agree, the rest is read again.
+                // If the parser disagrees about the end of the fence, the rest is read again.
                 let agree = text[..self.taken].trim_end() == text[..bytes.end].trim_end();
                 if !closed || !agree {
                     return closed;
@@ -288,7 +288,7 @@ impl Layout {
         start..self.lines.len()
     }
 
-    /// Lays out what is not frozen.
+    /// Shows the text that is not frozen.
     fn show_tail(&mut self, text: &str, is_whole: bool, code: &mut Highlighter) {
         let tail = &text[self.taken..];
         self.tail = tail.len();
@@ -311,7 +311,7 @@ impl Layout {
 }
 
 impl Fence {
-    /// The opening line of a fence.
+    /// Parses the opening line of a fence.
     fn parse(line: &str) -> Option<Fence> {
         let rest = line.trim_start_matches(' ');
         let mark = rest.chars().next().filter(|c| matches!(c, '`' | '~'))?;
@@ -341,13 +341,13 @@ impl Fence {
         self.code.push_str(&line);
     }
 
-    /// The line without the indentation of the fence itself.
+    /// Returns the line without the indentation of the fence itself.
     fn cleaned(&self, line: &str) -> String {
         let blanks = line.len() - line.trim_start_matches(' ').len();
         clean(&line[blanks.min(self.indent)..]).into_owned()
     }
 
-    /// Whether nothing of it is shown yet.
+    /// Returns whether nothing of it is shown yet.
     fn starts_block(&self) -> bool {
         self.frozen_lines == 0
     }
@@ -358,7 +358,7 @@ struct Block {
     fenced: bool,
 }
 
-/// The top-level blocks; each begins with its line.
+/// Returns the top-level blocks; each begins with its line.
 fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut depth = 0_usize;
@@ -382,22 +382,22 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Whether a block that ends here is over for good. The definition of a link has no event,
-/// and its title may go on in further lines: then only a blank line ends it.
+/// Returns whether a block that ends here is final. The definition of a link has no event, and its
+/// title may continue in further lines: then only a blank line ends it.
 fn is_boundary(text: &str, end: usize, next: usize) -> bool {
     let between = text.get(end..next).unwrap_or_default();
     let blank_line = text[..next].trim_end_matches([' ', '\t']).ends_with("\n\n");
     between.trim().is_empty() || blank_line
 }
 
-/// Whether the open block that begins here may turn out to define a link. Until its title is
-/// closed it looks like a paragraph, and then there is no block here at all.
+/// Returns whether the open block that begins here may turn out to define a link. Until its title
+/// is closed it looks like a paragraph, and then the parser reports no block here.
 fn may_define(text: &str, start: usize) -> bool {
     line_at(text, start).trim_start().starts_with('[')
 }
 
-/// The text without a table or a fence of which the second line is not there yet: its source
-/// would be seen for a moment.
+/// Returns the text without a table or a fence whose second line is not there yet: its source would
+/// be visible for a moment.
 fn without_begun(text: &str) -> &str {
     let mut start = text.len();
     let mut complete = 0;
@@ -413,7 +413,7 @@ fn without_begun(text: &str) -> &str {
     }
     let begun = text[start..].trim_start();
     let is_begun = begun.starts_with('|') && complete < 2;
-    // Of a fence, the line that opens it; the rest is not laid out as text.
+    // A fence shows the line that opens it; the rest is not shown as text.
     let fence = begun.starts_with(['`', '~']) && complete == 0;
     let marks = begun.trim_start_matches(['`', '~']);
     let is_fence = fence && (begun.len() - marks.len() >= 3 || marks.is_empty());

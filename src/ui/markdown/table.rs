@@ -8,7 +8,7 @@ use crate::ui::theme::Theme;
 
 const SEPARATOR: &str = " │ ";
 const RULE: &str = "─┼─";
-/// With narrower columns, rows are shown as text.
+/// Minimum width of columns. With narrower ones, rows are shown as text.
 const MIN_COLUMNS: usize = 4;
 
 pub(super) type Cell = Vec<Span<'static>>;
@@ -27,7 +27,7 @@ impl Table {
         }
     }
 
-    /// How wide each column is; none when they do not fit side by side.
+    /// Returns the width of each column; `None` when they do not fit side by side.
     fn widths(&self, columns: usize) -> Option<Vec<usize>> {
         let count = self.alignments.len();
         let separators = width(SEPARATOR) * count.saturating_sub(1);

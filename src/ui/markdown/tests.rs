@@ -1,4 +1,4 @@
-//! What markdown looks like, and that a stream ends as the whole would.
+//! Tests of the layout of Markdown, and that a stream ends like the whole text.
 
 use std::cell::RefCell;
 
@@ -41,7 +41,7 @@ fn plain(text: &str, columns: u16) -> Vec<Line<'static>> {
     CODE.with_borrow_mut(|code| render(text, columns, &Theme::plain(), code))
 }
 
-/// What a stream shows at last that was looked at after each piece.
+/// Returns the final lines of a stream that was laid out after each piece.
 fn streamed<'a>(pieces: impl Iterator<Item = &'a str>, columns: u16) -> Vec<Line<'static>> {
     CODE.with_borrow_mut(|code| {
         let mut stream = Stream::default();
@@ -213,7 +213,7 @@ fn a_definition_may_go_on() {
     assert_eq!(streamed(text.split_inclusive('\n'), 20), plain(text, 20));
 }
 
-/// While its title is open it is a paragraph, and so a block of its own.
+/// While its title is open it is a paragraph, and so a separate block.
 #[test]
 fn a_definition_is_the_same_however_its_text_came() {
     let text = "text\n\n[b]: /y 'title\n    goes on'\n";

@@ -19,12 +19,12 @@ pub(super) const OPTIONS: Options = Options::ENABLE_TABLES
 
 const BULLETS: [&str; 3] = ["• ", "◦ ", "▪ "];
 const QUOTE: &str = "▎ ";
-/// Longer lines are hard to read. Code and tables may be wider.
+/// Maximum columns of prose: longer lines are hard to read. Code and tables may be wider.
 const PROSE_COLUMNS: usize = 96;
-/// What is nested deeper is shown without its marks.
+/// Maximum depth of nesting that is shown with marks.
 const MAX_SHOWN_DEPTH: usize = 12;
 
-/// What stands before lines: a quote's bar, or an item's mark on its first line.
+/// A prefix of lines: a quote's bar, or an item's mark on its first line.
 enum Container {
     Quote,
     Item { mark: String, shown: bool },
@@ -56,7 +56,7 @@ pub(super) struct Writer<'a> {
     links: Vec<Link>,
     verbatim: Option<Verbatim>,
     table: Option<Table>,
-    /// Whether the next block stands apart from what is above.
+    /// Whether a gap comes before the next block.
     gap: bool,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The lines, and whether the colours of code in them are final.
+    /// Returns the lines, and whether the colours of code in them are final.
     pub(super) fn write(mut self, text: &str) -> (Vec<Line<'static>>, bool) {
         let text = clean(text);
         let mut parser = Parser::new_ext(&text, OPTIONS);
@@ -274,7 +274,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An address that is not the text itself is shown behind it.
+    /// Ends a link. An address that differs from the text is shown after it.
     fn end_link(&mut self) {
         self.styles.pop();
         let Some(link) = self.links.pop() else {
@@ -380,7 +380,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// In an item of a list too, whose other lines stand close: the text before ends here.
+    /// Ends the text before, and leaves a gap before the next block, also in an item of a list.
     fn stand_apart(&mut self) {
         self.flush();
         self.gap |= matches!(
@@ -409,7 +409,7 @@ impl<'a> Writer<'a> {
         self.lines.extend(lines);
     }
 
-    /// What stands before the next line. An item's mark is given once.
+    /// Returns the prefix of the next line. The mark of an item is returned once.
     fn prefix(&mut self) -> Vec<Span<'static>> {
         let mut spans = Vec::new();
         for n in 0..self.containers.len().min(MAX_SHOWN_DEPTH) {
@@ -429,7 +429,7 @@ impl<'a> Writer<'a> {
         spans
     }
 
-    /// What stands before a line that is not an item's first.
+    /// Returns the prefix of a line that is not the first of an item.
     fn beside(&self, container: &Container) -> Span<'static> {
         match container {
             Container::Quote => Span::styled(QUOTE, self.theme.dim),

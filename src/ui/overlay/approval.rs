@@ -1,6 +1,6 @@
-//! A call that asks: what it would do, and the answers there are.
+//! The approval prompt of a call: what the call would do, and the possible answers.
 //!
-//! Invariant: "yes" and "always" count only when the end of what is asked was on the screen. Enter
+//! Invariant: "yes" and "always" count only when the end of the question was on the screen. Enter
 //! alone confirms: a letter only selects (`ui::app::Letters`).
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -13,27 +13,27 @@ use crate::core::rule::RuleScope;
 use crate::core::tool::ToolCall;
 use crate::tools::{self, Body, Shown};
 
-/// The question whether a call may run, and where its answer stands.
+/// The question whether a call may run, and the state of its answer.
 #[derive(Debug)]
 pub struct Approval {
-    /// Which question of this run it is.
+    /// The number of the question in this run.
     pub number: u64,
-    /// Which of how many questions of one answer of the model it is, from 1.
+    /// The place among the questions of one answer of the model, from 1, and their number.
     pub place: (usize, usize),
     pub id: CallId,
-    /// It is a sub-agent's: its session, and the place of the question there.
+    /// The subagent that asks: its session, and the `seq` of the question there.
     pub of_child: Option<(String, Seq)>,
     pub call: ToolCall,
     pub shown: Shown,
-    /// Why it asks.
+    /// The reason for the question.
     pub why: String,
-    /// The same in a sentence for a person.
+    /// The reason as a sentence for a person.
     pub because: String,
-    /// The text of the file that it would edit, and what it would be then.
+    /// The text of the file before and after the edit.
     pub edit: Option<(String, String)>,
-    /// What the command could do. `None`: the call runs no command.
+    /// The access of the command. `None`: the call does not run a command.
     pub access: Option<AccessText>,
-    /// What may be allowed with it, for as long as the answer says.
+    /// The rule that an answer can add, for the scope that the answer names.
     pub rule: Option<String>,
     /// The answer that Enter gives.
     pub at: Choice,
@@ -41,34 +41,35 @@ pub struct Approval {
     pub reason: Option<String>,
     /// The first line of the command or the change that is shown.
     pub top: usize,
-    /// What is asked as lines, and for what look they were made.
+    /// The lines of the question, and the look for which they were made.
     pub laid: Option<Laid>,
-    /// How much of it was drawn last.
+    /// The extent of the last drawing.
     pub extent: Extent,
-    /// Its end was on the screen.
+    /// The end of the question was on the screen.
     pub end_seen: bool,
 }
 
-/// What is asked as lines, with the look that they were made for.
+/// The lines of a question, and the look for which they were made.
 #[derive(Debug)]
 pub struct Laid {
     pub width: u16,
-    /// The look of the app that the lines were made for.
+    /// The generation of the app's look.
     pub generation: u64,
     pub layout: Layout,
     pub lines: Vec<Line<'static>>,
 }
 
-/// How a question is laid out in the rows that there are for it.
+/// The layout of a question for the available rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// With a frame, and the reason below what is scrolled; else it is a part of that.
+    /// With a frame, the reason stays visible below the scrolled part; otherwise it is scrolled
+    /// too.
     pub framed: bool,
-    /// Each answer has a row of its own.
+    /// Each answer has a separate row.
     pub roomy: bool,
 }
 
-/// Rows of the screen, and lines that there are to be shown in them.
+/// The rows on the screen, and the number of lines to show in them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
     pub rows: usize,
@@ -76,17 +77,17 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Whether there are more lines than rows.
+    /// Returns whether there are more lines than rows.
     pub fn overflows(self) -> bool {
         self.lines > self.rows
     }
 
-    /// Whether the last line stands on the screen when `top` lines are above it.
+    /// Returns whether the last line is visible when `top` lines are above the screen.
     fn has_end(self, top: usize) -> bool {
         self.rows > 0 && top + self.rows >= self.lines
     }
 
-    /// The line at the top after a key that looks round; `None`: it is another key.
+    /// Returns the new first line after a scrolling key. `None`: it is another key.
     fn scrolled(self, top: usize, key: &KeyEvent) -> Option<usize> {
         if !self.overflows() || !key.modifiers.is_empty() {
             return None;
@@ -105,25 +106,25 @@ impl Extent {
     }
 }
 
-/// How much of a question of yes or no is on the screen, and was.
+/// The visible part of a yes-or-no question, and whether its end was visible.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Page {
     /// Lines above the first one shown.
     pub top: usize,
     pub extent: Extent,
-    /// The last line was on the screen: only then a yes counts.
+    /// The last line was on the screen. A yes counts only then.
     pub end_seen: bool,
-    /// Enter says yes: that was selected. Else it says no.
+    /// Enter says yes, because that was selected. Otherwise it says no.
     pub is_yes: bool,
 }
 
 impl Page {
-    /// What was drawn is on the screen.
+    /// Records that the drawn lines are on the screen.
     pub fn drawn(&mut self) {
         self.end_seen |= self.extent.has_end(self.top);
     }
 
-    /// A key that only looks round in the question; false when it is another one.
+    /// Takes a key that scrolls the question. Returns false for another key.
     pub fn scrolled(&mut self, key: &KeyEvent) -> bool {
         let top = self.extent.scrolled(self.top, key);
         self.top = top.unwrap_or(self.top);
@@ -131,18 +132,18 @@ impl Page {
     }
 }
 
-/// One of the answers that are offered.
+/// An answer that is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
     /// The call runs, this once.
     Once,
-    /// And the rule, for as long as this.
+    /// The call runs, and a rule is added for this scope.
     Rule(RuleScope),
     /// The call does not run. A reason for the model may be typed.
     Deny,
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing yet.
@@ -151,17 +152,17 @@ pub enum Answer {
     Unread,
     /// The call runs, this once.
     Once,
-    /// And keep this rule.
+    /// The call runs, and this rule is stored.
     Rule(RuleScope, String),
     /// The call does not run. This reason is for the model.
     Deny(String),
     /// The reason is given up, and the choice is open again.
     Back,
-    /// Not for here.
+    /// The key does not belong to the question.
     Pass,
 }
 
-/// How reasons begin that go behind "because".
+/// The beginnings of reasons that are clauses, so that they fit after "because".
 const CLAUSES: [&str; 9] = [
     "it ",
     "`",
@@ -173,15 +174,15 @@ const CLAUSES: [&str; 9] = [
     "an earlier ",
     "this ",
 ];
-/// How those end that no rule can settle.
+/// The end of reasons that no rule can settle.
 const NO_RULE: &str = "a rule covers single commands";
 
-/// What the model is told when no reason is given.
+/// The reason for the model when the user gives none.
 const NO_REASON: &str = "the user said no; ask what they want instead, or go another way";
 
 impl Approval {
-    /// A question of which nothing was drawn yet. `number` tells it from the others of this
-    /// run; `rule` is what "always" would write.
+    /// Makes a question that was not drawn yet. `number` is unique in this run; `rule` is the rule
+    /// that "always" would add.
     pub fn new(
         number: u64,
         id: CallId,
@@ -210,7 +211,8 @@ impl Approval {
         }
     }
 
-    /// Why it asks, in a sentence, and what would keep it from asking. `mode`: the one it asks in.
+    /// Sets the reason as a sentence, with a way to avoid the question. `mode`: the mode of the
+    /// session.
     pub fn say_why(&mut self, mode: Mode) {
         let why = self.why.as_str();
         let is_clause = CLAUSES.iter().any(|start| why.starts_with(start));
@@ -232,7 +234,7 @@ impl Approval {
         };
     }
 
-    /// The file that it would edit was read: the change is shown in its place.
+    /// Sets the text of the file, so that the change is shown at its place in the file.
     pub fn file_read(&mut self, text: String) {
         let after = match &self.shown.body {
             Body::Edits { edits, .. } => tools::edited_text(edits, &text),
@@ -242,12 +244,12 @@ impl Approval {
         if let Some(after) = after {
             self.edit = Some((text, after));
             self.laid = None;
-            // It may be longer than what was seen.
+            // The question may now be longer than the part that was seen.
             self.end_seen = false;
         }
     }
 
-    /// The answers that are offered, in their order. "Always" only where there is a rule for
+    /// Returns the offered answers, in their order. "Always" is offered only if there is a rule for
     /// it.
     pub fn choices(&self) -> Vec<Choice> {
         match self.rule {
@@ -262,7 +264,7 @@ impl Approval {
         }
     }
 
-    /// Sets how far the command would reach, and the choice that is preselected because of it.
+    /// Sets the access of the command, and the choice that is preselected for it.
     pub fn set_access(&mut self, access: Option<AccessText>) {
         self.access = access;
         self.at = self.preselected();
@@ -301,12 +303,12 @@ impl Approval {
         self.at = choice.unwrap_or_else(|| self.preselected());
     }
 
-    /// What was drawn is on the screen.
+    /// Records that the drawn lines are on the screen.
     pub fn drawn(&mut self) {
         self.end_seen |= self.extent.has_end(self.top);
     }
 
-    /// A key that only looks round in what is asked; false when it is another one.
+    /// Takes a key that scrolls the question. Returns false for another key.
     pub fn scrolled(&mut self, key: &KeyEvent) -> bool {
         if self.reason.is_some() {
             return false;
@@ -316,7 +318,8 @@ impl Approval {
         top.is_some()
     }
 
-    /// Takes a line, where nothing is drawn: its answer, or why there is none. `None`: it is text.
+    /// Takes a line in line mode: returns its answer, or the reason why there is none. `None`: it
+    /// is text.
     pub fn line(&self, line: &str) -> Option<Result<Answer, &'static str>> {
         let (word, rest) = match line.split_once(char::is_whitespace) {
             Some((word, rest)) => (word, rest.trim()),
@@ -337,7 +340,7 @@ impl Approval {
         }))
     }
 
-    /// Takes a key that is no letter. A yes counts only when the end of what is asked was on the
+    /// Takes a key that is not a letter. A yes counts only when the end of the question was on the
     /// screen.
     pub fn key(&mut self, key: &KeyEvent) -> Answer {
         if self.reason.is_some() {
@@ -408,7 +411,7 @@ impl Approval {
         Answer::Open
     }
 
-    /// What was pasted belongs to the reason, while that is typed; false when it is not.
+    /// Adds pasted text to the reason, if that is being typed. Otherwise returns false.
     pub fn paste(&mut self, text: &str) -> bool {
         match &mut self.reason {
             Some(reason) => {

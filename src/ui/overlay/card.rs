@@ -1,38 +1,38 @@
-//! The card that offers unfinished work at the start.
+//! The resume prompt: the offer of unfinished work at the start.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::session::{Details, Offer, StillRunning};
 
-/// The last line of a running command is looked at so often.
+/// Interval between reads of the last line of a running command.
 const LOOK_AGAIN_MS: i64 = 1_000;
 
-/// The unfinished sessions of this folder, one of which may be resumed.
+/// The unfinished sessions of this folder.
 #[derive(Debug)]
 pub struct Card {
     pub offers: Vec<Offer>,
-    /// When it was last looked into them: UTC, milliseconds since 1970.
+    /// When the running commands were last read: UTC, milliseconds since 1970.
     pub looked_ms: i64,
-    /// The running commands are being looked at again.
+    /// The running commands are being read again.
     pub looking: bool,
-    /// Which of the offers is selected, from 0.
+    /// Index of the selected offer.
     pub at: usize,
     /// The letter whose action Enter does. `None`: Enter resumes, or watches.
     pub letter: Option<char>,
 }
 
-/// What a key came to. Sessions are given by their ids.
+/// The result of a key. Sessions are named by their ids.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Chosen {
     /// The card stays.
     Nothing,
-    /// Take the session up.
+    /// Resume the session.
     Resume(String),
     /// Work in a fork of it.
     Fork(String),
-    /// Look on while another process works in it.
+    /// Follow it while another process works in it.
     Watch(String),
-    /// Have the other process leave it, and take it up.
+    /// Ask the other process to leave it, and resume it.
     TakeOver(String),
     /// Do not offer it any more.
     Dismiss(String),
@@ -41,12 +41,12 @@ pub enum Chosen {
     /// Look through all sessions.
     History,
     Quit,
-    /// The keys and commands, over the card.
+    /// Show the keys and commands over the card.
     Help,
 }
 
 impl Card {
-    /// A card with the first offer selected.
+    /// Makes a card with the first offer selected.
     pub fn new(offers: Vec<Offer>) -> Card {
         Card {
             offers,
@@ -57,7 +57,7 @@ impl Card {
         }
     }
 
-    /// The offer that is selected. `None` only when there are no offers.
+    /// Returns the selected offer. `None` only when there are no offers.
     pub fn offer(&self) -> Option<&Offer> {
         self.offers.get(self.at)
     }
@@ -74,7 +74,7 @@ impl Card {
         is_answer.then_some((letter, number))
     }
 
-    /// Takes what the log of an offered session says.
+    /// Takes the details from the log of an offered session.
     pub fn receive_details(&mut self, id: &str, details: Option<Details>, now_ms: i64) {
         if let Some(offer) = self.offers.iter_mut().find(|o| o.info.id == id) {
             self.looked_ms = now_ms;
@@ -82,19 +82,19 @@ impl Card {
         }
     }
 
-    /// The session is not offered any more. False: none is.
+    /// Removes a session from the offers. Returns false when none is left.
     pub fn dismissed(&mut self, id: &str) -> bool {
         self.offers.retain(|offer| offer.info.id != id);
         self.at = self.at.min(self.offers.len().saturating_sub(1));
         !self.offers.is_empty()
     }
 
-    /// A command of one of them goes on, so its time does.
+    /// Returns whether a command of an offered session runs, so that its time must be drawn again.
     pub fn moves(&self) -> bool {
         self.running().next().is_some()
     }
 
-    /// The sessions with commands that go on.
+    /// Returns the sessions with running commands.
     fn running(&self) -> impl Iterator<Item = &Offer> {
         let runs = |offer: &&Offer| {
             let details = offer.details.as_ref();
@@ -103,7 +103,7 @@ impl Card {
         self.offers.iter().filter(runs)
     }
 
-    /// The sessions whose commands are to be looked at again by now, by their ids.
+    /// Returns the ids of the sessions whose commands must be read again now.
     pub fn look_again(&mut self, now_ms: i64) -> Option<Vec<String>> {
         let is_due = !self.looking && now_ms - self.looked_ms >= LOOK_AGAIN_MS;
         if !is_due || !self.moves() {
@@ -113,7 +113,7 @@ impl Card {
         Some(self.running().map(|offer| offer.info.id.clone()).collect())
     }
 
-    /// What runs in them now.
+    /// Takes the commands that run in the sessions now.
     pub fn looked(&mut self, found: Vec<(String, Vec<StillRunning>)>, now_ms: i64) {
         self.looking = false;
         self.looked_ms = now_ms;
@@ -125,12 +125,12 @@ impl Card {
         }
     }
 
-    /// Whether a letter selects an action for the offer that is selected.
+    /// Returns whether a letter selects an action for the offer that is selected.
     pub fn has_letter(&self, letter: char) -> bool {
         self.action(Some(letter)).is_some()
     }
 
-    /// What Enter does when this letter was typed. `None`: there is no such action.
+    /// Returns the effect of Enter after this letter. `None`: there is no such action.
     fn action(&self, letter: Option<char>) -> Option<Chosen> {
         let offer = self.offer()?;
         let (id, held) = (offer.info.id.clone(), offer.held_by.is_some());
@@ -147,7 +147,8 @@ impl Card {
         })
     }
 
-    /// Takes a line, where nothing is drawn: what it chooses, or why nothing. `None`: it is a message.
+    /// Takes a line in line mode: returns its choice, or the reason why it is wrong. `None`: it is
+    /// a message.
     pub fn line(&self, line: &str) -> Option<Result<Chosen, String>> {
         let (letter, number) = Card::answer(line)?;
         let offer = match number {
@@ -178,7 +179,7 @@ impl Card {
         }))
     }
 
-    /// Takes a key that is no letter: it moves the selection, or chooses.
+    /// Takes a key that is not a letter: it moves the selection, or chooses.
     pub fn key(&mut self, key: &KeyEvent) -> Chosen {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let last = self.offers.len().saturating_sub(1);

@@ -1,48 +1,49 @@
-//! The first screen when there is no model to ask: what was looked for, and what one can do.
+//! The first screen without a usable model: the providers that were found, and the possible
+//! choices.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A provider that was looked for.
+/// A provider that was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Provider {
     pub name: String,
-    /// `ANTHROPIC_API_KEY is set`, `no server at 127.0.0.1:11434`, …
+    /// The finding in words: `ANTHROPIC_API_KEY is set`, `no server at 127.0.0.1:11434`, …
     pub found: String,
-    /// It can be used as it is.
+    /// It is ready for use.
     pub is_ready: bool,
-    /// Its models, the best first; what a local server has.
+    /// Its models, the best first; for a local server, those that it has.
     pub models: Vec<String>,
-    /// What makes it ready, where typing its key is not enough.
+    /// How to make the provider ready, where typing its key is not enough.
     pub hint: String,
-    /// The model that is begun with once its key was typed.
+    /// The model to use after the key of the provider was typed.
     pub with_key: Option<String>,
-    /// It is shown at once, not only with all the others.
+    /// It is in the first list, not only in the list of the others.
     pub is_usual: bool,
 }
 
 /// The first screen of a person who has no model yet.
 #[derive(Debug)]
 pub struct FirstRun {
-    /// Why the model that was chosen cannot be asked. Empty: none was chosen.
+    /// The reason why the configured model cannot be used. Empty: none was configured.
     pub why: String,
     pub providers: Vec<Provider>,
-    /// Among the rows.
+    /// Index of the selected row.
     pub at: usize,
-    /// The providers that are not usual are shown, in place of those that are.
+    /// The list shows the other providers instead of the usual ones.
     pub shows_others: bool,
 }
 
-/// What can be chosen.
+/// A row that can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Row<'a> {
     /// This `provider/model`.
     Model(&'a str),
-    /// A key for this provider is typed, and this model of it used.
+    /// The key of this provider must be typed; then this model is used.
     Key(&'a Provider, &'a str),
     Demo,
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Setup {
     /// The screen stays.
@@ -52,15 +53,16 @@ pub enum Setup {
     /// Type a key for this provider, and use this model of it.
     Key(String, String),
     Demo,
-    /// The keys and commands, over this.
+    /// Show the keys and commands over this screen.
     Help,
     Quit,
-    /// The beginning of words: for the box.
+    /// The beginning of a message, for the box.
     Typed,
 }
 
 impl FirstRun {
-    /// The first screen with its first row selected. `why`: why there is no model.
+    /// Makes the first screen with its first row selected. `why`: the reason why no model is
+    /// usable.
     pub fn new(why: String, providers: Vec<Provider>) -> FirstRun {
         FirstRun {
             why,
@@ -70,18 +72,18 @@ impl FirstRun {
         }
     }
 
-    /// The providers that are shown now.
+    /// Returns the providers that are shown now.
     pub fn shown(&self) -> impl Iterator<Item = &Provider> {
         let is_shown = |p: &&Provider| p.is_usual != self.shows_others;
         self.providers.iter().filter(is_shown)
     }
 
-    /// Whether there are more providers than the usual ones.
+    /// Returns whether there are more providers than the usual ones.
     pub fn has_others(&self) -> bool {
         self.providers.iter().any(|p| !p.is_usual)
     }
 
-    /// What can be chosen: the models that are ready, then the providers whose key can be typed.
+    /// Lists the rows: the models that are ready, then the providers whose key can be typed.
     pub fn rows(&self) -> Vec<Row<'_>> {
         let ready = self.providers.iter().filter(|p| p.is_ready);
         let models = ready.flat_map(|p| p.models.iter().map(|m| Row::Model(m)));
@@ -112,10 +114,10 @@ impl FirstRun {
         Setup::Nothing
     }
 
-    /// Takes a line, where nothing is drawn: the number of a row, or `q`.
+    /// Takes a line in line mode: the number of a row, or `q`.
     ///
     /// # Errors
-    /// Which answers there are, when it is none of them.
+    /// The possible answers, when the line is none of them.
     pub fn line(&self, line: &str) -> Result<Setup, String> {
         if matches!(line, "q" | "quit") {
             return Ok(Setup::Quit);
@@ -131,8 +133,8 @@ impl FirstRun {
         }
     }
 
-    /// A key was pasted without choosing first: for whom. Many say it in their beginning; else it
-    /// is the provider that is selected.
+    /// Returns the provider and model of a key that was pasted without choosing first. The
+    /// beginning of the key names the provider; otherwise the selected provider is used.
     pub fn key_for(&self, pasted: &str) -> Option<(String, String)> {
         let pasted = pasted.trim();
         let is_key = pasted.len() >= MIN_KEY_BYTES && pasted.bytes().all(|b| b.is_ascii_graphic());
@@ -157,10 +159,10 @@ impl FirstRun {
     }
 }
 
-/// Shorter words are something else.
+/// Minimum length of a key. Shorter words are something else.
 const MIN_KEY_BYTES: usize = 20;
 
-/// How keys of some providers begin, the longest first.
+/// Beginnings of the keys of some providers, the longest first.
 const PREFIXES: [(&str, &str); 4] = [
     ("sk-ant-", "anthropic"),
     ("sk-or-", "openrouter"),

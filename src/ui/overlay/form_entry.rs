@@ -1,7 +1,7 @@
-//! What a server asks a person for: its fields, what stands in them, and what is sent.
+//! The form of a server for a person: its fields, their values, and the answer.
 //!
-//! Invariant: nothing is sent before the end of the form was on the screen, nor a value that a field
-//! does not take. An address is opened only by the key for it.
+//! Invariant: nothing is sent before the end of the form was on the screen, nor a value that a
+//! field does not take. An address is opened only by the key for it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use reqwest::Url;
@@ -14,60 +14,62 @@ use crate::core::form::{
 };
 use crate::core::text::one_line;
 
-/// What is said of what is wrong.
+/// Maximum length of an error message.
 const ERROR_CHARS: usize = 400;
 
-/// A question of a server, and where its answer stands.
+/// A question of a server, and the state of its answer.
 #[derive(Debug)]
 pub struct FormEntry {
     pub question: ServerQuestion,
-    /// One for each field.
+    /// The values, one for each field.
     pub values: Vec<Filling>,
-    /// The field that has the keys.
+    /// Index of the focused field.
     pub at: usize,
-    /// What is wrong with a field: its place, and in words.
+    /// The index of a wrong field, and the error in words.
     pub error: Option<(usize, String)>,
-    /// How much of it is on the screen, and was.
+    /// The visible part, and whether the end was visible.
     pub page: Page,
-    /// The field that has the keys is to be in sight.
+    /// The view scrolls to the focused field.
     pub follows: bool,
-    /// The letter whose action Enter does to the address. `None`: Enter says that it is done.
+    /// The letter whose action Enter applies to the address. `None`: Enter confirms that it is
+    /// done.
     pub letter: Option<char>,
-    /// Where lines are typed: the field that the next one is for; behind the last, whether to send.
+    /// In line mode: the field that the next line is for. After the last one, the line confirms
+    /// sending.
     pub line_at: usize,
 }
 
-/// What stands in a field.
+/// The value of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filling {
-    /// Also a number.
+    /// A text or a number.
     Text(TextField),
     YesNo(Option<bool>),
     OneOf(Option<usize>),
     SomeOf {
         chosen: Vec<bool>,
-        /// The choice that the keys are on.
+        /// Index of the focused choice.
         at: usize,
         is_touched: bool,
     },
 }
 
-/// What a key or a line came to.
+/// The result of a key or a line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filled {
-    /// It stays open.
+    /// The form stays open.
     Open,
     Send(FormAnswer),
-    /// It is put aside; the question stays open.
+    /// The form is put aside; the question stays open.
     Later,
-    /// It was to be sent before its end was seen.
+    /// Sending was refused, because the end was not seen.
     Unread,
-    /// The address is to be opened.
+    /// Open the address.
     Visit(String),
     Copy(String),
-    /// The beginning of words: for the box.
+    /// The beginning of a message, for the box.
     Typed,
-    /// Not for here.
+    /// The key does not belong to the form.
     Pass,
 }
 
@@ -103,7 +105,7 @@ impl Filling {
 }
 
 impl FormEntry {
-    /// A form as the server fills it in before.
+    /// Makes a form with the default values of the server.
     pub fn new(question: ServerQuestion) -> FormEntry {
         let values = fields(&question).iter().map(Filling::new).collect();
         FormEntry {
@@ -122,7 +124,7 @@ impl FormEntry {
         fields(&self.question)
     }
 
-    /// The address that is to be opened. `None`: it is a form.
+    /// Returns the address to open. `None`: it is a form.
     pub fn url(&self) -> Option<&str> {
         match &self.question.wanted {
             Wanted::Visit { url } => Some(url),
@@ -130,14 +132,14 @@ impl FormEntry {
         }
     }
 
-    /// The address, if it is one that a browser may be given.
+    /// Returns the address, if it is safe for a browser.
     pub fn address(&self) -> Option<Url> {
         let url = Url::parse(self.url()?).ok()?;
         let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
         is_web.then_some(url)
     }
 
-    /// How much of it was drawn: `lines` in all, `rows` of the screen for them.
+    /// Records the last drawing: the number of lines, and the rows of the screen for them.
     pub fn drawn_with(&mut self, rows: usize, lines: usize) {
         self.page.extent = Extent { rows, lines };
         self.page.top = self.page.top.min(lines.saturating_sub(rows));
@@ -166,13 +168,13 @@ impl FormEntry {
         Filled::Open
     }
 
-    /// Whether a letter selects what is done with the address. `None`: it is a form, whose fields
-    /// take letters.
+    /// Returns whether a letter selects an action on the address. `None`: it is a form, whose
+    /// fields take letters.
     pub fn has_letter(&self, letter: char) -> Option<bool> {
         self.url().map(|_| matches!(letter, 'o' | 'c' | 'y' | 'n'))
     }
 
-    /// Does with the address what the last letter selected.
+    /// Applies the selected action to the address.
     fn visit_enter(&mut self) -> Filled {
         match self.letter.take() {
             Some('o') => match self.address() {
@@ -237,7 +239,7 @@ impl FormEntry {
         };
         if !is_taken {
             return match key.code {
-                // It types nothing here, and nothing elsewhere.
+                // An unused letter must not reach the box.
                 KeyCode::Char(_) if !is_held => Filled::Open,
                 _ => Filled::Pass,
             };
@@ -248,7 +250,7 @@ impl FormEntry {
         Filled::Open
     }
 
-    /// To the next field or the one before.
+    /// Moves to the next field or the one before.
     fn step(&mut self, forward: bool) {
         let count = self.values.len();
         if count == 0 {
@@ -261,7 +263,8 @@ impl FormEntry {
         };
     }
 
-    /// A line up or down: in a list of choices, to the next field, and past the ends the form scrolls.
+    /// Moves a line up or down: in a list of choices, then to the next field, then the form
+    /// scrolls.
     fn walk(&mut self, key: &KeyEvent) {
         let down = key.code == KeyCode::Down;
         let last = self.values.len().saturating_sub(1);
@@ -293,7 +296,7 @@ impl FormEntry {
         }
     }
 
-    /// What was pasted, into the field that has the keys; false when none takes text.
+    /// Pastes text into the focused field. Returns false when it does not take text.
     pub fn paste(&mut self, text: &str) -> bool {
         match self.values.get_mut(self.at) {
             Some(Filling::Text(field)) => {
@@ -309,7 +312,8 @@ impl FormEntry {
         self.page.end_seen
     }
 
-    /// What would be sent, if it is whole; else the first field that is not fit says why.
+    /// Returns the answer if it is complete. Otherwise moves to the first wrong field and sets its
+    /// error.
     fn send(&mut self) -> Filled {
         if !self.is_read() {
             return Filled::Unread;
@@ -338,7 +342,7 @@ impl FormEntry {
         Ok(answer)
     }
 
-    /// What a field would send. `None`: it is left out.
+    /// Returns the value that a field would send. `None`: the field is left out.
     fn value(&self, place: usize) -> Result<Option<Value>, String> {
         let (Some(field), Some(value)) = (self.fields().get(place), self.values.get(place)) else {
             return Ok(None);
@@ -350,7 +354,8 @@ impl FormEntry {
                 typed => Some(number(typed).ok_or_else(takes_it)?),
             },
             (Filling::Text(text), _) if text.text().is_empty() => {
-                // What stood there was taken out: that is not the same as left out.
+                // An emptied default is sent as an empty text. It is not the same as a missing
+                // value.
                 let had = field.default.is_some() && !field.is_required;
                 had.then(|| Value::from(""))
             }
@@ -392,7 +397,7 @@ impl FormEntry {
         }
     }
 
-    /// What stands in a field, for a person; empty when nothing does.
+    /// Returns the value of a field for a person; empty when it has none.
     pub fn shown(&self, place: usize) -> String {
         match (
             self.values.get(place),
@@ -412,8 +417,8 @@ impl FormEntry {
         }
     }
 
-    /// A line that was typed where nothing is drawn: for one field after the other, then a yes. What
-    /// is wrong with it is said in `error`.
+    /// Takes a line in line mode: for one field after the other, then a yes. Sets `error` if the
+    /// line is wrong.
     pub fn line(&mut self, line: &str) -> Filled {
         self.error = None;
         let word = line.trim();
@@ -452,7 +457,7 @@ impl FormEntry {
         }
     }
 
-    /// The field before is asked for again.
+    /// Goes back, so that the field before is asked for again.
     pub fn line_back(&mut self) {
         self.error = None;
         self.line_at = self.line_at.saturating_sub(1);
@@ -463,7 +468,7 @@ impl FormEntry {
         Filled::Open
     }
 
-    /// Fills the field in with a line; false when it names no choice.
+    /// Sets the field from a line. Returns false when the line names no choice.
     fn set(&mut self, line: &str) -> bool {
         let FormEntry {
             question,
@@ -526,7 +531,7 @@ fn yes_no_key(is: &mut Option<bool>, key: &KeyEvent) -> bool {
     true
 }
 
-/// A letter goes to the next choice that begins with it.
+/// Takes a key of a single choice. A letter goes to the next choice that begins with it.
 fn one_of_key(
     one: &mut Option<usize>,
     choices: &[Choice],
@@ -542,7 +547,7 @@ fn one_of_key(
         (KeyCode::Right | KeyCode::Char(' '), Some(place)) if place + 1 < count => Some(place + 1),
         (KeyCode::Left, None) => Some(count - 1),
         (KeyCode::Left, Some(place)) if place > 0 => Some(place - 1),
-        // Where nothing may be chosen, that is one of the places.
+        // An optional field can also have no choice, before the first and after the last.
         (KeyCode::Right | KeyCode::Char(' ') | KeyCode::Left, Some(_)) if !is_required => None,
         (KeyCode::Right | KeyCode::Char(' '), Some(_)) => Some(0),
         (KeyCode::Left, Some(_)) => Some(count - 1),
@@ -559,7 +564,7 @@ fn one_of_key(
     true
 }
 
-/// By its number from 1, its value, or its label.
+/// Finds a choice by its number from 1, its value, or its label.
 fn choice(choices: &[Choice], word: &str) -> Option<usize> {
     let named = |c: &Choice| c.value == word || c.label.eq_ignore_ascii_case(word);
     choices.iter().position(named).or_else(|| {
@@ -576,7 +581,7 @@ fn number(typed: &str) -> Option<Value> {
     Some(Value::from(number))
 }
 
-/// Whether a text is what the format says, as far as a person would see it; the server looks closer.
+/// Returns whether a text roughly has the format. The server checks exactly.
 fn has_format(format: &str, text: &str) -> bool {
     match format {
         "email" => text.split_once('@').is_some_and(|(user, host)| {
@@ -589,7 +594,7 @@ fn has_format(format: &str, text: &str) -> bool {
     }
 }
 
-/// What a format takes, with an example. `None`: it is not known here.
+/// Returns a description of a format with an example. `None`: the format is not known.
 pub fn format_example(format: &str) -> Option<&'static str> {
     Some(match format {
         "email" => "an e-mail address, such as ann@example.com",

@@ -1,6 +1,7 @@
-//! A key that is typed or pasted. What is shown of it is how long it is.
+//! A field for a key, typed or pasted. The screen shows only its length.
 //!
-//! Invariant: it is in no box, draft, log or debug output; the only way out is [`Typed::Keep`].
+//! Invariant: the key is in no box, draft, log or debug output; the only way out is
+//! [`Typed::Keep`].
 
 use std::fmt;
 
@@ -8,16 +9,16 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::FirstRun;
 
-/// Longer is no key.
+/// Maximum length of a key.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// Where a key is typed.
+/// A field in which a key is typed.
 pub struct KeyEntry {
     pub provider: String,
     typed: String,
-    /// Begun with, as soon as the key is kept.
+    /// The model to use as soon as the key is stored.
     pub model: Option<String>,
-    /// The first screen, which comes back when no key is given.
+    /// The first screen, which returns when no key is given.
     pub back: Option<FirstRun>,
 }
 
@@ -29,13 +30,13 @@ impl fmt::Debug for KeyEntry {
     }
 }
 
-/// What a key press came to.
+/// The result of a key press.
 #[derive(PartialEq, Eq)]
 pub enum Typed {
     Nothing,
-    /// It is to be kept.
+    /// Store the key.
     Keep(String),
-    /// None is given.
+    /// No key is given.
     Back,
 }
 
@@ -49,7 +50,7 @@ impl KeyEntry {
         }
     }
 
-    /// How many characters were typed.
+    /// Returns the number of typed characters.
     pub fn chars(&self) -> usize {
         self.typed.chars().count()
     }
@@ -69,7 +70,7 @@ impl KeyEntry {
         Typed::Nothing
     }
 
-    /// Line ends around it are no part of a key.
+    /// Pastes a key, without line ends around it.
     pub fn paste(&mut self, text: &str) {
         text.trim().chars().for_each(|c| self.push(c));
     }

@@ -1,4 +1,4 @@
-//! What may lie over the conversation, and the keys of each.
+//! The dialogs and lists over the conversation, and the keys of each.
 
 mod approval;
 mod card;

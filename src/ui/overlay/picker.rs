@@ -1,66 +1,66 @@
-//! A list to choose from, narrowed by what is typed.
+//! A list to choose from, narrowed by typed words.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What the choice is for.
+/// The purpose of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum For {
-    /// The message that is gone back to before.
+    /// The message before which to rewind.
     Rewind,
-    /// What is gone back in.
+    /// The parts to rewind: conversation, files or both.
     RewindWhat,
     Model,
     Theme,
     Resume,
     /// A running command.
     Run,
-    /// A rule that holds.
+    /// A rule in use.
     Rule,
-    /// Whether a rule is to be taken back.
+    /// The question whether to remove a rule.
     RemoveRule,
 }
 
 /// One row of a picker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PickerItem {
-    /// What is chosen.
+    /// The value that is chosen.
     pub value: String,
     pub label: String,
     pub detail: String,
 }
 
-/// A list to choose from, which what is typed narrows.
+/// A list to choose from, narrowed by typed words.
 #[derive(Debug)]
 pub struct Picker {
-    /// What is chosen from it.
+    /// The purpose of the list.
     pub what: For,
     pub title: String,
-    /// Said below the title.
+    /// A note below the title.
     pub note: Option<String>,
     pub items: Vec<PickerItem>,
-    /// What narrows the list.
+    /// The words that narrow the list.
     pub typed: String,
-    /// Among those that are shown.
+    /// Index of the selected row among those that are shown.
     pub at: usize,
-    /// What is typed may be chosen as it stands.
+    /// The typed text itself can be chosen.
     pub free: bool,
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Picked {
     /// The list stays.
     Nothing,
     /// Nothing is chosen.
     Closed,
-    /// The value of the row that was chosen, or what was typed where that may be chosen.
+    /// The value of the chosen row, or the typed text where that can be chosen.
     Value(String),
-    /// A running command is to be stopped.
+    /// Stop a running command.
     Stop(String),
 }
 
 impl Picker {
-    /// A list with all of its rows and the first selected. `what` says what is chosen.
+    /// Makes a list with all of its rows and the first selected. `what`: the purpose of the list.
     pub fn new(what: For, title: &str, items: Vec<PickerItem>) -> Picker {
         Picker {
             what,
@@ -73,7 +73,7 @@ impl Picker {
         }
     }
 
-    /// Every word that was typed must be in label or detail.
+    /// Returns whether a row matches: every typed word is in its label or detail.
     pub fn shown(&self) -> Vec<&PickerItem> {
         let words: Vec<String> = self
             .typed
@@ -87,8 +87,7 @@ impl Picker {
         self.items.iter().filter(fits).collect()
     }
 
-    /// Takes a line that was typed where nothing is drawn: a number of the list, or what may be
-    /// chosen as it stands.
+    /// Takes a line in line mode: a number of the list, or the typed text where that can be chosen.
     pub fn line(&self, line: &str) -> Picked {
         let place = line.parse::<usize>().ok().and_then(|n| n.checked_sub(1));
         match place.and_then(|place| self.items.get(place)) {

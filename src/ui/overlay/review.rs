@@ -13,7 +13,7 @@ pub struct Review {
     pub at: usize,
     /// The first line of the file that is shown.
     pub top: usize,
-    /// The list of files has the keys, and on a narrow screen the room.
+    /// The list of files is focused. A narrow screen shows only the focused part.
     pub in_list: bool,
     /// Files that were gone through.
     pub seen: HashSet<String>,
@@ -25,12 +25,12 @@ pub struct Review {
 pub enum Reviewed {
     Nothing,
     Closed,
-    /// To the person's editor: the file, below the repository's root, and the line.
+    /// Open the person's editor: the file, below the repository's root, and the line.
     Edit(String, usize),
 }
 
 impl Review {
-    /// At the list.
+    /// Makes a review with the focus on the list.
     pub fn new(files: Vec<FileChange>) -> Review {
         Review {
             files,
@@ -58,7 +58,7 @@ impl Review {
         self.top = 0;
     }
 
-    /// The line of the file that is at the top of what is seen: the first that it has now.
+    /// Returns the line number in the new file of the first visible line.
     fn line(&self) -> usize {
         let lines = self.files.get(self.at).map_or(&[][..], |f| &f.lines);
         let mut below = lines.iter().skip(self.top);
@@ -101,7 +101,7 @@ impl Review {
         Reviewed::Nothing
     }
 
-    /// Marks the file as seen and goes to the next that is not; or takes the mark back.
+    /// Marks the file as seen and goes to the next that is not, or removes the mark.
     fn mark(&mut self) {
         let Some(path) = self.files.get(self.at).map(|f| f.path.clone()) else {
             return;

@@ -1,21 +1,21 @@
-//! A rule in the list of rules: where it comes from, and whether it can be taken back here.
+//! The origin of a rule in the list of rules, and whether the rule can be removed here.
 
 use crate::core::rule::RuleScope;
 
-/// Where a rule comes from, with that in words.
+/// The origin of a rule, also in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RulePlace {
-    /// It can be taken back here.
+    /// It can be removed here.
     Own(RuleScope, String),
     /// A flag, or a file that is not the user's own.
     Elsewhere(String),
 }
 
-/// Stands in no rule.
+/// A separator that no rule contains.
 const BETWEEN: char = '\t';
 
 impl RulePlace {
-    /// Where the rule stands, for a line of the list.
+    /// Returns the place of the rule, for a line of the list.
     pub fn words(&self) -> String {
         match self {
             RulePlace::Own(RuleScope::Session, _) => "this session".to_string(),
@@ -25,7 +25,7 @@ impl RulePlace {
         }
     }
 
-    /// All of it as the value of a choice.
+    /// Encodes place, list and rule as the value of a choice.
     pub fn value(&self, list: &str, rule: &str) -> String {
         let (kind, origin) = match self {
             RulePlace::Own(RuleScope::Session, origin) => ("session", origin),
@@ -36,7 +36,7 @@ impl RulePlace {
         [kind, list, rule, origin].join(&BETWEEN.to_string())
     }
 
-    /// The place, the list and the rule of a value.
+    /// Parses the place, the list and the rule of a value.
     pub fn parse(value: &str) -> Option<(RulePlace, String, String)> {
         let mut parts = value.splitn(4, BETWEEN).map(str::to_string);
         let (kind, list, rule) = (parts.next()?, parts.next()?, parts.next()?);

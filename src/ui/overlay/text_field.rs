@@ -1,15 +1,14 @@
-//! A short text that is typed, and the place in it. It knows characters as people see them
-//! (graphemes).
+//! A short text with a cursor. It treats characters as people see them (graphemes).
 //!
 //! Invariant: the text is at most [`MAX_BYTES`] and has no control characters but line ends.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// More is for a file.
+/// Maximum length. A longer text belongs in a file.
 pub const MAX_BYTES: usize = 16 * 1024;
 
-/// Where a text is typed.
+/// A field for a short text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TextField {
     text: String,
@@ -17,7 +16,7 @@ pub struct TextField {
 }
 
 impl TextField {
-    /// A text with the cursor at its end.
+    /// Makes a field with the cursor at the end of the text.
     pub fn new(text: &str) -> TextField {
         let mut field = TextField::default();
         field.insert(text);
@@ -28,12 +27,12 @@ impl TextField {
         &self.text
     }
 
-    /// What stands before the cursor, and what behind it.
+    /// Returns the text before and after the cursor.
     pub fn parts(&self) -> (&str, &str) {
         self.text.split_at(self.cursor)
     }
 
-    /// At the cursor. What there is no room for is left out.
+    /// Inserts text at the cursor. The part that does not fit is left out.
     pub fn insert(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         for c in text.chars().filter(|c| *c == '\n' || !c.is_control()) {
@@ -45,7 +44,7 @@ impl TextField {
         }
     }
 
-    /// Takes a key; false when it is none of its own.
+    /// Takes a key. Returns false when the field does not use it.
     pub fn key(&mut self, key: &KeyEvent) -> bool {
         let held = |held| key.modifiers.contains(held);
         let (ctrl, alt) = (held(KeyModifiers::CONTROL), held(KeyModifiers::ALT));

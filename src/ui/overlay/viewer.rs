@@ -1,4 +1,4 @@
-//! Text to be read: help, status, the context, what runs.
+//! A viewer for text: help, status, the context, output of commands.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
@@ -10,9 +10,9 @@ pub struct Viewer {
     pub lines: Vec<Line<'static>>,
     /// The first line that is shown, from 0.
     pub top: usize,
-    /// The run whose output it shows as it comes.
+    /// The run whose output is shown live.
     pub run: Option<String>,
-    /// Shown in place of the lines, in as many columns as there is room for.
+    /// Sections that are shown instead of the lines, in as many columns as fit.
     pub sheet: Vec<Section>,
 }
 
@@ -20,12 +20,12 @@ pub struct Viewer {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     pub title: String,
-    /// A key and what it does. Without a key, the words alone.
+    /// Keys and their descriptions. Without a key, only the words.
     pub rows: Vec<(String, String)>,
 }
 
 impl Viewer {
-    /// A viewer at its first line.
+    /// Makes a viewer at its first line.
     pub fn new(title: impl Into<String>, lines: Vec<Line<'static>>) -> Viewer {
         Viewer {
             title: title.into(),
@@ -36,7 +36,7 @@ impl Viewer {
         }
     }
 
-    /// Moves by so many lines. The end is not looked at: drawing holds it at the last page.
+    /// Scrolls by `lines`. It may go past the end: drawing limits it to the last page.
     pub fn scroll(&mut self, up: bool, lines: usize) {
         self.top = match up {
             true => self.top.saturating_sub(lines),
@@ -44,7 +44,7 @@ impl Viewer {
         };
     }
 
-    /// False when it is to be closed.
+    /// Takes a key. Returns false when the viewer must be closed.
     pub fn key(&mut self, key: &KeyEvent) -> bool {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         let last = self.lines.len().saturating_sub(1);

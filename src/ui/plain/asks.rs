@@ -1,4 +1,4 @@
-//! What asks, in words: all of it, and which lines answer it.
+//! Open questions in words: their full text, and the lines that answer them.
 
 use ratatui::text::Line;
 
@@ -19,11 +19,11 @@ use crate::ui::transcript::change_lines;
 
 /// Columns of a diff: a terminal wraps it where it likes.
 const COLUMNS: u16 = 400;
-/// Of a text that is looked at.
+/// Maximum number of lines of a shown text.
 const MAX_LINES: usize = 500;
 
 impl Printer {
-    /// Prints what asks when it is another thing than before.
+    /// Prints the open question when it is a new one.
     pub(super) fn asks(&mut self, app: &mut App) {
         self.echo(!matches!(app.prompts.overlay, Overlay::Key(_)));
         if let Overlay::Viewer(viewer) = &app.prompts.overlay {
@@ -32,7 +32,7 @@ impl Printer {
             let lines: Vec<String> = viewer.lines.iter().take(MAX_LINES).map(plain).collect();
             let is_of_run = viewer.run.is_some() && lines.is_empty();
             if is_of_run {
-                // What it printed comes in a moment.
+                // The output arrives in a moment.
                 return;
             }
             app.prompts.overlay = Overlay::None;
@@ -69,7 +69,7 @@ impl Printer {
         }
         let text = overlay(&app.prompts.overlay);
         let overlay = match &app.prompts.overlay {
-            // The ages of the offers move: that is nothing new.
+            // The ages of the offers change, which is not a new question.
             Overlay::Card(card) => Some(offered(card)),
             _ => text.clone(),
         };
@@ -119,7 +119,7 @@ impl Printer {
         }
     }
 
-    /// What the logs of the offers say comes after the offers themselves.
+    /// Prints details from the logs of the offers, which arrive after the offers.
     fn offer_details(&mut self, overlay: &Overlay) {
         let Overlay::Card(card) = overlay else {
             self.details.clear();
@@ -146,7 +146,7 @@ fn plain(line: &Line<'_>) -> String {
     text.trim_end().to_string()
 }
 
-/// The changes since the last commit, file by file.
+/// Returns the changes since the last commit, file by file.
 fn changes(files: &[FileChange]) -> Vec<String> {
     let mut lines = vec![format!(
         "{} changed since the last commit:",
@@ -215,7 +215,7 @@ fn question(asked: &Approval, theme: &Theme) -> String {
     lines.join("\n")
 }
 
-/// What a call does, and all that it is about: the whole command, or the whole change.
+/// Describes a call in full: its action, and the whole command or the whole change.
 fn in_words(call: &ToolCall, shown: &Shown, theme: &Theme) -> (String, Vec<String>) {
     let (what, about) = match &shown.body {
         Body::Command {
@@ -233,7 +233,7 @@ fn in_words(call: &ToolCall, shown: &Shown, theme: &Theme) -> (String, Vec<Strin
     (format!("{} {what}", visible(&call.shown_name())), lines)
 }
 
-/// The same for who has no screen.
+/// Describes a call for a person without a screen.
 pub(crate) fn call_in_words(call: &ToolCall) -> Vec<String> {
     let (what, about) = in_words(call, &tools::shown(call), &Theme::plain());
     let about = about.into_iter().map(|line| format!("  {line}"));
@@ -281,14 +281,15 @@ fn overlay(overlay: &Overlay) -> Option<String> {
     }
 }
 
-/// What a yes is for, whole: what is not seen is a mark, and many blanks are a count.
+/// Returns the details of a question in full. Invisible characters are marks, and long runs of
+/// blanks are counts.
 fn about(said: &[String]) -> String {
     let said = command(&said.join("\n"));
     let lines: Vec<String> = said.split('\n').map(|line| format!("  {line}")).collect();
     lines.join("\n")
 }
 
-/// Which sessions are offered, and which of them another process has.
+/// Identifies the offered sessions, and those that another process has.
 fn offered(card: &Card) -> String {
     let offers = card
         .offers

@@ -8,11 +8,11 @@ use crate::core::to_person::result_to_person;
 use crate::tools::Body;
 use crate::ui::transcript::{Call, Kind, Status, Tone};
 
-/// Of what a call gave: its last lines.
+/// Maximum number of the last lines of a call's output.
 const OUTPUT_LINES: usize = 12;
 const NAME_CHARS: usize = 300;
 
-/// Who speaks, and what. `None`: nothing that is printed.
+/// Returns the speaker and the text. `None`: nothing is printed.
 pub(super) fn text(kind: &Kind) -> Option<(&'static str, String)> {
     Some(match kind {
         Kind::Said { text, images: 0 } => ("You", text.clone()),
@@ -75,7 +75,7 @@ pub(super) fn call_over(call: &Call) -> String {
         exit.unwrap_or_default(),
         took.unwrap_or_default()
     );
-    // The head says these already, and the end of the turn who stopped it.
+    // The heading shows these already, and the end of the turn shows who stopped it.
     let is_said =
         |line: &&str| !exit_line(line, code) && !line.starts_with("[interrupted: stopped");
     let output = result_to_person(outcome).0;

@@ -1,4 +1,4 @@
-//! What a server asks, in words: who asks and for what, then one field after the other.
+//! The question of a server in words: who asks and for what, then one field after the other.
 
 use super::Printer;
 use crate::core::form::{Choice, FieldKind, takes};
@@ -7,15 +7,15 @@ use crate::core::visible::{command, visible};
 use crate::ui::app::{App, ServerForm};
 use crate::ui::overlay::{Extent, FormEntry};
 
-/// Of the message of a server.
+/// Maximum number of lines of a server's message.
 const MAX_MESSAGE_LINES: usize = 200;
-/// Of a name, a description or a value.
+/// Maximum length of a name, a description or a value.
 const MAX_CHARS: usize = 1_000;
-/// Of the choices of a field.
+/// Maximum number of choices of a field.
 const MAX_CHOICES: usize = 500;
 
 impl Printer {
-    /// Prints the form when it is another one, and the field that the next line is for.
+    /// Prints the form when it is a new one, and the field that the next line is for.
     pub(super) fn form(&mut self, app: &mut App) {
         if app.prompts.questions.form_in_front().is_none() {
             self.form = None;
@@ -90,7 +90,7 @@ fn shown(text: &str) -> String {
     visible(&one_line(text, MAX_CHARS)).into_owned()
 }
 
-/// The field that the next line is for; behind the last, all that would be sent.
+/// Describes the field that the next line is for. After the last one, lists all values to send.
 fn field(entry: &FormEntry) -> String {
     let fields = entry.fields();
     let name = |place: usize| match fields.get(place) {

@@ -1,8 +1,8 @@
-//! The screen as lines alone (`--plain`): for screen readers, and for terminals that cannot be
-//! drawn on. What is new since the last time is printed below; nothing is drawn over.
+//! The screen as lines only (`--plain`): for screen readers, and for terminals on which nothing can
+//! be drawn. New text is printed below the old one; nothing is overwritten.
 //!
-//! It stands where the drawn screen stands: the same [`App`] and the same effects, and so the same
-//! engine. Each line of a speaker begins with who it is, in words.
+//! It replaces the drawn screen: the [`App`], the effects and so the engine are the same. The first
+//! line of a speaker begins with their name.
 //!
 //! Invariant: not one escape sequence is written, whatever a model or a command said.
 
@@ -28,34 +28,34 @@ use crate::model::Delta;
 
 pub(crate) use reader::Lines;
 
-/// How a running command does is said no more often than this.
+/// Minimum time between reports on a running command.
 const PROGRESS: Duration = Duration::from_secs(5);
-/// Of a conversation that is resumed, so many parts are printed.
+/// Number of the last blocks that are printed of a resumed conversation.
 const RECENT: usize = 12;
 
-/// What was printed, to know what is new.
+/// The state of printing, to find new text.
 #[derive(Default)]
 pub(crate) struct Printer {
     out: String,
-    /// The engine and the session of which the conversation is.
+    /// The engine and the session of the conversation.
     session: (u64, Option<String>),
-    /// So many parts of the conversation were printed.
+    /// Number of blocks of the conversation that were printed.
     printed: usize,
-    /// Calls among them that are not over: their place, and whether their start was said.
+    /// Printed calls that have not ended: their index, and whether their start was reported.
     calls: Vec<(usize, bool)>,
-    /// The answer as it comes, and how much of it is printed.
+    /// The streamed answer, and the number of its bytes that are printed.
     stream: String,
     streamed: usize,
     queued: usize,
     hint: Option<String>,
     trouble: Option<String>,
     retry_until_ms: Option<i64>,
-    /// What asks, as it was printed.
+    /// The number of the question that was printed.
     asked: Option<u64>,
     /// The form that was printed, and the field of it that was asked for.
     form: Option<(u64, usize)>,
     overlay: Option<String>,
-    /// The offered sessions of which the details were printed.
+    /// The offered sessions whose details were printed.
     details: Vec<String>,
     phase: Option<Phase>,
     progress_at: Option<Instant>,
@@ -63,7 +63,7 @@ pub(crate) struct Printer {
 }
 
 impl Printer {
-    /// A piece of the answer: whole lines of it are printed as they come.
+    /// Takes a piece of the answer, and prints its whole lines.
     pub(crate) fn hears(&mut self, delta: &Delta) {
         match delta {
             Delta::Text(text) => self.stream.push_str(text),
@@ -78,7 +78,7 @@ impl Printer {
         }
     }
 
-    /// Prints what is new.
+    /// Prints everything that is new.
     pub(crate) fn print(&mut self, app: &mut App) -> std::io::Result<()> {
         self.conversation(app);
         self.stream_lines();
@@ -100,13 +100,13 @@ impl Printer {
         stdout.flush()
     }
 
-    /// One or more lines, without anything that commands a terminal.
+    /// Prints one or more lines. Control characters are made visible.
     fn line(&mut self, text: &str) {
         self.out.push_str(&visible(text.trim_end()));
         self.out.push('\n');
     }
 
-    /// Who speaks stands before the first line.
+    /// Prints a text after the name of the speaker.
     fn says(&mut self, who: &str, text: &str) {
         self.line(&format!("{who}: {}", text.trim()));
     }
@@ -130,7 +130,7 @@ impl Printer {
                 self.line("Note: what was said before is not printed; rewake show prints all");
             }
         }
-        // What became of the calls that were begun comes before what came after them.
+        // The outcome of running calls is printed before later blocks.
         for (place, was_begun) in std::mem::take(&mut self.calls) {
             if let Some(Kind::Call(call)) = blocks.get(place).map(|block| &block.kind) {
                 self.call(place, call, was_begun);
@@ -138,7 +138,7 @@ impl Printer {
         }
         let is_working = matches!(app.session.phase, Phase::Working { .. });
         for (place, block) in blocks.iter().enumerate().skip(self.printed) {
-            // A stop is recorded before the end of the call that it ends; here it comes behind it.
+            // A stop is recorded before the end of its calls. It is printed after them.
             let is_end = matches!(block.kind, Kind::TurnEnd(_));
             if is_end && is_working && !self.calls.is_empty() {
                 break;
@@ -165,7 +165,7 @@ impl Printer {
         }
     }
 
-    /// The words of an answer, without what was printed as they came.
+    /// Prints the text of an answer, without the part that was printed while it streamed.
     fn words(&mut self, text: &str) {
         let begun = self.stream[..self.streamed].to_string();
         let rest = text
@@ -325,7 +325,7 @@ impl Printer {
         }
     }
 
-    /// What is typed is not shown: a key. Of no use on a pipe.
+    /// Turns the terminal's echo on or off. It is off while a key is typed; a pipe has none.
     fn echo(&mut self, is_on: bool) {
         if self.is_echo_off != is_on {
             return;

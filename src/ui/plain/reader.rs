@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// What is behind this in one line is left out.
+/// Maximum length of a line. The rest is left out.
 const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 pub(crate) struct Lines {
@@ -21,8 +21,8 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// `send` is told each line, and at last that there are no more (`None`), and says whether
-    /// more are wanted.
+    /// Starts the reader. `send` is called with each line, and at the end with `None`. It returns
+    /// whether more lines are wanted.
     pub(crate) fn start(
         send: impl FnMut(Option<String>) -> bool + Send + 'static,
     ) -> io::Result<Lines> {
@@ -95,7 +95,7 @@ fn read(stdin: &OwnedFd, stopped: &UnixStream, mut send: impl FnMut(Option<Strin
     }
 }
 
-/// Without the end of a line of DOS.
+/// Removes the line end, also that of DOS.
 fn text(line: &mut Vec<u8>) -> String {
     let text = String::from_utf8_lossy(line).replace('\0', "\u{2400}");
     line.clear();

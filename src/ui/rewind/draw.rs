@@ -13,8 +13,8 @@ use crate::session::{PathBecomes, RewindRow, RewindSection};
 use crate::ui::text::{clean_line, clip, clip_middle, width};
 use crate::ui::theme::Theme;
 
-/// The keys that do something in this list, those that matter most first: a narrow screen has room
-/// for few.
+/// Returns the keys that have an effect in this list, the most important first: a narrow screen has
+/// room for few.
 fn keys(pane: &RewindPane) -> Vec<&'static str> {
     let mut keys = Vec::new();
     if pane.does_something() {
@@ -33,8 +33,8 @@ fn keys(pane: &RewindPane) -> Vec<&'static str> {
     keys
 }
 
-/// Draws the pane over the whole area.
-/// `before`: what stands before the keys until they are heard, when they are dim.
+/// Draws the pane over the whole area. `before`: the text before the keys while they are dim and do
+/// not count yet.
 pub fn draw(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -153,7 +153,7 @@ fn row_line(
         None => text,
     };
     let room = columns.saturating_sub(5);
-    // The path is worth more than the words behind it.
+    // The path is more important than the text after it.
     let text = clip(
         &text,
         room.saturating_sub(width(&row.name).min(room * 3 / 5)),

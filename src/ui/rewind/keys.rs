@@ -7,17 +7,17 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::{Diff, RewindDid, RewindPane, RewindWhat};
 use crate::engine::AfterPlan;
 
-/// What is typed in the list, each a key of its own.
+/// The letters that are keys of the list.
 const TYPED: &str = "qnj gGtkey";
 
 impl RewindPane {
-    /// Whether this is one of the list's keys.
+    /// Returns whether this is one of the list's keys.
     pub fn has_key(&self, typed: char) -> bool {
         TYPED.contains(typed)
     }
 
-    /// Takes a key. Of those that are typed only what was heard gets here, and `y` does not: it
-    /// selects, and Enter confirms.
+    /// Takes a key. Of the letters, only keys of the list get here, and `y` does not: it selects,
+    /// and Enter confirms.
     pub fn key(&mut self, key: &KeyEvent) -> RewindDid {
         let is_yes = std::mem::take(&mut self.is_yes);
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -53,7 +53,7 @@ impl RewindPane {
         RewindDid::Nothing
     }
 
-    /// Some lines up or down, as with the wheel.
+    /// Scrolls some lines up or down, as with the wheel.
     pub fn scroll(&mut self, up: bool, lines: usize) {
         match &mut self.diff {
             Some(diff) if up => diff.top = diff.top.saturating_sub(lines),
@@ -62,7 +62,8 @@ impl RewindPane {
         }
     }
 
-    /// It is done, if the files still are what was seen.
+    /// Returns the request to restore. The engine restores only if the files still match the
+    /// preview.
     fn confirmed(&mut self) -> RewindDid {
         if !self.does_something() {
             self.note = Some("there is nothing to restore".to_string());

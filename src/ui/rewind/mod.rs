@@ -1,11 +1,11 @@
-//! What setting files back would change, to be looked at path by path before it is done.
+//! The changes that a restore of files would make, shown path by path before it is done.
 //!
-//! [`RewindPane`] is a value: keys go in, what is to be done comes out. The plan is made by the
-//! engine, and the preview of it on the engine's thread; what a person chooses for a path is kept
-//! here and goes with the order. The engine plans anew when it is to be done: what is not as it was
-//! seen is shown again.
+//! [`RewindPane`] is a value: keys go in, requests come out. The engine makes the plan, and the
+//! engine's thread reads its preview. The choices of a person for paths are stored here and go with
+//! the request. Before the restore the engine plans again: if the result differs from the preview,
+//! it is shown again.
 //!
-//! Invariant: nothing is set back without a key of its own, pressed while the list is seen.
+//! Invariant: nothing is restored without a separate key, pressed while the list is seen.
 
 mod draw;
 mod keys;
@@ -21,47 +21,47 @@ use crate::session::{PathBecomes, RewindPreview, RewindRow, RewindSection, Rewin
 
 pub use draw::draw;
 
-/// What is gone back in.
+/// The kind of a rewind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewindWhat {
     /// The files, in this session.
     Files,
     /// The files, in a copy of the session from before the message.
     Both,
-    /// The last rewind is taken back.
+    /// Undoes the last rewind.
     Redo,
 }
 
-/// What is asked of the engine.
+/// A request to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewindRequest {
     pub number: u64,
     pub back: Back,
-    /// All that is covered, whoever changed it.
+    /// Restores all covered files, also those that the session did not change.
     pub whole: bool,
     pub chosen: BTreeMap<PathBytes, PathChoice>,
-    /// Paths that need a yes of their own, and have it.
+    /// Paths that need a separate confirmation, and have it.
     pub allowed: BTreeSet<PathBytes>,
     pub then: AfterPlan,
 }
 
-/// A plan, and what a person is shown of it.
+/// A plan and its preview for a person.
 #[derive(Debug, Clone)]
 pub struct RewindShown {
     pub preview: RewindPreview,
     pub rewinding: Arc<Rewinding>,
-    /// It is not what the person had seen and wanted done.
+    /// It differs from the plan that the person confirmed.
     pub is_other: bool,
 }
 
-/// What a key came to.
+/// The result of a key.
 #[derive(Debug)]
 pub enum RewindDid {
     Nothing,
     Closed,
-    /// The engine is asked.
+    /// The engine must plan or restore.
     Plan(RewindRequest),
-    /// The lines of this path are to be shown.
+    /// The lines of this path must be read.
     Diff {
         rewinding: Arc<Rewinding>,
         path: PathBytes,
@@ -76,7 +76,7 @@ enum Item {
     Heading(RewindSection, usize),
     /// A row of the preview.
     Row(usize),
-    /// What is true of every rewind.
+    /// A fact about every rewind.
     Always(&'static str),
     Blank,
 }
@@ -97,7 +97,7 @@ pub struct RewindPane {
     pub number: u64,
     pub what: RewindWhat,
     pub back: Back,
-    /// The message that is gone back to before; of a redo nothing.
+    /// The message before which to rewind; empty for a redo.
     pub words: String,
     whole: bool,
     chosen: BTreeMap<PathBytes, PathChoice>,
@@ -118,7 +118,7 @@ pub struct RewindPane {
 }
 
 impl RewindPane {
-    /// A pane whose list is being made, and what is asked of the engine for it.
+    /// Makes a pane without its list, and the request for it.
     pub fn new(
         number: u64,
         what: RewindWhat,
@@ -158,7 +158,7 @@ impl RewindPane {
         }
     }
 
-    /// The plan is made.
+    /// Takes the finished plan.
     pub fn receive(&mut self, shown: RewindShown) {
         self.note = shown.is_other.then(|| {
             "the files changed meanwhile, so nothing was done: this is the list as it is now"
@@ -174,7 +174,7 @@ impl RewindPane {
         self.step(false, 0);
     }
 
-    /// The lines of a path are read, or cannot be.
+    /// Takes the lines of a path, or the reason why they cannot be read.
     pub fn receive_diff(&mut self, path: &[u8], text: Result<String, String>) {
         if let Some(diff) = self.diff.as_mut().filter(|diff| diff.path == path) {
             let text = text.unwrap_or_else(|why| format!("cannot be shown: {why}"));
@@ -182,22 +182,22 @@ impl RewindPane {
         }
     }
 
-    /// It was on the screen.
+    /// Notes that the pane was on the screen.
     pub fn drawn(&mut self) {
         self.is_seen = self.shown.is_some();
     }
 
-    /// The list is there, and a key may be an answer to it.
+    /// Returns whether the list is shown, and a key may be an answer to it.
     pub fn asks(&self) -> bool {
         self.shown.is_some() && self.diff.is_none()
     }
 
-    /// Whether `y` selects the restore.
+    /// Returns whether `y` selects the restore.
     pub fn may_confirm(&self) -> bool {
         self.asks() && self.is_seen
     }
 
-    /// The lines of one path lie over the list.
+    /// Returns whether the lines of a path are shown over the list.
     pub fn shows_diff(&self) -> bool {
         self.diff.is_some()
     }
@@ -206,7 +206,7 @@ impl RewindPane {
         self.shown.as_ref().map(|shown| &shown.preview)
     }
 
-    /// The row that the cursor is on.
+    /// Returns the row of the cursor.
     fn row(&self) -> Option<&RewindRow> {
         match self.items.get(self.at)? {
             Item::Row(row) => self.preview()?.rows.get(*row),
@@ -230,7 +230,7 @@ impl RewindPane {
         sums
     }
 
-    /// Moves the cursor over so many rows with a path; with 0, to the next one if it is on none.
+    /// Moves the cursor over `by` rows with a path; with 0, to the next one if it is on none.
     fn step(&mut self, up: bool, by: usize) {
         let is_row = |at: &usize| matches!(self.items.get(*at), Some(Item::Row(_)));
         let mut at = self.at;
@@ -248,7 +248,7 @@ impl RewindPane {
             }
         }
         self.at = at;
-        // Above the first path stands what a person should know.
+        // The warnings are above the first path.
         if (0..at).rev().find(is_row).is_none() {
             self.top = 0;
         }
@@ -258,7 +258,7 @@ impl RewindPane {
     fn keep_in_sight(&mut self) {
         let rows = self.rows.max(1);
         let last_row = self.items.iter().rposition(|i| matches!(i, Item::Row(_)));
-        // Behind the last path stands what is never set back.
+        // The notes after the last path are shown with it.
         let end = match last_row == Some(self.at) {
             true => self.items.len().saturating_sub(1).min(self.at + rows - 1),
             false => self.at,
@@ -271,7 +271,8 @@ impl RewindPane {
             .is_some_and(|preview| !preview.rows.is_empty())
     }
 
-    /// A yes changes a file, makes a copy, or leads back to the session that this is a copy of.
+    /// Returns whether a yes changes a file, makes a copy, or leads back to the original of this
+    /// copy.
     fn does_something(&self) -> bool {
         let sums = self.sums();
         let leads_back = self
@@ -324,7 +325,7 @@ impl RewindPane {
     }
 }
 
-/// What a person should know, the paths section by section, and what is never set back.
+/// Lists the warnings, the paths section by section, and the things that are never restored.
 fn items(preview: &RewindPreview) -> Vec<Item> {
     let mut items: Vec<Item> = preview
         .warnings

@@ -1,4 +1,4 @@
-//! What stands in the conversation: one block for each thing a person looks at.
+//! The parts of the conversation: one block for each thing that a person looks at.
 
 use std::cell::RefCell;
 
@@ -14,59 +14,59 @@ use crate::tools::{self, Body, Shown, ShownResult, Verb};
 /// A part of the conversation with its lines, which are made when they are first shown.
 #[derive(Debug)]
 pub struct Block {
-    /// The entry it comes from.
+    /// The `seq` of its entry.
     pub seq: Seq,
     /// The time of the entry: UTC, milliseconds since 1970.
     pub at_ms: i64,
     pub kind: Kind,
     /// Unfolded or folded by hand; else as the kind is by itself.
     pub unfolded: Option<bool>,
-    /// Its place among calls that stand together while they are folded.
+    /// Its place in a group of calls, which are shown together while folded.
     pub(super) together: Together,
     pub(super) laid: RefCell<Option<Laid>>,
 }
 
-/// Calls that only look stand in one block.
+/// Grouping of calls that only look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Together {
     #[default]
     Alone,
-    /// So many calls, this one included: what they looked at, and how long it took in all,
+    /// The first call of a group: the number of calls, their subjects, and their total time in
     /// milliseconds.
     First {
         count: usize,
         subjects: Vec<String>,
         took_ms: u64,
     },
-    /// One of those behind the first, so many blocks behind it.
+    /// A later call of a group, with its distance from the first.
     Behind(usize),
 }
 
-/// The lines of a block, and for what they were made.
+/// The lines of a block, and the stamp for which they were made.
 #[derive(Debug)]
 pub(super) struct Laid {
     pub(super) stamp: Stamp,
     pub(super) lines: Vec<Line<'static>>,
 }
 
-/// Lines are made again when any of it changes.
+/// The inputs of the lines. When any changes, the lines are made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub width: u16,
-    /// Of the theme, and of what is known of colours of code.
+    /// Generation of the theme and of the colours of code.
     pub generation: u64,
     pub unfolded: bool,
-    /// Of what changes as time goes by: seconds.
+    /// Time in seconds, for blocks that change with time.
     pub tick: u64,
 }
 
-/// What a block shows.
+/// The content of a block.
 #[derive(Debug)]
 pub enum Kind {
     /// The user's words.
     Said {
         text: String,
-        /// How many images came with them.
+        /// Number of images in the message.
         images: usize,
     },
     /// The model's words; those of an answer that was cut are marked.
@@ -75,14 +75,14 @@ pub enum Kind {
         /// The answer was cut, so they end in the middle.
         cut: bool,
     },
-    /// What the model thought.
+    /// Thinking of the model.
     Thinking {
         text: String,
-        /// How long, milliseconds. `None` when nobody was there to see it.
+        /// Duration in milliseconds. `None` when no process observed it.
         took_ms: Option<u64>,
     },
     Call(Box<Call>),
-    /// What the model was told besides.
+    /// A note to the model.
     Noted {
         text: String,
     },
@@ -91,7 +91,7 @@ pub enum Kind {
         tone: Tone,
         text: String,
     },
-    /// The end of what was done for a message.
+    /// The end of a turn.
     TurnEnd(Box<super::turn::TurnEnd>),
     /// The model could not be asked.
     Failed {
@@ -105,7 +105,7 @@ pub enum Kind {
     },
 }
 
-/// A call with what became of it.
+/// A call and its state.
 #[derive(Debug)]
 pub struct Call {
     pub call: ToolCall,
@@ -115,15 +115,15 @@ pub struct Call {
     pub tail: String,
     /// The plan that the call set, once it has its result.
     pub plan: Option<Plan>,
-    /// The entries that it began and ended with, if it may have changed files.
+    /// The first and the last entry of the call, if it may have changed files.
     pub(super) span: (Option<Seq>, Option<Seq>),
     pub(super) changes: Changes,
-    /// Of the file before and after an edit, as the call was begun with them.
+    /// The hashes of the file before and after an edit, as the start of the call recorded them.
     pub(super) hashes: Option<(String, String)>,
     pub(super) place: PlaceOfEdit,
 }
 
-/// Where in its file an edit was made.
+/// The place of an edit in its file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum PlaceOfEdit {
     #[default]
@@ -133,29 +133,29 @@ pub(super) enum PlaceOfEdit {
     Known(PlacedEdit),
 }
 
-/// What a call changed in the workspace's files.
+/// The changes of a call to the workspace's files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Changes {
     #[default]
     NotAsked,
     Asked,
-    /// They are not known before it or behind it, as far as the log goes.
+    /// The trees before or after the call are not in the log.
     NotKnown,
     Known(ChangedFiles),
 }
 
-/// What became of a call so far.
+/// The state of a call.
 #[derive(Debug)]
 pub enum Status {
-    /// Its turn has not come.
+    /// It waits for earlier calls.
     Waiting,
-    /// A person is asked.
+    /// It needs the approval of a person.
     Asked,
-    /// A person allowed it, and it did not begin yet.
+    /// It was approved and has not started yet.
     Allowed,
-    /// It was begun.
+    /// It has started.
     Running {
-        /// When it was begun: UTC, milliseconds since 1970.
+        /// When it started: UTC, milliseconds since 1970.
         since_ms: i64,
         /// The run of a command.
         run: Option<String>,
@@ -165,12 +165,12 @@ pub enum Status {
         outcome: Outcome,
         /// From its start to its end, milliseconds. `None` when that is not known.
         took_ms: Option<u64>,
-        /// How its command ended, if it had one that ran to an end.
+        /// The exit of its command, if it ran one to an end.
         exit: Exit,
     },
 }
 
-/// How the command of a call that is over ended.
+/// The exit of the command of a finished call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// There was none, or its end is not known.
@@ -178,14 +178,14 @@ pub enum Exit {
     Code(i32),
     /// It was ended from outside: by a signal, or a limit.
     Ended,
-    /// The call is over, and the command goes on.
+    /// The call has ended, and the command still runs.
     InBackground,
-    /// It went on behind the call, and ended. `None`: it did not exit by itself.
+    /// The command ran longer than the call, and ended. `None`: it did not exit by itself.
     EndedInBackground(Option<i32>),
 }
 
 impl Exit {
-    /// `None` when it did not exit by itself.
+    /// Returns the exit code. `None` when the command did not exit by itself.
     pub fn code(self) -> Option<i32> {
         match self {
             Exit::Code(code) | Exit::EndedInBackground(Some(code)) => Some(code),
@@ -206,12 +206,12 @@ impl Block {
         }
     }
 
-    /// It changed: its lines are void.
+    /// Invalidates the lines after a change.
     pub(super) fn touch(&mut self) {
         self.laid.replace(None);
     }
 
-    /// There is more of it than is shown.
+    /// Returns whether there is more of it than is shown.
     pub fn folds(&self) -> bool {
         matches!(
             self.kind,
@@ -219,7 +219,7 @@ impl Block {
         )
     }
 
-    /// Whether it is a call that was begun and has no result yet.
+    /// Returns whether this is a call that has started and has no result yet.
     pub fn is_running(&self) -> bool {
         match &self.kind {
             Kind::Call(call) => matches!(call.status, Status::Running { .. }),
@@ -227,7 +227,7 @@ impl Block {
         }
     }
 
-    /// What a search looks through: all that is shown of it, also what is folded.
+    /// Passes the texts of a search to `look`: all text of the block, also folded text.
     pub(super) fn each_text(&self, look: &mut dyn FnMut(&str)) {
         match &self.kind {
             Kind::Said { text, .. }
@@ -247,12 +247,12 @@ impl Block {
 }
 
 impl Call {
-    /// What the call is about, in one line.
+    /// Returns the subject of the call, in one line.
     pub fn subject(&self) -> &str {
         self.call.subject()
     }
 
-    /// It gave an error, or its command did not exit with 0.
+    /// Returns whether it gave an error, or its command did not exit with 0.
     pub fn has_failed(&self) -> bool {
         match &self.status {
             Status::Over {
@@ -269,11 +269,11 @@ impl Call {
         }
     }
 
-    /// The entries of a call whose files are still to be asked for.
+    /// Returns the entries of a call whose changed files must still be requested.
     pub(super) fn wants_changes(&self) -> Option<(Seq, Seq)> {
         let shows_none = matches!(self.shown.verb, Verb::Run | Verb::Call);
         let is_over = match &self.status {
-            // What goes on may change more.
+            // A command that still runs may change more.
             Status::Over { exit, .. } => {
                 !matches!(exit, Exit::InBackground | Exit::EndedInBackground(_))
             }
@@ -288,7 +288,7 @@ impl Call {
         }
     }
 
-    /// It is over, and its command goes on.
+    /// Returns whether the call has ended and its command still runs.
     pub fn is_in_background(&self) -> bool {
         matches!(
             self.status,
@@ -299,7 +299,7 @@ impl Call {
         )
     }
 
-    /// It only looked, and found what it looked for. Such calls stand together.
+    /// Returns whether the call only looked, and found something. Such calls are grouped.
     pub(super) fn has_looked(&self) -> bool {
         let is_done = matches!(
             self.status,
@@ -312,7 +312,7 @@ impl Call {
         is_done && looks && !self.has_failed()
     }
 
-    /// What it looked at, as it stands among others: `"round" (2 hits)` for a search.
+    /// Returns the subject of a call in a group: `"round" (2 hits)` for a search.
     pub(super) fn looked_at(&self) -> String {
         let subject = in_one_line(self.subject(), 80);
         match &self.status {
@@ -327,7 +327,8 @@ impl Call {
         }
     }
 
-    /// The run folder of the command while the call runs. `None` for calls without a command.
+    /// Returns the run folder of the command while the call runs. `None` for calls without a
+    /// command.
     pub fn run(&self) -> Option<&str> {
         match &self.status {
             Status::Running { run, .. } => run.as_deref(),

@@ -1,4 +1,4 @@
-//! A tool call as lines: what it does, how it goes, and what it gave.
+//! A tool call as lines: the call, its state, and its result.
 //!
 //! ```text
 //! ✗ ran        python3 test_tally.py                  exit 1 · 0.1 s
@@ -23,24 +23,24 @@ use crate::ui::text::{self, clean, clean_line};
 use crate::ui::theme::Theme;
 use crate::ui::{ansi, diff};
 
-/// The verb's own columns.
+/// Columns of the verb.
 const VERB_COLUMNS: usize = 10;
-/// Glyph, verb, and a blank behind each.
+/// Column of the subject: after glyph and verb, with a blank after each.
 const ARGUMENT_AT: usize = 2 + VERB_COLUMNS + 1;
-/// What it is about has so many columns at least, the gap behind it included.
+/// Minimum columns of the subject, including the gap after it.
 const LEAST_SUBJECT: usize = 14;
-/// With fewer columns a verb takes only as many as it has.
+/// Minimum width for aligned verbs. In fewer columns a verb takes only its own length.
 const WITH_COLUMNS: u16 = 44;
-/// With fewer, what is said of a background command is short.
+/// Minimum width for the long text about a background command.
 const WIDE: u16 = 60;
 
-/// Of an output, folded: its last lines.
+/// Number of the last lines of a folded output.
 const FOLDED_LINES: usize = 3;
-/// Rows of one line of a folded output.
+/// Maximum rows of one line of a folded output.
 const FOLDED_ROWS: usize = 2;
-/// Of a diff, folded.
+/// Maximum lines of a folded diff.
 const FOLDED_DIFF: usize = 24;
-/// Why a call was interrupted that the user stopped.
+/// The recorded reason of a call that the user stopped.
 const STOPPED: &str = "stopped";
 /// Unfolded, no more than this is shown; all of it is in the store.
 const MAX_LINES: usize = 2_000;
@@ -50,7 +50,7 @@ pub(super) fn lines(
     unfolded: bool,
     layout: &mut LayoutContext<'_>,
 ) -> Vec<Line<'static>> {
-    // The question says all of it. What waits behind it is shown when it is its turn.
+    // The question shows all of it. Calls that wait are shown when it is their turn.
     let is_to_come = matches!(
         call.status,
         Status::Waiting | Status::Asked | Status::Allowed
@@ -114,7 +114,7 @@ fn changed_files(
     lines
 }
 
-/// What stands before the lines that belong to a call.
+/// Returns the prefix of the lines below the head of a call.
 fn before(layout: &LayoutContext<'_>) -> String {
     let columns = match layout.width >= WITH_COLUMNS {
         true => ARGUMENT_AT,
@@ -123,7 +123,7 @@ fn before(layout: &LayoutContext<'_>) -> String {
     " ".repeat(columns)
 }
 
-/// A glyph, what is done, and to what; the result at the right edge.
+/// Returns the heading: a glyph, the verb and the subject; the result at the right edge.
 pub(super) fn head_line(
     (glyph, glyph_style): (&str, Style),
     verb: &str,
@@ -139,7 +139,7 @@ pub(super) fn head_line(
     let result_columns: usize = result.iter().map(Span::width).sum();
     let taken = 2 + columns.max(text::width(verb)) + 1;
     let left = layout.edge().saturating_sub(taken);
-    // A result that leaves no room for what it is about is left out.
+    // The result is left out if the subject would not fit.
     let (result, result_columns) = match result_columns + LEAST_SUBJECT > left {
         true => (Vec::new(), 0),
         false => (result, result_columns),
@@ -190,7 +190,7 @@ fn head(call: &Call, changed: Option<&diff::Changed>, layout: &LayoutContext<'_>
     head_line(glyph, verb, spans, result, layout)
 }
 
-/// What it is about, in one line: of a tool that is not known, its name too.
+/// Returns the subject in one line. A tool without a known verb has its name before it.
 pub(super) fn subject(call: &Call, layout: &LayoutContext<'_>) -> String {
     // No more than a line of it is seen.
     let subject = in_one_line(call.subject(), 4 * layout.columns());
@@ -201,7 +201,7 @@ pub(super) fn subject(call: &Call, layout: &LayoutContext<'_>) -> String {
     }
 }
 
-/// `mcp `, and of a server's tool `files · read_file  `: its arguments stand apart, as data.
+/// Returns the name before the subject: `mcp `, or for a server's tool `files · read_file  `.
 fn name_before_subject(call: &ToolCall) -> String {
     let gap = match call.is_served() {
         true => "  ",
@@ -239,7 +239,7 @@ fn status(call: &Call, layout: &LayoutContext<'_>) -> Head {
     }
 }
 
-/// One of the four, another each second.
+/// Returns one of four glyphs, another each second.
 pub fn spinner(age_ms: i64) -> &'static str {
     const SPIN: [&str; 4] = ["◐", "◓", "◑", "◒"];
     let at = usize::try_from(age_ms / 1000).unwrap_or(0) % SPIN.len();
@@ -299,7 +299,7 @@ fn result(call: &Call, is_wide: bool, theme: &Theme) -> Vec<Span<'static>> {
     spans
 }
 
-/// How a command ended that did not exit by itself, in few words.
+/// Describes in few words how a command ended that did not exit by itself.
 fn ended_by(result: &str) -> &'static str {
     match printed_of(result).ended {
         Some(ended) if ended.starts_with("ended by rewake: ") => "time limit",
@@ -308,7 +308,7 @@ fn ended_by(result: &str) -> &'static str {
     }
 }
 
-/// `0.1 s`, `42 s`. `None`: no time that is worth a word.
+/// Formats a duration: `0.1 s`, `42 s`. `None`: it is too short to be shown.
 pub(super) fn duration(ms: u64) -> Option<String> {
     match ms {
         ..50 => None,
@@ -317,7 +317,7 @@ pub(super) fn duration(ms: u64) -> Option<String> {
     }
 }
 
-/// The change that an edit makes, or a file that is written.
+/// Returns the change of an edit, or of a file that is written.
 fn changed(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Option<diff::Changed> {
     let inside = layout.edge().saturating_sub(before(layout).len()).max(1);
     let max = if unfolded { MAX_LINES } else { FOLDED_DIFF };
@@ -333,7 +333,7 @@ fn changed(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Option<di
     Some(changed)
 }
 
-/// The lines that the call itself says it added and took away.
+/// Returns the numbers of added and removed lines that the call reports.
 fn counted(call: &Call) -> Option<(usize, usize)> {
     match &call.status {
         Status::Over {
@@ -360,7 +360,7 @@ fn change(shown: &Shown, shape: &diff::Shape<'_>) -> Option<diff::Changed> {
     }
 }
 
-/// How many lines a call adds and takes away.
+/// Returns the number of lines that a call adds and removes.
 pub(super) fn counts(call: &Call, theme: &Theme) -> (usize, usize) {
     counted(call).unwrap_or_else(|| {
         let changed = change(&call.shown, &shape(40, Some(0), theme));
@@ -368,7 +368,7 @@ pub(super) fn counts(call: &Call, theme: &Theme) -> (usize, usize) {
     })
 }
 
-/// What a person is asked about: all of it, with the file above or without.
+/// Returns the full change that a person is asked about, with the name of the file or without.
 pub fn change_lines(
     shown: &Shown,
     width: u16,
@@ -409,7 +409,7 @@ fn plan_lines(plan: &Plan, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
 }
 
 fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
-    // Only what a command printed has colours; all else is text of files and of the program.
+    // Only the output of commands has colours; other text is from files or the program.
     let is_printed = call.shown.result == ShownResult::Printed;
     let (outcome, exit) = match &call.status {
         Status::Running { .. } => {
@@ -421,19 +421,19 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     let is_background = matches!(exit, Exit::InBackground | Exit::EndedInBackground(_));
     let is_told = is_background || (call.shown.result != ShownResult::LastLines && !is_printed);
     let (words, is_error) = match outcome {
-        // That it was is said at its right.
+        // The right edge shows that it was interrupted.
         Outcome::Interrupted { output, .. } => (output.text.clone(), true),
         _ => result_to_person(outcome),
     };
     let why = match outcome {
-        // A line of its own says so.
+        // A separate line gives the reason.
         Outcome::Interrupted { why, .. } if why != STOPPED => Some(why.clone()),
         _ => None,
     };
     if is_told && !is_error && !unfolded {
         return Vec::new();
     }
-    // Behind what a command printed stands what the model is told of it.
+    // The output of a command ends with notes to the model.
     let printed = match is_printed && !is_background {
         true => printed_of(&words),
         false => Printed {
@@ -451,8 +451,8 @@ fn output(call: &Call, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'
     lines
 }
 
-/// The last lines, and how many come before. Of the output of a running command only the end is
-/// there, so nothing is counted.
+/// Returns the last lines, and the number of earlier ones. Only the end of a running command's
+/// output is known, so its lines are not counted.
 fn tail_of(
     words: &str,
     is_printed: bool,
@@ -505,7 +505,7 @@ fn tail_of(
         lines.extend(wrapped);
     }
     if skipped > 0 && is_whole {
-        // A line may stand for those that were cut there.
+        // A single line may represent several hidden lines.
         let behind: usize = all[..skipped].iter().map(|line| lines_behind(line)).sum();
         let more = format!("{before_text}+ {}", count(behind, "line"));
         lines.push(Line::styled(more, theme.dim));
@@ -513,7 +513,7 @@ fn tail_of(
     lines
 }
 
-/// Rows of the screen: how many are left out is no number of lines.
+/// Limits the rows. The number of hidden rows is not shown, since it differs from that of lines.
 fn bounded(
     mut lines: Vec<Line<'static>>,
     max: usize,

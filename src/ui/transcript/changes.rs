@@ -1,8 +1,8 @@
-//! What calls changed in the workspace's files: asked for the blocks on the screen, and shown once
-//! it is known.
+//! Changes of calls to the workspace's files: requested for the blocks on the screen, and shown
+//! when they are known.
 //!
-//! The files behind a command are often recorded after its end, so a call is asked about again when
-//! a tree is named behind it.
+//! The files after a command are often recorded after its end. So the changes of a call are
+//! requested again when a later entry names a tree.
 
 use super::Transcript;
 use super::block::{Changes, Kind};
@@ -10,11 +10,12 @@ use crate::core::entry::{Entry, Record, Seq};
 use crate::core::tree::{may_change_files, named};
 use crate::session::ChangedFiles;
 
-/// The entries that a call began and ended with.
+/// The first and the last entry of a call.
 pub type Span = (Seq, Seq);
 
 impl Transcript {
-    /// What the blocks on the screen changed, as far as it was not asked for. One question at a time.
+    /// Returns the calls on the screen whose changes were not requested yet. One request runs at a
+    /// time.
     pub fn ask_changes(&mut self) -> Vec<Span> {
         if self.awaits_changes {
             return Vec::new();
@@ -33,7 +34,7 @@ impl Transcript {
         spans
     }
 
-    /// What calls changed. `None`: it is not known.
+    /// Takes the changes of calls. `None`: they are not known.
     pub fn learn_changes(&mut self, known: Vec<(Span, Option<ChangedFiles>)>) {
         self.awaits_changes = false;
         for ((started, _), files) in known {
@@ -48,7 +49,7 @@ impl Transcript {
             let Some(block) = of_call else { continue };
             block.touch();
             if let Kind::Call(call) = &mut block.kind
-                // A tree that was named meanwhile is asked for first.
+                // If a tree was named in the meantime, the changes are requested again.
                 && call.changes == Changes::Asked
             {
                 call.changes = files.map_or(Changes::NotKnown, Changes::Known);
@@ -56,7 +57,7 @@ impl Transcript {
         }
     }
 
-    /// Where a call began and ended, and that there is a tree behind it.
+    /// Notes the first and the last entry of a call, and a tree that is named after it.
     pub(super) fn note_span(&mut self, record: &Record) {
         match &record.entry {
             Entry::Started { call, .. } if may_change_files(&record.entry) => {

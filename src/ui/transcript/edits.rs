@@ -1,4 +1,4 @@
-//! Where in their files edits were made: asked for the blocks on the screen, and shown once it is
+//! Places of edits in their files: requested for the blocks on the screen, and shown when they are
 //! known. The log has the hashes of a file, not its lines.
 
 use super::Transcript;
@@ -8,7 +8,7 @@ use crate::session::{EditPlace, EditQuery};
 use crate::tools::Body;
 
 impl Transcript {
-    /// The edits on the screen whose place was not asked for.
+    /// Returns the edits on the screen whose place was not requested.
     pub fn ask_places(&mut self) -> Vec<EditQuery> {
         let seen = self.seen.start.min(self.blocks.len())..self.seen.end.min(self.blocks.len());
         let blocks = self.blocks[seen].iter_mut();
@@ -20,7 +20,7 @@ impl Transcript {
             .collect()
     }
 
-    /// The last edits of all, so many, whether they are on the screen or not.
+    /// Returns the last `most` edits, whether they are on the screen or not.
     pub fn ask_last_places(&mut self, most: usize) -> Vec<EditQuery> {
         let blocks = self.blocks.iter_mut().rev();
         let queries = blocks.filter_map(|block| match &mut block.kind {
@@ -30,7 +30,7 @@ impl Transcript {
         queries.take(most).collect()
     }
 
-    /// Where edits were made. `None`: it is not known.
+    /// Takes the places of edits. `None`: they are not known.
     pub fn learn_places(&mut self, known: Vec<EditPlace>) {
         for (hashes, place) in known {
             for block in &mut self.blocks {
@@ -49,8 +49,8 @@ impl Transcript {
         }
     }
 
-    /// The hashes that a call was begun with. What could not be found while it was done is looked
-    /// for again when it is over.
+    /// Notes the hashes from the start of a call. A place that was not found during the call is
+    /// requested again after its end.
     pub(super) fn note_hashes(&mut self, record: &Record) {
         match &record.entry {
             Entry::Started {

@@ -1,4 +1,4 @@
-//! A block as lines. They are made when the block is seen, and kept.
+//! Layout of a block as lines. The lines are made when the block is seen, and cached.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -84,7 +84,7 @@ fn lines(block: &Block, unfolded: bool, layout: &mut LayoutContext<'_>) -> Vec<L
 }
 
 impl Tone {
-    /// The theme's style for a line of this tone.
+    /// Returns the theme's style for a line of this tone.
     pub fn style(self, theme: &Theme) -> Style {
         match self {
             Tone::Calm => theme.dim,
@@ -113,7 +113,7 @@ fn said(text: &str, images: usize, layout: &LayoutContext<'_>) -> Vec<Line<'stat
     lines
 }
 
-/// The model's words, two columns in.
+/// Lays the model's words two columns in.
 fn words(text: &str, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
     let width = inside(layout);
     let mut lines = markdown::render(text, width, layout.theme, layout.code);
@@ -123,7 +123,7 @@ fn words(text: &str, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
 
 const INDENT: usize = 2;
 
-/// The columns of what the model says.
+/// Returns the columns of the model's words.
 fn inside(layout: &LayoutContext<'_>) -> u16 {
     let columns = layout.edge().saturating_sub(INDENT).max(1);
     u16::try_from(columns).unwrap_or(u16::MAX)
@@ -149,7 +149,7 @@ fn looked_at(subjects: &[String], took_ms: u64, layout: &LayoutContext<'_>) -> L
     for subject in subjects {
         let subject = clean_line(subject);
         let gap = if shown.is_empty() { "" } else { " · " };
-        // Behind it "and how many more" must fit.
+        // The number of further subjects must fit after it.
         let more = if left > 1 {
             text::width(" · + 999")
         } else {
@@ -173,7 +173,7 @@ fn looked_at(subjects: &[String], took_ms: u64, layout: &LayoutContext<'_>) -> L
     call::head_line(("·", theme.dim), verb, subject, result, layout)
 }
 
-/// A glyph before the first line of a text.
+/// Puts a glyph before the first line of a text.
 fn marked(
     (glyph, glyph_style): (&'static str, Style),
     words: &str,
@@ -192,7 +192,7 @@ fn marked(
     lines
 }
 
-/// `thought 4 s`, or all of it.
+/// Returns `thought 4 s`, or the whole text.
 fn thought(
     text: &str,
     took_ms: Option<u64>,
@@ -210,7 +210,7 @@ fn thought(
     lines
 }
 
-/// What matters less: one line of it, or all.
+/// Returns a note: its first line, or all of it.
 fn note(text: &str, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
     let cleaned = clean(text);
@@ -230,7 +230,7 @@ fn note(text: &str, unfolded: bool, layout: &LayoutContext<'_>) -> Vec<Line<'sta
     vec![Line::styled(line, theme.dim)]
 }
 
-/// Something happened to the session itself.
+/// Returns the lines for an event of the session itself.
 fn marker(tone: Tone, words: &str, layout: &LayoutContext<'_>) -> Vec<Line<'static>> {
     let theme = layout.theme;
     let short = resumed_in_short(words);
@@ -243,7 +243,7 @@ fn marker(tone: Tone, words: &str, layout: &LayoutContext<'_>) -> Vec<Line<'stat
     marked(glyph, &words, style, layout)
 }
 
-/// `◐ thinking 4 s  its last words` while it lasts, then how long it lasted.
+/// Returns `◐ thinking 4 s  its last words` during thinking, then its duration.
 fn thinking(stream: &Stream, layout: &LayoutContext<'_>) -> Option<Line<'static>> {
     let theme = layout.theme;
     let thinking = stream.thinking.trim_end();
@@ -264,7 +264,7 @@ fn thinking(stream: &Stream, layout: &LayoutContext<'_>) -> Option<Line<'static>
     ]))
 }
 
-/// What is streaming. Its words are not copied: only what is seen of them is.
+/// The lines of a stream. Only the visible words are copied.
 pub(super) struct StreamLines<'a> {
     before: Vec<Line<'static>>,
     words: &'a [Line<'static>],

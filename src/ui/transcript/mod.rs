@@ -1,7 +1,7 @@
-//! The conversation as it is shown: a projection of the log, and what is streaming.
+//! The conversation as the screen shows it: a projection of the log, and the stream.
 //!
-//! Invariant: what the log has is shown from its entries alone; the stream is shown until the
-//! entry that holds it is recorded, and never beside it.
+//! Invariant: recorded content is shown from its entries alone; the stream is shown until the entry
+//! with its content is recorded, and never beside it.
 
 mod block;
 mod call;
@@ -33,66 +33,65 @@ use crate::model::{Delta, Figures};
 use crate::session::describe::{self, CallStatus, Describer, Description, Part};
 use crate::tools;
 
-/// The conversation: its blocks, what is streaming, and where it is scrolled to.
+/// The conversation: its blocks, the stream, and the scroll position.
 #[derive(Default)]
 pub struct Transcript {
     pub blocks: Vec<Block>,
     describer: Describer,
-    /// The block of each call whose answer is the last one.
+    /// The block of each call of the last answer.
     calls: HashMap<CallId, usize>,
-    /// The block of each command that goes on in the background, by its id.
+    /// The block of each command that still runs in the background, by its id.
     background: HashMap<String, usize>,
     pub stream: Stream,
-    /// The first entry that is shown; earlier ones are fetched when they are scrolled to.
+    /// The first entry that is shown; earlier ones are read when the user scrolls to them.
     pub first: Option<Seq>,
     last: Option<Seq>,
-    /// The block that says that the session was resumed, until something follows it.
+    /// The block that reports that the session was resumed, until something follows it.
     resumed: Option<usize>,
     /// The time of the last entry, and of the one before.
     last_ms: i64,
     before_ms: i64,
-    /// What is being done for a message.
+    /// The open turn.
     turn: Option<turn::Turn>,
-    /// What tokens cost. `None`: prices are not shown.
+    /// Prices of tokens. `None`: prices are not shown.
     figures: Option<Figures>,
     pub scroll: Scroll,
-    /// Everything that folds is unfolded.
+    /// All blocks are unfolded.
     pub unfolded: bool,
     /// The blocks that were on the screen last.
     seen: Range<usize>,
-    /// It was asked what calls changed, and is not known yet.
+    /// Changes of calls were requested, and have not arrived yet.
     awaits_changes: bool,
-    /// The block of a call that is over and behind which no tree was named yet.
+    /// The block of a call that has ended without a tree after it so far.
     without_tree: Option<usize>,
 }
 
-/// The answer that is being made.
+/// The answer that is streaming.
 #[derive(Default)]
 pub struct Stream {
     pub words: markdown::Stream,
-    /// Some words came, so `words` is to be shown.
+    /// Words arrived, so `words` must be shown.
     pub has_words: bool,
     pub thinking: String,
-    /// When the first of it came, and the last: UTC, milliseconds since 1970.
+    /// Time of the first and the last piece of thinking: UTC, milliseconds since 1970.
     pub thinking_since_ms: i64,
     thinking_last_ms: i64,
     /// When the first piece of the answer came: UTC, milliseconds since 1970.
     began_ms: Option<i64>,
     bytes: usize,
-    /// The tools of the calls that were begun.
+    /// The tools of the calls that have started to stream.
     pub calls: Vec<String>,
-    /// Why the model is asked again, and when.
-    /// Why the model is asked again, and when (UTC, milliseconds since 1970).
+    /// Why and when (UTC, milliseconds since 1970) the request is retried.
     pub retry: Option<(String, i64)>,
 }
 
 impl Stream {
-    /// Whether nothing of an answer came yet.
+    /// Returns whether no part of an answer arrived yet.
     pub fn is_empty(&self) -> bool {
         !self.has_words && self.thinking.is_empty() && self.calls.is_empty() && self.retry.is_none()
     }
 
-    /// About how many tokens come in a second. `None` when it is too early to tell.
+    /// Returns the approximate rate of tokens per second. `None` when it is too early to tell.
     pub fn tokens_per_second(&self, now_ms: i64) -> Option<u64> {
         const BYTES_PER_TOKEN: u64 = 4;
         let age_ms = u64::try_from(now_ms - self.began_ms?).ok()?;
@@ -101,7 +100,7 @@ impl Stream {
         (age_ms >= 1_000 && rate > 0).then_some(rate)
     }
 
-    /// How long it thought, when it does so no more. Milliseconds.
+    /// Returns the duration of the thinking in milliseconds, after its end.
     pub fn thought_ms(&self) -> Option<u64> {
         let is_over = self.has_words || !self.calls.is_empty();
         is_over.then(|| self.thinking_ms())
@@ -145,12 +144,12 @@ impl Stream {
 }
 
 impl Transcript {
-    /// The conversation of these records.
+    /// Makes the conversation of these records.
     pub fn of(records: &[Record]) -> Transcript {
         Transcript::with_prices(records, None)
     }
 
-    /// The same, and what each turn cost.
+    /// Makes the conversation of these records, with the cost of each turn.
     pub fn with_prices(records: &[Record], figures: Option<Figures>) -> Transcript {
         let mut transcript = Transcript {
             figures,
@@ -162,7 +161,7 @@ impl Transcript {
         transcript
     }
 
-    /// Entries that come before those that are shown.
+    /// Adds entries before those that are shown.
     pub fn prepend(&mut self, records: &[Record]) {
         let mut earlier = Transcript::with_prices(records, self.figures.clone());
         let count = earlier.blocks.len();
@@ -172,7 +171,7 @@ impl Transcript {
         for place in self.calls.values_mut().chain(self.background.values_mut()) {
             *place += count;
         }
-        // What is shown of those that began earlier, and go on.
+        // Blocks of commands that started earlier and still run.
         for (id, place) in earlier.background {
             self.background.entry(id).or_insert(place);
         }
@@ -187,7 +186,7 @@ impl Transcript {
         self.stream.feed(delta, now_ms);
     }
 
-    /// Told to the user, and in no log.
+    /// Adds a notice for the user, which is not in the log.
     pub fn add_notice(&mut self, tone: Tone, text: impl Into<String>) {
         let seq = self.last.unwrap_or_default();
         let kind = Kind::Notice {
@@ -197,13 +196,13 @@ impl Transcript {
         self.blocks.push(Block::new(seq, 0, kind));
     }
 
-    /// Nothing of the session itself is in it: at most what was told to the person at its start.
+    /// Returns whether it is empty, except for notices of the start.
     pub fn has_only_notices(&self) -> bool {
         let is_notice = |block: &Block| matches!(block.kind, Kind::Notice { .. });
         self.blocks.iter().all(is_notice)
     }
 
-    /// Takes in an entry that was recorded.
+    /// Takes a recorded entry.
     pub fn fold(&mut self, record: &Record) {
         self.first.get_or_insert(record.seq);
         self.last = Some(record.seq);
@@ -212,7 +211,7 @@ impl Transcript {
         }
         if matches!(&record.entry, Entry::Resumed { found, draft: None, .. } if found.starts_with("resumed "))
         {
-            // Starts between which nothing happened are one.
+            // Consecutive starts are shown as one.
             if self.resumed.is_some_and(|at| at + 1 == self.blocks.len()) {
                 self.blocks.pop();
             }
@@ -237,7 +236,7 @@ impl Transcript {
             return;
         };
         if let Some(turn) = self.turn.take() {
-            // The end says so.
+            // The end of the turn shows this.
             let is_said = |block: &mut Block| matches!(block.kind, Kind::Marker { .. });
             if how == How::Stopped {
                 self.blocks.pop_if(is_said);
@@ -293,7 +292,7 @@ impl Transcript {
         self.push(at, Kind::Marker { tone, text });
     }
 
-    /// What was streaming stands in this entry now.
+    /// Replaces the stream by the recorded words.
     fn cut_words(&mut self, at: (Seq, i64), words: Option<&str>) {
         self.stream = Stream::default();
         if let Some(text) = words {
@@ -313,7 +312,7 @@ impl Transcript {
             Part::Command(line) => Some(line.clone()),
             _ => None,
         });
-        // Of a command its name is what the person knows; what it stands for can be unfolded.
+        // The person knows a command by its name; its expansion can be unfolded.
         let (text, stands_for) = match command {
             Some(line) => (line, Some(words)),
             None => (words, None),
@@ -361,7 +360,7 @@ impl Transcript {
         }
     }
 
-    /// The block of a call of the last answer.
+    /// Returns the block of a call of the last answer.
     fn call_mut(&mut self, id: CallId) -> Option<&mut Call> {
         let block = self.blocks.get_mut(*self.calls.get(&id)?)?;
         block.touch();
@@ -371,7 +370,7 @@ impl Transcript {
         }
     }
 
-    /// A call of the last answer. `None` for calls of earlier answers.
+    /// Returns a call of the last answer. `None` for calls of earlier answers.
     pub fn call(&self, id: CallId) -> Option<&Call> {
         match &self.blocks.get(*self.calls.get(&id)?)?.kind {
             Kind::Call(call) => Some(call),
@@ -379,8 +378,8 @@ impl Transcript {
         }
     }
 
-    /// For how long nothing of an answer that is asked for has come, milliseconds. `None` while
-    /// something comes, or a call is to be done first.
+    /// Returns how long the model has been silent since the request, in milliseconds. `None` while
+    /// words arrive, or while a call must end first.
     pub fn waits_ms(&self, now_ms: i64) -> Option<i64> {
         let is_open = |id: &CallId| {
             let call = self.call(*id);
@@ -400,7 +399,7 @@ impl Transcript {
     fn follow(&mut self, id: CallId, status: &CallStatus<'_>, at_ms: i64) {
         let status = match status {
             CallStatus::Allowed => Status::Allowed,
-            // Its result says so.
+            // The result of the call shows this.
             CallStatus::Denied => return,
             CallStatus::Started { run } => Status::Running {
                 since_ms: at_ms,
@@ -422,7 +421,8 @@ impl Transcript {
         };
         let since = match (&call.status, outcome) {
             (Status::Running { since_ms, .. }, _) => u64::try_from(at_ms - since_ms).ok(),
-            // One that only looks is not recorded when it begins: that is when all before it is over.
+            // The start of a call that only looks is not recorded. It starts when all earlier calls
+            // have ended.
             (Status::Waiting, Outcome::Done { .. }) => u64::try_from(at_ms - before_ms).ok(),
             _ => None,
         };
@@ -430,7 +430,7 @@ impl Transcript {
             Some(Fact::Ran {
                 exit_code, took_ms, ..
             }) => (Some(*took_ms), exit_code.map_or(Exit::Ended, Exit::Code)),
-            // How long it took to begin says nothing.
+            // The time until the start is not shown.
             Some(Fact::Background { .. }) => (None, Exit::InBackground),
             _ => (since, Exit::None),
         };
@@ -458,7 +458,7 @@ impl Transcript {
         }
     }
 
-    /// What is shown of a command that went on says that it ended.
+    /// Marks the block of a background command as ended.
     fn background_ended(&mut self, id: &str, exit_code: Option<i32>) {
         let place = self.background.remove(id);
         let block = place.and_then(|at| self.blocks.get_mut(at));
@@ -471,7 +471,7 @@ impl Transcript {
         }
     }
 
-    /// Calls that only looked and stand behind each other are one block.
+    /// Groups consecutive calls that only looked into one block.
     fn stand_together(&mut self, at: usize) {
         const MOST: usize = 100;
         let looked = |block: &Block| match &block.kind {
@@ -508,7 +508,8 @@ impl Transcript {
         };
     }
 
-    /// Open calls belong to the branch that is parted from.
+    /// Marks open calls as interrupted: they continue in the session from which this one was
+    /// forked.
     fn leave_calls(&mut self) {
         let ids: Vec<CallId> = self.calls.keys().copied().collect();
         for id in ids {
@@ -527,7 +528,7 @@ impl Transcript {
         }
     }
 
-    /// The commands whose output is shown as it comes: call and run.
+    /// Returns the commands whose output is shown live: call and run.
     pub fn running(&self) -> Vec<(CallId, String)> {
         let calls = self.calls.keys().filter_map(|id| {
             let run = self.call(*id)?.run()?;
@@ -536,7 +537,7 @@ impl Transcript {
         calls.collect()
     }
 
-    /// Sets the last lines that a running command printed.
+    /// Sets the last lines of the output of a running command.
     pub fn tail(&mut self, id: CallId, text: String) {
         if self.call(id).is_some_and(|call| call.tail != text)
             && let Some(call) = self.call_mut(id)
@@ -545,7 +546,7 @@ impl Transcript {
         }
     }
 
-    /// The last words of the model, whole.
+    /// Returns the last words of the model, in full.
     pub fn last_answer(&self) -> Option<&str> {
         self.blocks
             .iter()
@@ -556,7 +557,7 @@ impl Transcript {
             })
     }
 
-    /// What the user said, the newest last: place of the entry and words.
+    /// Returns the messages of the user, the newest last: `seq` of the entry and text.
     pub fn prompts(&self) -> Vec<(Seq, &str)> {
         let said = self.blocks.iter().filter_map(|block| match &block.kind {
             Kind::Said { text, .. } => Some((block.seq, text.as_str())),

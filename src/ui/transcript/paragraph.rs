@@ -1,4 +1,4 @@
-//! Wrapped text in a block: words, and code of which no blank is left out.
+//! Wrapped text in a block: words, and code with all its blanks.
 
 use jiff::tz::TimeZone;
 use ratatui::style::Style;
@@ -9,25 +9,25 @@ use crate::ui::highlight::Highlighter;
 use crate::ui::text::{self, Break, clean};
 use crate::ui::theme::Theme;
 
-/// What lines are laid out with.
+/// The environment of a layout: terminal, theme and time.
 pub struct LayoutContext<'a> {
     /// Columns of the terminal.
     pub width: u16,
     pub theme: &'a Theme,
     pub code: &'a mut Highlighter,
-    /// Of the theme and of the colours of code: another one voids all lines.
+    /// Generation of the theme and the colours of code. When it changes, all lines are invalid.
     pub generation: u64,
     /// UTC, milliseconds since 1970.
     pub now_ms: i64,
-    /// Of the times of day that are shown.
+    /// Time zone of the times of day that are shown.
     pub zone: &'a TimeZone,
 }
 
-/// Words are wrapped at so many columns.
+/// Maximum columns of wrapped words.
 const MAX_PROSE: usize = 96;
-/// Code, diffs and what stands at the right end here.
+/// Maximum columns of code, diffs and right-aligned text.
 const MAX_EDGE: usize = 2 + 120;
-/// Fewer columns have no margin.
+/// Minimum columns for a margin.
 const MARGIN_COLUMNS: u16 = 40;
 
 impl LayoutContext<'_> {
@@ -35,13 +35,13 @@ impl LayoutContext<'_> {
         usize::from(self.width).max(1)
     }
 
-    /// Nothing stands right of this column.
+    /// Returns the column at which right-aligned text ends.
     pub(super) fn edge(&self) -> usize {
         let margin = if self.width >= MARGIN_COLUMNS { 2 } else { 0 };
         (self.columns() - margin).clamp(1, MAX_EDGE)
     }
 
-    /// Words end before this column.
+    /// Returns the column at which words are wrapped.
     pub(super) fn prose(&self) -> usize {
         self.edge().min(2 + MAX_PROSE)
     }
@@ -57,7 +57,7 @@ pub(super) fn paragraph(
     lines_of(&clean(words), style, before, Break::Words, columns)
 }
 
-/// A command: no blank of it is left out.
+/// Returns the lines of a command, with all its blanks.
 pub(super) fn code(
     words: &str,
     style: Style,

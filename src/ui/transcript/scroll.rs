@@ -1,7 +1,7 @@
-//! Where in the conversation one is, and what is to be seen from there.
+//! The scroll position in the conversation, and the visible lines.
 //!
-//! The place is a block and a line in it, never a line of the whole: so only what is seen has
-//! to have lines.
+//! The position is a block and a line in it, never a line of the whole: so only visible blocks are
+//! laid out.
 
 use ratatui::text::Line;
 
@@ -10,18 +10,18 @@ use super::block::Together;
 use super::lay::{StreamLines, lay};
 use super::paragraph::LayoutContext;
 
-/// What is at the top of the screen.
+/// The position of the top of the screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scroll {
-    /// The end is seen, and stays seen as it grows.
+    /// The end is visible, and stays visible as the conversation grows.
     #[default]
     End,
-    /// This line of this block is the first that is seen.
+    /// This line of this block is the first visible one.
     At { block: usize, line: usize },
 }
 
 impl Scroll {
-    /// So many blocks came before.
+    /// Adjusts the position after `count` blocks were added before.
     pub(super) fn shift(&mut self, count: usize) {
         if let Scroll::At { block, .. } = self {
             *block += count;
@@ -30,7 +30,7 @@ impl Scroll {
 }
 
 impl Transcript {
-    /// Blocks, and the stream as one more.
+    /// Returns the number of blocks, with the stream as one more.
     fn count(&self) -> usize {
         self.blocks.len() + usize::from(!self.stream.is_empty())
     }
@@ -42,7 +42,7 @@ impl Transcript {
         }
     }
 
-    /// Some of the lines of a block.
+    /// Returns some lines of a block.
     fn slice(
         &mut self,
         block: usize,
@@ -58,7 +58,7 @@ impl Transcript {
         }
     }
 
-    /// The place so many lines above the end.
+    /// Returns the position `lines` lines above the end.
     fn above_end(&mut self, lines: usize, layout: &mut LayoutContext<'_>) -> (usize, usize) {
         let mut left = lines;
         for block in (0..self.count()).rev() {
@@ -71,19 +71,19 @@ impl Transcript {
         (0, 0)
     }
 
-    /// How many lines there are in all. Every block is laid out for it.
+    /// Returns the number of all lines. All blocks are laid out for this.
     pub fn lines(&mut self, layout: &mut LayoutContext<'_>) -> usize {
         (0..self.count())
             .map(|block| self.height(block, layout))
             .sum()
     }
 
-    /// The lines to be seen on a screen of this height.
+    /// Returns the visible lines of a screen of this height.
     pub fn visible(&mut self, height: usize, layout: &mut LayoutContext<'_>) -> Vec<Line<'static>> {
         let (mut block, mut skip) = match self.scroll {
             Scroll::End => self.above_end(height, layout),
             Scroll::At { block, line } => {
-                // Nothing below the end is ever shown.
+                // The view never goes past the end.
                 let end = self.above_end(height, layout);
                 if (block, line) >= end {
                     self.scroll = Scroll::End;
@@ -103,7 +103,7 @@ impl Transcript {
         seen
     }
 
-    /// The place at the top of a screen of this height.
+    /// Returns the position at the top of a screen of this height.
     pub(super) fn top(&mut self, height: usize, layout: &mut LayoutContext<'_>) -> (usize, usize) {
         match self.scroll {
             Scroll::End => self.above_end(height, layout),
@@ -111,7 +111,8 @@ impl Transcript {
         }
     }
 
-    /// False when the first line was reached: there may be earlier entries to fetch.
+    /// Moves towards the beginning. Returns false at the first line: there may be earlier entries
+    /// to read.
     pub fn scroll_up(
         &mut self,
         lines: usize,
@@ -134,8 +135,8 @@ impl Transcript {
         true
     }
 
-    /// Moves towards the end by so many lines. `height`: rows that there are. At the end it
-    /// follows what comes.
+    /// Moves towards the end by `lines`. `height`: number of rows. At the end, the view follows new
+    /// lines.
     pub fn scroll_down(&mut self, lines: usize, height: usize, layout: &mut LayoutContext<'_>) {
         let Scroll::At {
             mut block,
@@ -163,17 +164,17 @@ impl Transcript {
         self.scroll = Scroll::End;
     }
 
-    /// Shows the first line that was fetched.
+    /// Shows the first line of the loaded entries.
     pub fn scroll_home(&mut self) {
         self.scroll = Scroll::At { block: 0, line: 0 };
     }
 
-    /// Shows the end, and follows what comes.
+    /// Shows the end, and follows new lines.
     pub fn scroll_end(&mut self) {
         self.scroll = Scroll::End;
     }
 
-    /// The block that stands at this row of the screen.
+    /// Returns the block at this row of the screen.
     pub fn block_at(
         &mut self,
         row: usize,
@@ -193,7 +194,7 @@ impl Transcript {
         None
     }
 
-    /// Folds or unfolds a block, by its index. Nothing happens to one that does not fold.
+    /// Folds or unfolds a block, by its index, if it can be folded.
     pub fn toggle(&mut self, block: usize) {
         let all = self.unfolded;
         let Some(it) = self.blocks.get(block).filter(|b| b.folds()) else {
@@ -212,7 +213,7 @@ impl Transcript {
                 (first, count)
             }
         };
-        // Those that stand together fold together.
+        // Blocks of a group fold together.
         for block in self.blocks.iter_mut().skip(first).take(count) {
             block.unfolded = unfolded;
         }
@@ -229,7 +230,7 @@ impl Transcript {
         }
     }
 
-    /// Folds or unfolds everything. What was folded by hand no longer counts.
+    /// Folds or unfolds everything. Earlier choices for single blocks are dropped.
     pub fn toggle_all(&mut self) {
         self.unfolded = !self.unfolded;
         for block in &mut self.blocks {

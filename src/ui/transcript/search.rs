@@ -1,8 +1,8 @@
-//! Words that are searched for in the conversation, folded parts included.
+//! Search for words in the conversation, including folded parts.
 //!
-//! Blocks are looked through from the newest to the oldest, a bounded part at a time, so that no
-//! key waits for a long session. Where in a block words stand is known when it is gone to: only
-//! then it has lines.
+//! Blocks are searched from the newest to the oldest, a bounded part at a time, so that no key
+//! waits for a long session. The position of a match in its block is found only when the user goes
+//! to it, because the block is laid out then.
 
 use std::collections::VecDeque;
 
@@ -13,43 +13,44 @@ use regex::{Regex, RegexBuilder};
 use super::lay::lay;
 use super::{LayoutContext, Scroll, Transcript};
 
-/// Of the conversation, looked through at a time.
+/// Maximum number of bytes that are searched in one step.
 const STEP_BYTES: usize = 8 * 1024 * 1024;
 
-/// Older parts are not fetched to be searched once so much was looked through.
+/// Maximum number of bytes to search. Beyond it, older entries are not loaded for a search.
 const MAX_BYTES: usize = 256 * 1024 * 1024;
 
 pub const MAX_WORDS_CHARS: usize = 200;
 
-/// A search, and where it stands.
+/// A search and its state.
 #[derive(Debug, Default)]
 pub struct Search {
     pub words: String,
     pattern: Option<Regex>,
-    /// Blocks with the words, and how often each has them: the oldest first.
+    /// Blocks with matches, and the number of matches in each: the oldest first.
     found: VecDeque<(usize, usize)>,
-    /// The blocks that were looked through.
+    /// The blocks that were searched.
     looked: std::ops::Range<usize>,
     bytes: usize,
     at: Option<Place>,
-    /// Where the conversation was before.
+    /// The scroll position before the search.
     origin: Scroll,
-    /// The block that was unfolded to show the words.
+    /// The block that was unfolded to show a match.
     unfolded: Option<usize>,
 }
 
-/// One of the places where the words stand.
+/// A selected match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     block: usize,
-    /// Which of the block's, from 0.
+    /// Index of the match in its block.
     nth: usize,
-    /// The line of the block, and which of that line's it is. `None`: it has no line that is shown.
+    /// The line of the block, and the index of the match in that line. `None`: no shown line has
+    /// it.
     line: Option<(usize, usize)>,
 }
 
 impl Search {
-    /// A search that begins where the conversation stands.
+    /// Makes a search that starts at the scroll position.
     pub fn new(origin: Scroll) -> Search {
         Search {
             origin,
@@ -57,7 +58,7 @@ impl Search {
         }
     }
 
-    /// Other words: all is looked through anew.
+    /// Sets other words, and starts the search from the beginning.
     pub fn set_words(&mut self, words: String, blocks: usize) {
         let parts: Vec<String> = words.split_whitespace().map(regex::escape).collect();
         let pattern = RegexBuilder::new(&parts.join(r"\s+"))
@@ -71,7 +72,7 @@ impl Search {
         self.at = None;
     }
 
-    /// So many blocks came before.
+    /// Adjusts the state after `count` blocks were added before.
     pub fn shift(&mut self, count: usize) {
         for (block, _) in &mut self.found {
             *block += count;
@@ -85,29 +86,29 @@ impl Search {
         self.unfolded = self.unfolded.map(|block| block + count);
     }
 
-    /// All of the blocks that there are was looked through.
+    /// Returns whether all blocks were searched.
     pub fn is_through(&self) -> bool {
         self.pattern.is_none() || self.looked.start == 0
     }
 
-    /// Older entries are worth fetching.
+    /// Returns whether older entries should be loaded.
     pub fn wants_earlier(&self) -> bool {
         self.pattern.is_some() && self.is_through() && self.bytes < MAX_BYTES
     }
 
-    /// How often the words were found so far.
+    /// Returns the number of matches so far.
     pub fn count(&self) -> usize {
         self.found.iter().map(|(_, count)| count).sum()
     }
 
-    /// Which of them it stands at, from 1.
+    /// Returns the number of the selected match, from 1.
     pub fn position(&self) -> Option<usize> {
         let at = self.at?;
         let before = self.found.iter().take_while(|(block, _)| *block < at.block);
         Some(before.map(|(_, count)| count).sum::<usize>() + at.nth + 1)
     }
 
-    /// The words stand in a part of a block that is not shown, even unfolded.
+    /// Returns whether the match is in a part of a block that is not shown, even unfolded.
     pub fn is_out_of_sight(&self) -> bool {
         self.at.is_some_and(|at| at.line.is_none())
     }
@@ -117,7 +118,7 @@ impl Search {
             return;
         };
         let mut budget = STEP_BYTES;
-        // What came since stands behind.
+        // New blocks are at the end.
         while self.looked.end < transcript.blocks.len() {
             let (count, _) = occurrences(&transcript.blocks[self.looked.end], pattern);
             if count > 0 {
@@ -137,7 +138,7 @@ impl Search {
         }
     }
 
-    /// The neighbour of where it stands: block, and which of its places, where that is known.
+    /// Returns the match next to the selected one: its block, and its index there if known.
     fn neighbour(&self, backwards: bool) -> Option<(usize, Option<usize>)> {
         let at = self.at?;
         let count = self.found.iter().find(|(block, _)| *block == at.block);
@@ -157,7 +158,7 @@ impl Search {
         }
     }
 
-    /// Where it goes first: to what stands at or below the place that was seen, else above it.
+    /// Returns the first match to select: at or below the scroll position, else above it.
     fn first(&self) -> Option<(usize, Option<usize>)> {
         let below = match self.origin {
             Scroll::End => None,
@@ -170,7 +171,7 @@ impl Search {
     }
 }
 
-/// How often a block has the words, and the bytes that were looked through.
+/// Returns the number of matches in a block, and the number of bytes that were searched.
 fn occurrences(block: &super::Block, pattern: &Regex) -> (usize, usize) {
     let (mut count, mut bytes) = (0, 0);
     block.each_text(&mut |text| {
@@ -181,8 +182,7 @@ fn occurrences(block: &super::Block, pattern: &Regex) -> (usize, usize) {
 }
 
 impl Transcript {
-    /// Looks on through what was not looked through, and goes to the first place when it stands
-    /// at none.
+    /// Continues the search, and selects the first match when none is selected.
     pub fn search_on(
         &mut self,
         search: &mut Search,
@@ -202,7 +202,7 @@ impl Transcript {
         }
     }
 
-    /// Goes to the place before or behind. False when there is none.
+    /// Selects the match before or after the selected one. Returns false when there is none.
     pub fn search_next(
         &mut self,
         search: &mut Search,
@@ -217,7 +217,7 @@ impl Transcript {
         true
     }
 
-    /// `nth`: none for the last of the block.
+    /// Selects a match of a block. `nth`: `None` for the last match of the block.
     fn go_to(
         &mut self,
         search: &mut Search,
@@ -235,7 +235,7 @@ impl Transcript {
             search.unfolded = Some(block);
             places = self.places(block, &needle, layout);
         }
-        // What is seen counts: the lines may say it once more, as a heading does.
+        // Shown lines count: they may repeat the words, as a heading does.
         let seen = places.len().max(1);
         if let Some((_, count)) = search.found.iter_mut().find(|(b, _)| *b == block) {
             *count = seen;
@@ -245,7 +245,7 @@ impl Transcript {
         search.at = Some(Place { block, nth, line });
         let line = line.map_or(0, |(line, _)| line);
         self.scroll = Scroll::At { block, line };
-        // With what stands before it.
+        // Lines before the match are shown too.
         if height > 3 {
             self.scroll_up(height / 3, height, layout);
         }
@@ -262,7 +262,7 @@ impl Transcript {
         }
     }
 
-    /// Folds what was unfolded to be seen, unless it is gone to again.
+    /// Folds a block that was unfolded for a match, unless it is selected again.
     fn refold(&mut self, search: &mut Search, next: Option<usize>) {
         if let Some(was) = search.unfolded.filter(|was| Some(*was) != next) {
             search.unfolded = None;
@@ -272,7 +272,7 @@ impl Transcript {
         }
     }
 
-    /// The lines of a block in which the words begin, and which of the line's each is.
+    /// Returns the lines of a block in which matches begin, with an index in the line for each.
     fn places(
         &self,
         block: usize,
@@ -295,7 +295,7 @@ impl Transcript {
         })
     }
 
-    /// Marks the words in the lines that are seen, and the place where the search stands.
+    /// Marks the matches in the visible lines, and the selected match.
     pub fn mark_found(
         &mut self,
         search: &Search,
@@ -332,7 +332,7 @@ impl Transcript {
         }
     }
 
-    /// The row of the screen that shows a line of a block.
+    /// Returns the row of the screen that shows a line of a block.
     fn row_of(
         &mut self,
         block: usize,
@@ -365,13 +365,13 @@ fn lower(c: char) -> char {
     c.to_lowercase().next().unwrap_or(c)
 }
 
-/// Marks that stand before lines and are no text of them.
+/// Marks before lines that are not part of their text.
 fn is_margin(c: char) -> bool {
     c.is_whitespace() || matches!(c, '│' | '▌' | '└')
 }
 
-/// Where the words stand in lines: the row and the character of each of their characters. A line
-/// may have been broken inside them.
+/// Finds the words in lines: the row and the character of each of their characters. A match may be
+/// split between wrapped lines.
 fn hits(lines: &[Line<'_>], needle: &[char]) -> Vec<Vec<(usize, usize)>> {
     if needle.is_empty() {
         return Vec::new();
@@ -406,7 +406,8 @@ fn hits(lines: &[Line<'_>], needle: &[char]) -> Vec<Vec<(usize, usize)>> {
 
 type Hit = Vec<(usize, usize)>;
 
-/// The words at the beginning of this text: their characters, and how much of the text they take.
+/// Matches words at the beginning of this text: returns their characters, and how many characters
+/// of the text they take.
 fn matched(text: &[(char, usize, usize)], needle: &[char], end: char) -> Option<(Hit, usize)> {
     let mut hit = Vec::with_capacity(needle.len());
     let mut rest = needle;
@@ -434,7 +435,7 @@ fn matched(text: &[(char, usize, usize)], needle: &[char], end: char) -> Option<
     rest.is_empty().then_some((hit, text.len()))
 }
 
-/// The characters at these places get these styles on top.
+/// Adds styles to the characters at these places.
 fn restyle(line: &mut Line<'static>, marks: &[(usize, Style)]) {
     if marks.is_empty() {
         return;

@@ -1,5 +1,5 @@
-//! What was done for a message: how long it took, which files changed, what failed, and what it
-//! cost. It is folded from the log alone, so a session that is resumed says the same.
+//! The summary of a turn: its duration, changed files, failures and cost. It is folded from the log
+//! alone, so a resumed session shows the same.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::session::clock;
 use crate::session::describe::How;
 use crate::ui::text::{Break, clean_line, wrap};
 
-/// As many files are named.
+/// Maximum number of files that are named.
 const MAX_FILES: usize = 3;
 
-/// The end of what was done for a message.
+/// The summary at the end of a turn.
 #[derive(Debug, PartialEq)]
 pub struct TurnEnd {
     pub how: How,
-    /// Without the times in which a person was waited for, or nobody was there. Milliseconds.
+    /// Duration without waiting for a person and without absences. Milliseconds.
     pub took_ms: i64,
-    /// Each file with the lines that were added and taken away.
+    /// Each file with the numbers of added and removed lines.
     pub files: Vec<(String, usize, usize)>,
     pub failed_commands: usize,
     pub tokens: u64,
@@ -34,14 +34,14 @@ pub struct TurnEnd {
     pub at_ms: i64,
 }
 
-/// What is done for a message, until it is over.
+/// An open turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     began_ms: i64,
     away_ms: i64,
-    /// When nobody was there, the last time: from and to.
+    /// The last absence: from and to.
     absence: (i64, i64),
-    /// When the last call was begun.
+    /// When the last call started.
     started_ms: i64,
     files: BTreeMap<String, (usize, usize)>,
     failed_commands: usize,
@@ -56,11 +56,11 @@ impl Turn {
         }
     }
 
-    /// `since_ms`: the time of the entry before.
+    /// Takes a record. `since_ms`: the time of the entry before.
     pub(super) fn fold(&mut self, record: &Record, since_ms: i64) {
         let since = (record.at_ms - since_ms).max(0);
         match &record.entry {
-            // The question was open from the entry before on.
+            // The question was open since the entry before.
             Entry::Decided { by: By::Person, .. } | Entry::Answered { by: By::Person, .. } => {
                 self.away_ms += since
             }
@@ -76,7 +76,7 @@ impl Turn {
                 }),
                 ..
             } => {
-                // What the user stopped did not fail.
+                // A call that the user stopped did not fail.
                 let is_over = matches!(outcome, Outcome::Done { .. } | Outcome::Error { .. });
                 self.failed_commands += usize::from(is_over && *exit_code != Some(0));
                 self.went_on(*took_ms);
@@ -88,7 +88,7 @@ impl Turn {
         }
     }
 
-    /// A command goes on while nobody is there: that is time in which something was done.
+    /// Counts a command that ran during an absence: that time is work.
     fn went_on(&mut self, took_ms: u64) {
         let ended = self.started_ms.saturating_add_unsigned(took_ms);
         let (from, to) = std::mem::take(&mut self.absence);
@@ -126,7 +126,7 @@ impl TurnEnd {
             How::Stopped => ("stopped by you", "after"),
             How::Failed => ("failed", "after"),
         };
-        // Less than a second is no time that is worth a word.
+        // A time of less than a second is not shown.
         let mut parts = vec![match self.took_ms {
             ..1_000 => how.to_string(),
             took_ms => format!("{how} {after} {}", clock(took_ms)),

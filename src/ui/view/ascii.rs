@@ -1,5 +1,5 @@
-//! The screen of a terminal that shows ASCII alone: one glyph for each cell, and what has none
-//! is a question mark.
+//! The screen of a terminal that shows only ASCII: one glyph for each cell, and a question mark for
+//! unknown ones.
 
 use ratatui::buffer::Buffer;
 
@@ -13,7 +13,7 @@ pub(super) fn only(buffer: &mut Buffer) {
     }
 }
 
-/// What a glyph is shown as.
+/// Returns the ASCII text for a glyph.
 fn ascii(symbol: &str) -> &'static str {
     match symbol {
         "▌" | "›" | "▸" | "❯" => ">",

@@ -1,9 +1,9 @@
-//! The question about a call: its title, which names the file of a change; all of the command, or of
-//! the diff; the answers; what it could do; why it asks; and a line that says what keys do now. All
-//! of it is one block, with a bar before each row.
+//! The approval prompt: its title, which names the file of a change; all of the command, or of the
+//! diff; the answers; the access of the command; the reason; and a line of keys. All of it is one
+//! block, with a bar before each row.
 //!
-//! What does not fit is scrolled to. The number of commands, the reason, the access and the answers stay in
-//! sight, but for a screen of a few rows: there they are part of what is scrolled.
+//! A long prompt is scrolled. The number of commands, the reason, the access and the answers stay
+//! visible, except on a screen of a few rows, where they are scrolled too.
 //!
 //! Invariant: nothing of what would be done is left out, and nothing of it can hide the rest.
 
@@ -24,25 +24,24 @@ use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::change_lines;
 
-/// Fewer rows have no room for a frame.
+/// Minimum number of rows for a frame.
 const FRAMED_ROWS: u16 = 8;
-/// From here on each answer has a row of its own.
+/// Minimum number of rows in which each answer has a separate row.
 const ROOMY_ROWS: u16 = 12;
-/// A question may have so many rows, also on a screen of which that is more than three of four
-/// parts.
+/// Rows that a question may always have, even if they are more than three quarters of the screen.
 const FEW_ROWS: u16 = 10;
-/// Of the reason, where it stays in sight. All of it is in what is scrolled then.
+/// Maximum rows of the pinned reason. A longer reason is shown in full in the scrolled part.
 const MAX_WHY_ROWS: usize = 2;
 /// The row of the question itself.
 const TITLE: u16 = 1;
-/// Before each row.
+/// The prefix of each row.
 const BAR: &str = "┃ ";
-/// Of what the command could do; else it is said in few words.
+/// Maximum rows of the long text about the access. A short text replaces a longer one.
 const MAX_ACCESS_ROWS: usize = 2;
 
 impl Layout {
     fn of(room: u16, asked: Option<&Approval>) -> Layout {
-        // Two more answers, and what the command could do.
+        // Two more answers, and the access of the command.
         let more = u16::from(asked.is_some_and(|asked| asked.rule.is_some())) * 2
             + u16::from(asked.is_some_and(|asked| asked.access.is_some())) * 2;
         Layout {
@@ -52,7 +51,7 @@ impl Layout {
     }
 }
 
-/// The rows it wants of those that are left for it.
+/// Returns the number of rows that the question wants of those that are left.
 pub(super) fn height(app: &mut App, area: Rect, left: u16) -> u16 {
     let most = (area.height.saturating_mul(3) / 4).max(FEW_ROWS).min(left);
     let layout = Layout::of(most, app.prompts.questions.asked.as_ref());
@@ -68,7 +67,7 @@ pub(super) fn height(app: &mut App, area: Rect, left: u16) -> u16 {
     wanted.saturating_add(frame).min(most)
 }
 
-/// `area` is what [`height`] asked for; `left` is what it was given then.
+/// Draws the question in the area that [`height`] asked for. `left`: the value that it was given.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App, left: u16) {
     let most = (frame.area().height.saturating_mul(3) / 4)
         .max(FEW_ROWS)
@@ -119,7 +118,7 @@ pub(super) fn set_in(mut line: Line<'static>, before: Span<'static>) -> Line<'st
     line
 }
 
-/// Columns behind the bar.
+/// Returns the columns to the right of the bar.
 fn inside(columns: u16) -> usize {
     usize::from(columns.saturating_sub(4).max(1))
 }
@@ -162,7 +161,7 @@ fn counted(path: &str) -> String {
     visible::counted(&clean_line(path), false).into_owned()
 }
 
-/// How much is asked about.
+/// Returns figures about the size of the question.
 fn parts(asked: &Approval, extent: Option<Extent>) -> Vec<String> {
     let many = |n: usize, what: &str| (n > 1).then(|| format!("{} {what}", figure(n)));
     let mut parts = Vec::new();
@@ -185,7 +184,7 @@ fn parts(asked: &Approval, extent: Option<Extent>) -> Vec<String> {
     parts
 }
 
-/// What is scrolled, made once for each look.
+/// Makes the lines of the scrolled part, once for each look.
 fn lay(app: &mut App, columns: u16, layout: &Layout) {
     let (generation, theme) = (app.look.generation, app.look.theme.clone());
     let highlighter = &mut app.look.code;
@@ -206,7 +205,7 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
     let room = usize::from(width);
     let mut lines = Vec::new();
     if whole {
-        // How many lines there are is known when they are laid: the keys say it.
+        // The number of lines is known after the layout: the line of keys shows it.
         lines.extend(words(&title(asked, room, None), theme.text, room));
         lines.extend(words(&asked.because, theme.dim, room));
         lines.extend(access_lines(asked, room, &theme));
@@ -239,7 +238,7 @@ fn lay(app: &mut App, columns: u16, layout: &Layout) {
     });
 }
 
-/// Whether the question names the whole file.
+/// Returns whether the question names the whole file.
 fn names_file(asked: &Approval, room: usize) -> bool {
     let (Body::Edits { path, .. } | Body::File { path, .. }) = &asked.shown.body else {
         return false;
@@ -247,7 +246,8 @@ fn names_file(asked: &Approval, room: usize) -> bool {
     title(asked, room, Some(asked.extent)).contains(&counted(path))
 }
 
-/// The command, or the diff of the change: with the file above, unless the question names it.
+/// Returns the lines of the command, or of the diff of the change. The diff names the file, unless
+/// the title does.
 fn asked_lines(
     asked: &Approval,
     columns: u16,
@@ -263,7 +263,7 @@ fn asked_lines(
         Body::Served { arguments, .. } => code(arguments, theme.text, room),
         Body::Subject | Body::Plan(_) => code(asked.call.subject(), theme.text, room),
     };
-    // Where the file is known, the change has its numbers and the lines around it.
+    // If the file is known, the change has line numbers and the lines around it.
     let changes = match &asked.edit {
         Some((before, after)) if !with_head => {
             let shape = Shape {
@@ -279,8 +279,8 @@ fn asked_lines(
     lines
 }
 
-/// A command in the colours of the shell's language, as code has everywhere: it must be read here.
-/// Nothing of it is quieter than the rest: what a grammar takes for a comment may be run.
+/// Returns the lines of a command in the colours of the shell's language. No part is dimmed: the
+/// grammar may take a part for a comment that would run.
 fn command(
     text: &str,
     room: usize,
@@ -325,7 +325,7 @@ fn why(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     words(&asked.because, theme.dim, room)
 }
 
-/// What the command could do: all of it, or in few words where it would take too many rows.
+/// Describes the access: the long text, or a short one where the long one takes too many rows.
 fn access_lines(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     let Some(told) = asked.access else {
         return Vec::new();
@@ -341,7 +341,7 @@ fn access_lines(asked: &Approval, room: usize, theme: &Theme) -> Vec<Line<'stati
     }
 }
 
-/// What stays in sight below what is scrolled.
+/// Returns the pinned lines below the scrolled part.
 fn pinned(
     asked: &Approval,
     readiness: Readiness,
@@ -382,7 +382,7 @@ fn pinned(
         true => answers(asked, is_armed, room, theme),
         false => vec![answers_in_a_row(asked, is_armed, room, theme)],
     };
-    // What is decided on stands first, and why it is asked last.
+    // The subject of the decision is first, and the reason is last.
     lines.splice(..0, answers.into_iter().chain(access));
     let style = match (readiness, asked.end_seen) {
         (Readiness::Armed, false) if asked.extent.overflows() => theme.warn,
@@ -395,7 +395,7 @@ fn pinned(
 
 fn reason_line(reason: &str, room: usize, theme: &Theme) -> Line<'static> {
     let reason = clean_line(reason);
-    // What is typed last is seen.
+    // The end of the typed text stays visible.
     let mut shown: &str = &reason;
     while width(shown) + 3 > room && !shown.is_empty() {
         shown = &shown[shown.chars().next().map_or(0, char::len_utf8)..];
@@ -407,11 +407,11 @@ fn reason_line(reason: &str, room: usize, theme: &Theme) -> Line<'static> {
     ])
 }
 
-/// The answer that keeps the rule so long, where there is room for all of it.
+/// Returns the text of an answer with the scope of its rule, if there is room for all of it.
 fn with_rule(rule: &str, scope: RuleScope, room: usize) -> Option<String> {
     let shown = visible::command(rule);
     let words = scoped(&format!("allows {}", clean_line(&shown)), scope);
-    // All of them say it, or none does.
+    // Either all answers name the scope, or none does.
     let longest = scoped(
         &format!("allows {}", clean_line(&shown)),
         RuleScope::Project,
@@ -453,7 +453,7 @@ fn answers(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Vec<
 
 fn answers_in_a_row(asked: &Approval, is_armed: bool, room: usize, theme: &Theme) -> Line<'static> {
     let choices = asked.choices();
-    // Each has a mark in front and a blank behind.
+    // Each has a mark before it and a blank after it.
     let wide: usize = choices.iter().map(|c| width(in_a_row(*c).0) + 3).sum();
     let span = |choice: &Choice| {
         let (long, short) = in_a_row(*choice);
@@ -470,8 +470,7 @@ fn answers_in_a_row(asked: &Approval, is_armed: bool, room: usize, theme: &Theme
     Line::from(choices.iter().map(span).collect::<Vec<_>>())
 }
 
-/// The answer in words, and where there is no room for that. What the letters mean is said
-/// with the rule.
+/// Returns the long and the short label of an answer. The row of the rule explains the letters.
 fn in_a_row(choice: Choice) -> (&'static str, &'static str) {
     match choice {
         Choice::Once => ("y once", "y once"),
@@ -482,7 +481,7 @@ fn in_a_row(choice: Choice) -> (&'static str, &'static str) {
     }
 }
 
-/// What keys do now.
+/// Describes the current effect of keys.
 fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
     let below = asked
         .extent
@@ -513,7 +512,7 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
     fitting(words, room)
 }
 
-/// In one row, with the answers.
+/// Describes the keys in one row, with the answers.
 fn short_keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
     let is_read = asked.end_seen || !asked.extent.overflows();
     match (readiness, is_read, &asked.rule) {
@@ -535,7 +534,8 @@ fn short_keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
     }
 }
 
-/// All answers, the one that Enter confirms marked: whole, shorter, and as letters.
+/// Returns all answers, with a mark at the one that Enter confirms. `brevity`: 0 for words, 1 for
+/// fewer words, 2 for letters.
 fn short_answers(asked: &Approval, brevity: usize) -> String {
     let answer = |choice: &Choice| {
         let names = match choice {
@@ -552,7 +552,7 @@ fn short_answers(asked: &Approval, brevity: usize) -> String {
     answers.iter().map(answer).collect::<Vec<_>>().join(" ")
 }
 
-/// The first of these that has room, else the last one cut.
+/// Returns the first text that fits, else the last one cut.
 pub(super) fn fitting(words: &[&str], room: usize) -> String {
     let fits = words.iter().find(|words| width(words) <= room);
     match (fits, words.last()) {

@@ -1,4 +1,4 @@
-//! The card that offers unfinished work.
+//! The drawing of the resume prompt.
 
 use crate::core::marks::title_line;
 use crate::core::text::count;
@@ -16,9 +16,9 @@ use crate::ui::text::{Break, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::spinner;
 
-/// The names of what is told of an offer have so many columns.
+/// Columns for the names of an offer's details.
 const NAME_COLUMNS: usize = 13;
-/// Of a title so much is looked at.
+/// Maximum number of characters of a title that are read.
 const TITLE_CHARS: usize = 200;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
@@ -49,11 +49,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     keys[0][0].1 = enter_does(card.letter, &keys);
     let mut below = key_lines(app, &keys, columns);
     if columns >= GRID_COLUMNS {
-        // Its place is the first line of the keys.
+        // The first line of the keys takes the place of the last line.
         lines.pop();
     }
     below.extend(words_below(app, columns));
-    // The selected one stays in sight, and what keys do.
+    // The selected offer and the keys stay visible.
     let room = usize::from(area.height).saturating_sub(below.len());
     let skip = first_seen(card.at, &lines, room);
     let seen = lines.into_iter().skip(skip).take(room);
@@ -65,7 +65,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
 
 type Key = (&'static str, &'static str);
 
-/// In columns, one below the other in each.
+/// The keys in columns, top to bottom.
 const KEYS: [[Key; 2]; 4] = [
     [("Enter", "resume"), ("x", "dismiss")],
     [("n", "new session"), ("f", "fork")],
@@ -78,7 +78,7 @@ const HELD_KEYS: [[Key; 2]; 4] = [
     [("h", "history"), ("q", "leave")],
     [("?", "keys"), ("", "")],
 ];
-/// What Enter does when this letter was typed.
+/// Returns the effect of Enter after this letter.
 fn enter_does(letter: Option<char>, keys: &[[Key; 2]; 4]) -> &'static str {
     let typed = keys.iter().flatten().find(|(key, _)| {
         let mut chars = key.chars();
@@ -90,12 +90,12 @@ fn enter_does(letter: Option<char>, keys: &[[Key; 2]; 4]) -> &'static str {
 const KEY_COLUMNS: [(usize, usize); 4] = [(7, 19), (3, 21), (3, 12), (3, 4)];
 const GRID_COLUMNS: usize = 72;
 
-/// What keys do: a grid, below a line that says why none counts yet; one after the other where it
-/// is narrow.
+/// Returns the lines of the keys: a grid below a line that tells why they do not count yet, or a
+/// list on a narrow screen.
 fn key_lines(app: &App, keys: &[[Key; 2]; 4], columns: usize) -> Vec<Line<'static>> {
     let theme = &app.look.theme;
     if columns < GRID_COLUMNS {
-        // Those that lead on first: what has no room is left out.
+        // Keys that continue come first: the last ones are cut.
         let order = [(0, 0), (1, 0), (2, 1), (2, 0), (1, 1), (0, 1), (3, 0)];
         let keys = order.map(|(column, row)| keys[column][row]);
         let keys = keys.map(|(key, what)| format!("{key} {what}"));
@@ -119,7 +119,7 @@ fn key_lines(app: &App, keys: &[[Key; 2]; 4], columns: usize) -> Vec<Line<'stati
     lines
 }
 
-/// Lines to leave out above, so that the offer that is selected is seen with the keys.
+/// Returns the number of lines to skip, so that the selected offer is visible with the keys.
 fn first_seen(at: usize, lines: &[Line<'_>], room: usize) -> usize {
     let over = lines.len().saturating_sub(room);
     let starts: Vec<usize> = std::iter::empty()
@@ -143,7 +143,7 @@ fn offer_lines(
 ) -> Vec<Line<'static>> {
     let details = offer.details.as_ref();
     let indent = if mark.is_empty() { "" } else { "  " };
-    // A name that was given says more than the last message.
+    // A name from the user is more useful than the last message.
     let request = details.and_then(|details| details.request.as_deref());
     let title = offer.info.title.as_deref().or(request);
     let shown = title_line(title.unwrap_or("untitled"), TITLE_CHARS);
@@ -189,7 +189,7 @@ fn offer_lines(
     lines
 }
 
-/// A glyph, what it is, and the words.
+/// Returns the lines for a glyph, a name, and text.
 fn told(
     (glyph, glyph_style): (&'static str, Style),
     name: &str,
@@ -207,7 +207,7 @@ fn told(
     wrap(&spans, columns, &first, &rest, Break::Words)
 }
 
-/// A glyph, what it is, the words on one line, and a time at its end.
+/// Returns one line with a glyph, a name, text, and a time at its end.
 fn told_short(
     glyph: Span<'static>,
     name: &str,
@@ -245,7 +245,7 @@ fn detail_lines(
         let words = "it runs without asking";
         lines.extend(all(("!", theme.warn), "mode", words, text));
     }
-    // The title says it already when nothing was said since.
+    // Without a new message, the title is the same text.
     if let Some(request) = details.request.as_ref().filter(|r| r.as_str() != title) {
         lines.extend(all(blank, "last message", request, text));
     }

@@ -1,24 +1,24 @@
-//! What the context window is filled with, as `/context` shows it.
+//! The content of the context window, as `/context` shows it.
 
 use ratatui::text::{Line, Span};
 
 use crate::ui::app::App;
 use crate::ui::text::{clip, short};
 
-/// For the names of the parts, where there is room.
+/// Maximum columns for the names of the parts.
 const NAME_COLUMNS: usize = 26;
-/// Of the box around them.
+/// Columns of the box around them.
 const FRAME_COLUMNS: usize = 6;
-/// The glyph before a name, and the figures behind it.
+/// Columns of the glyph before a name, and of the figures after it.
 const FIGURE_COLUMNS: usize = 18;
 
-/// How full the context is, in lines, for `/context`.
+/// Returns the use of the context as lines, for `/context`.
 pub fn context_lines(app: &App) -> Vec<Line<'static>> {
     let theme = &app.look.theme;
     let Some(gauge) = &app.session.now.gauge else {
         return vec![Line::styled("no session is open", theme.dim)];
     };
-    // A part has one row, however narrow it is.
+    // Each part has one row, also on a narrow screen.
     let room = usize::from(app.look.size.0).saturating_sub(FRAME_COLUMNS + FIGURE_COLUMNS);
     let name_columns = room.min(NAME_COLUMNS);
     let row = |style, cell: &'static str, name: &str, tokens: u64| {

@@ -1,10 +1,10 @@
-//! What a server asks a person for: who asks, its words, a row for each field, and a line that says
-//! what keys do now. A bar stands before all of it.
+//! The form of a server for a person: who asks, the message, a row for each field, and a line of
+//! keys. A bar is before all of it.
 //!
-//! What does not fit is scrolled to; who asks and the keys stay in sight.
+//! A long form is scrolled. The line that names the server and the keys stay visible.
 //!
-//! Invariant: the text of a server stands behind the bar and below the line that names it, and no
-//! row of it is wider than the screen. An address is shown whole, as a browser would read it.
+//! Invariant: the text of a server is to the right of the bar and below the line that names it, and
+//! no row of it is wider than the screen. An address is shown whole, as a browser would read it.
 
 use std::ops::Range;
 
@@ -22,24 +22,24 @@ use crate::ui::overlay::{Filling, FormEntry, TextField, format_example};
 use crate::ui::text::{Break, clean, clean_line, clip, clip_start, width, wrap};
 use crate::ui::theme::Theme;
 
-/// A form may have so many rows, also on a screen of which that is more than three of four parts.
+/// Rows that a form may always have, even if they are more than three quarters of the screen.
 const FEW_ROWS: u16 = 10;
 /// The line that names the server, and the keys.
 const PINNED: u16 = 2;
 const BAR: &str = "┃ ";
-/// Fewer columns have no bar.
+/// Minimum columns for a bar.
 const BAR_COLUMNS: u16 = 24;
-/// From here on a field has its name and its value in one row.
+/// Minimum columns for a name and a value in one row.
 const WIDE: usize = 44;
-/// Of the message of a server.
+/// Maximum number of lines of a server's message.
 const MAX_MESSAGE_LINES: usize = 200;
-/// Of the description of a field.
+/// Maximum number of lines of a field's description.
 const MAX_ABOUT_LINES: usize = 6;
-/// Of a name, a label or a value in a row.
+/// Maximum length of a name, a label or a value in a row.
 const NAME_CHARS: usize = 60;
 const SHOWN_CHARS: usize = 1_000;
 
-/// The rows it wants of those that are left for it.
+/// Returns the number of rows that the form wants of those that are left.
 pub(super) fn height(app: &App, area: Rect, left: u16) -> u16 {
     let Some(form) = app.prompts.questions.form_in_front() else {
         return 0;
@@ -88,7 +88,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     super::put(frame, area, &lines);
 }
 
-/// Columns behind the bar.
+/// Returns the columns to the right of the bar.
 fn inside(columns: u16) -> usize {
     let taken = if columns < BAR_COLUMNS { 0 } else { 4 };
     usize::from(columns.saturating_sub(taken).max(1))
@@ -118,7 +118,7 @@ fn title(form: &ServerForm, room: usize) -> String {
     )
 }
 
-/// What is scrolled, and which lines of it are about what has the keys.
+/// The scrolled lines, and the range of those that belong to the focused field.
 struct Body {
     lines: Vec<Line<'static>>,
     focus: Range<usize>,
@@ -171,7 +171,7 @@ fn label(field: &Field) -> String {
     one_line(&clean_line(name), NAME_CHARS)
 }
 
-/// The columns of the names, where they stand beside their values.
+/// Returns the columns of the names, if they are beside their values.
 fn label_columns(fields: &[Field], room: usize) -> Option<usize> {
     let longest = fields.iter().map(|field| width(&label(field)) + 1).max();
     (room >= WIDE).then(|| longest.unwrap_or(0).min(room / 3))
@@ -255,7 +255,7 @@ fn field_lines(
         .error
         .as_ref()
         .is_some_and(|(wrong, _)| *wrong == place);
-    // What is wrong with it says what it takes.
+    // The error describes the valid values.
     let kind = if is_wrong { String::new() } else { hint(field) };
     if !kind.is_empty() {
         lines.extend(words(&kind, theme.dim, room, &before));
@@ -263,7 +263,7 @@ fn field_lines(
     lines
 }
 
-/// What the field takes, where its value does not show it.
+/// Describes the valid values of a field, where its value does not show them.
 fn hint(field: &Field) -> String {
     let needed = if field.is_required { "required" } else { "" };
     let takes = match &field.kind {
@@ -297,7 +297,7 @@ fn hint(field: &Field) -> String {
     }
 }
 
-/// What stands in a field, in so many columns.
+/// Returns the value of a field in `room` columns.
 fn value(entry: &FormEntry, place: usize, room: usize, theme: &Theme) -> Vec<Span<'static>> {
     let has_keys = place == entry.at;
     match entry.values.get(place) {
@@ -356,7 +356,7 @@ fn choice_place(
     (taken + width(&text) <= room).then(|| Span::styled(text, theme.dim))
 }
 
-/// The text around the cursor: what is behind it is seen where there is room.
+/// Returns the text around the cursor. Text after the cursor is visible where there is room.
 fn typed(field: &TextField, room: usize, theme: &Theme) -> Vec<Span<'static>> {
     let line = |text: &str| clean_line(&text.replace('\n', "↵")).into_owned();
     let (before, behind) = field.parts();
@@ -372,7 +372,7 @@ fn typed(field: &TextField, room: usize, theme: &Theme) -> Vec<Span<'static>> {
     ]
 }
 
-/// The whole address, and where it leads.
+/// Returns the lines for the whole address, with its host marked.
 fn visit(entry: &FormEntry, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     let mut lines = words("It asks you to open this address:", theme.dim, room, "");
     let strong = theme.accent.add_modifier(Modifier::BOLD);
@@ -413,14 +413,14 @@ fn visit(entry: &FormEntry, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     lines
 }
 
-/// What stands before the host, the host, and what stands behind it.
+/// Splits an address into the part before the host, the host, and the part after it.
 fn url_parts(url: &Url) -> (&str, &str, &str) {
     let whole = url.as_str();
     let host = url.host_str().unwrap_or_default();
     let from = whole.find("://").map_or(0, |at| at + 3);
     let end = whole[from..].find(['/', '?', '#']);
     let end = end.map_or(whole.len(), |at| from + at);
-    // Behind the user and the password.
+    // The host starts after the user and the password.
     let from = whole[from..end].rfind('@').map_or(from, |at| from + at + 1);
     match whole[from..].starts_with(host) {
         true => (&whole[..from], host, &whole[from + host.len()..]),
@@ -428,7 +428,7 @@ fn url_parts(url: &Url) -> (&str, &str, &str) {
     }
 }
 
-/// What keys do now.
+/// Describes the current effect of keys.
 fn keys(entry: &FormEntry, readiness: Readiness, room: usize) -> String {
     let page = &entry.page;
     let below = page

@@ -17,7 +17,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let width = area.width.min(76);
     let columns = usize::from(width.saturating_sub(4)).max(1);
     let provider = clean_line(&entry.provider);
-    // The end is what is being typed.
+    // The end of the typed text is visible.
     let dots = "•".repeat(entry.chars().min(columns.saturating_sub(3)));
     let mut lines = vec![Line::from(vec![
         Span::styled("› ", theme.accent),

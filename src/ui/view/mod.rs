@@ -1,7 +1,7 @@
-//! The screen, drawn from the [`App`]: nothing here changes what is so.
+//! The screen, drawn from the [`App`]. Drawing does not change the session.
 //!
-//! From top to bottom: the conversation, what is going on, the box or a question, the status
-//! line. A screen too small for all of it gives up the parts in the middle first.
+//! From top to bottom: the conversation, the current work, the box or a question, the status line.
+//! If a screen is too small, the parts in the middle are left out first.
 
 mod ascii;
 mod ask;
@@ -34,19 +34,19 @@ use crate::session::clock;
 
 pub use context::context_lines;
 
-/// The box grows to this part of the screen.
+/// The box grows to this fraction of the screen.
 const BOX_PART: u16 = 3;
 
-/// Below a question it has so many rows at most.
+/// Maximum number of rows of the box below a question.
 const BOX_BELOW_QUESTION: u16 = 5;
 
-/// With fewer rows a question has all of them.
+/// With fewer rows a question takes the whole screen.
 const SMALL_ROWS: u16 = 8;
 
-/// As many queued messages are shown.
+/// Maximum number of queued messages that are shown.
 const MAX_QUEUED: usize = 3;
 
-/// Draws the whole screen, and keeps in `app` the size that it has.
+/// Draws the whole screen, and stores its size in `app`.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App) {
     draw_all(frame, app);
     if app.look.is_ascii {
@@ -89,7 +89,7 @@ fn draw_all(frame: &mut Frame<'_>, app: &mut App) {
     }
 }
 
-/// What a box may lie over: the card or the first screen, else the conversation.
+/// Draws the page below an overlay: the card, the first screen or the conversation.
 fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if let Some(behind) = app.prompts.behind.take() {
         let over = std::mem::replace(&mut app.prompts.overlay, *behind);
@@ -105,7 +105,7 @@ fn page(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     }
 }
 
-/// What lies below a box is still there, and does not ask for an eye.
+/// Dims the page below an overlay.
 fn dim(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let style = Style::reset().patch(app.look.theme.dim);
     frame.buffer_mut().set_style(area, style);
@@ -116,7 +116,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let has_form = app.prompts.questions.form_in_front().is_some();
     let is_asked = app.prompts.questions.asked.is_some() || has_form;
     let box_rows = box_rows(app, area);
-    // Of a small screen a question needs every row.
+    // On a small screen a question needs every row.
     let seen_rows = u16::from(!is_asked || area.height >= SMALL_ROWS);
     let left = area.height.saturating_sub(1 + seen_rows + box_rows);
     let ask_rows = match (has_form, is_asked) {
@@ -124,7 +124,7 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         (false, true) => ask::height(app, area, left),
         (false, false) => 0,
     };
-    // A question has the room of what is not going on.
+    // Without current work, its rows go to the question.
     let is_bare = going_on
         .iter()
         .all(|line| line.to_string().trim().is_empty());
@@ -168,10 +168,10 @@ fn conversation(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     status::draw(frame, within_margin(status), app);
 }
 
-/// Fewer columns have no margin.
+/// Minimum columns for a margin.
 const MARGIN_COLUMNS: u16 = 40;
 
-/// Two columns are left free at each side.
+/// Leaves two columns free at each side.
 fn within_margin(area: Rect) -> Rect {
     match area.width >= MARGIN_COLUMNS {
         true => Rect {
@@ -183,7 +183,7 @@ fn within_margin(area: Rect) -> Rect {
     }
 }
 
-/// What may be typed, where nothing is.
+/// Draws a hint in the empty box.
 fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
     if !app.input.composer.is_empty() || app.input.composer.is_searching() || area.height < 3 {
         return;
@@ -202,7 +202,7 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
     frame.render_widget(Span::styled(words, app.look.theme.dim), at);
 }
 
-/// Below a question the box is there only while words stand in it.
+/// Returns the rows of the box. Below a question it is shown only while it has text.
 fn box_rows(app: &mut App, area: Rect) -> u16 {
     let is_asked =
         app.prompts.questions.asked.is_some() || app.prompts.questions.form_in_front().is_some();
@@ -220,7 +220,7 @@ fn box_rows(app: &mut App, area: Rect) -> u16 {
     }
 }
 
-/// The end of what is typed, where there is no room for the box.
+/// Returns the end of the typed text, for a screen that is too small for the box.
 pub(super) fn words_in_a_row(app: &App, columns: u16) -> Line<'static> {
     let text = clean_line(&app.input.composer.text()).into_owned();
     let room = usize::from(columns).saturating_sub(3);
@@ -256,7 +256,7 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let mut layout = app.look.layout(app.now_ms);
     let transcript = &mut app.conversation.transcript;
     let mut lines = transcript.visible(height, &mut layout);
-    // A short conversation stands at the bottom, above the box.
+    // A short conversation is at the bottom, above the box.
     let gap = height.saturating_sub(lines.len());
     let area = Rect {
         y: area.y + u16::try_from(gap).unwrap_or(0),
@@ -275,14 +275,14 @@ fn transcript(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     put(frame, area, &lines);
 }
 
-/// Each line in a row of its own; its style fills the row.
+/// Draws each line in a separate row; its style fills the row.
 fn put(frame: &mut Frame<'_>, area: Rect, lines: &[Line<'_>]) {
     for (row, line) in area.rows().zip(lines) {
         frame.render_widget(line, row);
     }
 }
 
-/// Between the conversation and the box: the plan, what is queued, what is being done.
+/// Returns the lines between conversation and box: plan, queued messages, current work.
 fn going_on(app: &App, columns: u16) -> Vec<Line<'static>> {
     let theme = &app.look.theme;
     let columns = usize::from(columns);
@@ -328,7 +328,7 @@ fn command_line(command: &UserCommand, app: &App, columns: usize) -> Line<'stati
     Line::styled(clip(&text, columns), style)
 }
 
-/// The last lines that it printed so far.
+/// Returns the last lines of the output so far.
 fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'static>> {
     const LINES: usize = 3;
     let tail = visible(&without_cosmetics(&command.tail)).into_owned();
@@ -343,7 +343,7 @@ fn printed_lines(command: &UserCommand, app: &App, columns: usize) -> Vec<Line<'
         .collect()
 }
 
-/// What is done with the files, which a person waits for.
+/// Describes the work on files for which a person waits.
 fn files_work(app: &App) -> String {
     match app.session.files_work {
         Some(FilesWork::SettingBack { done, all }) if done > 0 => {
@@ -399,7 +399,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
             (format!("working {age}{} · Esc stops", pace(app)), theme.dim)
         }
         Phase::Working { .. } => (String::new(), theme.dim),
-        // Why words were not taken must be seen whole.
+        // The reason why a message was not taken must be visible in full.
         Phase::Watching if !hint.is_empty() => (String::new(), theme.warn),
         Phase::Watching => {
             let what = "another process uses this session · Enter sends words · Esc leaves · /stop stops it · /fork copies it";
@@ -434,7 +434,7 @@ fn activity(app: &App, columns: usize) -> Line<'static> {
         super::transcript::Scroll::At { .. } => "↓ more below (End)".to_string(),
     };
     let edge = columns.saturating_sub(2);
-    // Of the two, what is going on stays.
+    // If only one fits, the current work stays.
     let right = match width(&text) + width(&right) + 6 > edge {
         true if width(&text) + 12 > edge => String::new(),
         true => clip(&right, edge.saturating_sub(width(&text) + 6)),
@@ -469,9 +469,9 @@ fn aside(app: &App) -> String {
     format!("{server} waits for you · Enter answers{stops} · {line}")
 }
 
-/// `plan 3 of 3 · Fix the rounding`, while it works; `/plan` shows it at any time.
+/// `plan 3 of 3 · Fix the rounding`, during work; `/plan` shows it at any time.
 fn plan_step(app: &App, columns: usize) -> String {
-    // A question has the room.
+    // A question takes the room.
     let asks = app.prompts.questions.is_open();
     if !matches!(app.session.phase, Phase::Working { .. }) || asks {
         return String::new();
@@ -487,7 +487,7 @@ fn plan_step(app: &App, columns: usize) -> String {
     format!("plan {at} of {} · {step}", plan.steps.len())
 }
 
-/// What comes, or that nothing does.
+/// Describes the rate of the stream, or how long the model has been silent.
 fn pace(app: &App) -> String {
     if let Some(rate) = app
         .conversation
@@ -505,5 +505,5 @@ fn pace(app: &App) -> String {
     }
 }
 
-/// An answer usually begins before this.
+/// An answer usually starts before this time.
 const FIRST_BYTE_MS: i64 = 3_000;

@@ -1,4 +1,4 @@
-//! What lies over the conversation: boxes with text, lists, questions.
+//! The overlays over the conversation: boxes with text, lists, questions.
 
 use super::sheet;
 use ratatui::Frame;
@@ -14,10 +14,10 @@ use crate::ui::text::{Break, clean, clean_line, clip, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::LayoutContext;
 
-/// With fewer rows only what must be seen is.
+/// With fewer rows only the essential parts are shown.
 const SMALL_ROWS: u16 = 8;
 
-/// Columns below which a question cannot be read.
+/// Minimum columns in which a question can be read.
 const MIN_ROOM: usize = 4;
 
 pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
@@ -31,7 +31,7 @@ pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
     }
 }
 
-/// An empty box; where its content goes.
+/// Draws an empty box. Returns the area for its content.
 pub(super) fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme) -> Rect {
     let block = Block::bordered()
         .border_type(BorderType::Rounded)
@@ -40,7 +40,7 @@ pub(super) fn boxed(frame: &mut Frame<'_>, at: Rect, title: &str, theme: &Theme)
     let inner = block.inner(at);
     frame.render_widget(Clear, at);
     frame.render_widget(block, at);
-    // A column of air at both sides.
+    // One free column at both sides.
     Rect {
         x: inner.x + u16::from(inner.width > 2),
         width: inner.width.saturating_sub(2).max(inner.width.min(1)),
@@ -90,7 +90,7 @@ pub(super) fn viewer(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
         sheet => sheet::lines(sheet, room, theme),
     };
     let height = u16::try_from(lines.len() + 3).unwrap_or(u16::MAX);
-    // A sheet is looked at alone, and has every row.
+    // A sheet takes every row, because nothing else is looked at.
     let left = u16::from(viewer.sheet.is_empty());
     let at = centred(area, columns, height.min(area.height.saturating_sub(left)));
     let title = format!(" {} ", clean_line(&viewer.title));
@@ -117,7 +117,7 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let shown = picker.shown();
     let note = picker.note.as_deref().map(clean_line);
     let is_small = area.height < SMALL_ROWS;
-    // First go the note and the keys: what is typed and the choice stay.
+    // The note and the keys are left out first; the typed text and the choices stay.
     let note = note.filter(|_| !is_small);
     let extra = 1 + u16::from(!is_small) + u16::from(note.is_some());
     let wanted = u16::try_from(shown.len().max(1)).unwrap_or(u16::MAX);
@@ -127,7 +127,7 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     };
     let height = wanted.saturating_add(extra + 2).min(most);
     let at = centred(area, columns, height);
-    // What is typed may hide most of it.
+    // The typed text may hide most of the list.
     let title = match picker.typed.trim() {
         "" => format!(" {} ", picker.title),
         _ => format!(
@@ -232,7 +232,7 @@ pub(super) fn trust(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     question_box(frame, area, &question, &list, answers, app);
 }
 
-/// What stands in the box, which is not seen below what asks.
+/// Returns the text of the box, which a question hides.
 pub(super) fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
     if app.input.composer.is_empty() {
         return None;
@@ -241,7 +241,7 @@ pub(super) fn words_below(app: &App, columns: usize) -> Option<Line<'static>> {
     Some(Line::styled(clip(&words, columns), app.look.theme.dim))
 }
 
-/// Hints between ` · `, as many of the first ones as there is room for.
+/// Returns the first hints of a list with ` · ` that fit.
 pub(super) fn hints(hints: &str, columns: usize) -> String {
     let mut shown = hints;
     while width(shown) > columns {
@@ -253,7 +253,7 @@ pub(super) fn hints(hints: &str, columns: usize) -> String {
     shown.to_string()
 }
 
-/// What stands before keys that are not heard yet.
+/// Returns the text before keys that do not count yet.
 fn not_heard_yet(readiness: Readiness) -> &'static str {
     match readiness {
         Readiness::Armed => "",
@@ -262,7 +262,7 @@ fn not_heard_yet(readiness: Readiness) -> &'static str {
     }
 }
 
-/// The keys of what asks in one row, dim until they are heard.
+/// Returns the keys of a question in one row, dim until they count.
 pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'static> {
     let before = not_heard_yet(app.readiness());
     let style = match app.readiness() {
@@ -270,7 +270,7 @@ pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'sta
         _ => app.look.theme.dim,
     };
     let first = keys.split(" · ").next().unwrap_or_default();
-    // That they are dim says it too.
+    // The dim style shows it too.
     let before = match width(before) + width(first) <= columns {
         true => before,
         false if app.readiness() == Readiness::Behind => "Tab first",
@@ -283,7 +283,7 @@ pub(super) fn asking_keys_in(app: &App, keys: &str, columns: usize) -> Span<'sta
     Span::styled(words, style)
 }
 
-/// The answers yes and no, the one that Enter confirms marked, and what keys do.
+/// Returns the answers yes and no, the one that Enter confirms marked, and the keys.
 fn answer_lines(
     app: &App,
     (yes, no): (&str, &str),
@@ -322,7 +322,7 @@ fn answer_lines(
     lines
 }
 
-/// A question, what it is about, and the answers, which stay when the rest scrolls.
+/// Draws a question, its details and the answers. The answers stay visible during scrolling.
 /// Nothing is left out: a yes counts only when the end was on the screen.
 fn question_box(
     frame: &mut Frame<'_>,
@@ -357,12 +357,12 @@ fn question_box(
     let most = usize::from(area.height).saturating_sub(2);
     let rows = match lines.len() + fixed <= most {
         true => lines.len(),
-        // A row says where it is.
+        // A row shows the scroll position.
         false => most.saturating_sub(fixed + 1),
     };
     let mut page = app.prompts.page;
     page.extent = Extent {
-        // What is cut at the right is not seen.
+        // Text that is cut at the right would not be seen.
         rows: if room < MIN_ROOM { 0 } else { rows },
         lines: lines.len(),
     };

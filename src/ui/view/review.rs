@@ -1,5 +1,5 @@
-//! The changes since the last commit: the list of files, and the lines of one. Only the lines that
-//! are seen are made.
+//! The changes since the last commit: the list of files, and the lines of one. Only visible lines
+//! are laid out.
 
 use std::path::Path;
 
@@ -17,11 +17,11 @@ use crate::ui::overlay::Review;
 use crate::ui::text::{Break, clean_line, clip, clip_middle, width, wrap};
 use crate::ui::theme::Theme;
 
-/// With so many columns the list stands beside the file.
+/// Minimum columns for the list beside the file.
 const BOTH_COLUMNS: u16 = 110;
 const LIST_COLUMNS: u16 = 38;
 
-/// Lines before those that are seen, for the colours of what began above.
+/// Number of lines before the visible ones that are read for their colours.
 const LINES_ABOVE: usize = 200;
 const MAX_LINE_BYTES: usize = 2_000;
 
@@ -204,7 +204,7 @@ fn shown(
     rows.into_iter().map(|row| row.style(back)).collect()
 }
 
-/// The lines that are seen in the colours of their language: each side of the change for itself.
+/// Colours the visible lines, each side of the change separately.
 fn coloured(
     file: &FileChange,
     top: usize,

@@ -1,4 +1,4 @@
-//! A sheet of keys in columns, as many as there is room for: it is read down each of them.
+//! A sheet of keys in as many columns as fit. It is read column by column.
 
 use ratatui::text::{Line, Span};
 
@@ -6,12 +6,12 @@ use crate::ui::overlay::Section;
 use crate::ui::text::{Break, clip, width, wrap};
 use crate::ui::theme::Theme;
 
-/// A column is at least so wide, but where there are fewer.
+/// Minimum width of a column, on screens that are wide enough.
 const LEAST_COLUMNS: usize = 34;
 const MOST: usize = 3;
-/// Between two columns.
+/// Gap between two columns.
 const GAP: usize = 2;
-/// Keys longer than this go on where the words would stand.
+/// A key longer than this takes a part of the columns for its description.
 const KEY_COLUMNS: usize = 10;
 
 pub(super) fn lines(sheet: &[Section], room: usize, theme: &Theme) -> Vec<Line<'static>> {
@@ -28,8 +28,8 @@ pub(super) fn lines(sheet: &[Section], room: usize, theme: &Theme) -> Vec<Line<'
     (0..rows).map(|row| beside(&parts, row, columns)).collect()
 }
 
-/// The lines of each column, when so many rows hold all. No column begins with a blank line, and
-/// no title stands at the end of one.
+/// Splits the lines into columns of `rows` rows, or returns `None` if they do not fit. No column
+/// begins with a blank line or ends with a title.
 fn parts<'a>(
     lines: &'a [Line<'static>],
     many: usize,
@@ -42,7 +42,7 @@ fn parts<'a>(
             rest = &rest[1..];
         }
         let mut end = rest.len().min(rows);
-        // A title has a blank line before it, and its rows behind it.
+        // A title has a blank line before it, and its rows after it.
         let is_blank = |at: usize| rest.get(at).is_some_and(|line| line.width() == 0);
         if end < rest.len() && end >= 2 && is_blank(end - 2) {
             end -= 2;
@@ -69,7 +69,8 @@ fn flow(sheet: &[Section], columns: usize, theme: &Theme) -> Vec<Line<'static>> 
     lines
 }
 
-/// A key and what it does, with the words of further lines below the first.
+/// Returns the lines of a key and its description; further lines of the description are below the
+/// first.
 fn row(keys: &str, what: &str, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
     let words = [Span::styled(what.to_string(), theme.dim)];
     if keys.is_empty() {

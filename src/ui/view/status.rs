@@ -1,9 +1,8 @@
-//! The last line: model, mode, place, how full the context is, what it costs, and what would
-//! be lost if the power went now.
+//! The last line: model, mode, folder, use of the context, cost, and the unsaved work that a power
+//! failure would lose.
 //!
-//! Where there is no room, parts go in this order: tokens, the provider before the model, the
-//! branch, the folder, the mode. The model, how full the context is, and what would be lost
-//! stay.
+//! Without enough room, parts are left out in this order: tokens, the provider before the model,
+//! the branch, the folder, the mode. The model, the use of the context and the unsaved work stay.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -18,12 +17,12 @@ use crate::session::clock;
 use crate::ui::app::App;
 use crate::ui::text::{clean_line, clip, clip_middle, short, width};
 
-/// Of the reason why nothing is saved; all of it stands above.
+/// Columns for the reason why nothing is saved; the full text is in a notice.
 const REASON_COLUMNS: usize = 24;
-/// A model's name is cut down to so many columns, and no further.
+/// Minimum columns of a model's name.
 const LEAST_MODEL: usize = 6;
 
-/// Parts that may be left out, those that go first first.
+/// Parts that may be left out, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Tokens,
@@ -51,7 +50,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
         let has = |part: Part| PARTS[dropped..].contains(&part);
         line = (left(app, has), right(app, has));
         let others = sum(&line.0) + sum(&line.1) - model_columns.min(sum(&line.0));
-        // Before the last part goes, the model's name is cut.
+        // The model's name is cut before the last part is left out.
         let wanted = match has(Part::Mode) {
             true => model_columns,
             false => model_columns.min(LEAST_MODEL),
@@ -146,7 +145,7 @@ fn right(app: &App, has: impl Fn(Part) -> bool) -> Vec<Span<'static>> {
     spans
 }
 
-/// What would be lost: at rest it stands still.
+/// Shows unsaved work. It does not change while nothing happens.
 fn saved(app: &App) -> Span<'static> {
     let theme = &app.look.theme;
     let style: Style = theme.dim;

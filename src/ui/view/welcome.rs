@@ -1,5 +1,5 @@
-//! The start screen: what it is, the first keys, and what was done here last. What was told at the
-//! start stands below it.
+//! The start screen: the name, the first keys, and the last sessions of the folder. Notices of the
+//! start are below it.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -10,13 +10,13 @@ use crate::session::{Finished, ago};
 use crate::ui::app::App;
 use crate::ui::text::{clean_line, clip, width};
 
-/// The widest line of what is always shown.
+/// Width of the widest line that is always shown.
 const COLUMNS: usize = 48;
-/// A title with its state is no wider.
+/// Maximum width of a title with its state.
 const LIST_COLUMNS: usize = 72;
-/// With fewer columns a title has them alone.
+/// With fewer columns the state after a title is left out.
 const STATE_COLUMNS: usize = 34;
-/// Before a title.
+/// The prefix of a title.
 const NAME: &str = "Last here  ";
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
@@ -40,7 +40,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     if head.len() + list.len() > room {
         head.truncate(room.saturating_sub(list.len()).max(room.min(SHORT_ROWS)));
     }
-    // The chosen one is seen, whatever else is not. A blank line stands before the first.
+    // The selected session stays visible. A blank line is before the first one.
     let chosen = app.last_here.at.map(|at| at + 1);
     if head.len() >= room && chosen.is_some() {
         head.clear();
@@ -61,10 +61,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     super::put(frame, below, &told);
 }
 
-/// The name and the two keys that lead on.
+/// Number of rows of the name and the two most important keys.
 const SHORT_ROWS: usize = 3;
 
-/// Columns before the block, which stands in the middle; its lines do not.
+/// Returns the columns before the block, which is centred; its lines are not.
 fn left(columns: usize) -> usize {
     columns.saturating_sub(COLUMNS.min(columns)) / 2
 }
@@ -104,7 +104,7 @@ fn indented(mut lines: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>>
     lines
 }
 
-/// A blank line, the finished sessions, and what keys do; nothing where there are none.
+/// Returns a blank line, the finished sessions, and the keys; nothing if there are none.
 fn list(app: &App) -> Vec<Line<'static>> {
     let last = &app.last_here;
     if last.sessions.is_empty() {

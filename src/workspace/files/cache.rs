@@ -1,6 +1,7 @@
-//! What was found at each covered path last time, and by which signs it is known to be the same.
+//! The cache of the last scan: the item at each covered path, and the stamp that shows that it is
+//! unchanged.
 //!
-//! It is a cache: what is lost of it costs reading the files again, and nothing else.
+//! If a part of the cache is lost, the files are read again, and nothing else happens.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,8 +10,8 @@ use rustix::fs::Stat;
 
 use crate::core::tree::{Builder, CompactTree, ContentHash, Item, PathBytes};
 
-/// What tells that a file is the one that was read. The time of its last change of state is in
-/// it, since the time of its content can be set back by hand.
+/// The identity of a file that was read. It includes the time of the last status change, since the
+/// modification time can be set back by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub size: u64,
@@ -22,7 +23,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Of what was not compared with anything yet.
+    /// The stamp of a file that was not compared yet.
     const NONE: Stamp = Stamp {
         size: 0,
         mtime_ns: 0,
@@ -46,38 +47,38 @@ impl Stamp {
         }
     }
 
-    /// Whether a change that comes now could leave the same stamp: the clock of the file system
-    /// may not have moved on since. `since_ns` is the begin of the look, less that clock's grain.
+    /// Returns whether a later change could leave the same stamp, because the clock of the file
+    /// system may not have moved on. `since_ns` is the start of the scan, less that clock's grain.
     pub(super) fn is_racy(&self, since_ns: i64, now_ns: i64) -> bool {
-        // A content's time that lies ahead was set by hand, and says nothing.
+        // A modification time in the future was set by hand, and proves nothing.
         let is_recent = |ns: i64| ns >= since_ns && ns <= now_ns;
         self.ctime_ns >= since_ns || is_recent(self.mtime_ns)
     }
 }
 
-/// A path that is no folder, or a folder that is only named.
+/// The state of a path that is not a folder, or of a folder that is only a marker.
 #[derive(Debug, Clone)]
 pub(super) struct FileState {
     pub stamp: Stamp,
-    /// It may have changed since without another stamp: it is read again.
+    /// Whether it may have changed since without another stamp, so that it is read again.
     pub is_racy: bool,
     pub item: Item,
 }
 
-/// A folder as it was listed.
+/// The state of a folder when it was listed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FolderState {
-    /// `None`: it is listed at the next look.
+    /// The stamp; `None` if the next scan must list the folder.
     pub stamp: Option<Stamp>,
-    /// The ignore files that were in force here of its own.
+    /// The ignore files of this folder itself that were in force.
     pub rules: Vec<RuleFile>,
     pub files: BTreeMap<Vec<u8>, Slot>,
     pub folders: BTreeMap<Vec<u8>, FolderState>,
-    /// It was listed at least once.
+    /// Whether it was listed at least once.
     pub is_listed: bool,
-    /// The ignore rules above it changed since it was listed.
+    /// Whether the ignore rules above it changed since it was listed.
     pub is_stale: bool,
-    /// It only became covered: so did what is found in it.
+    /// Whether it became covered only now, so that its files did too.
     pub has_entered: bool,
 }
 
@@ -85,9 +86,9 @@ pub(super) struct FolderState {
 #[derive(Debug, Clone)]
 pub(super) struct RuleFile {
     pub path: PathBuf,
-    /// `None`: there is none.
+    /// `None` if the file does not exist.
     pub stamp: Option<Stamp>,
-    /// `None`: nothing of it is in force.
+    /// `None` if no rule of it is in force.
     pub hash: Option<ContentHash>,
 }
 
@@ -97,42 +98,42 @@ impl PartialEq for RuleFile {
     }
 }
 
-/// What is known of a name that is no folder.
+/// The state of a name that is not a folder.
 #[derive(Debug, Clone)]
 pub(super) enum Slot {
-    /// It was found, and not looked at yet.
+    /// It was listed, and not inspected yet.
     New {
         entered: bool,
     },
     Known(FileState),
 }
 
-/// What was found in a workspace last time.
+/// The result of the last scan of a workspace.
 #[derive(Debug, Default)]
 pub struct Cache {
     pub(super) root: FolderState,
     /// The ignore files of the folders above the root.
     pub(super) above: Vec<RuleFile>,
-    /// Of each repository in the workspace what it excludes itself, with its folder: as the last
-    /// look at everything found it.
+    /// For each repository in the workspace, its folder and its exclude file, as the last full scan
+    /// found it.
     pub(super) excludes: Vec<(PathBytes, RuleFile)>,
 }
 
 impl Cache {
-    /// Nothing is known: the next look reads everything.
+    /// Returns an empty cache: the next scan reads everything.
     pub fn new() -> Cache {
         Cache::default()
     }
 
-    /// What was found at one path without a look at its folder, and is reported: the next look at
-    /// everything says what is different from that. Without it, what was made and removed between
-    /// two such looks would be there for ever.
+    /// Adds an item that was found and reported without listing its folder. The next full scan
+    /// reports a difference from it. Otherwise a file that was created and removed between two full
+    /// scans would seem to exist for ever.
     pub fn learn(&mut self, at: &[u8], item: Option<&Item>) {
         let mut folder = &mut self.root;
         let mut names = at.split(|byte| *byte == b'/').peekable();
         while let Some(name) = names.next() {
             if names.peek().is_some() {
-                // One that is new is listed by the next look.
+                // The next scan lists a new folder.
                 folder = match (item, folder.folders.contains_key(name)) {
                     (None, false) => return,
                     _ => folder.folders.entry(name.to_vec()).or_default(),
@@ -155,7 +156,7 @@ impl Cache {
         }
     }
 
-    /// As if a file of the root had the stamp that it has now since it was read.
+    /// Pretends that a file of the root was read with its current stamp.
     #[cfg(test)]
     pub(super) fn believe(&mut self, name: &[u8], path: &std::path::Path) {
         if let (Some(Slot::Known(known)), Ok(stat)) =
@@ -166,7 +167,7 @@ impl Cache {
         }
     }
 
-    /// Everything that was found.
+    /// Returns the tree of everything that was found.
     pub fn tree(&self) -> CompactTree {
         let mut tree = Builder::default();
         collect(&self.root, &mut Vec::new(), &mut tree);
@@ -174,7 +175,7 @@ impl Cache {
     }
 }
 
-/// In the order of the paths, in which a folder's name has a slash behind it.
+/// Adds the items in the order of their paths, in which a folder's name ends with a slash.
 fn collect(folder: &FolderState, path: &mut PathBytes, tree: &mut Builder) {
     let key = |name: &[u8]| [name, b"/"].concat();
     let mut folders: Vec<(PathBytes, &FolderState)> = folder
@@ -269,7 +270,7 @@ mod tests {
         assert!(!stamp(10, 10).is_racy(11, 31));
         assert!(stamp(10, 11).is_racy(11, 31));
         assert!(stamp(11, 10).is_racy(11, 31));
-        // Changed by a clock that is ahead; a content's time that was set by hand.
+        // A change by a clock that is ahead; a modification time that was set by hand.
         assert!(stamp(10, 99).is_racy(11, 31));
         assert!(!stamp(99, 10).is_racy(11, 31));
     }

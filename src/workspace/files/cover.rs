@@ -1,8 +1,8 @@
 //! Which files of a workspace are covered by snapshots.
 //!
-//! Covered is what is not ignored, tracked by git or not; ignored files only when they are named
-//! by `files.include`. Never what version control keeps, nor rewake's own folders, nor what
-//! `files.exclude` names.
+//! Files are covered if they are not ignored, tracked by git or not. Ignored files are covered only
+//! if `files.include` names them. Files of version control, rewake's own folders, and files that
+//! `files.exclude` names are never covered.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,18 +12,18 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::core::path;
 
-/// What version control keeps is not covered at any depth, and never written.
+/// Folders of version control, which are not covered at any depth and never written.
 const VERSION_CONTROL: [&[u8]; 5] = [b".git", b".jj", b".hg", b".svn", b".sl"];
 
-/// Names begin so in which a restore lays out what it sets back.
+/// Prefix of the folder in which a restore stages its files.
 pub(super) const STAGED: &str = ".rewake-restore-";
 
-/// A longer one is no glob that a person would write.
+/// Maximum length of a glob in bytes, more than a person would write.
 const MAX_GLOB_BYTES: usize = 4_096;
 const MAX_GLOBS: usize = 1_000;
 
-/// Files that hold keys, passwords or tokens: names, or names in a row, at any depth. `*` is
-/// any part of a name. Case does not count.
+/// Files that contain keys, passwords or tokens: names, or consecutive names, at any depth. `*` is
+/// any part of a name. Case is ignored.
 #[rustfmt::skip]
 const SECRETS: &[&str] = &[
     ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "id_rsa", "id_dsa", "id_ecdsa",
@@ -34,7 +34,7 @@ const SECRETS: &[&str] = &[
     "client_secret*.json", "service-account*.json", ".htpasswd",
 ];
 
-/// Named like one, and made to be shared.
+/// Files with similar names that are made to be shared.
 const NO_SECRETS: &[&str] = &[
     ".env.example",
     ".env.sample",
@@ -43,22 +43,22 @@ const NO_SECRETS: &[&str] = &[
     ".env.defaults",
 ];
 
-/// What is covered, and within which limits.
+/// The coverage of snapshots, and its limits.
 #[derive(Debug, Clone)]
 pub struct Coverage {
-    /// Absolute, its links followed.
+    /// The root of the workspace: absolute, with links followed.
     pub root: PathBuf,
-    /// Folders that are rewake's own. Absolute, links followed.
+    /// rewake's own folders: absolute, with links followed.
     own: Vec<PathBuf>,
     include: GlobSet,
     exclude: GlobSet,
-    /// More covered files than this are not looked after.
+    /// Maximum number of covered files.
     pub max_files: u64,
-    /// The content of a larger file is not kept.
+    /// Maximum size of a file whose content is stored.
     pub max_file_bytes: u64,
 }
 
-/// A glob of the config that cannot be used.
+/// The error for a glob of the config that cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{key} cannot be used: {why}")]
 pub struct CoverageError {
@@ -67,8 +67,8 @@ pub struct CoverageError {
 }
 
 impl Coverage {
-    /// `include` and `exclude` are globs on paths below the root; one without a slash is about
-    /// names at any depth.
+    /// Creates the coverage of `root`. `include` and `exclude` are globs for paths below the root;
+    /// a glob without a slash matches names at any depth.
     pub fn new(
         root: PathBuf,
         own: Vec<PathBuf>,
@@ -85,8 +85,8 @@ impl Coverage {
         })
     }
 
-    /// Whether what lies at a path below the root is covered. `ignored`: what the ignore rules
-    /// say of it.
+    /// Returns whether a path below the root is covered. `ignored` is the verdict of the ignore
+    /// rules.
     pub(super) fn covers(&self, path: &[u8], ignored: bool) -> bool {
         let path = Path::new(OsStr::from_bytes(path));
         let name = path.file_name().unwrap_or_default();
@@ -98,7 +98,7 @@ impl Coverage {
     }
 }
 
-/// What is about to be set back, or was until now, for as long as that takes.
+/// Returns whether the name is that of a staging folder, which exists during a restore.
 fn is_staged(name: &OsStr) -> bool {
     name.as_bytes().starts_with(STAGED.as_bytes())
 }
@@ -107,7 +107,7 @@ fn is_version_control(name: &OsStr) -> bool {
     VERSION_CONTROL.contains(&name.as_bytes())
 }
 
-/// Whether a file is known to hold keys, passwords or tokens, by its path.
+/// Returns whether a file is known to contain keys, passwords or tokens, by its path.
 pub fn is_secret(path: &[u8]) -> bool {
     let folded = path::fold(&String::from_utf8_lossy(path));
     let parts: Vec<&str> = folded.split('/').filter(|part| !part.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Whether the files of a folder can be looked after at all, judged before anything is read.
+//! Checks of whether the files of a folder can be snapshotted at all, before anything is read.
 
 use crate::core::text::size_text;
 use std::path::Path;
@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use rustix::fs::{StatVfs, statvfs};
 
-/// Free space below this is left for others: bytes, or this part of a smaller disk. A share of a
-/// large disk is no measure: many people work for years on disks that are 95 % full.
+/// Free space in bytes, or as a part of a smaller disk, that snapshots leave to others. A
+/// percentage of a large disk would be wrong: many people work for years on disks that are 95 %
+/// full.
 const MIN_FREE_BYTES: u64 = 1 << 30;
 const MIN_FREE_PART: u64 = 20;
 
-/// How far apart two changes must be to have different times, on file systems that are known
-/// to keep exact ones; and on others.
+/// Minimum distance of two changes with different times: on file systems that are known to store
+/// exact times, and on others.
 const FINE_GRAIN: Duration = Duration::from_millis(20);
 const COARSE_GRAIN: Duration = Duration::from_secs(2);
 
-/// Why only what file tools write is kept of a workspace: no project lies there.
+/// Returns why snapshots of a workspace have only the files that tools write: no project has this
+/// root.
 pub fn unfit(root: &Path, home: Option<&Path>) -> Option<&'static str> {
     if root == Path::new("/") {
         return Some("it is the root of the file system");
@@ -30,7 +32,7 @@ pub fn unfit(root: &Path, home: Option<&Path>) -> Option<&'static str> {
     is_top.then_some("it lies directly below the root of the file system")
 }
 
-/// The grain of the clock of the file system that a path lies on.
+/// Returns the grain of the clock of the file system that a path is on.
 pub fn grain(path: &Path) -> Duration {
     match is_exact(path) {
         true => FINE_GRAIN,
@@ -38,13 +40,14 @@ pub fn grain(path: &Path) -> Duration {
     }
 }
 
-/// Whether the kernel is told of every change of the file system that a path lies on: not where
-/// another machine or a program of its own may change it.
+/// Returns whether the kernel notices every change of the file system that a path is on. It does
+/// not if another machine or a user-space file system may change it.
 pub fn tells_of_changes(path: &Path) -> bool {
     is_exact(path)
 }
 
-/// ext, xfs, btrfs, f2fs, zfs, bcachefs, tmpfs and overlayfs keep times as the kernel's clock has them.
+/// Returns whether the file system stores times with the precision of the kernel's clock: ext, xfs,
+/// btrfs, f2fs, zfs, bcachefs, tmpfs and overlayfs do.
 #[cfg(target_os = "linux")]
 fn is_exact(path: &Path) -> bool {
     const EXACT: [u32; 8] = [
@@ -69,7 +72,7 @@ fn is_exact(_: &Path) -> bool {
     false
 }
 
-/// Why nothing more is kept on the disk of this folder; `None` when there is room.
+/// Returns why nothing more is stored on the disk of this folder, or `None` when there is space.
 pub fn nearly_full(folder: &Path) -> Option<String> {
     let StatVfs {
         f_frsize,

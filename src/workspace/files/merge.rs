@@ -1,20 +1,21 @@
-//! Three contents to one: the changes of two who began with the same, by lines.
+//! A three-way merge by lines.
 
 use std::time::{Duration, Instant};
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-/// Larger ones are not merged.
+/// Maximum size of a file that is merged.
 const MAX_BYTES: usize = 2 << 20;
 
-/// Where nearly every line is another, the shortest difference takes minutes: what is not known by
-/// then is not merged.
+/// Time limit of a diff. If nearly every line differs, the shortest diff takes minutes; such files
+/// are not merged.
 const MAX_TIME: Duration = Duration::from_millis(200);
 
-/// Git looks at so much of a file to see that it is no text.
+/// Bytes at the start of a file that are searched for a NUL byte, which marks a binary file, as in
+/// git.
 const LOOKED_AT: usize = 8_000;
 
-/// What one of the two made of lines of the base: which, and what is in their place.
+/// A change of lines of the base: which lines, and their replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Hunk<'a> {
     from: usize,
@@ -22,8 +23,8 @@ struct Hunk<'a> {
     lines: &'a [&'a [u8]],
 }
 
-/// The changes from `base` to `ours`, put onto `theirs`. `None` where both changed the same lines
-/// or such as touch each other, where it is no text, or where it takes too long.
+/// Applies the changes from `base` to `ours` to `theirs`. Returns `None` if both changed the same
+/// or adjacent lines, if a file is binary or too large, or if it takes too long.
 pub fn merge3(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
     let is_text =
         |bytes: &[u8]| bytes.len() <= MAX_BYTES && !bytes.iter().take(LOOKED_AT).any(|b| *b == 0);
@@ -35,7 +36,7 @@ pub fn merge3(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>> {
     let mut hunks = hunks(&base, &ours, deadline)?;
     hunks.extend(self::hunks(&base, &theirs, deadline)?);
     hunks.sort_by_key(|hunk| (hunk.from, hunk.to));
-    // Both made the same of the same lines.
+    // Both made the same change.
     hunks.dedup();
     let touch = |pair: &[Hunk<'_>]| pair[1].from <= pair[0].to;
     if hunks.windows(2).any(touch) {
@@ -56,7 +57,8 @@ fn lines(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n').collect()
 }
 
-/// `None`: not before the deadline. What is found behind it is not the shortest, and says too much.
+/// Returns the changes, or `None` if they were not found before the deadline. A later result is not
+/// the shortest, and reports too many changes.
 fn hunks<'a>(base: &[&[u8]], other: &'a [&'a [u8]], deadline: Instant) -> Option<Vec<Hunk<'a>>> {
     let mut hunks: Vec<Hunk<'a>> = Vec::new();
     for op in capture_diff_slices_deadline(Algorithm::Myers, base, other, Some(deadline)) {

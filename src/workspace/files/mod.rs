@@ -1,12 +1,13 @@
-//! The files of a workspace as they are now, found by comparing with what was found last time.
+//! The current files of a workspace, found by comparison with the last scan.
 //!
-//! [`Coverage`] says which files count, [`guard`] whether a folder can be looked after at all,
-//! [`Cache`] is what was found last time, and [`verify()`] finds what changed since. What the
-//! contents are kept in is not known here: they are handed out as they are read. A [`Watch`] in front of
-//! it says where to look, so that a look costs nothing where nothing changed.
+//! [`Coverage`] decides which files count, and [`guard`] whether a folder can be snapshotted at
+//! all. [`Cache`] is the result of the last scan, and [`verify()`] finds the changes since then.
+//! Contents are handed out as they are read; this module does not know how they are stored. A
+//! [`Watch`] names the changed paths, so that a scan of an unchanged workspace costs nothing.
 //!
-//! Invariant: nothing is written but by [`restore()`], nothing removed but by it and [`forget_staged`], no link is followed below the root, nothing is opened but
-//! regular files and folders, and nothing below `.git` is looked at but its `info/exclude`.
+//! Invariant: nothing is written but by [`restore()`], nothing removed but by it and
+//! [`forget_staged`], no link is followed below the root, nothing is opened but regular files and
+//! folders, and nothing below `.git` is looked at but its `info/exclude`.
 
 mod cache;
 mod cover;

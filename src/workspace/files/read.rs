@@ -1,4 +1,4 @@
-//! Reading one path: what lies there, and its content, if it held still meanwhile.
+//! Reading of one path: its item, and its content if it did not change meanwhile.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::config::{is_in_use, is_linked_key};
 use crate::core::tree::{ContentHash, Item, Marked};
 use crate::workspace::handle::Folder;
 
-/// A file that changes each time it is read is not read more often.
+/// Maximum number of reads of a file that changes each time.
 const TRIES: u32 = 3;
 
 #[cfg(test)]
@@ -24,25 +24,26 @@ type WhileRead = Option<Box<dyn FnMut()>>;
 
 #[cfg(test)]
 thread_local! {
-    /// Somebody writes between the content and the second look at its stamp.
+    /// Called between the read of the content and the second check of the stamp, to simulate a
+    /// writer.
     pub(super) static WHILE_READ: std::cell::RefCell<WhileRead> = const { std::cell::RefCell::new(None) };
 }
 
-/// What was found at a path.
+/// The result of reading a path.
 pub(super) enum Found {
-    /// `content` is that of a file whose content is to be kept.
+    /// The item. `content` is set for a file whose content must be stored.
     Item {
         stamp: Stamp,
         item: Item,
         content: Option<Vec<u8>>,
     },
-    /// It changed each time it was read.
+    /// The file changed during each read.
     Unsteady(Stamp),
-    /// Nothing lies there any more, or a folder.
+    /// The path no longer exists, or is a folder.
     Gone,
 }
 
-/// Reads what the name stands for in an open folder. `path` is its whole path, to judge it by.
+/// Reads a name in an open folder. `path` is its whole path, for the rules.
 pub(super) fn read(
     folder: BorrowedFd<'_>,
     name: &[u8],
@@ -67,7 +68,7 @@ pub(super) fn read(
             Ok(target) => Ok(found(Item::Link {
                 target: target.into_bytes(),
             })),
-            // It became something else.
+            // The path became another kind of file.
             Err(Errno::NOENT | Errno::INVAL) => Ok(Found::Gone),
             Err(e) => Err(e.into()),
         },
@@ -78,7 +79,7 @@ pub(super) fn read(
     }
 }
 
-/// Between two looks at its stamp that say the same.
+/// Reads a file between two checks that find the same stamp.
 fn steady(
     folder: BorrowedFd<'_>,
     name: &[u8],
@@ -166,7 +167,7 @@ fn kept(stamp: Stamp, path: &Path, content: Vec<u8>, with_secrets: bool) -> Foun
     }
 }
 
-/// A file that is only named.
+/// Returns the marker of a file whose content is not stored.
 pub(super) fn marker(why: Marked, stamp: &Stamp) -> Item {
     Item::Marker {
         why,
@@ -176,7 +177,7 @@ pub(super) fn marker(why: Marked, stamp: &Stamp) -> Item {
     }
 }
 
-/// Of what is no file: its times change as it is used, which is no change of it.
+/// Returns the marker of a special file. It has no times, since those change with each use.
 pub(super) fn bare(why: Marked) -> Item {
     Item::Marker {
         why,
@@ -186,11 +187,11 @@ pub(super) fn bare(why: Marked) -> Item {
     }
 }
 
-/// What lies at a path that a tool wrote, wherever that is, and its content. Secrets too: what a
-/// tool writes is kept. `None`: nothing, or a folder.
+/// Returns the item at a path that a tool wrote, inside or outside of the workspace, and its
+/// content, even of a secret file. `None` if the path does not exist or is a folder.
 ///
 /// # Errors
-/// When that cannot be known. `path` is absolute, its links followed.
+/// The item cannot be read. `path` is absolute, with its links followed.
 pub fn item_at(path: &Path, max_bytes: u64) -> io::Result<Option<(Item, Option<Vec<u8>>)>> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(None);

@@ -1,12 +1,12 @@
-//! Setting files back: from what a tree says they were until now to what another says.
+//! The restore of files from the state of one tree to that of another.
 //!
-//! All new content is laid out and synced first, so a full disk changes nothing. Then each path
-//! gets it by one exchange of names, and what came out is looked at: it is what was recorded, or
-//! somebody changed it in that instant and gets it back. So every path is, at any instant, as it was
-//! or as it is to be. A restore that was cut short is done on by doing it again.
+//! All new content is staged and synced first, so a full disk changes nothing. Then each path gets
+//! its content by one exchange of names, and the file that came out is checked. Either it is the
+//! recorded one, or somebody changed it in that instant and gets it back. So at any instant, every
+//! path has its old or its new state. An interrupted restore is completed by running it again.
 //!
 //! Invariants: no link is followed, nothing below version control's folders is touched, and nothing
-//! is removed but what is known to be kept.
+//! is removed unless its content is known to be stored.
 
 mod place;
 mod stage;
@@ -27,51 +27,51 @@ use crate::core::tree::{Change, ContentHash, Item, Marked, PathBytes, Tree, diff
 use crate::workspace::handle::Folder;
 use stage::Bench;
 
-/// Where a process may die.
+/// The points at which a process may die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
     BeforeStage,
     AfterStage,
     BeforePlace,
-    /// It has its new name, and what came out was not looked at.
+    /// The file has its new name, and the file that came out was not checked yet.
     InPlace,
     AfterPlace,
     BeforeFolders,
 }
 
-/// It was cut short from outside, with all left as it is.
+/// The error for a restore that was interrupted from outside and left as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutShort;
 
-/// A content that is kept. `None`: not any more.
+/// Returns a stored content, or `None` if it is no longer stored.
 pub type Contents<'a> = dyn FnMut(&ContentHash) -> Result<Option<Vec<u8>>, String> + 'a;
 
-/// What is to be set back.
+/// The input of a restore.
 pub struct Order<'a> {
-    /// The workspace's root: absolute, its links followed.
+    /// The workspace's root: absolute, with links followed.
     pub root: &'a Path,
     pub before: &'a Tree,
     pub target: &'a Tree,
-    /// The same each time this is done: what was laid out is known by it.
+    /// The ID of the restore, the same for each attempt: staged files are found by it.
     pub id: &'a str,
     pub content: &'a mut Contents<'a>,
-    /// Asked at each point: whether to go on.
+    /// Called at each point: an error interrupts the restore.
     pub at: &'a mut dyn FnMut(Point) -> Result<(), CutShort>,
 }
 
-/// What was done.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Done {
-    /// Paths that are as they are to be.
+    /// Paths that have the target state.
     pub written: BTreeSet<PathBytes>,
-    /// Paths at which nothing lies any more.
+    /// Paths that do not exist any more.
     pub removed: BTreeSet<PathBytes>,
     pub kept: BTreeMap<PathBytes, KeptWhy>,
-    /// Why nothing was done.
+    /// The reason why nothing was done.
     pub why: Option<String>,
 }
 
-/// One path to be set back.
+/// One path to restore.
 #[derive(Debug, Clone)]
 struct Job {
     path: PathBytes,
@@ -79,10 +79,10 @@ struct Job {
     target: Option<Item>,
 }
 
-/// Why it ended before its end.
+/// The reason why a restore ended early.
 enum Ended {
     CutShort,
-    /// Nothing was placed: why.
+    /// Nothing was placed, for this reason.
     Nothing(String),
 }
 
@@ -92,10 +92,10 @@ impl From<CutShort> for Ended {
     }
 }
 
-/// Sets back what differs between the two trees.
+/// Restores all paths that differ between the two trees.
 ///
 /// # Errors
-/// [`CutShort`] when [`Order::at`] says so.
+/// [`CutShort`] when [`Order::at`] returns it.
 pub fn restore(order: &mut Order<'_>) -> Result<Done, CutShort> {
     let mut done = Done::default();
     match work(order, &mut done) {
@@ -142,15 +142,15 @@ fn work(order: &mut Order<'_>, done: &mut Done) -> Result<(), Ended> {
     Ok(())
 }
 
-/// Removes what was laid out for a restore that never placed any of it. What differs from that is not
-/// for this: it may hold what came out of its place.
+/// Removes the staged files of a restore that never placed any. Do not use it otherwise: a staged
+/// name may then be the file that came out of an exchange.
 pub fn forget_staged(root: &Path, id: &str) {
     if let Ok(root) = Folder::open(root) {
         let _ = root.remove_all(OsStr::new(&staged_folder(id)));
     }
 }
 
-/// What differs, and may be touched.
+/// Returns the paths that differ and may be touched.
 fn jobs(order: &Order<'_>, done: &mut Done) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (path, change) in diff(order.before, order.target).0 {
@@ -175,7 +175,8 @@ fn jobs(order: &Order<'_>, done: &mut Done) -> Vec<Job> {
     jobs
 }
 
-/// First what makes room, then what is written, then what is removed, the deepest first.
+/// Returns the jobs in order: first removals that make room, then writes, then other removals,
+/// deepest first.
 fn in_order(jobs: &[Job]) -> Vec<&Job> {
     let put: BTreeSet<&[u8]> = jobs
         .iter()
@@ -195,13 +196,13 @@ fn in_order(jobs: &[Job]) -> Vec<&Job> {
     ordered
 }
 
-/// The folders on the way to a path, the deepest first.
+/// Returns the parent folders of a path, deepest first.
 fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let slashes = (1..path.len()).rev().filter(|at| path[*at] == b'/');
     slashes.map(|at| &path[..at])
 }
 
-/// Where it happens.
+/// The workspace of a restore.
 struct Ground<'a> {
     root: &'a Folder,
     root_path: &'a Path,
@@ -214,12 +215,12 @@ struct Ground<'a> {
 struct Spot {
     folder: Folder,
     name: OsString,
-    /// To be judged and named by.
+    /// The path, for the rules and for messages.
     path: PathBuf,
 }
 
 impl Spot {
-    /// What lies there.
+    /// Returns the item at this name.
     fn item(&self, like: &Job) -> io::Result<Option<Item>> {
         item_in(&self.folder, &self.name, &self.path, like)
     }
@@ -241,7 +242,8 @@ fn is_folder(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode).is_dir()
 }
 
-/// What a name stands for in an open folder. What is larger than either side of the job is neither.
+/// Returns the item of a name in an open folder. A file that is larger than both sides of the job
+/// is not read, since it equals neither.
 fn item_in(folder: &Folder, name: &OsStr, path: &Path, like: &Job) -> io::Result<Option<Item>> {
     let stat = match folder.stat(name) {
         Ok(stat) => stat,
@@ -265,7 +267,8 @@ fn item_in(folder: &Folder, name: &OsStr, path: &Path, like: &Job) -> io::Result
 }
 
 impl Ground<'_> {
-    /// A path below the root as it is in trees, or absolute.
+    /// Returns a path of a tree relative to the root, whether it is absolute or not. `None` for a
+    /// path outside of the root.
     fn below(&self, path: &[u8]) -> Option<PathBuf> {
         let path = Path::new(OsStr::from_bytes(path));
         match path.is_absolute() {
@@ -277,7 +280,7 @@ impl Ground<'_> {
         }
     }
 
-    /// The name that a path is of. `make`: folders that are missing are made.
+    /// Returns the open folder and the name of a path. With `make`, missing folders are created.
     fn spot(&self, path: &[u8], make: bool) -> io::Result<Spot> {
         let whole = Path::new(OsStr::from_bytes(path));
         let (Some(parent), Some(name)) = (whole.parent(), whole.file_name()) else {
@@ -313,21 +316,21 @@ impl Ground<'_> {
         self.touched.insert(folder.to_vec());
     }
 
-    /// Names that changed are durable.
+    /// Makes the changed names durable.
     fn sync(&mut self) {
         for folder in std::mem::take(&mut self.touched) {
             let opened = match self.below(&folder) {
                 Some(below) => self.root.below(&below),
                 None => Folder::open(Path::new(OsStr::from_bytes(&folder))),
             };
-            // One that is gone has no names.
+            // A removed folder has no names.
             if let Ok(folder) = opened {
                 let _ = folder.sync();
             }
         }
     }
 
-    /// Folders that held nothing but what was removed.
+    /// Removes the folders that contained nothing but removed files.
     fn remove_empty(&mut self, removed: Vec<PathBytes>) {
         let mut folders: BTreeSet<PathBytes> = BTreeSet::new();
         for path in removed.iter().filter(|path| self.below(path).is_some()) {
@@ -335,7 +338,7 @@ impl Ground<'_> {
             let inside = |folder: &&[u8]| !folder.starts_with(b"/") || folder.len() > root;
             folders.extend(above(path).take_while(inside).map(<[u8]>::to_vec));
         }
-        // The deepest first: a folder has a longer path than the one it is in.
+        // Deepest first: a folder has a longer path than its parent.
         let mut folders: Vec<PathBytes> = folders.into_iter().collect();
         folders.sort_by_key(|path| std::cmp::Reverse(path.len()));
         for folder in folders {
@@ -348,7 +351,7 @@ impl Ground<'_> {
     }
 }
 
-/// The folder at `path` below another; what is missing of it is made.
+/// Opens the folder at `path` below another. Creates missing parts.
 fn made_below(folder: &Folder, path: &Path) -> io::Result<Folder> {
     let mut at = folder.below(Path::new(""))?;
     for name in path {
@@ -362,7 +365,7 @@ fn made_below(folder: &Folder, path: &Path) -> io::Result<Folder> {
     Ok(at)
 }
 
-/// The name that a path's content is laid out under.
+/// Returns the staging name of a path.
 fn slot(path: &[u8]) -> String {
     let hash = blake3::hash(path);
     hash.to_hex()[..32].to_string()

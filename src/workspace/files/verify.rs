@@ -1,11 +1,11 @@
-//! Finding out what changed in a workspace since the last look.
+//! The scan that finds the changes in a workspace since the last one.
 //!
-//! Every covered path is looked at by its stamp, and read only when that differs or proves
-//! nothing ([`super::cache`]). A folder whose own stamp is the same is not listed again, and the
-//! ignore rules are only read where a folder is listed.
+//! The stamp of every covered path is checked. The file is read only when the stamp differs or
+//! proves nothing ([`super::cache`]). A folder whose own stamp is the same is not listed again, and
+//! the ignore rules are read only where a folder is listed.
 //!
-//! Invariant: what was found is in the cache exactly when it was reported, so a look that was
-//! cut short is made up for by the next one.
+//! Invariant: a state of a path is in the cache exactly when it was reported, so the next scan
+//! completes an interrupted one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -35,35 +35,35 @@ mod one;
 mod part;
 mod rules;
 
-/// Each open folder on the way down takes a handle: what lies deeper is only named.
+/// Maximum depth. Each open folder uses a descriptor; a deeper one is only a marker.
 const MAX_DEPTH: usize = 200;
 
-/// A folder that changes while it is listed is listed again, so often.
+/// Maximum number of times that a folder is listed if it changes meanwhile.
 const TRIES: u32 = 2;
 
 /// The newest change of each path that was reported and not recorded yet.
 pub type Pending = BTreeMap<PathBytes, Change>;
 
-/// A content that was read and may have to be kept.
+/// A content that was read and may need to be stored.
 #[derive(Debug)]
 pub struct Content<'a> {
     pub path: &'a [u8],
     pub hash: ContentHash,
     pub bytes: &'a [u8],
-    /// The content that the path had before, which this one may be much like.
+    /// The previous content of the path, to which this one may be similar.
     pub before: Option<ContentHash>,
 }
 
-/// How far a look is. Shared with who waits for it.
+/// The progress of a scan, shared with the waiting side.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Set from outside: the look ends soon.
+    /// Set from outside to end the scan soon.
     pub cancel: AtomicBool,
-    /// Covered paths that were looked at.
+    /// Number of covered paths that were visited.
     pub files: AtomicU64,
 }
 
-/// Why a look ended before everything was looked at.
+/// The reason why a scan ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     #[error("it was stopped")]
@@ -72,15 +72,15 @@ pub enum Stopped {
     TooMany(u64),
     #[error("{path}: {error}")]
     Failed { path: String, error: io::Error },
-    /// A content could not be kept: why.
+    /// A content could not be stored, for this reason.
     #[error("{0}")]
     NotKept(String),
 }
 
-/// How often a look reads a path though its stamp is the same, and which clock it goes by.
+/// The times of a scan, which decide whether a path with an unchanged stamp is read.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
-    /// The begin of the look, less the grain of the file system's clock.
+    /// The start of the scan, less the grain of the file system's clock.
     since_ns: i64,
     now_ns: i64,
 }
@@ -101,27 +101,27 @@ impl Clock {
     }
 }
 
-/// How a workspace is looked at.
+/// The settings of a scan.
 #[derive(Debug)]
 pub struct Wanted<'a> {
     pub coverage: &'a Coverage,
-    /// How far apart two changes must be to have different times.
+    /// Minimum distance of two changes with different times.
     pub grain: Duration,
     pub progress: &'a Progress,
-    /// Told of the folders, so that it can say where something changed afterwards.
+    /// The watch, which is given the folders, so that it can report later changes.
     pub watch: Option<&'a mut Watch>,
-    /// Where something changed since the last look, as the watch said.
+    /// The paths that changed since the last scan, according to the watch.
     pub dirty: Dirty,
-    /// Every covered path is looked at, whatever the watch said.
+    /// Scan every covered path, whatever the watch reports.
     pub is_whole: bool,
 }
 
-/// Looks at every covered path, or at those that may have changed. What changed since `cache` was
-/// made is added to `pending`, with its content given to `keep`. `None`: all that is in `cache` then
-/// is new, so there is no need to tell.
+/// Scans every covered path, or those that may have changed. Changes since `cache` was made are
+/// added to `pending`, and their contents are given to `keep`. `None` for `pending` means that
+/// everything in `cache` will be new, so there is no need to report changes.
 ///
 /// # Errors
-/// [`Stopped`]; what was found until then is in `cache` and in `pending`.
+/// [`Stopped`]; the changes found until then are in `cache` and in `pending`.
 pub fn verify(
     wanted: Wanted<'_>,
     cache: &mut Cache,
@@ -179,20 +179,20 @@ fn failed(path: &Path, error: io::Error) -> Stopped {
 struct Look<'a> {
     coverage: &'a Coverage,
     clock: Clock,
-    /// Of the root.
+    /// The device of the root.
     device: sys::Dev,
     pending: Option<&'a mut Pending>,
     keep: &'a mut dyn FnMut(Content<'_>) -> Result<(), String>,
     progress: &'a Progress,
     rules: Rules,
     watch: Option<&'a mut Watch>,
-    /// A folder was listed: there may be rules that were not there.
+    /// Whether a folder was listed, so that there may be new rules.
     has_listed: bool,
 }
 
 impl Look<'_> {
-    /// Whether what is not dirty is as it was: what is watched is what lies there, and no rules
-    /// changed where nothing is watched.
+    /// Returns whether paths that are not dirty can be trusted: the watched folders are the
+    /// existing ones, and no rules changed where nothing is watched.
     fn may_trust(&self, cache: &Cache, root: &Stat) -> bool {
         let is_known = |watch: &&mut Watch| watch.knows(&[], folder_id(root));
         self.watch.as_ref().is_some_and(is_known) && cache.root.is_listed && !cache.root.is_stale
@@ -239,7 +239,7 @@ impl Look<'_> {
         path: &[u8],
         depth: usize,
     ) -> Result<(), Stopped> {
-        // A rule that was changed where it lies, which the folder's own stamp does not show.
+        // A rule that was changed in place, which the folder's own stamp does not show.
         if let Some(watch) = &mut self.watch {
             let stat = sys::fstat(fd).map_err(|e| failed(&self.coverage.root, e.into()))?;
             watch.enter(fd.as_fd(), path, folder_id(&stat));
@@ -263,7 +263,7 @@ impl Look<'_> {
         self.folders(fd, state, path, depth)
     }
 
-    /// Looks at each file of a folder. False when its names are not what they were.
+    /// Checks each file of a folder. Returns false when its names changed.
     fn files(
         &mut self,
         fd: &OwnedFd,
@@ -283,7 +283,8 @@ impl Look<'_> {
             };
             let stamp = Stamp::of(&stat);
             if is_folder(&stamp) {
-                // Only named, for it could not be entered: it may be possible now.
+                // A folder that is only a marker, because it could not be entered; it may be
+                // possible now.
                 gone.push(name.clone());
                 continue;
             }
@@ -303,7 +304,7 @@ impl Look<'_> {
         Ok(is_steady)
     }
 
-    /// Reads one file anew. False when it is gone.
+    /// Reads one file again. Returns false when it is gone.
     fn file(
         &mut self,
         fd: &OwnedFd,
@@ -323,7 +324,7 @@ impl Look<'_> {
             } => (stamp, item, content),
             Found::Gone => return Ok(false),
             Found::Unsteady(stamp) => match slot {
-                // What it was stays; it is read again next time.
+                // Its known state stays; it is read again next time.
                 Slot::Known(known) => {
                     known.is_racy = true;
                     return Ok(true);
@@ -353,7 +354,7 @@ impl Look<'_> {
                 entered,
             });
         }
-        // It may be readable a moment later, with the same stamp.
+        // It may become readable a moment later, with the same stamp.
         let is_unsteady = matches!(
             &item,
             Item::Marker {
@@ -382,7 +383,7 @@ impl Look<'_> {
             match self.enter(fd, name, depth) {
                 Ok(Entered::Folder(fd)) => self.folder(&fd, below, &at, depth + 1)?,
                 Ok(Entered::Named(why, stamp)) => named.push((name.clone(), at, why, stamp)),
-                // The next look finds what there is.
+                // The next scan finds the current state.
                 Ok(Entered::Gone) => state.stamp = None,
                 Err(e) => return Err(failed(&self.absolute(&at), e)),
             }
@@ -393,7 +394,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// A folder that cannot be entered is kept among the files.
+    /// Records a folder that cannot be entered among the files.
     fn only_named(
         &mut self,
         state: &mut FolderState,
@@ -442,10 +443,10 @@ impl Look<'_> {
     }
 }
 
-/// What came of going into a folder.
+/// The result of entering a folder.
 enum Entered {
     Folder(OwnedFd),
-    /// It is only named.
+    /// The folder is only a marker.
     Named(Marked, Stamp),
     Gone,
 }

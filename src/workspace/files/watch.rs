@@ -1,15 +1,15 @@
-//! Which paths changed since the last look, as the kernel tells it: inotify, on Linux.
+//! The paths that changed since the last scan, as reported by the kernel: inotify, on Linux.
 //!
-//! Each covered folder has a watch of its own, made on the folder that was opened to be listed,
-//! before it is listed. So what is ignored costs nothing, and what is new in a folder is either
-//! listed or told. Events say nothing but where to look: [`super::verify()`] looks.
+//! Each covered folder has its own watch, created on the folder that was opened to be listed,
+//! before it is listed. So ignored folders cost nothing, and a new file in a folder is either
+//! listed or reported. Events only name the places to check: [`super::verify()`] checks them.
 //!
-//! The kernel queues an event before the call that changed something returns. So whoever has
-//! read the queue to its end knows of every change that was made before: no thread, and no file
-//! that would have to be changed to be told of.
+//! The kernel queues an event before the call that changed something returns. So a reader that has
+//! read the queue to its end knows of every earlier change. No thread is needed, and no file that
+//! must be changed to get an event.
 //!
-//! Invariant: what is not known for sure (a full queue, a folder that went away under its watch)
-//! is told as "anything may have changed".
+//! Invariant: anything uncertain (a full queue, a folder that was removed under its watch) is
+//! reported as "anything may have changed".
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -17,15 +17,15 @@ use std::fmt;
 use crate::core::text::large_count;
 use crate::core::tree::PathBytes;
 
-/// More changed paths than this, and everything is looked at.
+/// Maximum number of changed paths. With more, everything is scanned.
 const MAX_PATHS: usize = 4_096;
 
-/// Where something may have changed.
+/// The places where something may have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dirty {
     /// Anywhere.
     All,
-    /// At these paths and below them, and nowhere else.
+    /// At these paths and below them only.
     Paths(BTreeSet<PathBytes>),
 }
 
@@ -46,16 +46,16 @@ impl Dirty {
     }
 }
 
-/// Why changes are not told: every look looks at everything.
+/// The reason why changes are not reported, so that every scan is a full one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unwatched {
-    /// Asked for.
+    /// The user turned the watch off.
     Off,
     /// The system has no inotify.
     System,
-    /// The file system may be changed from elsewhere, or is not known.
+    /// The file system may be changed by other machines, or is not known.
     FileSystem,
-    /// It would take more watches than it may.
+    /// It would need more watches than this limit.
     Limit(usize),
     /// The kernel refused it.
     Refused(String),
@@ -74,7 +74,7 @@ impl fmt::Display for Unwatched {
 }
 
 impl Unwatched {
-    /// What a person can do about it.
+    /// Returns advice for a person, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Unwatched::Limit(_) => Some(
@@ -94,46 +94,46 @@ impl Unwatched {
 #[derive(Debug)]
 pub struct Watch {
     queue: Queue,
-    /// Not more than so many.
+    /// Maximum number of watches.
     most: usize,
-    /// The folder of each watch, by the kernel's number of it.
+    /// The folder of each watch, by the kernel's number of the watch.
     folders: HashMap<i32, PathBytes>,
-    /// The folders, each with its watch, and what it was then: device and inode.
+    /// The folders, each with its watch, and with the device and inode that it had then.
     watches: BTreeMap<PathBytes, (i32, FolderId)>,
     dirty: Dirty,
-    /// Why not all folders could be watched.
+    /// The reason why not all folders could be watched.
     failed: Option<Unwatched>,
 }
 
 /// Device and inode.
 pub(super) type FolderId = (u64, u64);
 
-/// What the kernel told.
+/// An event of the kernel.
 struct Event {
     /// The number of the watch.
     watch: i32,
-    /// What changed in its folder. `None`: the folder itself.
+    /// The name that changed in the folder; `None` for the folder itself.
     name: Option<Vec<u8>>,
     of: EventKind,
 }
 
-/// The queue was read to its end.
+/// Whether the queue was read to its end.
 struct IsEmpty(bool);
 
 #[derive(Debug, PartialEq, Eq)]
 enum EventKind {
     Changed,
-    /// The watch is gone: so is the folder, or its file system.
+    /// The watch is gone, because its folder or its file system is gone.
     Ended,
     /// Events were lost.
     Overflow,
 }
 
 impl Watch {
-    /// Watches nothing yet. `most`: more folders than this are not watched.
+    /// Returns a watch without folders. It watches at most `most` folders.
     ///
     /// # Errors
-    /// [`Unwatched`], when the system does not let it.
+    /// [`Unwatched`] when the system does not allow it.
     pub fn new(most: usize) -> Result<Watch, Unwatched> {
         Ok(Watch {
             queue: Queue::new()?,
@@ -145,11 +145,12 @@ impl Watch {
         })
     }
 
-    /// What changed since this was asked last. Whatever was changed before this call is in it.
+    /// Returns the changes since the last call. They include every change that was made before this
+    /// call.
     pub fn changed(&mut self) -> Dirty {
         let mut events = Vec::new();
         match self.queue.read(&mut events) {
-            // More is made than is read: what comes behind is for the next time.
+            // More events arrive than are read; later ones are left for the next call.
             Ok(IsEmpty(false)) => self.dirty = Dirty::All,
             Ok(IsEmpty(true)) => {}
             Err(why) => self.failed = Some(Unwatched::Refused(why)),
@@ -163,12 +164,12 @@ impl Watch {
         }
     }
 
-    /// Why it is of no use any more.
+    /// Returns the reason why the watch has become useless.
     pub fn failed(&self) -> Option<&Unwatched> {
         self.failed.as_ref()
     }
 
-    /// How many folders are watched.
+    /// Returns how many folders are watched.
     pub fn count(&self) -> usize {
         self.watches.len()
     }
@@ -178,7 +179,7 @@ impl Watch {
             self.dirty = Dirty::All;
             return;
         }
-        // One that was given up meanwhile.
+        // The watch was removed meanwhile.
         let Some(folder) = self.folders.get(&event.watch).cloned() else {
             return;
         };
@@ -192,7 +193,7 @@ impl Watch {
         });
     }
 
-    /// Watches a folder that is about to be looked at.
+    /// Watches a folder that is about to be scanned.
     #[cfg(target_os = "linux")]
     pub(super) fn enter(&mut self, folder: std::os::fd::BorrowedFd<'_>, path: &[u8], id: FolderId) {
         if self.failed.is_some() {
@@ -200,7 +201,7 @@ impl Watch {
         }
         match self.watches.get(path) {
             Some((_, known)) if *known == id => return,
-            // Another folder lies there now.
+            // Another folder has this path now.
             Some(_) => self.leave(path),
             None => {}
         }
@@ -219,7 +220,8 @@ impl Watch {
                 return;
             }
         };
-        // The kernel knows the folder by another path: it was moved, or is mounted twice.
+        // The kernel already watches the folder under another path: it was moved, or is mounted
+        // twice.
         if let Some(before) = self.folders.insert(watch, path.to_vec())
             && before != path
         {
@@ -232,7 +234,7 @@ impl Watch {
     #[cfg(not(target_os = "linux"))]
     pub(super) fn enter(&mut self, _: std::os::fd::BorrowedFd<'_>, _: &[u8], _: FolderId) {}
 
-    /// The folder is gone, or not covered any more.
+    /// Removes the watch of a folder that is gone or not covered any more.
     pub(super) fn leave(&mut self, path: &[u8]) {
         if let Some((watch, _)) = self.watches.remove(path) {
             self.folders.remove(&watch);
@@ -240,12 +242,12 @@ impl Watch {
         }
     }
 
-    /// The folder that lies at a path now is the one that is watched there.
+    /// Returns whether the current folder at a path is the one that is watched.
     pub(super) fn knows(&self, path: &[u8], id: FolderId) -> bool {
         matches!(self.watches.get(path), Some((_, known)) if *known == id)
     }
 
-    /// What was found at a path was not steady: it is looked at again.
+    /// Marks a path as changed, because its file changed while it was read.
     pub(super) fn again(&mut self, path: &[u8]) {
         self.dirty.add(path.to_vec());
     }
@@ -266,23 +268,23 @@ mod linux {
 
     use super::{Event, EventKind, IsEmpty, Unwatched};
 
-    /// Of the watches that the system gives a user, this part is left to other programs.
+    /// Divisor of the system's limit for a user: the remaining part is left to other programs.
     const OTHERS: usize = 2;
 
-    /// The system's queue has room for a fourth of it.
+    /// Maximum number of events; the system's queue has space for a fourth of it.
     const MAX_EVENTS: usize = 65_536;
 
-    /// A read takes so much of the queue.
+    /// Number of bytes of the queue that one read takes.
     const READ_BYTES: usize = 64 * 1024;
 
-    /// How many folders may be watched.
+    /// Returns how many folders may be watched.
     pub fn max_watches() -> usize {
         let most = std::fs::read_to_string("/proc/sys/fs/inotify/max_user_watches");
         let most: Option<usize> = most.ok().and_then(|most| most.trim().parse().ok());
         most.unwrap_or(8_192) / OTHERS
     }
 
-    /// What the kernel tells, in the order in which it happened.
+    /// The kernel's queue of events, in the order in which they happened.
     #[derive(Debug)]
     pub(super) struct Queue(OwnedFd);
 
@@ -295,9 +297,9 @@ mod linux {
             })
         }
 
-        /// The open folder itself, whatever lies at its path by now.
+        /// Watches the open folder itself, even if its path leads elsewhere by now.
         pub(super) fn add(&self, folder: BorrowedFd<'_>) -> Result<i32, Errno> {
-            // That a file was closed is the one sign of who wrote to its mapped memory.
+            // The close of a file is the only sign of a write to its mapped memory.
             let all = WatchFlags::CREATE
                 | WatchFlags::DELETE
                 | WatchFlags::MODIFY
@@ -314,11 +316,11 @@ mod linux {
         }
 
         pub(super) fn remove(&self, watch: i32) {
-            // The kernel has done it when the folder is gone.
+            // The kernel has already removed the watch if the folder is gone.
             let _ = inotify::remove_watch(&self.0, watch);
         }
 
-        /// All that is in the queue.
+        /// Reads all events in the queue.
         pub(super) fn read(&self, events: &mut Vec<Event>) -> Result<IsEmpty, String> {
             let mut bytes = [const { MaybeUninit::uninit() }; READ_BYTES];
             let mut reader = Reader::new(&self.0, &mut bytes);
@@ -351,7 +353,7 @@ use elsewhere::Queue;
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::max_watches;
 
-/// Other systems tell in no order that could be relied on.
+/// Other systems do not report events in a reliable order.
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use super::{Event, IsEmpty, Unwatched};

@@ -1,22 +1,22 @@
-//! The settings of a repository, line by line: which of them run nothing and lead nowhere.
+//! The settings of a repository, line by line: which of them run no program and lead nowhere.
 
-/// What is needed of the settings themselves.
+/// The settings that are needed for the checks.
 #[derive(Default)]
 pub(super) struct Settings {
-    /// Every `core.worktree`: which one counts depends on other settings.
+    /// Every `core.worktree`; other settings decide which one counts.
     pub worktrees: Vec<String>,
     /// Every `core.hooksPath`.
     pub hooks: Vec<String>,
-    /// Each as section and name, without what stands between.
+    /// Each setting as section and name, without the subsection.
     all: Vec<(String, String)>,
     sha256: bool,
 }
 
-/// What it leads to is for the caller to see to.
+/// The one accepted value of `blame.ignoreRevsFile`. The caller checks the file itself.
 pub(super) const IGNORED_REVISIONS: &str = ".git-blame-ignore-revs";
 
-/// Settings, by section, with which git shows, commits or transfers, but that have no
-/// command that only looks run anything. `*` is every one of the section.
+/// Settings by section that affect how git shows, commits or transfers, but make no read-only
+/// command run a program. `*` is every setting of the section.
 #[rustfmt::skip]
 const HARMLESS: &[(&str, &[&str])] = &[
     ("core", &[
@@ -51,7 +51,7 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("status", &["*"]), ("tag", &["*"]), ("transfer", &["*"]), ("url", &["*"]), ("user", &["*"]),
 ];
 
-/// What git itself writes when it makes, clones or adds a repository, and who commits there.
+/// Settings that git itself writes when it creates, clones or adds a repository, and the committer.
 #[rustfmt::skip]
 const MADE_BY_GIT: &[(&str, &[&str])] = &[
     ("core", &[
@@ -64,7 +64,7 @@ const MADE_BY_GIT: &[(&str, &[&str])] = &[
     ("init", &["defaultbranch"]), ("gc", &["auto"]), ("advice", &["*"]),
 ];
 
-/// The error names the first setting that is something else.
+/// Checks that all settings are such as git writes. The error names the first other one.
 pub(super) fn is_as_git_makes_it(text: &str) -> Result<(), String> {
     let mut settings = Settings::default();
     settings.add(text)?;
@@ -80,7 +80,7 @@ pub(super) fn is_as_git_makes_it(text: &str) -> Result<(), String> {
     }
 }
 
-/// In these a name after the section is that of a driver, which may be a program.
+/// Sections whose subsection names a driver, which may be a program.
 const OF_DRIVERS: [&str; 2] = ["diff", "merge"];
 
 impl Settings {
@@ -91,8 +91,8 @@ impl Settings {
         }
     }
 
-    /// The settings of one file as git writes them; the error names the first that is in
-    /// the way.
+    /// Adds the settings of one file in the form that git writes. The error names the first setting
+    /// that is not accepted.
     pub(super) fn add(&mut self, text: &str) -> Result<(), String> {
         let mut section: Option<Section> = None;
         for line in text.lines().map(|l| l.trim_matches([' ', '\t'])) {
@@ -125,7 +125,7 @@ impl Settings {
         self.all.push((section.name.clone(), name.to_string()));
         let full = format!("{}.{name}", section.shown);
         let runs = || format!("`{full}` may run a program or lead out of the repository");
-        // Quotes and comments would make another value of it.
+        // Quotes and comments would change the value.
         let plain = || match value.contains(['"', '\\', '#', ';']) {
             true => Err(format!("`{full}` is not understood")),
             false => Ok(value.to_string()),
@@ -144,17 +144,17 @@ impl Settings {
                 self.hooks.push(path);
             }
             ("core", "fsmonitor") | ("log", "showsignature") if value == "false" => {}
-            // The name that everybody gives it. Lines that are no hashes are shown.
+            // The common name of the file. Lines that are not hashes are shown.
             ("blame", "ignorerevsfile") if value == IGNORED_REVISIONS => {}
             // The driver that keeps one side.
             ("", "driver") if section.name == "merge" && value == "true" => {}
             ("extensions", "objectformat") => self.sha256 = plain()? != "sha1",
-            // Verifies signatures, with a program.
+            // This runs a program that verifies signatures.
             ("branch" | "tag", "sort") if plain()?.contains("signature") => return Err(runs()),
-            // Run git in submodules, also in those of older commits.
+            // These run git in submodules, also in those of older commits.
             ("diff", "submodule") if !matches!(value, "short" | "log") => return Err(runs()),
             ("status", "submodulesummary") if !matches!(value, "false" | "0") => return Err(runs()),
-            // `git lfs install --local` sets these, and the git-lfs that is run is the user's own.
+            // `git lfs install --local` sets these, and they run the user's own git-lfs.
             ("", _) if section.is_of("filter", "lfs") && is_of_lfs(name, value) => {}
             _ if is_harmless(section, name) => {}
             _ => return Err(runs()),
@@ -164,7 +164,7 @@ impl Settings {
 }
 
 struct Section {
-    /// In small letters.
+    /// The name in lowercase.
     name: String,
     named: bool,
     shown: String,
@@ -176,7 +176,7 @@ impl Section {
         self.named && self.name == name && named == Some(of)
     }
 
-    /// `[name]` or `[name "of something"]`, and nothing else on the line.
+    /// Parses `[name]` or `[name "of something"]`, with nothing else on the line.
     fn parse(line: &str) -> Option<Section> {
         let inner = line.strip_prefix('[')?.strip_suffix(']')?;
         let (name, of) = match inner.split_once(' ') {

@@ -7,20 +7,21 @@ use std::path::PathBuf;
 /// The mode of an entry that is a commit of another repository.
 const SUBMODULE: u32 = 0o160_000;
 
-/// Before the hash of an entry: times, numbers and the mode.
+/// Bytes before the hash of an entry: times, numbers and the mode.
 const STAT_BYTES: usize = 40;
 
-/// Flags have room for the length of a name below this, and have this for a longer one.
+/// The length of a name in the flags: lengths below this are stored, and this value stands for any
+/// longer one.
 const LONG_NAME: usize = 0xfff;
 
-/// Where an entry begins, for the extensions that name such places.
+/// The start of an entry, for the extensions that name such places.
 struct Start {
     at: usize,
-    /// Nothing of its path is that of the entry before.
+    /// Whether its path shares nothing with that of the previous entry.
     is_whole: bool,
 }
 
-/// The paths of all submodules, or `None` for an index that is not understood.
+/// Returns the paths of all submodules, or `None` for an index that is not understood.
 pub(super) fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>> {
     let mut rest = bytes.strip_prefix(b"DIRC")?;
     let version = number(take(&mut rest, 4)?);
@@ -52,7 +53,7 @@ pub(super) fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>
         });
         let length = rest.iter().position(|b| *b == 0)?;
         path.extend_from_slice(take(&mut rest, length)?);
-        // git goes by this length: another one has it find other entries.
+        // git uses this length; with another one it would find other entries.
         let said = usize::from(u16::from_be_bytes([flags[0], flags[1]])) & LONG_NAME;
         if said != path.len().min(LONG_NAME) {
             return None;
@@ -71,9 +72,9 @@ pub(super) fn submodules(bytes: &[u8], hash_bytes: usize) -> Option<Vec<PathBuf>
     Some(found)
 }
 
-/// No extension has git read other entries than those that were found.
+/// Checks that no extension makes git read other entries than those that were found.
 fn are_plain(mut rest: &[u8], end: usize, starts: &[Start], hash_bytes: usize) -> Option<()> {
-    // git looks for the end of the entries at this place, whatever is before it.
+    // git reads the end of the entries from this place, whatever precedes it.
     let tail = rest.len().checked_sub(hash_bytes + 12 + hash_bytes);
     if let Some(said) = tail.and_then(|at| rest[at..].strip_prefix(b"EOIE"))
         && usize::try_from(number(&said[4..8])).ok()? != end
@@ -97,7 +98,7 @@ fn are_plain(mut rest: &[u8], end: usize, starts: &[Start], hash_bytes: usize) -
     Some(())
 }
 
-/// The blocks that several threads read at once are all entries, in their order.
+/// Checks that the blocks that several threads read at once are all the entries, in order.
 fn are_starts(table: &[u8], starts: &[Start]) -> bool {
     let Some((_version, blocks)) = table.split_at_checked(4) else {
         return false;
@@ -122,12 +123,12 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Of four bytes.
+/// Returns the number in four bytes.
 fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, b| sum << 8 | u32::from(*b))
 }
 
-/// How much of the path before goes, as pack files write an offset.
+/// Returns how many bytes of the previous path are dropped, encoded like an offset in a pack file.
 fn cut_bytes(rest: &mut &[u8]) -> Option<usize> {
     let mut byte = take(rest, 1)?[0];
     let mut value = usize::from(byte & 0x7f);

@@ -1,4 +1,4 @@
-//! Repositories that git itself made, and what is then done to them.
+//! Tests with repositories that git itself made, and with changes to them.
 
 use super::*;
 use crate::workspace::git_command::git;
@@ -20,7 +20,7 @@ fn temp() -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// A repository, and another one beside it that is nobody's business.
+/// Creates a repository, and a private one beside it.
 fn beside_a_private_one() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let (dir, path) = temp();
     let (mine, private) = (path.join("mine"), path.join("private"));
@@ -54,7 +54,7 @@ fn what_git_and_its_tools_write_by_themselves_is_plain() {
     git(&top, &["config", "core.hooksPath", ".husky/_"]);
     for (name, value) in [
         ("pull.rebase", "true"),
-        // Of programs that git runs only to transfer, to sign or when it is asked to.
+        // Settings for programs that git runs only to transfer, to sign or on request.
         ("core.sshCommand", "ssh -i ~/.ssh/work"),
         ("core.editor", "vim"),
         ("credential.helper", "store"),
@@ -326,7 +326,7 @@ fn what_leads_to_another_repository_is_in_the_way() {
     }
 }
 
-/// git shows lines of these: to say where it stands, or what it does not understand.
+/// git prints lines of these files, for the state or in an error.
 #[test]
 fn what_git_quotes_is_no_link() {
     for name in [
@@ -383,7 +383,7 @@ fn submodules_are_looked_at() {
         let why = plain(&top).unwrap_err();
         assert!(why.contains("core.fsmonitor"), "{why}");
     }
-    // One that git did not make.
+    // A repository that git did not create.
     repository(&top);
     repository(&top.join("own"));
     git(&top, &["add", "own"]);
@@ -392,7 +392,7 @@ fn submodules_are_looked_at() {
     assert!(plain(&top).is_err());
 }
 
-/// An index with these two files, and what comes behind them.
+/// Returns an index with these two files, followed by `more`.
 fn index_with(more: impl FnOnce(usize, usize) -> Vec<u8>) -> Vec<u8> {
     let mut bytes = b"DIRC\0\0\0\x02\0\0\0\x02".to_vec();
     let first = bytes.len();
@@ -419,8 +419,8 @@ fn numbers(numbers: &[usize]) -> Vec<u8> {
         .collect()
 }
 
-/// git reads a large index with several threads, each from where a table says: such a table
-/// that says something else has it read entries that are in no order.
+/// git reads a large index with several threads, each starting at a place from a table. With a
+/// wrong table it would read entries that are in no order.
 #[test]
 fn the_tables_of_an_index_name_its_entries() {
     let is_plain =
@@ -440,14 +440,14 @@ fn the_tables_of_an_index_name_its_entries() {
     assert!(!is_plain(&|first, end| blocks(&[first, 1, end, 1])));
     assert!(!is_plain(&|_, end| blocks(&[end + 8, 2])));
     assert!(!is_plain(&|first, _| blocks(&[first])));
-    // Where the entries end: at the very end of the file, even if it is within another.
+    // The end of the entries: at the very end of the file, even within another extension.
     let end_at = |at: usize| extension(b"EOIE", &[numbers(&[at]), vec![0; 20]].concat());
     assert!(is_plain(&|_, end| end_at(end)));
     assert!(!is_plain(&|_, end| end_at(end + 8)));
     assert!(!is_plain(&|_, end| extension(b"HIDE", &end_at(end + 8))));
 }
 
-/// As git writes it for so many files that several threads read them.
+/// An index that git writes for a number of files that it reads with several threads.
 #[test]
 fn a_large_index_is_plain() {
     use std::io::Write;

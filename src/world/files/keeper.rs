@@ -1,5 +1,4 @@
-//! The thread that looks after the files: what it knows of the disk and of the log, and how it
-//! brings the two together.
+//! The state of the snapshot thread: it knows the disk and the log, and reconciles the two.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,13 +17,13 @@ use crate::workspace::files::{
     Cache, Content, Dirty, Progress, Stopped, Unwatched, Wanted, Watch, guard, item_at, one, verify,
 };
 
-/// Of a file that a tool writes: no tool writes a larger one.
+/// Maximum size of a file that a tool writes; no tool writes a larger one.
 const MAX_WRITTEN_BYTES: u64 = 16 << 20;
 
-/// A look at everything that took no longer is not spared behind a command.
+/// A full scan that took no longer is also done after a command.
 const CHEAP: Duration = Duration::from_millis(2);
 
-/// What the thread knows.
+/// The state of the snapshot thread.
 pub(super) struct Keeper {
     keeping: Keeping,
     progress: Arc<Progress>,
@@ -32,25 +31,24 @@ pub(super) struct Keeper {
     store: Option<Store>,
     packs: PackWriter,
     cache: Cache,
-    /// A look at everything came to its end: what lies on the disk is what is in `tree` and
-    /// `pending`.
+    /// Whether a full scan was completed, so that `tree` and `pending` describe the disk.
     is_found: bool,
-    /// The tree that is recorded; where none is, what the first look found.
+    /// The recorded tree, or without one, the result of the first scan.
     tree: CompactTree,
-    /// What changed on the disk since.
+    /// The changes on the disk since then.
     pending: Delta,
     recorded: Option<TreeLink>,
-    /// The tree that was given out, which `pending` leads to: whether it was recorded, the next
-    /// wish tells.
+    /// The tree that was returned last, which `pending` leads to. The next request tells whether it
+    /// was recorded.
     offered: Option<TreeLink>,
     gathered: Gathered,
-    /// What all that is kept takes, as stored. `None`: not looked at yet.
+    /// The size of all stored contents; `None` if it is not determined yet.
     stored: Option<u64>,
-    /// Why only what tools write is kept from here on, until it is said.
+    /// The reason why only files that tools write are stored from here on, until it was reported.
     unsaid: Option<String>,
     watch: Result<Watch, Unwatched>,
-    /// How long the last look at everything took. `None`: what the watch does not tell of may
-    /// have changed.
+    /// Duration of the last full scan. `None`: paths that the watch does not report may have
+    /// changed.
     whole_took: Option<Duration>,
     said: Arc<Mutex<Option<String>>>,
 }
@@ -88,7 +86,7 @@ impl Keeper {
     pub(super) fn serve(mut self, wished: &Receiver<Request>, ahead: &QueuedAhead) {
         while let Ok(Request { wish, reply }) = wished.recv() {
             match reply {
-                // Whoever asked went on without it.
+                // The requester continued without the snapshot.
                 Some(reply) if reply.is_closed() => {}
                 Some(reply) => {
                     let snapshot = self.take(&wish).unwrap_or_else(Snapshot::NotKept);
@@ -108,7 +106,7 @@ impl Keeper {
     }
 
     pub(super) fn take(&mut self, wish: &Wish) -> Result<Snapshot, String> {
-        // While another session sets files back, they are neither one nor the other.
+        // During a restore by another session, the files are in neither state.
         let lock = WorkspaceLock::shared(&self.keeping.data_dir, &self.keeping.coverage.root);
         drop(lock.map_err(|e| e.to_string())?);
         self.prepare(wish)?;
@@ -116,7 +114,7 @@ impl Keeper {
             Scope::Written(path) if self.is_found => self.look_at(path),
             Scope::All | Scope::AllAnd(_) | Scope::Written(_) => self.look(wish),
         };
-        // Found out while nobody waited, perhaps: it is said once.
+        // The reason may date from a scan that nobody waited for; it is reported once.
         if let Some(why) = self.unsaid.take() {
             return Err(why);
         }
@@ -135,7 +133,7 @@ impl Keeper {
             Some(recorded) if self.pending.is_empty() => {
                 return Ok(Snapshot::Same(recorded.name.clone()));
             }
-            // A workspace in which nothing is looked after until a tool writes.
+            // In this workspace nothing is recorded until a tool writes.
             None if self.keeping.only_written.is_some() && wish.scope == Scope::All => {
                 return Ok(Snapshot::Off);
             }
@@ -152,7 +150,7 @@ impl Keeper {
         Ok(Snapshot::New(Box::new(new)))
     }
 
-    /// Knows the tree that the log names last, and whether there is room.
+    /// Loads the tree that the log names last, and checks that there is space.
     fn prepare(&mut self, wish: &Wish) -> Result<(), String> {
         if let Some(why) = guard::nearly_full(&self.keeping.data_dir) {
             return Err(why);
@@ -168,7 +166,7 @@ impl Keeper {
         }
         let is_known = match (&self.recorded, &wish.last) {
             (Some(recorded), Some(last)) => recorded.name == *last,
-            // The last one of the workspace, which the log does not name yet.
+            // The last tree of the workspace, which the log does not name yet.
             (Some(_), None) => true,
             (None, _) => false,
         };
@@ -178,30 +176,30 @@ impl Keeper {
         let root = self.keeping.coverage.root.clone();
         let store = self.store()?;
         let is_of_root = |name: &&String| {
-            let of = store.tree_root(name);
-            // What cannot be read is met again below.
+            let of = store.snapshots().tree_root(name);
+            // An error here occurs again below.
             of.map_or(true, |of| of.is_none_or(|of| of == root))
         };
-        // A tree of another folder says nothing of this one.
+        // A tree of another folder does not apply to this one.
         let named = match wish.last.as_ref().filter(is_of_root) {
-            Some(last) => store.tree(last),
-            None => store.last_tree(&root),
+            Some(last) => store.snapshots().tree(last),
+            None => store.snapshots().last_tree(&root),
         };
-        // One that is gone or damaged is begun anew.
+        // If the tree is gone or damaged, a new one is made.
         let recorded = named.unwrap_or_else(|error| {
             tracing::warn!(%error, "a tree cannot be read");
             None
         });
-        let stored = store.files_bytes().map_err(|e| e.to_string())?;
+        let stored = store.snapshots().files_bytes().map_err(|e| e.to_string())?;
         self.stored = Some(stored);
-        // Where only what tools write is kept, an older tree says too much of the rest.
+        // If only files that tools write are stored, an older tree has too many others.
         let only_written = self.keeping.only_written.is_some();
         let recorded = recorded.filter(|r| !only_written || !has_covered(&r.tree));
         let (link, mut tree) = match recorded {
             Some(known) => (Some(known.link), CompactTree::from(&known.tree)),
             None => (None, CompactTree::default()),
         };
-        // All that is known of the disk may differ from it. Before the first look nothing is.
+        // Everything on the disk may differ from that tree. Before the first scan nothing is known.
         let mut now = std::mem::take(&mut self.tree);
         now.apply(&std::mem::take(&mut self.pending));
         if self.is_found {
@@ -219,7 +217,7 @@ impl Keeper {
         Ok(self.store.insert(store))
     }
 
-    /// Finds what changed since the last look.
+    /// Finds the changes since the last scan.
     fn look(&mut self, wish: &Wish) -> Result<(), String> {
         if self.keeping.only_written.is_some() {
             return Ok(());
@@ -274,14 +272,14 @@ impl Keeper {
         self.whole_took = match (&looked, is_whole) {
             (Ok(()), true) => Some(since.elapsed()),
             (Ok(()), false) => self.whole_took,
-            // What it did not come to is looked at by the next one.
+            // The next scan visits the remaining paths.
             (Err(_), _) => None,
         };
         self.give_up_watch();
         looked.map_err(|stopped| self.stopped(stopped))
     }
 
-    /// Everything was found: what of it differs from the tree that is recorded is found by the
+    /// After the first full scan, finds its differences from the recorded tree by comparing the
     /// trees.
     fn found_first(&mut self) {
         let mut now = self.cache.tree();
@@ -293,8 +291,8 @@ impl Keeper {
         }
     }
 
-    /// Whether a look is at everything, though the kernel tells what changed. It is trusted
-    /// between two such looks only.
+    /// Returns whether a scan must be full even if the kernel reports changes. Its reports are
+    /// trusted only between two full scans.
     fn is_wanted_whole(&self, wish: &Wish) -> bool {
         let Some(took) = self.whole_took else {
             return true;
@@ -306,7 +304,8 @@ impl Keeper {
         }
     }
 
-    /// A watch that is of no use is given up. It is said when a person can do something about it.
+    /// Gives up a watch that has become useless. This is reported if a person can do something
+    /// about it.
     fn give_up_watch(&mut self) {
         let Some(why) = self.watch.as_ref().ok().and_then(Watch::failed).cloned() else {
             return;
@@ -323,7 +322,7 @@ impl Keeper {
         self.watch = Err(why);
     }
 
-    /// What lies at a covered path, if everything was found once.
+    /// Returns the item at a covered path, if a full scan was completed.
     fn now(&self, at: &[u8]) -> Option<Item> {
         match self.pending.0.get(at) {
             _ if !self.is_found => None,
@@ -333,14 +332,13 @@ impl Keeper {
         }
     }
 
-    /// Looks at one covered path, as the look at all of them would. What is not covered is no
-    /// matter of this.
+    /// Scans one covered path, as a full scan would. Ignores a path that is not covered.
     fn look_at(&mut self, path: &Path) -> Result<(), String> {
         let found = one(&self.keeping.coverage, path).map_err(|e| e.to_string())?;
         let Some((at, found)) = found else {
             return Ok(());
         };
-        // Something on the way that is only named: another file system, perhaps.
+        // A parent folder is only a marker, perhaps of another file system.
         let mut above = Path::new(OsStr::from_bytes(&at)).ancestors().skip(1);
         if above.any(|folder| self.now(folder.as_os_str().as_bytes()).is_some()) {
             return Ok(());
@@ -385,7 +383,7 @@ impl Keeper {
         kept.keep(hash, bytes, before, false)
     }
 
-    /// Nothing that is covered is known any more.
+    /// Forgets the state of all covered paths.
     fn forget_look(&mut self) {
         self.cache = Cache::new();
         self.is_found = false;
@@ -401,7 +399,7 @@ impl Keeper {
                 let why = format!(
                     "there are over {limit} files (files.max_files): only what file tools write is kept"
                 );
-                // To look again and again would find the same.
+                // Another scan would have the same result.
                 self.keeping.only_written = Some(why.clone());
                 self.unsaid = Some(why.clone());
                 self.watch = Err(Unwatched::Off);
@@ -412,7 +410,8 @@ impl Keeper {
         }
     }
 
-    /// A file that a tool writes: kept wherever it is. What is covered was looked at already.
+    /// Adds a file that a tool writes, inside or outside of the workspace. Covered files were
+    /// already scanned.
     fn written(&mut self, path: &Path) -> Result<(), String> {
         let below = path.strip_prefix(&self.keeping.coverage.root).ok();
         let below = below.map(|below| below.as_os_str().as_bytes().to_vec());
@@ -436,7 +435,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// What changed back is no change.
+    /// Removes changes that were undone.
     fn forget_unchanged(&mut self) {
         let tree = &self.tree;
         self.pending.0.retain(|path, change| match change {
@@ -445,7 +444,7 @@ impl Keeper {
         });
     }
 
-    /// What is too much to go with an entry is kept now.
+    /// Stores the contents now if they are too many or too large for the transaction of an entry.
     fn shed(&mut self) -> Result<(), String> {
         let gathered = &self.gathered;
         if gathered.contents.len() <= MAX_COUNT_WITH_ENTRY && gathered.bytes() <= MAX_WITH_ENTRY {
@@ -467,7 +466,8 @@ impl Keeper {
         }
     }
 
-    /// The contents that go with the tree: large ones are durable in a pack by now.
+    /// Returns the contents for the transaction of the tree. Large ones are already durable in a
+    /// pack.
     fn carried(&mut self) -> Result<Vec<NewContent>, String> {
         let failed = |e: crate::store::StoreError| e.to_string();
         let packed = self.gathered.pack_over(contents::MAX_ROW, &mut self.packs);
@@ -476,7 +476,8 @@ impl Keeper {
     }
 }
 
-/// Tools wrote this, wherever it is: of what is covered the paths begin below the root.
+/// Returns whether the path is of a file that tools wrote. Paths of covered files are relative to
+/// the root.
 fn is_written(path: &[u8]) -> bool {
     path.starts_with(b"/")
 }
@@ -485,7 +486,7 @@ fn has_covered(tree: &Tree) -> bool {
     tree.0.keys().any(|path| !is_written(path))
 }
 
-/// Without what tools wrote.
+/// Returns the changes without files that tools wrote.
 fn covered(mut delta: Delta) -> Delta {
     delta.0.retain(|path, _| !is_written(path));
     delta

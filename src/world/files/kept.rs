@@ -1,19 +1,20 @@
-//! Contents as they are found: compressed, gathered, and kept before their entry when they are too
-//! much to go with it.
+//! Storing of contents as they are found: they are compressed and collected, and stored before
+//! their entry when they are too large for its transaction.
 
 use crate::core::tree::ContentHash;
 use crate::store::contents::{self, Gathered, NewContent, Place};
 use crate::store::{PackWriter, Store};
 
-/// More than this does not go into the transaction of an entry, which somebody waits for.
+/// Maximum size of the contents in the transaction of an entry, which somebody waits for.
 pub(super) const MAX_WITH_ENTRY: u64 = 256 * 1024;
 pub(super) const MAX_COUNT_WITH_ENTRY: usize = 64;
 
-/// Of a first look, which finds everything: each time costs two syncs.
+/// Maximum size of the contents that a first scan collects before it stores them: each time costs
+/// two syncs.
 const MAX_AT_ONCE: u64 = 8 << 20;
 const MAX_COUNT_AT_ONCE: usize = 2_000;
 
-/// Keeps contents as they are found.
+/// Stores contents as they are found.
 pub(super) struct Kept<'a> {
     pub store: &'a mut Store,
     pub packs: &'a mut PackWriter,
@@ -31,7 +32,7 @@ impl Kept<'_> {
         is_bulk: bool,
     ) -> Result<(), String> {
         let failed = |e: crate::store::StoreError| e.to_string();
-        if self.gathered.has(&hash) || self.store.has_content(&hash).map_err(failed)? {
+        if self.gathered.has(&hash) || self.store.snapshots().has_content(&hash).map_err(failed)? {
             return Ok(());
         }
         let taken = self.stored.unwrap_or(0) + self.gathered.bytes();
@@ -42,8 +43,8 @@ impl Kept<'_> {
                     .to_string(),
             );
         }
-        // A base that cannot be read is none.
-        let base = before.and_then(|before| self.store.base(&before).ok().flatten());
+        // A base that cannot be read is not used.
+        let base = before.and_then(|before| self.store.snapshots().base(&before).ok().flatten());
         let compressed = contents::compress(bytes, base.as_ref(), is_bulk).map_err(failed)?;
         self.gathered.add(NewContent {
             hash,
@@ -62,12 +63,14 @@ impl Kept<'_> {
         }
     }
 
-    /// So much that it is kept before the entry is.
+    /// Stores the collected contents before their entry. `is_bulk` puts all of them into packs.
     pub(super) fn keep_before(&mut self, is_bulk: bool) -> Result<(), crate::store::StoreError> {
         let all = self.gathered.bytes();
         let most = if is_bulk { 0 } else { contents::MAX_ROW };
         self.gathered.pack_over(most, self.packs)?;
-        self.store.add_contents(&self.gathered.contents)?;
+        self.store
+            .snapshots()
+            .add_contents(&self.gathered.contents)?;
         self.gathered.clear();
         *self.stored = self.stored.map(|stored| stored + all);
         Ok(())

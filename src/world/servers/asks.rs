@@ -1,7 +1,7 @@
-//! What servers ask a person, on its way to the engine, which records and shows it.
+//! The questions of servers for a person, on their way to the engine, which records and shows them.
 //!
-//! Invariant: a question that is dropped unanswered is answered by nobody. The server asks it again
-//! of who takes the call up.
+//! Invariant: a question that is dropped without an answer is answered by nobody. The server asks
+//! it again of the process that resumes the call.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -17,21 +17,21 @@ use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::mcp::elicit::{Elicit, Elicitation};
 use crate::world::ServerAsks;
 
-/// A longer key, which a server has made up, stands in the log as its hash.
+/// Maximum length of a key, which the server chooses. The log has the hash of a longer one.
 const KEY_MAX_BYTES: usize = 200;
 
 /// The questions of all servers of a session.
 pub(super) struct Asks {
     sender: UnboundedSender<ServerAsks>,
     receiver: RefCell<UnboundedReceiver<ServerAsks>>,
-    /// How many wait for an answer.
+    /// Number of questions that wait for an answer.
     open: Arc<watch::Sender<usize>>,
 }
 
 impl Asks {
     pub(super) fn new() -> Asks {
-        // Unbounded: each call asks one question at a time and waits for its answer, so the calls in
-        // progress are the limit.
+        // Unbounded: each call asks one question at a time and waits for its answer, so the calls
+        // in progress are the limit.
         let (sender, receiver) = unbounded_channel();
         Asks {
             sender,
@@ -40,7 +40,7 @@ impl Asks {
         }
     }
 
-    /// Who asks for this server.
+    /// Returns the handler of this server's questions.
     pub(super) fn of(&self, server: &str) -> Arc<dyn Elicit> {
         Arc::new(OfServer {
             server: server.to_string(),
@@ -49,18 +49,17 @@ impl Asks {
         })
     }
 
-    /// The next question. May be dropped: none is lost.
+    /// Returns the next question. Dropping the future loses none.
     pub(super) async fn next(&self) -> ServerAsks {
         let asked = poll_fn(|cx| self.receiver.borrow_mut().poll_recv(cx)).await;
         match asked {
             Some(asked) => asked,
-            // One sender is here.
+            // This struct has a sender, so the channel stays open.
             None => std::future::pending().await,
         }
     }
 
-    /// Waits for some work, and no longer than the limit. The time in which a person is asked does
-    /// not count.
+    /// Waits for some work up to the limit. The time in which a person is asked does not count.
     pub(super) async fn within<T>(
         &self,
         limit: Option<Duration>,
@@ -71,7 +70,7 @@ impl Asks {
         };
         let mut work = std::pin::pin!(work);
         let mut open = self.open.subscribe();
-        // The other end is here.
+        // This struct has the other end, so the wait cannot fail.
         let mut until = async |asks: bool| drop(open.wait_for(|n| (*n > 0) == asks).await);
         loop {
             let since = Instant::now();
@@ -165,7 +164,7 @@ mod tests {
         let call = server.ask(elicitation("a"));
         let (called, ()) = tokio::join!(asks.within(Some(limit), call), person);
         assert_eq!(called, Some(FormAnswer::Decline));
-        // It runs on behind the answer.
+        // The limit continues after the answer.
         let slow = async {
             server.ask(elicitation("b")).await;
             std::future::pending::<()>().await;

@@ -1,5 +1,4 @@
-//! A call of a tool of a server: made ready, made, and settled when the process that made it is
-//! gone.
+//! A call of a server's tool: prepared, made, and settled when the process that made it is gone.
 
 use std::time::Duration;
 
@@ -16,12 +15,12 @@ use crate::tools::{Ran, ServedCall};
 use crate::world::machine::{Machine, interrupted, unsettled};
 use crate::world::{Settled, Unready};
 
-/// One that is over is known to be soon.
+/// Time within which the end of a server becomes known.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 const NO_SERVERS: &str = "no tool of a server can be called here";
 
-/// A call that was begun, as its guard has it.
+/// A call that had started, from its guard.
 #[derive(Clone, Copy)]
 struct Begun<'a> {
     server: &'a str,
@@ -53,7 +52,8 @@ impl<'a> Begun<'a> {
     }
 }
 
-/// The id of a request. A call that is sent once more has another. (Behind a `:` is a round.)
+/// Returns the ID of a request. A call that is sent again gets another ID. (A round is added after
+/// a `:`.)
 fn request_id(call: CallId, again: u32) -> String {
     match again {
         0 => call.wire(),
@@ -61,7 +61,7 @@ fn request_id(call: CallId, again: u32) -> String {
     }
 }
 
-/// The id of the next try.
+/// Returns the ID of the next try.
 fn next_id(call: CallId, request: &str) -> String {
     let tried = request
         .rsplit_once('-')
@@ -69,7 +69,7 @@ fn next_id(call: CallId, request: &str) -> String {
     request_id(call, tried.unwrap_or(1))
 }
 
-/// An id that this server was not given. A log that lost its end gives one twice.
+/// Returns an ID that this server has not been given. A log that lost its end would use one twice.
 fn unused(live: &Live, call: CallId, mut request: String) -> std::io::Result<String> {
     while live.connection.client().fate(&request)? != Fate::NotBegun {
         request = next_id(call, &request);
@@ -77,10 +77,10 @@ fn unused(live: &Live, call: CallId, mut request: String) -> std::io::Result<Str
     Ok(request)
 }
 
-/// How the wait for an answer ended.
+/// The result of waiting for an answer.
 enum Waited {
     Ended(Box<Ran>),
-    /// The server is over: the journal says what became of the call.
+    /// The server has ended: the journal has the fate of the call.
     Over,
 }
 
@@ -90,8 +90,8 @@ impl Machine {
         self.servers.as_ref().ok_or_else(none)
     }
 
-    /// Starts the server of a call if it does not live. That it cannot be started is seen when the
-    /// call is made ready.
+    /// Starts the server of a call if it is not running. A failure is reported when the call is
+    /// prepared.
     pub(in crate::world) async fn reach_server(&self, call: CallId, order: &ServedCall) {
         if let Some(servers) = &self.servers
             && let Ok(tool) = (servers.access.find)(&order.name)
@@ -118,7 +118,7 @@ impl Machine {
         guard.map_err(|ran| Unready::Refused(ran.outcome))
     }
 
-    /// The guard of a call at a server that lives, or what the call comes to without one.
+    /// Returns the guard of a call to a running server, or the result of the call without one.
     async fn guard(
         &self,
         call: CallId,
@@ -143,7 +143,8 @@ impl Machine {
         })
     }
 
-    /// `None`: the server is over, and [`Machine::settle_served`] finds out what became of the call.
+    /// Makes the call. Returns `None` if the server has ended: [`Machine::settle_served`] then
+    /// determines the outcome.
     pub(in crate::world) async fn act_served(
         &self,
         order: &ServedCall,
@@ -159,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// Makes the call, or waits for one that was made under the same id.
+    /// Makes the call, or waits for one that was made under the same ID.
     async fn wait_for(&self, live: &Live, order: &ServedCall, begun: Begun<'_>) -> Waited {
         let Ok(servers) = self.live() else {
             return Waited::Over;
@@ -194,7 +195,7 @@ impl Machine {
         Waited::Ended(failed(&error).into())
     }
 
-    /// What became of a call. One that is being worked on is waited for.
+    /// Returns the outcome of a call. Waits for a call that is still being worked on.
     pub(in crate::world) async fn settle_served(
         &self,
         call: &ToolCall,
@@ -225,7 +226,7 @@ impl Machine {
         }
     }
 
-    /// `None`: the server ended meanwhile.
+    /// Settles a call at a running server. Returns `None` if the server ended meanwhile.
     async fn settle_live(
         &self,
         live: &Live,
@@ -252,7 +253,7 @@ impl Machine {
                     Waited::Over => return None,
                 }
             }
-            // Its end comes to be known in this moment.
+            // The end of the server is about to become known.
             Ok(Standing::Lost) => {
                 live.connection.client().ended().await;
                 return None;
@@ -295,7 +296,7 @@ impl Machine {
         }
     }
 
-    /// Asks the server, started again, about a task that it began before.
+    /// Asks a server that was started again about a task that it had started before.
     async fn follow(
         &self,
         servers: &LiveServers,
@@ -318,7 +319,7 @@ impl Machine {
         }
     }
 
-    /// Another try, at a server that lives.
+    /// Tries the call again at a running server.
     async fn again(&self, call: &ToolCall, order: &ServedCall, begun: Begun<'_>) -> Settled {
         let request = next_id(call.id, begun.request);
         match self.guard(call.id, order, request, Some(begun.run)).await {
@@ -327,7 +328,7 @@ impl Machine {
         }
     }
 
-    /// Whether a server that lives works on this call. One that waits for an answer does not.
+    /// Returns whether a running server works on this call. One that waits for an answer does not.
     pub(in crate::world) fn is_served_at_work(&self, guard: &Guard) -> bool {
         let (Some(servers), Some(begun)) = (&self.servers, Begun::of(guard)) else {
             return false;

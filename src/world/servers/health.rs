@@ -1,18 +1,18 @@
-//! When a server that ended is started again: later each time, so that one that cannot live costs
-//! little.
+//! The delay before a server that ended is started again. It grows each time, so that a server that
+//! cannot run costs little.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Ends that are older do not count.
+/// Age up to which the ends of a server count.
 const COUNTED: Duration = Duration::from_secs(600);
 
-/// So many of them, and a person is told that it is down.
+/// Number of ends after which a person is told that the server is down.
 const DOWN_AT: usize = 5;
 
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What is known of the ends of one server.
+/// The recent ends of one server.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     ends: VecDeque<Instant>,
@@ -21,7 +21,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// It ended, or could not be started.
+    /// Records that the server ended, or could not be started.
     pub(super) fn ended(&mut self, now: Instant, why: String) {
         self.ends.push_back(now);
         self.why = why;
@@ -31,7 +31,8 @@ impl Health {
         }
     }
 
-    /// How long it is not to be started yet: behind the first end one second, then two, four, ….
+    /// Returns how long to wait before the next start: after the first end one second, then two,
+    /// four, ….
     pub(super) fn wait(&self, now: Instant) -> Duration {
         let counted = self.ends.iter().filter(|at| now - **at < COUNTED).count();
         let (Some(last), Some(doublings)) = (self.ends.back(), counted.checked_sub(1)) else {
@@ -45,7 +46,7 @@ impl Health {
         &self.why
     }
 
-    /// For a person, once: it is down.
+    /// Returns, once, the message for a person that the server is down.
     pub(super) fn take_trouble(&mut self) -> Option<String> {
         if self.ends.len() < DOWN_AT || self.is_said {
             return None;

@@ -1,8 +1,8 @@
-//! What servers say of their tools, learnt beside the work: of one that is not known yet once the
-//! first request is on its way, of any other when it was started or says that its list changed.
+//! Listing of the tools of servers, in parallel to the work. A server without a known list is asked
+//! once the first request has been sent; any other when it was started or reported a change.
 //!
-//! Invariant: nobody waits for it but a search for tools, and that only a little once some server is
-//! known; and a call whose server was started for it or says that its list changed.
+//! Invariant: nobody waits for it but a search for tools, and that only a little once some server
+//! is known; and a call whose server was started for it or reported that its list changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,18 +17,18 @@ use crate::mcp::catalogue::{self, CatalogueServer, SessionCatalogue};
 use crate::store::now_ms;
 use crate::world::archive::Archive;
 
-/// For the list of its tools, when that changed.
+/// Time limit for listing the tools after a change.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// So long a search waits for servers that are not ready, once another one is known.
+/// Time that a search waits for servers that are not ready, once another one is known.
 const FIND_WAITS: Duration = Duration::from_secs(2);
 
-/// Where what is learnt is put, for this session and for those to come.
+/// The place for the lists of tools, for this session and for later ones.
 #[derive(Clone)]
 pub(crate) struct Learning {
     catalogue: SessionCatalogue,
     archive: Archive,
-    /// Why a server that is not known could not be asked.
+    /// For each unknown server, the reason why it could not be asked.
     troubles: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
@@ -45,8 +45,9 @@ impl Learning {
         !self.catalogue.now().unknown().any(|name| name == server)
     }
 
-    /// A server was started, or says that its list changed. Its tools are as it says now when this
-    /// returns: what a rule allowed is compared with that before a call. False: it did not say.
+    /// Lists the tools of a server that was started or that reported a change. When this returns,
+    /// the list is current: a rule's approval is compared with it before a call. Returns false if
+    /// the server did not answer.
     pub(super) async fn learn(&self, server: &str, live: &Live, limit: Duration) -> bool {
         let listing = match catalogue::learn(&live.connection, limit).await {
             Ok(listing) => listing,
@@ -78,8 +79,8 @@ impl Learning {
         true
     }
 
-    /// Asks a server whose list changed. `since`: a list that was asked for later is new enough, so a
-    /// server that floods is asked once for all who wait.
+    /// Lists the tools of a server that reported a change. A list that was requested after `since`
+    /// is new enough, so a server that floods is asked once for all waiting calls.
     async fn learn_again(&self, server: &str, live: &Live, since: Instant) {
         let mut relisted = live.relisted.lock().await;
         if relisted.is_enough(since) || !live.connection.is_changed() {
@@ -113,8 +114,7 @@ impl LiveServers {
         !self.unknown().is_empty()
     }
 
-    /// Begins to ask each server of which nothing is known. It is tried once; a search for tools
-    /// tries it again.
+    /// Starts to ask each unknown server. Each is tried once; a search for tools tries again.
     pub(crate) fn ask_unknown(&self) {
         for server in self.unknown() {
             if !self.is_begun(&server)
@@ -125,8 +125,8 @@ impl LiveServers {
         }
     }
 
-    /// Returns once the list of this server is as it says now, if it said that its list changed.
-    /// May be dropped: its answer is used all the same.
+    /// Returns once the list of this server is current, if the server reported a change. The future
+    /// may be dropped: the answer is still used.
     pub(super) async fn learn_if_changed(&self, server: &str, live: &Arc<Live>) {
         if !live.connection.is_changed() {
             return;
@@ -147,9 +147,9 @@ impl LiveServers {
         let _ = tokio::time::timeout(FIND_WAITS, join_all(changed)).await;
     }
 
-    /// Brings what is known up to date for a search: of servers that are not known, that changed, or
-    /// that an agent before this one left. Once some server is known, the others are waited for only a
-    /// little. Returns a line for each of which nothing new is known, with the reason.
+    /// Updates the lists for a search: of servers that are unknown, that changed, or that an
+    /// earlier agent left running. Once some server is known, waits for the others only a little.
+    /// Returns a line with the reason for each server without news.
     pub(crate) async fn learn_for_search(&self) -> Vec<String> {
         let left: Vec<String> = self.kept().map(|info| info.spec.name).collect();
         let names = self.names();
@@ -187,11 +187,12 @@ impl LiveServers {
         lines
     }
 
-    /// `is_left`: a run of it was there before this process. Returns why nothing new is known of it.
+    /// Updates the list of one server. `is_left`: a run of it existed before this process. Returns
+    /// the reason if nothing new is known.
     async fn learn_one(&self, server: &str, is_left: bool) -> Option<String> {
         let was_known = self.learning.is_known(server);
         let reached = match self.started(server) {
-            // One that is known is not started for a search.
+            // A known server is not started for a search.
             None if was_known && !is_left => return None,
             _ => self.reach(server, None).await,
         };

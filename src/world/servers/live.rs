@@ -1,4 +1,4 @@
-//! The servers of a session that live. One that an agent before this one left is found by its run
+//! The running servers of a session. A server that an earlier agent left is found by its run
 //! folder, which names the session and the server.
 
 use std::cell::RefCell;
@@ -24,21 +24,21 @@ use crate::mcp::elicit::Elicit;
 use crate::tools::Ran;
 use crate::world::ServerAsks;
 
-/// A shorter pause before a start is waited out; a longer one is told at once.
+/// Longest pause before a start that is waited for. A longer one is reported at once.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Another agent that dies or leaves needs no longer to let go of a server.
+/// Time for another agent that dies or leaves to release a server.
 const BUSY_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A polite server ends sooner; the folder of another is removed by a later start.
+/// Time for a server to end by itself. The folder of a slower one is removed by a later start.
 const ENDS_WITHIN: Duration = Duration::from_millis(300);
 
-/// Of what it printed last, a line is told.
+/// Bytes at the end of the server's stderr, of which the last line is reported.
 const TAIL_BYTES: u64 = 4096;
 const LINE_CHARS: usize = 300;
 
-/// A server that this process speaks with.
+/// A server to which this process is connected.
 pub(super) struct Live {
     pub run: String,
     pub connection: Connection,
@@ -54,13 +54,13 @@ impl Live {
         }
     }
 
-    /// How it ended, if it did.
+    /// Returns how it ended, if it did.
     fn ended(&self) -> Option<Past> {
         self.connection.client().ended().now_or_never()
     }
 }
 
-/// A server that is looked at.
+/// The state of a server when it is inspected.
 pub(super) enum Found {
     Live(Arc<Live>),
     Over(Past),
@@ -68,11 +68,11 @@ pub(super) enum Found {
 
 pub(super) type Starting = Shared<BoxFuture<'static, Result<Arc<Live>, String>>>;
 
-/// What is known of one server.
+/// The state of one server.
 #[derive(Default)]
 struct Slot {
     live: Option<Arc<Live>>,
-    /// It is being started, whether somebody waits for that or not.
+    /// The start in progress, whether somebody waits for it or not.
     starting: Option<Starting>,
     health: Health,
 }
@@ -85,7 +85,8 @@ pub(crate) struct LiveServers {
     pub(super) asks: Asks,
     pub(super) learning: Learning,
     slots: RefCell<BTreeMap<String, Slot>>,
-    /// The call whose server could not be started a moment ago, and why: one start is enough.
+    /// The call whose server could not be started a moment ago, with the reason: it is not started
+    /// twice.
     pub(super) not_reached: RefCell<Option<(CallId, String)>>,
 }
 
@@ -116,12 +117,12 @@ impl LiveServers {
         )
     }
 
-    /// The server, which lives. It is started when it does not; `kept` is the run of a call that is
-    /// not settled yet. May be dropped: the start goes on, and the next one who wants it waits for
-    /// the same.
+    /// Returns the running server, and starts it if necessary. `kept` is the run of a call that is
+    /// not settled yet. The future may be dropped: the start continues, and the next caller waits
+    /// for the same start.
     ///
     /// # Errors
-    /// Why there is none, for the model.
+    /// The reason why the server does not run, for the model.
     pub(super) async fn reach(
         &self,
         server: &str,
@@ -145,7 +146,7 @@ impl LiveServers {
 
     fn note_start(&self, server: &str, started: &Result<Arc<Live>, String>) {
         self.with(server, |slot| {
-            // Whoever sees its end first takes note of it.
+            // The first waiter that sees the end of the start records it.
             if slot.starting.take().is_some() {
                 match started {
                     Ok(live) => slot.live = Some(Arc::clone(live)),
@@ -155,11 +156,11 @@ impl LiveServers {
         });
     }
 
-    /// The server, which lives or is being started, for one who waits elsewhere; and how long its
-    /// start may take.
+    /// Returns the server, running or being started, for a caller that waits elsewhere, and how
+    /// long its start may take.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the server does not run.
     pub(super) fn at_hand(&self, server: &str) -> Result<(Starting, Duration), String> {
         let limit = (self.access.launch)(server)?.startup;
         if let Some(live) = self.started(server) {
@@ -176,7 +177,7 @@ impl LiveServers {
         Ok((starting, limit))
     }
 
-    /// Returns the one that this process speaks with, also when nobody waited for its start.
+    /// Returns the server to which this process is connected, even if nobody waited for its start.
     pub(super) fn started(&self, server: &str) -> Option<Arc<Live>> {
         let over = self.with(server, |slot| slot.starting.as_ref()?.peek().cloned());
         if let Some(started) = over {
@@ -185,7 +186,7 @@ impl LiveServers {
         self.alive(server)
     }
 
-    /// The one that this process speaks with, unless it is over.
+    /// Returns the server to which this process is connected, unless it has ended.
     fn alive(&self, server: &str) -> Option<Arc<Live>> {
         let live = self.with(server, |slot| slot.live.clone())?;
         let Some(past) = live.ended() else {
@@ -199,13 +200,13 @@ impl LiveServers {
         None
     }
 
-    /// Waits until it may be started, if that is soon.
+    /// Waits until the server may be started, if that is soon.
     async fn pause(&self, server: &str) -> Result<(), String> {
         tokio::time::sleep(self.may_start(server)?).await;
         Ok(())
     }
 
-    /// How long it is to be waited for before a start.
+    /// Returns how long to wait before a start.
     fn may_start(&self, server: &str) -> Result<Duration, String> {
         let (wait, why) = self.with(server, |slot| {
             let wait = slot.health.wait(Instant::now());
@@ -220,7 +221,8 @@ impl LiveServers {
         Ok(wait)
     }
 
-    /// It lives, or is started, or a start of it failed that nobody waited for.
+    /// Returns whether the server runs, is being started, or failed in a start that nobody waited
+    /// for.
     pub(super) fn is_begun(&self, server: &str) -> bool {
         self.with(server, |slot| {
             slot.live.is_some() || slot.starting.is_some()
@@ -254,10 +256,10 @@ impl LiveServers {
         Ok(starting)
     }
 
-    /// The server of a run, as it is now.
+    /// Returns the current state of a run's server.
     ///
     /// # Errors
-    /// It cannot be looked at.
+    /// The run cannot be inspected.
     pub(super) async fn look(&self, server: &str, run: &str) -> io::Result<Found> {
         let known = self.with(server, |slot| slot.live.clone());
         if let Some(live) = known.filter(|live| live.run == run) {
@@ -280,7 +282,7 @@ impl LiveServers {
             }
         };
         let elicit = self.asks.of(server);
-        // What it is was learnt before its first call.
+        // Its capabilities were determined before its first call.
         let begun = Connection::begin(client, &self.root, BUSY_WITHIN, elicit).await;
         let connection = begun.map_err(|e| io::Error::other(e.to_string()))?;
         let live = Arc::new(Live::new(run, connection));
@@ -288,7 +290,7 @@ impl LiveServers {
         Ok(Found::Live(live))
     }
 
-    /// The one that this process speaks with, if it is of this run.
+    /// Returns the server to which this process is connected, if it is of this run.
     pub(super) fn of_run(&self, server: &str, run: &str) -> Option<Arc<Live>> {
         let live = self.with(server, |slot| slot.live.clone());
         live.filter(|live| live.run == run)
@@ -298,7 +300,7 @@ impl LiveServers {
         why_over(&self.access.servers, run, how)
     }
 
-    /// Nothing more is asked of what was said in this run.
+    /// Marks all lines of this run as no longer needed.
     pub(super) fn discard(&self, server: &str, run: &str) {
         match self
             .of_run(server, run)
@@ -309,10 +311,10 @@ impl LiveServers {
         }
     }
 
-    /// Ends all of them: the session is left, and owes nothing.
+    /// Ends all servers: the session is closed, and no work is pending.
     pub(crate) async fn leave(&self) {
         let slots = std::mem::take(&mut *self.slots.borrow_mut());
-        // One that was started for a person's prompt was never called.
+        // A server that was started for a person's prompt was never called.
         let started = |slot: Slot| match (slot.live, slot.starting) {
             (Some(live), _) => Some(live),
             (None, starting) => starting?.peek()?.as_ref().ok().cloned(),
@@ -333,8 +335,8 @@ impl LiveServers {
         self.end_others(&live).await;
     }
 
-    /// Ends the servers of the session that this process does not speak with: those that an agent
-    /// before left and no call needed again, and those whose start is not over.
+    /// Ends the servers of the session to which this process is not connected: those that an
+    /// earlier agent left and no call needed again, and those whose start has not ended.
     async fn end_others(&self, live: &[Arc<Live>]) {
         let is_other = |info: &ServerInfo| live.iter().all(|live| live.run != info.run);
         let others: Vec<String> = self.kept().filter(is_other).map(|info| info.run).collect();
@@ -361,12 +363,12 @@ impl LiveServers {
         all.filter(|info| info.is_kept && info.spec.session == self.session)
     }
 
-    /// The next question of a server for a person. Dropped, none is lost.
+    /// Returns the next question of a server for a person. Dropping the future loses none.
     pub(crate) async fn asked(&self) -> ServerAsks {
         self.asks.next().await
     }
 
-    /// What a person is to know of a server; each once.
+    /// Returns a message on a server for a person; each only once.
     pub(crate) fn take_trouble(&self) -> Option<String> {
         let mut slots = self.slots.borrow_mut();
         slots.iter_mut().find_map(|(name, slot)| {
@@ -375,13 +377,13 @@ impl LiveServers {
         })
     }
 
-    /// An outcome that says why there is no server.
+    /// Returns the result of a call whose server does not run.
     pub(super) fn not_run(why: &str) -> Ran {
         Ran::error(format!("not run: {why}"))
     }
 }
 
-/// The start of one server: an own task, which nobody's stop cuts short.
+/// The start of one server: a separate task, which a stop of a call does not end.
 struct Start {
     servers: Servers,
     launch: Launch,
@@ -400,8 +402,8 @@ impl Start {
         }
     }
 
-    /// One that an agent before this one left, and that is started as it would be now. Others of
-    /// the same name are not needed any more.
+    /// Returns a server that an earlier agent left and that was started with the current settings.
+    /// Others of the same name are not needed any more.
     async fn found(&self) -> Option<Live> {
         let own =
             |spec: &ServerSpec| spec.session == self.session && spec.name == self.launch.spec.name;
@@ -455,7 +457,7 @@ impl Start {
         match Connection::begin(client, &self.root, limit, elicit).await {
             Ok(connection) => Ok(Live::new(run, connection)),
             Err(error) => {
-                // One that does not say what it is, is of no use.
+                // A server that does not identify itself is useless.
                 if let Err(error) = self.servers.stop(run) {
                     tracing::warn!(run, %error, "a server that does not answer is not stopped");
                 }
@@ -465,8 +467,8 @@ impl Start {
     }
 }
 
-/// Whether a server was started as it would be started now. What it holds in memory is worth more
-/// than a new list of what its sandbox hides.
+/// Returns whether a server was started with the current settings. The list of files that its
+/// sandbox hides may differ: the state in the server's memory is more valuable.
 fn is_same(one: &ServerSpec, other: &ServerSpec) -> bool {
     let key = |spec: &ServerSpec| {
         let (program, args) = (spec.program.clone(), spec.args.clone());
@@ -485,7 +487,7 @@ fn why_over(servers: &Servers, run: &str, how: &How) -> String {
     with_last_line(servers, run, describe(how))
 }
 
-/// With what it printed on stderr last.
+/// Appends the last line that the server printed on stderr.
 fn with_last_line(servers: &Servers, run: &str, why: String) -> String {
     let printed = servers.printed(run, TAIL_BYTES).unwrap_or_default();
     let printed = String::from_utf8_lossy(&printed).into_owned();
@@ -499,7 +501,7 @@ fn with_last_line(servers: &Servers, run: &str, why: String) -> String {
     }
 }
 
-/// The folder of a run that is over.
+/// Removes the folder of a run that has ended.
 fn remove(servers: &Servers, run: &str) {
     if let Err(error) = servers.remove(run) {
         tracing::warn!(run, %error, "the folder of a server stays");

@@ -1,7 +1,7 @@
-//! What servers have for people: their prompts and resources, asked for when a person wants them.
+//! The prompts and resources of servers, requested when a person wants them.
 //!
-//! Invariant: nobody waits for it here. The server is started if it does not live, and what came of
-//! it goes to who asked.
+//! Invariant: nobody waits for it here. The server is started if it is not running, and the result
+//! goes to the requester.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use crate::mcp::connection::{Connection, McpError};
 use crate::mcp::offers::{Offers, Prompt, PromptMessage};
 use crate::mcp::result::Part;
 
-/// Of a prompt or a resource so much is put into a message, as of a file.
+/// Maximum bytes of a prompt or a resource that are put into a message, as for a file.
 const TEXT_MAX_BYTES: usize = 256 * 1024;
 
-/// Of an address or a name, in an error.
+/// Maximum characters of an address or a name in an error.
 const NAMED_CHARS: usize = 200;
 
-/// Names that are told in place of one that there is not.
+/// Maximum number of existing names that an error lists.
 const NAMES_MAX: usize = 5;
 
-/// What a person wants of a server.
+/// A person's request to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// All that it has.
+    /// A list of its prompts and resources.
     List,
     Prompt {
         name: String,
-        /// As they were typed behind it.
+        /// The arguments as they were typed after the name.
         arguments: String,
     },
     Resource {
@@ -39,7 +39,7 @@ pub enum Wanted {
     },
 }
 
-/// What a server gave.
+/// The answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Offered {
     List(Offers),
@@ -55,7 +55,7 @@ pub struct ServerWords {
     pub blobs: Vec<Vec<u8>>,
 }
 
-/// Why it gave nothing, for a person.
+/// The reason why the server gave nothing, for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotOffered {
     pub why: String,
@@ -63,7 +63,7 @@ pub struct NotOffered {
 }
 
 impl NotOffered {
-    /// No server can be asked.
+    /// Returns the error for a session without servers.
     pub fn nobody() -> NotOffered {
         NotOffered {
             why: "no server can be asked here".to_string(),
@@ -71,7 +71,7 @@ impl NotOffered {
         }
     }
 
-    /// An error that may end with a line that says what helps.
+    /// Splits an error that may end with a hint.
     fn of(error: &str) -> NotOffered {
         let (why, hint) = match error.split_once("\nhint: ") {
             Some((why, hint)) => (why, Some(hint.to_string())),
@@ -91,20 +91,20 @@ impl NotOffered {
     }
 }
 
-/// Told once what came of it, on the engine's thread.
+/// Called once with the result, on the engine's thread.
 pub type ServerReply = Arc<dyn Fn(Result<Offered, NotOffered>) + Send + Sync>;
 
-/// A person wants something of a server.
+/// A person's request to a server, with the place for the result.
 #[derive(Clone)]
 pub struct ServerRequest {
-    /// As the config names it.
+    /// The name of the server in the config.
     pub server: String,
     pub wanted: Wanted,
     pub reply: ServerReply,
 }
 
 impl LiveServers {
-    /// Begins to ask for it.
+    /// Starts to handle a request.
     pub(crate) fn offer(&self, request: ServerRequest) {
         let at_hand = self.at_hand(&request.server);
         tokio::spawn(async move {
@@ -162,7 +162,7 @@ async fn ask(
     }
 }
 
-/// The prompt of this name, as the server describes it now.
+/// Finds the prompt of this name, as the server describes it now.
 async fn find(
     server: &str,
     name: &str,
@@ -191,7 +191,7 @@ async fn find(
     })
 }
 
-/// The messages in their order; who says them is told where it is not the user alone.
+/// Joins the messages in order. The speakers are named unless all messages are the user's.
 fn of_prompt(messages: Vec<PromptMessage>) -> ServerWords {
     let is_dialogue = messages.iter().any(|message| message.is_assistant);
     let mut parts = Vec::new();

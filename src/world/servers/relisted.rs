@@ -1,11 +1,12 @@
-//! When a live server was asked again for its list of tools, so that a flood asks once.
+//! The times at which a running server was asked again for its list of tools, so that a flood of
+//! notifications leads to one request.
 
 use std::time::{Duration, Instant};
 
-/// A server that said that its list changed and did not list it is asked again after this.
+/// Delay before asking again a server that reported a change and did not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// When a live server was asked for a list that changed.
+/// The times at which a running server was asked for a changed list.
 #[derive(Default)]
 pub(super) struct Relisted {
     pub(super) begun: Option<Instant>,
@@ -13,7 +14,7 @@ pub(super) struct Relisted {
 }
 
 impl Relisted {
-    /// Whether who came at `since` has to ask no more.
+    /// Returns whether a caller that arrived at `since` need not ask again.
     pub(super) fn is_enough(&self, since: Instant) -> bool {
         self.begun.is_some_and(|begun| {
             begun >= since || (self.is_failed && begun.elapsed() < ASK_AGAIN_AFTER)

@@ -1,5 +1,5 @@
-//! From what a server answered to what the model gets. All of it is data: bounded, and without
-//! control characters.
+//! Conversion of a server's answer to the result for the model. All of it is data: bounded, and
+//! without control characters.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,10 +14,10 @@ use crate::world::machine::interrupted;
 
 pub(super) const IN_DOUBT: &str = "it may or may not have happened; look before you repeat it";
 
-/// More images of one result are named and not shown.
+/// Maximum number of images of one result that are shown; further ones are only named.
 const IMAGES_MAX: usize = 8;
 
-/// The answer to a call, read from a journal.
+/// Converts the answer to a call, read from a journal.
 pub(super) fn of_line(line: &[u8], inline_max_bytes: usize) -> Ran {
     match message::read_answer(line) {
         None => garbled(),
@@ -33,7 +33,7 @@ pub(super) fn garbled() -> Ran {
     Ran::error("the server sent an invalid answer; the call may have happened all the same")
 }
 
-/// The server lives, and gave no result.
+/// Returns the result for a running server that gave no answer.
 pub(super) fn failed(error: &McpError) -> Ran {
     match error {
         McpError::Rpc { error, .. } => refused(error.code, &error.message),
@@ -45,14 +45,14 @@ pub(super) fn failed(error: &McpError) -> Ran {
     }
 }
 
-/// The server did not take the call, or failed inside.
+/// Returns the result for a server that refused the call, or failed with an internal error.
 pub(super) fn refused(code: i64, message: &str) -> Ran {
     Ran::error(format!(
         "the server answered with an error: {message} ({code})"
     ))
 }
 
-/// Over `inline_max_bytes` the text is cut, and the whole is a blob.
+/// Converts a result. A text over `inline_max_bytes` is cut, and the whole is stored as a blob.
 pub(super) fn of_result(result: CallResult, inline_max_bytes: usize) -> Ran {
     let mut lines = Vec::new();
     let mut images = Vec::new();
@@ -84,7 +84,7 @@ pub(super) fn of_result(result: CallResult, inline_max_bytes: usize) -> Ran {
     }
 }
 
-/// The line that names an image, the image, and its bytes.
+/// Returns the line that names an image, the image, and its bytes.
 pub(super) fn shown(data: &str, before: usize) -> Result<(String, Image, Vec<u8>), String> {
     if before >= IMAGES_MAX {
         return Err(format!("comes after the {IMAGES_MAX} that are"));

@@ -1,5 +1,5 @@
-//! How far a call came, from what the journal of its server says. A call may have rounds, when the
-//! server wants to know something first, and may be a task, when it takes long.
+//! The progress of a call according to the journal of its server. A call may have rounds, when the
+//! server has questions first, and may be a task, when it takes long.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::mcp::message;
 use crate::mcp::result::{self, Called};
 use crate::mcp::task::Task;
 
-/// The server wants a visit first (2025-11-25).
+/// Error code of a server that requires a visit of an address first (2025-11-25).
 const VISIT_REQUIRED: i64 = -32_042;
 
 #[derive(Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub(super) enum Standing {
     Lost,
 }
 
-/// `fate` says what became of a request.
+/// Returns the progress of a call. `fate` returns the fate of a request.
 ///
 /// # Errors
 /// The journals cannot be read.
@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// What the requests of these ids came to, in this order; those behind were not begun.
+    /// Returns the progress for requests with these fates, in order; later ones were not sent.
     fn of(fates: &[(&str, Fate)]) -> Standing {
         let fate = |id: &str| {
             let known = fates.iter().find(|(known, _)| *known == id);

@@ -21,7 +21,7 @@ fn started_with(boot: &str, command: &str, mode: &str, access: Option<Access>) -
     let hello = ["-p", "hello", "--permission-mode", mode];
     scene.live(&hello).wait(LIMIT).expect(0);
     let store = scene.store();
-    let session = store.newest(None).unwrap().expect("a session").id;
+    let session = store.history().newest(None).unwrap().expect("a session").id;
     drop(store);
     scene.append(|_| Entry::Said {
         text: "do it".into(),

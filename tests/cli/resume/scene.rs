@@ -141,7 +141,7 @@ impl Scene {
     /// The entries of the newest session, as lines of the stream.
     pub fn log(&self) -> Vec<Value> {
         let store = self.store();
-        let newest = store.newest(None).expect("look for a session");
+        let newest = store.history().newest(None).expect("look for a session");
         let id = newest.expect("a session").id;
         let (_, records) = store.load(&id).expect("load the session");
         records.iter().map(entry_line).collect()
@@ -158,7 +158,7 @@ impl Scene {
     /// Adds to the newest session what a process that died then would have left.
     pub fn append(&self, entry: impl FnOnce(u64) -> rewake::core::entry::Entry) {
         let mut store = self.store();
-        let newest = store.newest(None).expect("look for a session");
+        let newest = store.history().newest(None).expect("look for a session");
         let (mut head, records) = store.load(&newest.expect("a session").id).expect("load it");
         let batch = Batch {
             at_ms: 1,

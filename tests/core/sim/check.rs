@@ -73,7 +73,7 @@ fn check_files(store: &Store, records: &[Record], outside: &Outside) {
             let known = tree_at(records, record.seq - 1);
             assert_eq!(known, Some(name.as_str()), "the files before call {call}");
         }
-        let tree = store.tree(name).expect("trees can be read");
+        let tree = store.snapshots().tree(name).expect("trees can be read");
         assert!(tree.is_some(), "the files before call {call} are kept");
     }
 }

@@ -381,7 +381,7 @@ fn one_process(
 /// Messages that were not said: only behind a stop.
 fn waiting(dir: &Path, session: &str, records: &[Record]) -> usize {
     let store = Store::open(dir).expect("the store opens");
-    let waiting = store.queued(session).expect("the inbox").len();
+    let waiting = store.inbox().queued(session).expect("the inbox").len();
     let state = State::of(rewake::tools::describe, records).expect("the log folds");
     assert!(
         waiting == 0 || state.is_stopped(),

@@ -543,7 +543,7 @@ fn check_undisturbed(records: &[Record], does: Does) {
 fn check_done(dir: &Path, session: &str, records: &[Record], does: Does) {
     let state = State::of(rewake::tools::describe, records).expect("the log folds");
     let store = Store::open(dir).expect("the store opens");
-    assert!(store.queued(session).expect("the inbox").is_empty());
+    assert!(store.inbox().queued(session).expect("the inbox").is_empty());
     let times = |is_so: fn(&Entry) -> bool| count(records, is_so);
     match does {
         Does::Say | Does::StopAndSay => assert_eq!(said(records, WORDS), 1),
@@ -558,7 +558,7 @@ fn check_done(dir: &Path, session: &str, records: &[Record], does: Does) {
         Does::Mode => assert_eq!(state.mode, Mode::Plan),
         Does::Model => assert_eq!(state.model, OTHER_MODEL),
         Does::KeepInput => {
-            let kept = store.drafts(session).expect("the drafts").input;
+            let kept = store.inbox().drafts(session).expect("the drafts").input;
             assert_eq!(kept.as_deref(), Some("not sent"));
         }
         Does::Stop => assert!(times(|e| matches!(e, Entry::Stopped { .. })) <= 1),
@@ -574,6 +574,6 @@ fn check_done(dir: &Path, session: &str, records: &[Record], does: Does) {
     if does == Does::Name {
         assert_eq!(times(|e| matches!(e, Entry::Named { .. })), 1);
     }
-    let info = store.find(session).expect("the session");
+    let info = store.history().find(session).expect("the session");
     assert_eq!(info.unfinished, state.unfinished(), "what lists say of it");
 }

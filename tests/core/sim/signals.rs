@@ -100,17 +100,25 @@ fn send(dir: &Path, session: &str, sends: Sends) {
             command: None,
             origin: Some(SENT.into()),
         };
-        let sent = store.queue_from_outside(session, &message, &[], 1 << 40);
+        let sent = store
+            .inbox_mut()
+            .queue_from_outside(session, &message, &[], 1 << 40);
         sent.expect("sent");
         return;
     };
     let one = |seen| signal(sends, seen).expect("a signal");
-    store.signal(session, SENT, 0, one).expect("sent");
+    store
+        .inbox_mut()
+        .signal(session, SENT, 0, one)
+        .expect("sent");
 }
 
 fn help(dir: &Path, session: &str, signal: Signal) {
     let mut store = Store::open(dir).expect("the store opens");
-    store.signal(session, HELPS, 0, |_| signal).expect("sent");
+    store
+        .inbox_mut()
+        .signal(session, HELPS, 0, |_| signal)
+        .expect("sent");
 }
 
 /// A session to its end; how many boundaries it passed.
@@ -137,7 +145,7 @@ pub fn run(sends: Option<(u64, Sends)>, crashes: Vec<u64>) -> u64 {
     }
     let records = check_end(dir.path(), &session, &outside);
     let store = Store::open(dir.path()).expect("the store opens");
-    let left = store.signals(&session).expect("the signals");
+    let left = store.inbox().signals(&session).expect("the signals");
     assert!(left.is_empty(), "{left:?} was neither obeyed nor deleted");
     check_verdicts(&records);
     if let Some((at, sends)) = sends.filter(|_| was_sent.get()) {
@@ -201,7 +209,11 @@ fn life(dir: &Path, session: &str, outside: &Rc<RefCell<Outside>>, again: bool) 
 
 fn has_signals(dir: &Path, session: &str) -> bool {
     let store = Store::open(dir).expect("the store opens");
-    !store.signals(session).expect("the signals").is_empty()
+    !store
+        .inbox()
+        .signals(session)
+        .expect("the signals")
+        .is_empty()
 }
 
 /// Two processes answer each question, and one of them is late.
@@ -268,7 +280,7 @@ fn check_obeyed(
     });
     match sends {
         Sends::Words => {
-            let waits = store.queued(session).expect("the inbox").len();
+            let waits = store.inbox().queued(session).expect("the inbox").len();
             assert_eq!(times + waits, 1, "sent at {at}");
         }
         Sends::Mode | Sends::Limit => assert_eq!(times, 1, "{sends:?} sent at {at}"),

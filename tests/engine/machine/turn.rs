@@ -218,6 +218,7 @@ impl World for Mortal {
             until(|| {
                 store
                     .borrow()
+                    .inbox()
                     .drafts(&turn.session)
                     .unwrap()
                     .stream
@@ -488,6 +489,9 @@ async fn an_answer_leaves_the_drafts_when_it_is_in_the_log_and_not_before() {
             _ => None,
         });
         assert_eq!(woke, Some(found.map(String::from)), "{death:?}");
-        assert_eq!(turn.store().drafts(&turn.session).unwrap().stream, None);
+        assert_eq!(
+            turn.store().inbox().drafts(&turn.session).unwrap().stream,
+            None
+        );
     }
 }

@@ -1,7 +1,6 @@
 //! Types stay small: a limit on the methods of each type, in all files together.
 //!
-//! A ratchet: [`STORED`] has the types above [`LIMIT`], and their counts may only fall. Left out:
-//! methods of traits, and unit tests.
+//! Left out: methods of traits, and unit tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +9,7 @@ use super::{modules, sources, tokens, without_tests};
 const LIMIT: usize = 70;
 
 /// The types that have more methods than [`LIMIT`] today.
-const STORED: [(&str, usize); 1] = [("store::Store", 186)];
+const STORED: [(&str, usize); 1] = [("store::Store", 72)];
 
 #[test]
 fn types_have_few_methods() {

@@ -131,7 +131,7 @@ impl Place {
     /// What `rewake -r ID` does up to the first step, and the store for what comes next.
     pub fn take_up(&self, store: Store, id: &str) -> Result<(Store, TakenUp), StoreError> {
         let taken_up = self.ctx.recovering(store, |mut store| {
-            let info = store.find(id)?;
+            let info = store.history().find(id)?;
             let _lock = SessionLock::take(&self.scene.data(), &info.id)?;
             store.take_up(id)?;
             let (_, log) = store.load(id)?;
@@ -145,10 +145,10 @@ impl Place {
     }
 
     fn nothing_waits_again(&self, store: &Store, known: &Acknowledged, id: &str) {
-        let queued = store.queued(id).unwrap_or_default();
+        let queued = store.inbox().queued(id).unwrap_or_default();
         let said = queued.iter().find(|q| q.message.text == known.taken);
         assert_eq!(said.map(|q| q.id), None, "what was said waits again");
-        let sent = store.signals(id).unwrap_or_default();
+        let sent = store.inbox().signals(id).unwrap_or_default();
         assert_eq!(sent, [], "what was obeyed waits again");
     }
 

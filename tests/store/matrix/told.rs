@@ -93,8 +93,13 @@ impl<'a> Story<'a> {
             command: None,
             origin: None,
         };
-        let queued = store.queue(second.session(), &waits, &[], 5).unwrap();
-        let sent = store.signal(second.session(), "cli", 5, |_| Signal::GoOn);
+        let queued = store
+            .inbox_mut()
+            .queue(second.session(), &waits, &[], 5)
+            .unwrap();
+        let sent = store
+            .inbox_mut()
+            .signal(second.session(), "cli", 5, |_| Signal::GoOn);
         let story = Story {
             place,
             store: Some(store),

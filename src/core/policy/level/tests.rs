@@ -17,7 +17,7 @@ const WATCHED: Sandbox = Sandbox {
     ..WHOLE
 };
 
-/// The sandbox is applied, and nothing runs unasked because of it.
+/// The sandbox is applied, but no line runs without approval because of it.
 const OLD: Sandbox = Sandbox {
     read: false,
     ..WATCHED
@@ -50,7 +50,8 @@ fn judged_so(
     judge(&permission, mode, &rules(text), &place, &DISK)
 }
 
-/// What one makes of protected files is told at its end and not undone: a person may have made it.
+/// Its changes of protected files are reported at its end and not undone: a person may have made
+/// them.
 #[test]
 fn a_command_in_the_background_writes_in_the_workspace_only_when_that_was_allowed() {
     let judged = |access, text| {
@@ -125,7 +126,7 @@ fn what_is_only_watched_gives_read_and_an_old_kernel_gives_nothing() {
     check(WATCHED, &[
         ("rm x", None, "", "+r +r +r +f"),
         ("touch x", WORKSPACE, "", "?w ?w -w +w"),
-        // What the mode gave before there was a sandbox.
+        // Results of the mode before there was a sandbox.
         ("ls > x", None, "", "+r +w +r +f"),
         ("npm test", WORKSPACE, "+Bash(npm test:*)", "+w +w -w +w"),
     ]);
@@ -158,7 +159,7 @@ fn a_bash_rule_gives_at_most_workspace() {
         ("npm test; rm x", None, "+Bash(npm test:*)", "+r +w +r +f"),
         ("npm test; rm x", WORKSPACE, "+Bash(npm test:*)", "?w +w -w +w"),
         ("ls > src/log", None, "+Edit(src/**)", "+w +w +r +f"),
-        // What is on the list anyway gets no more because of a rule.
+        // A rule does not give a listed command more access.
         ("ls", None, "+Bash(ls:*)", "+r +w +r +f"),
     ]);
 }
@@ -176,7 +177,7 @@ fn network_and_full_rules_give_that_much() {
         ("npm i && rm x", NETWORK, "+Network(npm i:*)", "?n ?n -n +n"),
         ("npm i && npm test", None, "+Network(npm i:*);;+Bash(npm test:*)", "+w +w +r +f"),
         ("npm i $X", NETWORK, "+Network(npm i:*)", "?n ?n -n +n"),
-        // What it writes is judged for itself.
+        // The file that it writes is judged separately.
         ("npm i > /etc/x", FULL, "+Full(npm i:*)", "?f ?f -f +f"),
         // More than the mode gives only where no rule refuses it.
         ("docker ps", None, "+Full(docker:*);;-Full", "+n +n +r -f"),
@@ -254,7 +255,7 @@ fn what_cannot_be_done_in_the_sandbox_asks_for_full() {
         check(WHOLE, &[
             (line, None, "", "?f ?f -f +f"),
             (line, None, "+Bash(git:*);;+Bash(pre-commit:*)", "?f ?f -f +f"),
-            // What the model names is what it gets.
+            // The model gets the access that it names.
             (line, READ, "", "+r +r +r +r"),
             (line, WORKSPACE, "", "?w +w -w +w"),
             (line, None, "-Full", "-f -f -f -f"),
@@ -296,11 +297,11 @@ fn more_access_is_offered_only_where_the_rule_would_give_it() {
         ("(cargo fetch)", NETWORK, "", ""),
         ("sh -c x", FULL, "", ""),
         ("cargo fetch > /etc/x", NETWORK, "", ""),
-        // A rule stands against it.
+        // A rule contradicts it.
         ("cargo fetch", NETWORK, "?Network(cargo fetch:*)", ""),
         ("cargo fetch", NETWORK, "?Bash(cargo:*)", ""),
         ("cargo fetch", NETWORK, "?Network", ""),
-        // It asks for less than what is denied.
+        // It requests less access than the denied one.
         ("cargo fetch", NETWORK, "-Full", "Network(cargo fetch:*)"),
     ];
     for (line, access, text, want) in table {
@@ -323,7 +324,8 @@ fn more_access_is_offered_only_where_the_rule_would_give_it() {
 }
 
 proptest! {
-    /// What a call names is what it gets, whatever else is so; without a sandbox it is `full`.
+    /// A call gets the access that it names, in every mode and sandbox; without a sandbox it is
+    /// `full`.
     #[test]
     fn the_access_is_the_one_that_is_asked_for(line in "[a-z $;|>*./-]{0,20}", mode in 0_usize..4, level in 0_usize..4) {
         let asked = Access::ALL[level];
@@ -335,7 +337,7 @@ proptest! {
         prop_assert_eq!(judged.access, Some(Access::Full));
     }
 
-    /// Nothing without a sandbox, or with the network, runs unasked because of a mode but one.
+    /// All modes but one ask before a command runs without a sandbox or with the network.
     #[test]
     fn beyond_workspace_it_is_always_asked(line in "[a-z $;|>*./-]{0,20}", mode in 0_usize..3, level in 2_usize..4) {
         for sandbox in [WHOLE, WATCHED, OLD] {
@@ -345,7 +347,7 @@ proptest! {
     }
 }
 
-/// What a mode gives without a question, as a row of the README's table.
+/// Returns what a mode allows without a question, as a row of the README's table.
 fn row_of_readme(mode: Mode) -> String {
     let place = Workspace {
         sandbox: WHOLE,

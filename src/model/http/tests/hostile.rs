@@ -31,8 +31,8 @@ fn delta(text: &str) -> String {
     )
 }
 
-/// The beginning of a gzip stream that holds nothing but the letter x, and bytes that go on with
-/// it for ever: each time 13 bytes stand for 2,064.
+/// Returns the beginning of a gzip stream that contains only the letter x, and bytes that continue
+/// it without end. Each repetition of 13 bytes expands to 2,064.
 fn gzip_bomb() -> (Vec<u8>, Vec<u8>) {
     // The bits of one block with fixed codes (RFC 1951): the letter, then again and again
     // "258 bytes, from 1 byte back".
@@ -148,7 +148,7 @@ async fn a_list_of_models_is_not_followed_elsewhere_and_has_its_bound() {
     assert!(server.await.unwrap() < 64 << 20);
 }
 
-/// What is no UTF-8 is replaced, wherever it stands.
+/// Bytes that are not UTF-8 are replaced wherever they occur.
 #[tokio::test]
 async fn bytes_that_are_no_text_break_nothing() {
     let wrong = |text: &str| -> Vec<u8> {
@@ -227,7 +227,7 @@ async fn headers_that_never_end_are_not_waited_for() {
     }
 }
 
-/// What a server asks to be waited for is a number like any other.
+/// A time to wait that a server asks for is checked like any other number.
 #[tokio::test]
 async fn an_absurd_time_to_wait_is_none() {
     for after in ["-1", "1e300", "NaN", "99999999999999999999", "infinity"] {

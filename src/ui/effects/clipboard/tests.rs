@@ -74,7 +74,7 @@ fn the_program_of_the_display_is_asked_first() {
     desk.wayland = false;
     desk.pastes().unwrap();
     assert!(desk.asked().contains("xclip"), "{}", desk.asked());
-    // One that has nothing is no reason not to ask the other.
+    // If the first program finds nothing, the other one is asked too.
     let desk = Desk::new(&[("wl-paste", "exit 1"), ("xclip", X)]);
     assert_eq!(desk.pastes().unwrap(), PNG);
 }

@@ -1,4 +1,4 @@
-//! Sessions under their folders: what each is, how it stands, and how old it is.
+//! Sessions under their folders: the name, state and age of each.
 
 use crate::core::text::{count, size_text};
 use ratatui::Frame;
@@ -15,12 +15,12 @@ use crate::ui::history::{Row, words};
 use crate::ui::text::{clip, clip_middle, width};
 use crate::ui::theme::Theme;
 
-/// Narrower, the glyph alone says how a session stands.
+/// Minimum columns for the state in words. With fewer, only the glyph shows it.
 const MEDIUM: usize = 64;
 const STATE_COLUMNS: usize = 12;
 const AGE_COLUMNS: usize = 6;
 
-/// Below the title of the row that is chosen.
+/// Indentation below the title of the chosen row.
 const DETAILS_INDENT: &str = "      ";
 
 impl Pane {
@@ -83,7 +83,7 @@ impl Pane {
             ),
         };
         let title = both((what, theme.heading()), (&total, theme.dim), columns);
-        // On the one line of a low screen what is searched for comes first.
+        // If a low screen has only one line, the query comes first.
         match rows == 1 && !self.list.query.is_empty() {
             true => vec![search],
             false => vec![title, search, Line::default()],
@@ -132,7 +132,7 @@ impl Pane {
         })
     }
 
-    /// What the row that is chosen does not say itself.
+    /// Returns details of the chosen row that the row itself does not show.
     fn details(&self, row: &Row) -> String {
         let mut parts = Vec::new();
         let begins = row.title.trim_end_matches('…');
@@ -201,7 +201,7 @@ fn session(
     ])
 }
 
-/// The figures of a session, and what it is called on the command line.
+/// Returns the figures of a session, and its name on the command line.
 pub(super) fn figures(row: &Row) -> String {
     let entries = count(row.entries, "entry");
     let size = size_text(row.bytes);

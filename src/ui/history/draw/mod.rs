@@ -1,4 +1,4 @@
-//! The pane on the screen: a title, what is looked at, what was said or is asked, and the keys.
+//! The drawing of the pane: a title, the list or tree, a notice or question, and the keys.
 //!
 //! Invariant: only lines that are on the screen are made.
 
@@ -28,11 +28,11 @@ const BETWEEN: &str = " · ";
 const TALL: u16 = 16;
 /// And lower still, all of it is for sessions but the first line and the keys.
 const LOW: u16 = 8;
-/// So much is left of what stands at the left, or nothing stands at the right.
+/// Minimum columns of the left text. If they would not remain, the right text is left out.
 const LEAST_LEFT: usize = 10;
 
 impl Pane {
-    /// `layout`: what a conversation is laid out with.
+    /// Draws the pane. `layout`: the environment for a conversation.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, layout: &mut LayoutContext<'_>) {
         let (theme, now_ms) = (layout.theme, layout.now_ms);
         frame.render_widget(Clear, area);
@@ -47,7 +47,7 @@ impl Pane {
         let said = u16::try_from(below.len()).unwrap_or(0);
         let rows = u16::try_from(hints.len()).unwrap_or(0);
         let is_tall = area.height >= TALL;
-        // Below the title of the list is what is searched for.
+        // The query is below the title of the list.
         let head = match (self.tree.is_some(), is_tall) {
             (true, _) => 1,
             (false, _) if is_low => 1,
@@ -79,8 +79,8 @@ impl Pane {
         now.to_zoned(self.list.zone.clone()).date()
     }
 
-    /// The question that is open, else what a key came to, else the last words of the session
-    /// that is chosen, with its figures if they are wanted.
+    /// Returns the open question, or else the notice of the last key, or else the last messages of
+    /// the chosen session, with its figures if they are shown.
     fn below(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
         let mut lines: Vec<Line<'static>> = self.said(columns, theme).into_iter().collect();
         let row = self.list.row().filter(|_| self.tree.is_none());
@@ -100,7 +100,7 @@ impl Pane {
         lines
     }
 
-    /// The question that is open, else what a key came to.
+    /// Returns the open question, or else the notice of the last key.
     fn said(&self, columns: usize, theme: &Theme) -> Option<Line<'static>> {
         Some(match (&self.question, &self.notice) {
             (Some(Question::Trash { title, .. }), _) => {
@@ -126,7 +126,7 @@ impl Pane {
         })
     }
 
-    /// One line of keys, or all of them where they are asked for.
+    /// Returns one line of keys, or all keys if the user asked for them.
     fn hint_lines(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
         let mut hints = self.hints().to_vec();
         let room = columns.saturating_sub(2 * MARGIN.len());
@@ -140,7 +140,7 @@ impl Pane {
                 .saturating_sub(width(BETWEEN))
         };
         while !is_all && hints.len() > 1 && needs(&hints) > room {
-            // How more is seen and how one leaves is said to the last.
+            // The hints for more keys and for leaving are dropped last.
             hints.remove(hints.len().saturating_sub(3));
         }
         let mut spans: Vec<Span<'static>> = Vec::new();
@@ -161,7 +161,7 @@ impl Pane {
     }
 }
 
-/// Left and right on one line, between the margins; the left is cut where there is no room.
+/// Places two texts on one line, left and right between the margins. The left one is cut if needed.
 fn both(left: (&str, Style), right: (&str, Style), columns: usize) -> Line<'static> {
     let columns = columns.saturating_sub(2 * MARGIN.len());
     let least = width(left.0).min(LEAST_LEFT) + 1;
@@ -178,7 +178,7 @@ fn both(left: (&str, Style), right: (&str, Style), columns: usize) -> Line<'stat
     ])
 }
 
-/// A line that is typed: its end is seen, with a cursor when it has the keys.
+/// Returns a line of typed text: its end is visible, with a cursor when it is focused.
 fn typed(
     before: &str,
     text: &str,
@@ -202,7 +202,7 @@ fn typed(
     Line::from(spans)
 }
 
-/// The last graphemes that fit.
+/// Returns the last graphemes that fit.
 fn end_of(text: &str, columns: usize) -> String {
     use unicode_segmentation::UnicodeSegmentation;
     let mut room = columns;

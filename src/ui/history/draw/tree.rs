@@ -19,7 +19,7 @@ use crate::ui::transcript::LayoutContext;
 
 const BESIDE_COLUMNS: u16 = 100;
 const BELOW_ROWS: u16 = 14;
-/// With fewer columns for words there is no time beside them.
+/// Minimum columns for the text of a line. With fewer, the time next to it is hidden.
 const LEAST_WORDS: usize = 16;
 
 impl Pane {
@@ -58,7 +58,7 @@ impl Pane {
     }
 }
 
-/// The tree, what is between, and the conversation, where there is room for both.
+/// Returns the areas of the tree, the separator and the conversation, if there is room for both.
 fn places(body: Rect) -> (Rect, Option<Rect>, Option<Rect>) {
     let parts = |direction: Layout, first: u16| {
         let constraints = [
@@ -126,7 +126,7 @@ fn checkpoints(tree: &mut Tree, frame: &mut Frame<'_>, area: Rect, theme: &Theme
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// A line of the tree. `changed`: what it changed in the files, in short.
+/// Returns a line of the tree. `changed`: its changes to files, in short.
 fn grown(
     tree: &Tree,
     line: &Grown,
@@ -173,7 +173,7 @@ fn grown(
     };
     let branches = clip(&branches, columns);
     let room = columns.saturating_sub(width(&branches));
-    // What it changed and the time stand at the right, where they leave room for the words.
+    // The changes and the time are at the right, if they leave room for the text.
     let fits = |right: &String| room > LEAST_WORDS + width(right);
     let both = changed.map(|changed| match &right {
         Some(time) => format!("{changed}  {time}"),
@@ -183,7 +183,7 @@ fn grown(
     let right = right.map_or_else(String::new, |right| format!("  {right} "));
     let text = clip(&text, room.saturating_sub(width(&right)));
     let blank = room.saturating_sub(width(&text) + width(&right));
-    // What failed is seen at once.
+    // Failures are marked.
     let parts = text.split_inclusive('✗').map(|part| {
         let (words, mark) = match part.strip_suffix('✗') {
             Some(words) => (words, "✗"),

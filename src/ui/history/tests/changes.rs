@@ -1,4 +1,4 @@
-//! What requests and calls changed in the files, beside the lines of the tree.
+//! Changes of requests and calls to the files, next to the lines of the tree.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::core::tree::{Item, Tree, diff};
 use crate::store::contents::{NewContent, Place, compress};
 use crate::store::{Cause, KnownTree, NewTree};
 
-/// A session whose files are kept.
+/// A session whose files are stored.
 struct Kept {
     store: Store,
     head: Head,
@@ -64,7 +64,7 @@ impl Kept {
         });
     }
 
-    /// A command that is begun, and ends without a tree.
+    /// Adds a command that starts, and ends without a tree.
     fn ran(&mut self, command: &str) {
         let call = Block::call("bash", format!(r#"{{"command":"{command}"}}"#));
         self.add(vec![replied(vec![call])]);
@@ -97,9 +97,9 @@ fn kept(scene: &Scene) {
     it.add(vec![said("make the tables")]);
     it.saved(&[("a.rs", "one\n"), ("b.rs", "b\n"), ("mine", "m\n")]);
     it.ran("python3 make.py");
-    // Its files come behind its end.
+    // Its files are recorded after its end.
     it.saved(&[("a.rs", "one\ntwo\n"), ("c.rs", "c\nc\n"), ("mine", "m\n")]);
-    // Nobody's call changed this one.
+    // This change was not made by a call.
     it.saved(&[
         ("a.rs", "one\ntwo\n"),
         ("c.rs", "c\nc\n"),
@@ -142,7 +142,7 @@ fn a_request_and_what_was_done_for_it_say_what_they_changed() {
         let found = lines.iter().find(|line| line.contains(words));
         found.unwrap_or_else(|| panic!("{lines:#?}")).as_str()
     };
-    // The change of somebody else is not in it: `mine` is no fourth file.
+    // The change outside of calls is not counted: `mine` is not a fourth file.
     assert!(
         line("▌ make the tables").contains("+3 −1 in 3"),
         "{lines:#?}"

@@ -1,4 +1,4 @@
-//! The list: what it shows, the filter, the trash, titles; and the worker behind it.
+//! The list: its content, the filter, the trash, titles; and the worker that reads it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, mpsc};
@@ -189,7 +189,7 @@ fn every_session_says_how_it_ended_in_its_own_colour() {
                 saved(SaveReason::Exit),
             ],
         ),
-        // Its calls are closed behind the stop, and the screen is left behind that.
+        // The stop comes first, then its calls are closed, and then the screen is left.
         (
             "stopped",
             false,
@@ -333,7 +333,7 @@ fn a_new_title_is_typed_and_kept() {
         title,
     });
     assert_eq!(play.title(), "The parser");
-    let info = scene.store().find(&id).unwrap();
+    let info = scene.store().history().find(&id).unwrap();
     assert_eq!(info.title.as_deref(), Some("The parser"));
     assert!(!info.unfinished);
 }

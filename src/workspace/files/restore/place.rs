@@ -1,5 +1,5 @@
-//! One path: it gets what was laid out for it, or loses what it has; and what a restore that was cut
-//! short left of it.
+//! The restore of one path: placing its staged content, or removing it, and cleaning up after an
+//! interrupted restore.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -13,15 +13,15 @@ use crate::workspace::writers::is_open_for_writing;
 
 type At<'a> = &'a mut dyn FnMut(Point) -> Result<(), CutShort>;
 
-/// What became of a path.
+/// The outcome for a path.
 enum Fate {
     Done,
     Kept(KeptWhy),
 }
 
 impl Ground<'_> {
-    /// What was cut short is put right: what is ours goes, what is somebody's gets its place back.
-    /// False when nothing more is to be done with the path.
+    /// Cleans up after an interrupted restore: removes rewake's own files, and gives the files of
+    /// others their place back. Returns false when the path needs no more work.
     pub(super) fn leftovers(&mut self, job: &Job, is_left: bool, done: &mut Done) -> bool {
         let Ok(slot) = self.slot(&job.path, false) else {
             return true;
@@ -43,7 +43,7 @@ impl Ground<'_> {
         }
     }
 
-    /// The path is what it is to be already.
+    /// Returns whether the path already has the target state.
     fn is_done(&mut self, job: &Job, done: &mut Done) -> bool {
         let now = match self.spot(&job.path, false) {
             Ok(spot) => spot.item(job),
@@ -58,7 +58,7 @@ impl Ground<'_> {
         is_done
     }
 
-    /// It was moved away to be removed.
+    /// Handles a file that was moved away to be removed.
     fn leftover_out(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<Fate>> {
         let path = Path::new(&slot.out);
         match item_in(&slot.folder, &slot.out, path, job)? {
@@ -74,7 +74,7 @@ impl Ground<'_> {
         }
     }
 
-    /// It was laid out, or came out in an exchange.
+    /// Handles a staged file, or one that came out in an exchange.
     fn leftover_staged(&mut self, job: &Job, slot: &Slot) -> io::Result<Option<Fate>> {
         let path = Path::new(&slot.staged);
         match item_in(&slot.folder, &slot.staged, path, job)? {
@@ -97,7 +97,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Sets one path back.
+    /// Restores one path.
     pub(super) fn place(&mut self, job: &Job, at: At<'_>, done: &mut Done) -> Result<(), CutShort> {
         let placed = match &job.target {
             Some(_) => self.put(job, at, done),
@@ -117,7 +117,7 @@ impl Ground<'_> {
                 done.kept.insert(job.path.clone(), why);
             }
         }
-        // What was laid out and not needed.
+        // A staged file that was not needed.
         if let (Some(_), Ok(slot)) = (&job.target, self.slot(&job.path, false))
             && let Ok(item) = item_in(&slot.folder, &slot.staged, Path::new(""), job)
             && item == job.target
@@ -134,7 +134,7 @@ impl Ground<'_> {
             && is_folder(&stat)
             && job.before.is_none()
         {
-            // It held what was to make room, and is empty now.
+            // The folder contained files that were removed first, and is empty now.
             let below = [job.path.as_slice(), b"/"].concat();
             let removed = done.removed.iter().filter(|path| path.starts_with(&below));
             self.remove_empty(removed.cloned().collect());
@@ -155,7 +155,7 @@ impl Ground<'_> {
                 Err(e) => Err(e),
             },
             (None, Some(_)) => Ok(Ok(self.is_it(job, &spot)?)),
-            // Somebody removed it.
+            // Somebody removed the file.
             (Some(_), None) => Ok(Ok(Fate::Kept(KeptWhy::Changed))),
             (Some(_), Some(_)) if !self.bench.can_exchange => {
                 if spot.item(job)? != job.before {
@@ -169,7 +169,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Something lies there that was not known: perhaps what is to be there.
+    /// Checks an unexpected file at the path: it may already have the target state.
     fn is_it(&self, job: &Job, spot: &Spot) -> io::Result<Fate> {
         match spot.item(job)? == job.target {
             true => Ok(Fate::Done),
@@ -199,10 +199,11 @@ impl Ground<'_> {
         self.exchange_back(job, slot, spot).map(Ok)
     }
 
-    /// What came out is somebody's: they get it back, and what they may have put there meanwhile.
+    /// Gives a file that came out of an exchange back to its owner, together with a file that they
+    /// may have created meanwhile.
     fn exchange_back(&mut self, job: &Job, slot: &Slot, spot: &Spot) -> io::Result<Fate> {
         match slot.folder.exchange(&slot.staged, &spot.folder, &spot.name) {
-            // They removed it once more, or there can be no exchange.
+            // The file was removed again, or names cannot be exchanged.
             Err(_) => return self.give_back(slot, &slot.staged, spot),
             Ok(()) => self.touch(&job.path),
         }
@@ -210,14 +211,14 @@ impl Ground<'_> {
             slot.folder.remove(&slot.staged)?;
             return Ok(Fate::Kept(KeptWhy::Changed));
         }
-        // The newer of the two has the name.
+        // The newer of the two keeps the name.
         slot.folder
             .exchange(&slot.staged, &spot.folder, &spot.name)?;
         self.lay_beside(slot, &slot.staged, spot)?;
         Ok(Fate::Kept(KeptWhy::Beside))
     }
 
-    /// What is somebody's gets its name, or one beside it.
+    /// Gives somebody's file its name back, or a name beside it.
     fn give_back(&mut self, slot: &Slot, from: &OsString, spot: &Spot) -> io::Result<Fate> {
         match slot.folder.move_new(from, &spot.folder, &spot.name) {
             Ok(()) => {
@@ -243,7 +244,7 @@ impl Ground<'_> {
         };
         match spot.stat()? {
             None => return Ok(Ok(Fate::Done)),
-            // What was there is not.
+            // The previous file is gone.
             Some(stat) if is_folder(&stat) => return Ok(Ok(Fate::Done)),
             Some(_) => {}
         }
@@ -264,7 +265,7 @@ impl Ground<'_> {
         Ok(Ok(fate.unwrap_or(Fate::Done)))
     }
 
-    /// What is kept goes for good, unless somebody may still write into it.
+    /// Removes a file whose content is stored, unless somebody may still write into it.
     fn discard(
         &self,
         _job: &Job,
@@ -292,9 +293,9 @@ fn note(job: &Job, done: &mut Done) {
     };
 }
 
-/// What a failure says of the path.
+/// Returns the reason that an error gives for leaving the path unchanged.
 fn why(error: &io::Error) -> KeptWhy {
-    // A link in place of a folder is told as such by `handle`.
+    // `handle` reports a link instead of a folder as `Other`.
     match error.kind() {
         ErrorKind::NotADirectory | ErrorKind::NotFound | ErrorKind::Other => KeptWhy::Way,
         _ => KeptWhy::Refused,

@@ -1,8 +1,9 @@
-//! Laying out what is to be set back, before anything is changed.
+//! Staging of the files of a restore, before anything is changed.
 //!
-//! One folder in the workspace's root holds all of it; beside its path lies what is on another file
-//! system. A name that ends in `.part` is only half there, and holds nothing of anybody's; any other
-//! is complete and synced before a path gets it, and may hold what came out of its place.
+//! All of them are staged in one folder in the workspace's root; a file on another file system is
+//! staged beside its path. A name that ends in `.part` is incomplete and has nobody else's data.
+//! Any other is complete and synced before it is placed, and may be the file that came out of an
+//! exchange.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,26 +20,27 @@ use crate::core::tree::{Item, PathBytes};
 use crate::workspace::files::cover::STAGED;
 use crate::workspace::handle::Folder;
 
-/// From so many files on, one sync of the file system is quicker than one for each.
+/// Number of files from which one sync of the file system is faster than one for each file.
 const MANY: usize = 64;
 
-/// A temporary name, and the one that the exchange is tried with.
+/// Two temporary names, with which the exchange is tried.
 const TRIED: [&str; 2] = ["tried-1", "tried-2"];
 
-/// The folder in which all is laid out.
+/// The staging folder.
 pub(super) struct Bench {
     root: Folder,
     name: OsString,
     pub(super) folder: Folder,
     device: u64,
-    /// The file system can exchange two names.
+    /// Whether the file system can exchange two names.
     pub(super) can_exchange: bool,
-    /// Two names that differ in case alone are one.
+    /// Whether names that differ only in case are the same.
     pub(super) folds_case: bool,
 }
 
 impl Bench {
-    /// Opens the folder, and says whether it was there: a restore was cut short.
+    /// Opens the folder, and returns whether it existed, which means that a restore was
+    /// interrupted.
     pub(super) fn open(root: &Folder, path: &Path, id: &str) -> io::Result<(Bench, bool)> {
         let name = OsString::from(staged_folder(id));
         let is_left = match rustix::fs::mkdirat(root.as_fd(), &name, Mode::from_raw_mode(0o700)) {
@@ -65,7 +67,7 @@ impl Bench {
         Ok((bench, is_left))
     }
 
-    /// What is left of it goes, but for what is somebody's.
+    /// Removes the staged files, except those of somebody else.
     pub(super) fn clear(&self) {
         let Ok(names) = self.folder.names(Path::new("")) else {
             return;
@@ -93,7 +95,7 @@ fn device(stat: &Stat) -> u64 {
 
 #[cfg(test)]
 thread_local! {
-    /// As on a file system that cannot exchange names (NFS, CIFS, 9p, many of FUSE).
+    /// Simulates a file system that cannot exchange names (NFS, CIFS, 9p, many of FUSE).
     pub(super) static NO_EXCHANGE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -116,12 +118,12 @@ fn can_exchange(folder: &Folder) -> bool {
     can
 }
 
-/// Only half there.
+/// Ending of an incomplete file.
 const PART: &str = ".part";
-/// Was moved out of its place, to be removed.
+/// Ending of a file that was moved away to be removed.
 const OUT: &str = ".out";
 
-/// Where the content of one path is laid out.
+/// The staging place of one path.
 pub(super) struct Slot {
     pub(super) folder: Folder,
     pub(super) staged: OsString,
@@ -131,7 +133,7 @@ pub(super) struct Slot {
 }
 
 impl Ground<'_> {
-    /// Where the content of a path is laid out. `make` as for [`Ground::spot`].
+    /// Returns the staging place of a path. `make` as for [`Ground::spot`].
     pub(super) fn slot(&self, path: &PathBytes, make: bool) -> io::Result<Slot> {
         let name = slot(path);
         let beside = match self.spot(path, make) {
@@ -155,10 +157,10 @@ impl Ground<'_> {
         })
     }
 
-    /// Lays out all that is to be written. What has to stay as it is leaves the jobs.
+    /// Stages all files that will be written. Removes the jobs of paths that must stay unchanged.
     ///
     /// # Errors
-    /// Why nothing can be set back.
+    /// The reason why nothing can be restored.
     pub(super) fn stage(
         &mut self,
         jobs: &mut Vec<Job>,
@@ -212,10 +214,10 @@ impl Ground<'_> {
             },
             Item::Link { .. } | Item::Marker { .. } => None,
         };
-        // In the workspace no folder is made before all is laid out.
+        // No folder is created in the workspace before everything is staged.
         let slot = match self.slot(&job.path, self.below(&job.path).is_none()) {
             Ok(slot) => slot,
-            // The folders of it are not what they were.
+            // The folders of the path changed.
             Err(_) => return Ok(LaidOut::Kept(KeptWhy::Way)),
         };
         let written = match (target, &bytes) {
@@ -233,7 +235,7 @@ impl Ground<'_> {
         }
     }
 
-    /// All of it is on the disk, and only then has names that count.
+    /// Syncs all staged files, and then gives them their final names.
     fn complete(&self, parts: &[Slot], is_synced: bool) -> io::Result<()> {
         if !is_synced {
             sync_all(&self.bench.folder)?;
@@ -247,7 +249,7 @@ impl Ground<'_> {
         self.bench.folder.sync()
     }
 
-    /// Nothing was placed, so all that was laid out is ours.
+    /// Removes all staged files: nothing was placed, so they are rewake's own.
     fn take_up(&self, jobs: &[Job]) {
         for job in jobs.iter().filter(|job| job.target.is_some()) {
             if let Ok(slot) = self.slot(&job.path, false) {
@@ -259,7 +261,7 @@ impl Ground<'_> {
 }
 
 enum LaidOut {
-    /// With what is still to get the name that counts.
+    /// Staged; with the slot if the file still needs its final name.
     Yes(Option<Slot>),
     Kept(KeptWhy),
 }
@@ -276,7 +278,8 @@ impl Slot {
         };
         file.write_all(bytes)?;
         rustix::fs::fchmod(&file, Mode::from_raw_mode(u32::from(mode) & 0o777))?;
-        // A file beside is on another file system than the one that is synced as a whole.
+        // A file that is staged beside its path is on another file system than the one that is
+        // synced as a whole.
         match sync || self.is_beside {
             true => file.sync_all(),
             false => Ok(()),
@@ -288,7 +291,7 @@ impl Slot {
             .make_link(OsStr::from_bytes(target), &self.staged)
     }
 
-    /// What it replaces stays its owner's, where the kernel lets us.
+    /// Gives the staged file the owner of the old one, if the kernel allows it.
     pub(super) fn keep_owner(&self, old: &Stat) {
         let Ok(new) = self.folder.stat(&self.staged) else {
             return;
@@ -300,13 +303,13 @@ impl Slot {
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let own =
             |uid| rustix::fs::chownat(self.folder.as_fd(), &self.staged, uid, Some(gid), flags);
-        // Only root may give a file away; the group can often be kept.
+        // Only root may change the owner; the group can often be kept.
         if own(Some(uid)).is_err() {
             let _ = own(None);
         }
     }
 
-    /// Removes what was only half laid out.
+    /// Removes an incomplete staged file.
     pub(super) fn remove_part(&self) {
         let _ = self.folder.remove(&self.part);
     }
@@ -324,7 +327,7 @@ fn sync_all(_: &Folder) -> io::Result<()> {
     Ok(())
 }
 
-/// Two names that are one here cannot be set back apart.
+/// Removes the jobs of names that differ only in case, if the file system treats them as one.
 fn without_other_case(jobs: &mut Vec<Job>, done: &mut Done) {
     let folded = |path: &PathBytes| path::fold(&String::from_utf8_lossy(path));
     let mut times = std::collections::BTreeMap::new();

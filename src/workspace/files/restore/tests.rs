@@ -1,4 +1,4 @@
-//! Restores on a real folder, cut short and disturbed at every point.
+//! Tests of restores in a real folder, interrupted and disturbed at every point.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +8,7 @@ use crate::core::tree::Marked;
 
 const BIG: u64 = 1 << 20;
 
-/// A workspace, and all contents that are kept.
+/// A workspace, and all stored contents.
 struct Room {
     dir: tempfile::TempDir,
     contents: BTreeMap<ContentHash, Vec<u8>>,
@@ -24,7 +24,7 @@ impl Room {
         }
     }
 
-    /// Below the temporary folder, so that `..` is this room's own too.
+    /// Below the temporary folder, so that `..` belongs to this room too.
     fn root(&self) -> PathBuf {
         self.dir.path().join("root").canonicalize().unwrap()
     }
@@ -39,7 +39,8 @@ impl Room {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o644)).unwrap();
     }
 
-    /// A tree of files with mode 644, links (`-> x`) and executables (`! x`), whose contents are kept.
+    /// Returns a tree of files with mode 644, links (`-> x`) and executables (`! x`), and stores
+    /// their contents.
     fn tree(&mut self, items: &[(&str, &str)]) -> Tree {
         let mut tree = Tree::default();
         for (path, content) in items {
@@ -63,7 +64,7 @@ impl Room {
         tree
     }
 
-    /// Makes the disk so.
+    /// Writes these files to disk.
     fn lay_out(&self, items: &[(&str, &str)]) {
         for (path, content) in items {
             match (content.strip_prefix("-> "), content.strip_prefix("! ")) {
@@ -101,7 +102,7 @@ impl Room {
         self.restore(before, target, &mut |_| Ok(())).unwrap()
     }
 
-    /// All that lies there, in the form of [`Room::tree`].
+    /// Returns all files on disk, in the form of [`Room::tree`].
     fn now(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         list(&self.root(), &self.root(), &mut found);
@@ -190,7 +191,7 @@ fn files_links_modes_and_folders_are_set_back() {
     room.is(&BEFORE);
 }
 
-/// From here to the end of a test no two names can be exchanged.
+/// Disables the exchange of names until the end of a test.
 struct NoExchange;
 
 impl NoExchange {
@@ -217,8 +218,8 @@ fn where_names_cannot_be_exchanged_it_can_be_cut_short_just_as_well() {
     cut_short_everywhere();
 }
 
-/// What was saved before a path is looked at is seen there, too; only what comes between that look
-/// and the rename is not.
+/// A file that is saved before its path is checked is noticed there, too. Only a save between that
+/// check and the rename is not.
 #[test]
 fn where_names_cannot_be_exchanged_a_change_before_the_place_stays() {
     let _no_exchange = NoExchange::begin();
@@ -251,7 +252,7 @@ fn a_name_that_changed_in_case_alone_goes_back() {
     room.is(&[("src/Lexer.rs", "new"), ("b", "b")]);
 }
 
-/// A file system of its own, as root can mount one.
+/// A separate file system, which root can mount.
 struct Small(PathBuf);
 
 impl Small {
@@ -274,8 +275,8 @@ impl Drop for Small {
     }
 }
 
-/// Wherever the disk becomes full while all is laid out, nothing is placed and nothing is left; with
-/// room again it is done.
+/// If the disk becomes full at any point of the staging, nothing is placed and nothing is left.
+/// With space again, the restore works.
 #[test]
 fn on_a_full_disk_nothing_is_placed_and_nothing_is_left() {
     let mut room = Room::new();
@@ -299,7 +300,7 @@ fn on_a_full_disk_nothing_is_placed_and_nothing_is_left() {
         ("back/d", old[3].as_str()),
     ];
     let target = room.tree(&items);
-    // So much is taken by others: from all of it to hardly anything.
+    // Other files use between all of the disk and hardly any of it.
     for pages in [128, 118, 110, 100, 90] {
         let filler = vec![0; 4096];
         let mut written = Vec::new();
@@ -357,15 +358,15 @@ fn cut_short_everywhere() {
             let done = room.done(&before, &target);
             assert!(done.kept.is_empty(), "{first}, {second}: {:?}", done.kept);
             room.is(&TARGET);
-            // A start more changes nothing.
+            // Another start changes nothing.
             assert!(room.done(&before, &target).kept.is_empty());
             room.is(&TARGET);
         }
     }
 }
 
-/// An editor saves a file at each point, in both of the usual ways; what it saved is there at the
-/// end, also when the restore is cut short at the next point.
+/// An editor saves a file at each point, in both of the usual ways. The saved content is there at
+/// the end, even if the restore is interrupted at the next point.
 #[test]
 fn what_somebody_saves_meanwhile_is_never_lost() {
     const SAVED: &str = "saved by somebody";

@@ -1,4 +1,4 @@
-//! The names in a folder: which are there, which are covered, and what became of those that were.
+//! The names in a folder: which exist, which are covered, and which are gone since the last scan.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use super::{Look, Stopped, failed, is_folder};
 use crate::core::tree::Change;
 use crate::workspace::files::cache::{FolderState, Slot, joined};
 
-/// Of one folder, covered or not.
+/// Maximum number of names in one folder, covered or not.
 const MAX_NAMES: usize = 1_000_000;
 
 impl Look<'_> {
@@ -32,7 +32,7 @@ impl Look<'_> {
         let rules = own_rules(&self.absolute(path), &names);
         let rules = self.rule_files(rules, &state.rules);
         let changed = state.is_listed && (state.is_stale || rules != state.rules);
-        // Where a rule changed, what is new here may only have become covered.
+        // If a rule changed, a new path here may only have become covered.
         let entered = state.has_entered || changed;
         let mut here = BTreeSet::new();
         for (name, of) in names {
@@ -53,8 +53,8 @@ impl Look<'_> {
         for name in gone {
             self.forget(state, &name, &joined(path, &name), false);
         }
-        // Before the rules count as known here: should this look be cut short, the next one goes
-        // on below.
+        // Before the rules count as known here: if this scan is interrupted, the next one continues
+        // with the folders below.
         for below in state.folders.values_mut() {
             below.is_stale |= changed;
         }
@@ -82,7 +82,8 @@ impl Look<'_> {
             slot.or_insert(Slot::New { entered });
             return;
         }
-        // A folder that cannot be entered is kept among the files, as what it was when tried.
+        // A folder that cannot be entered is recorded among the files, with the state of the
+        // attempt.
         let is_named = matches!(state.files.get(name), Some(Slot::Known(f)) if is_folder(&f.stamp));
         if is_named || state.folders.contains_key(name) {
             return;
@@ -95,7 +96,7 @@ impl Look<'_> {
         state.folders.insert(name.to_vec(), below);
     }
 
-    /// What was known of a name is not so any more. `left`: it is there still, and not covered.
+    /// Forgets the state of a name. `left`: the path still exists, and is not covered.
     pub(super) fn forget(&mut self, state: &mut FolderState, name: &[u8], at: &[u8], left: bool) {
         if let Some(Slot::Known(_)) = state.files.remove(name) {
             self.report(at, || Change::Gone { left });
@@ -113,7 +114,7 @@ impl Look<'_> {
     }
 }
 
-/// The names in a folder, and what each is of.
+/// Returns the names in a folder, each with its type.
 fn names(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
     let mut found = Vec::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -124,7 +125,7 @@ fn names(fd: &OwnedFd) -> Result<Vec<(Vec<u8>, FileType)>, Errno> {
             continue;
         }
         let of = match entry.file_type() {
-            // Some file systems do not say.
+            // Some file systems do not give the type.
             FileType::Unknown => {
                 match sys::statat(fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(stat) => FileType::from_raw_mode(stat.st_mode),

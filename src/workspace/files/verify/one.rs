@@ -1,4 +1,4 @@
-//! A look at one path alone, which needs no look at the others.
+//! A scan of one path, without a scan of the others.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -15,11 +15,11 @@ use crate::workspace::files::cover::Coverage;
 use crate::workspace::files::read::{self, Found};
 use crate::workspace::handle::Folder;
 
-/// A path below the root, and what lies there now with its content. Nothing lies there: `None`.
+/// A path below the root, and its current item with its content; `None` if it does not exist.
 pub type One = (PathBytes, Option<(Item, Option<Vec<u8>>)>);
 
-/// Looks at one path alone, which is absolute, its links followed. `None`: it is not covered, or
-/// what it is cannot be said yet.
+/// Scans one path, which is absolute, with its links followed. Returns `None` if it is not covered,
+/// or if its state is not certain yet.
 ///
 /// # Errors
 /// [`Stopped::Failed`].
@@ -58,7 +58,7 @@ pub fn one(coverage: &Coverage, path: &Path) -> Result<Option<One>, Stopped> {
     }
 }
 
-/// Whether a path and all folders on the way to it are covered.
+/// Returns whether a path and all its parent folders are covered.
 fn is_covered(coverage: &Coverage, below: &Path) -> bool {
     let mut rules = Rules::new(&coverage.root);
     let mut way: Vec<&Path> = below.ancestors().collect();

@@ -1,4 +1,4 @@
-//! A look at some paths alone: those that are known to be the only ones that changed.
+//! A scan of single paths: those that are known to be the only ones that changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -13,22 +13,22 @@ use super::{Entered, Look, Stopped, failed, is_folder};
 use crate::core::tree::PathBytes;
 use crate::workspace::files::cache::{Cache, FolderState, Slot, Stamp, joined};
 
-/// What of a folder is to be looked at.
+/// The part of a folder that is scanned.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    /// All that is in it and below it.
+    /// Whether everything in the folder and below it is scanned.
     is_whole: bool,
-    /// What has these names in it.
+    /// The parts with these names in the folder.
     names: BTreeMap<Vec<u8>, Part>,
 }
 
 impl Part {
-    /// Of the root. `None`: all of it.
+    /// Returns the part of the root for these paths. `None` for the whole root.
     pub(super) fn of(paths: &BTreeSet<PathBytes>) -> Option<Part> {
         let mut all = Part::default();
         for path in paths {
             let mut names: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
-            // What a file of ignore rules says holds for all that is beside it.
+            // A file of ignore rules applies to everything beside it.
             if names.last().is_none_or(|name| has_rules(name)) {
                 names.pop();
             }
@@ -42,7 +42,7 @@ impl Part {
     }
 }
 
-/// A name that may be that of a file of ignore rules, or of a folder on the way to one.
+/// Returns whether a name may be that of a file of ignore rules, or of a folder that leads to one.
 fn has_rules(name: &[u8]) -> bool {
     let mut first = RULES
         .iter()
@@ -50,8 +50,8 @@ fn has_rules(name: &[u8]) -> bool {
     first.any(|rules| rules.as_bytes() == name)
 }
 
-/// Paths that changed are read whatever their stamps say: what is written to mapped memory need
-/// not show there.
+/// Marks changed paths to be read whatever their stamps say: a write to mapped memory need not
+/// change them.
 pub(super) fn distrust(cache: &mut Cache, paths: &BTreeSet<PathBytes>) {
     for path in paths {
         let mut folder = Some(&mut cache.root);
@@ -67,7 +67,7 @@ pub(super) fn distrust(cache: &mut Cache, paths: &BTreeSet<PathBytes>) {
 }
 
 impl Look<'_> {
-    /// Looks at a part of a folder that was listed before.
+    /// Scans a part of a folder that was listed before.
     pub(super) fn part(
         &mut self,
         fd: &OwnedFd,
@@ -105,7 +105,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Looks at one name, and at all below it.
+    /// Scans one name, and everything below it.
     fn name(
         &mut self,
         fd: &OwnedFd,
@@ -131,7 +131,7 @@ impl Look<'_> {
             return Ok(());
         }
         if is_folder && state.files.contains_key(name) {
-            // It could not be entered, or was no folder: it may be possible now.
+            // It could not be entered, or was not a folder; it may be possible now.
             self.forget(state, name, &at, false);
         }
         let of = FileType::from_raw_mode(stat.st_mode);
@@ -143,7 +143,7 @@ impl Look<'_> {
             return Ok(());
         };
         if !self.file(fd, name, &at, &stat, slot)? {
-            // It became something else meanwhile: the next look finds what.
+            // It became something else meanwhile, which the next scan finds.
             self.forget(state, name, &at, false);
             state.stamp = None;
             self.look_again(&at);

@@ -1,4 +1,4 @@
-//! The files of ignore rules: which are in force in a folder, and whether they are as they were.
+//! The files of ignore rules: which are in force in a folder, and whether they are unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use crate::workspace::files::cache::{Cache, FolderState, RuleFile, Stamp, joined
 use crate::workspace::ignored::Ignored;
 use crate::workspace::regular;
 
-/// The ignore rules on the way to the folder that is looked at. They are read when they are
-/// first needed there.
+/// The ignore rules of the current folder and its parents. They are read when they are first needed
+/// there.
 pub(super) struct Rules {
     folders: Vec<PathBuf>,
-    /// With how many of the folders entered.
+    /// The rules, with the number of folders that were entered.
     read: Option<(Ignored, usize)>,
     root: PathBuf,
 }
@@ -54,7 +54,7 @@ impl Rules {
     }
 }
 
-/// The files of ignore rules in the folders above the root.
+/// Returns the files of ignore rules in the folders above the root.
 pub(super) fn rules_above(root: &Path) -> Vec<PathBuf> {
     let above = root.ancestors().skip(1);
     let files = above.flat_map(|folder| RULES.map(|name| folder.join(name)));
@@ -64,11 +64,11 @@ pub(super) fn rules_above(root: &Path) -> Vec<PathBuf> {
 const EXCLUDE: &str = ".git/info/exclude";
 pub(super) const RULES: [&str; 3] = [".ignore", ".gitignore", EXCLUDE];
 
-/// As those who read them do, who do not use a larger one.
+/// Maximum size of a file of ignore rules. Their readers ignore larger ones too.
 const MAX_RULE_BYTES: u64 = 1024 * 1024;
 
 impl Look<'_> {
-    /// Files of rules as they are now. Links are followed, as they are when rules are read.
+    /// Returns the current state of the files of rules. Links are followed, as when rules are read.
     pub(super) fn rule_files(&self, paths: Vec<PathBuf>, before: &[RuleFile]) -> Vec<RuleFile> {
         let now = |path: PathBuf| {
             let stamp = sys::stat(&path).ok().map(|stat| Stamp::of(&stat));
@@ -89,8 +89,8 @@ impl Look<'_> {
         paths.into_iter().map(now).collect()
     }
 
-    /// The folders with a repository of their own whose `info/exclude` is not what it was: nothing
-    /// below `.git` is watched.
+    /// Returns the folders of repositories whose `info/exclude` changed: nothing below `.git` is
+    /// watched.
     pub(super) fn changed_excludes(&self, cache: &Cache) -> Vec<PathBytes> {
         let is_other = |file: &&(PathBytes, RuleFile)| {
             let now = self.rule_files(vec![file.1.path.clone()], std::slice::from_ref(&file.1));
@@ -101,7 +101,7 @@ impl Look<'_> {
     }
 }
 
-/// The files of ignore rules that lie where nothing is watched, each with its folder.
+/// Collects the files of ignore rules in folders that are not watched, each with its folder.
 pub(super) fn collect_excludes(
     state: &FolderState,
     path: &[u8],
@@ -115,7 +115,7 @@ pub(super) fn collect_excludes(
     }
 }
 
-/// The files of ignore rules that a folder has of its own.
+/// Returns the files of ignore rules that are in a folder itself.
 pub(super) fn own_rules(folder: &Path, names: &[(Vec<u8>, FileType)]) -> Vec<PathBuf> {
     let has = |name: &str| names.iter().any(|(found, _)| found == name.as_bytes());
     let files = RULES

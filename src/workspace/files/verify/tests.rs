@@ -1,4 +1,4 @@
-//! What a look at a workspace finds, against what is on the disk.
+//! Tests of scans of a workspace, compared with the disk.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -12,19 +12,19 @@ use crate::core::tree::Tree;
 
 const GRAIN: Duration = Duration::from_millis(20);
 
-/// A workspace that is looked at, and what was handed out of it.
+/// A workspace that is scanned, and the changes that were reported.
 struct Scene {
     _dir: tempfile::TempDir,
     coverage: Coverage,
     cache: Cache,
-    /// What the changes add up to.
+    /// The sum of the reported changes.
     tree: Tree,
     contents: BTreeMap<ContentHash, Vec<u8>>,
-    /// Of the last look.
+    /// The changes of the last scan.
     pending: Pending,
     grain: Duration,
     watch: Option<Watch>,
-    /// Everything is looked at, whatever the watch said.
+    /// Scan everything, whatever the watch reports.
     is_whole: bool,
 }
 
@@ -83,13 +83,13 @@ impl Scene {
         looked
     }
 
-    /// Looks; the changes add up to what the cache holds.
+    /// Scans, and checks that the sum of the changes equals the cache.
     fn look(&mut self) {
         self.try_look().unwrap();
         assert_eq!(self.tree, Tree::from(&self.cache.tree()));
     }
 
-    /// What is at each path, in words.
+    /// Describes the item at each path.
     fn seen(&self) -> Vec<String> {
         let item = |(path, item): (&PathBytes, &Item)| {
             let path = path.escape_ascii();
@@ -152,14 +152,14 @@ fn files_links_and_their_changes_are_found() {
     ));
 }
 
-/// A rewrite of the same size in the same tick of the clock has the same stamp but for the
-/// time of the change, which may be the same too.
+/// A rewrite of the same size in the same tick of the clock has the same stamp except for the time
+/// of the status change, which may be the same too.
 #[test]
 fn a_rewrite_within_one_tick_is_found() {
     let mut scene = Scene::new();
     scene.put("a", "first");
     scene.look();
-    // As if the clock of the file system had not moved since.
+    // Simulates a clock of the file system that has not moved on.
     fn all(folder: &mut FolderState) -> impl Iterator<Item = &mut FileState> {
         folder.files.values_mut().filter_map(|slot| match slot {
             Slot::Known(state) => Some(state),
@@ -170,7 +170,7 @@ fn a_rewrite_within_one_tick_is_found() {
     let now = Stamp::of(&sys::stat(scene.path("a")).unwrap());
     all(&mut scene.cache.root).for_each(|state| state.stamp = now);
     scene.sees(&["a=other"]);
-    // An hour later its stamp is believed.
+    // An hour later its stamp is trusted.
     scene.grain = Duration::ZERO;
     std::thread::sleep(Duration::from_millis(20));
     scene.look();
@@ -181,7 +181,7 @@ fn a_rewrite_within_one_tick_is_found() {
     assert_eq!(scene.seen(), ["a=other"]);
 }
 
-/// What was read of a file that somebody writes at that moment is no state that it was ever in.
+/// The bytes that are read while somebody writes a file may be a state that the file never had.
 #[test]
 fn a_file_that_is_written_while_it_is_read_is_read_again() {
     let mut scene = Scene::new();
@@ -196,7 +196,8 @@ fn a_file_that_is_written_while_it_is_read_is_read_again() {
     };
     read::WHILE_READ.set(Some(Box::new(write_once)));
     scene.sees(&["a=the second, and longer"]);
-    // Each time: what was known of it stays, and of a new one nothing but its name is known.
+    // A write during each read: a known file keeps its state, and only the name of a new one is
+    // known.
     scene.put("a", "third");
     scene.put("b", "new");
     let (a, b) = (scene.path("a"), scene.path("b"));
@@ -282,7 +283,7 @@ fn a_change_of_the_ignore_rules_is_no_creation_and_no_deletion() {
         };
         assert_eq!(said, path != b".gitignore", "{}", path.escape_ascii());
     }
-    // What is made afterwards is a creation again.
+    // A file that is created afterwards is a creation again.
     scene.put("new", "5");
     scene.look();
     assert_eq!(
@@ -345,7 +346,7 @@ fn the_number_of_files_is_bounded() {
         scene.put(&format!("{n}"), "");
     }
     assert!(matches!(scene.try_look(), Err(Stopped::TooMany(10))));
-    // Found until then is reported; the rest comes with the next look.
+    // The paths found up to the limit are reported; the rest comes with the next scan.
     scene.coverage.max_files = 20;
     scene.look();
     assert_eq!(scene.tree.0.len(), 20);
@@ -379,7 +380,7 @@ fn what_could_not_be_kept_is_handed_out_again() {
     assert_eq!(scene.tree.0.len(), 3);
 }
 
-/// What happens to a workspace between two looks.
+/// A change of a workspace between two scans.
 #[derive(Debug, Clone)]
 enum Act {
     Write(String, String),
@@ -411,7 +412,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 impl Scene {
-    /// What cannot be done is not.
+    /// Makes the change, if it is possible.
     fn act(&mut self, act: &Act) {
         match act {
             Act::Write(name, text) => {
@@ -444,7 +445,7 @@ impl Scene {
         }
     }
 
-    /// The same by a look of somebody who has not seen it before.
+    /// Returns the tree that a scan with an empty cache finds.
     fn fresh(&self) -> Tree {
         let (mut cache, progress) = (Cache::new(), Progress::default());
         let wanted = unwatched(&self.coverage, self.grain, &progress);
@@ -464,7 +465,7 @@ proptest! {
         }
         scene.look();
         prop_assert_eq!(&scene.tree, &scene.fresh());
-        // And that is what the walk of the tools sees.
+        // The walk of the tools finds the same.
         let mut walk = ignore::WalkBuilder::new(&scene.coverage.root);
         walk.hidden(false).require_git(false).git_global(false);
         walk.filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");

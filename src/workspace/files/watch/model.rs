@@ -1,5 +1,5 @@
-//! Random changes of a folder, against a plain map of what lies in it: a look with a watch in
-//! front of it and one without find the same, and that is what the map says.
+//! Test of random changes of a folder against a plain map of its files: a scan with a watch and one
+//! without find the same, which is the content of the map.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ use crate::core::tree::{Item, Tree};
 use crate::workspace::files::cache::joined;
 use crate::workspace::files::{Order, restore};
 
-/// What lies at a path.
+/// The file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
     File { content: String, mode: u32 },
@@ -28,21 +28,21 @@ enum Node {
 #[derive(Debug, Clone)]
 enum Act {
     Write(PathBytes, String),
-    /// A file becomes a folder, or the other way around.
+    /// Replace a file with a folder, or a folder with a file.
     Swap(PathBytes),
     Remove(PathBytes),
     Rename(PathBytes, PathBytes),
     Link(PathBytes),
     Mode(PathBytes, u32),
-    /// Its time is set to one long ago.
+    /// Set its time to one long ago.
     Age(PathBytes),
     Rules(PathBytes, String),
-    /// A repository of its own, and what it excludes.
+    /// Create a nested repository with these excludes.
     Repository(PathBytes, String),
     Look {
         is_whole: bool,
     },
-    /// Back to what an earlier look found.
+    /// Restore the result of an earlier scan.
     Restore(prop::sample::Index),
 }
 
@@ -71,7 +71,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// The folder, and the map of what lies in it, covered or not.
+/// The folder, and the map of its files, covered or not.
 struct Disk {
     _dir: tempfile::TempDir,
     root: PathBuf,
@@ -113,7 +113,7 @@ impl Disk {
         self.map.retain(|other, _| !starts(other, path));
     }
 
-    /// What cannot be done is not.
+    /// Writes a file, if it is possible.
     fn write(&mut self, path: &[u8], content: &str) {
         let at = self.at(path);
         let is_there = at.symlink_metadata();
@@ -229,7 +229,7 @@ impl Disk {
                         path.escape_ascii()
                     );
                 }
-                // Who is not root may not read it.
+                // Only root may read it.
                 (Node::File { mode: 0, .. }, Item::Marker { .. }) => {}
                 (node, item) => panic!("{}: {node:?}, found {item:?}", path.escape_ascii()),
             }
@@ -237,7 +237,7 @@ impl Disk {
         self.trees.push(self.watching.tree.clone());
     }
 
-    /// No rule of these takes back what another says.
+    /// None of these rules negates another one.
     fn is_covered(&self, path: &[u8]) -> bool {
         let parts: Vec<&[u8]> = path.split(|b| *b == b'/').collect();
         if parts.contains(&&b".git"[..]) {
@@ -293,7 +293,7 @@ impl Disk {
         self.look(false);
     }
 
-    /// All that lies in the folder, what is ignored and version control's own too.
+    /// Returns everything in the folder, including ignored files and those of version control.
     fn everything(&self) -> BTreeMap<PathBytes, Node> {
         let mut all = BTreeMap::new();
         let mut folders = vec![self.root.clone()];

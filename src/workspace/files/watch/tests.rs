@@ -1,4 +1,4 @@
-//! Looks with the watch in front of them, on a real folder.
+//! Tests of scans with a watch, in a real folder.
 
 #![cfg(target_os = "linux")]
 
@@ -15,15 +15,15 @@ use crate::workspace::files::{Cache, Content, Coverage, Pending, Progress, Wante
 
 pub(super) const GRAIN: Duration = Duration::from_millis(20);
 
-/// One who looks at a workspace again and again.
+/// A scanner that scans a workspace again and again.
 pub(super) struct Looker {
     pub coverage: Coverage,
     cache: Cache,
     pub watch: Option<Watch>,
-    /// What the changes add up to.
+    /// The sum of the reported changes.
     pub tree: Tree,
     pub contents: BTreeMap<ContentHash, Vec<u8>>,
-    /// Paths that the last look looked at.
+    /// Number of paths that the last scan visited.
     looked_at: u64,
 }
 
@@ -65,7 +65,7 @@ impl Looker {
         self.looked_at = progress.files.load(Ordering::Relaxed);
     }
 
-    /// Each path with its content.
+    /// Scans, and returns each path with its content.
     fn sees(&mut self) -> Vec<String> {
         self.look(false);
         let item = |(path, item): (&PathBytes, &Item)| match item {
@@ -87,7 +87,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// With these files, looked at once.
+    /// Creates these files, and scans once.
     fn new(files: &[&str]) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap().join("w");
@@ -135,7 +135,7 @@ fn only_what_changed_is_looked_at() {
         "sub/deep/moved=1",
         "sub/new=3",
     ]);
-    // One of them is gone from two places.
+    // One of the files is gone from two places.
     assert_eq!(scene.looker.looked_at, 5);
     scene.put("made/since/f", "4");
     scene.sees(&[
@@ -163,7 +163,7 @@ fn what_is_ignored_is_not_watched() {
         scene.looker.watch.as_mut().unwrap().changed(),
         Dirty::default()
     );
-    // It becomes covered, and is watched from here on.
+    // The folder becomes covered, and is watched from here on.
     scene.put(".gitignore", "\n");
     scene.sees(&[".gitignore=\\n", "a=1", "target/debug/x=2"]);
     scene.put("target/debug/x", "3");
@@ -178,7 +178,7 @@ fn events_that_were_lost_have_everything_looked_at() {
     let mut scene = Scene::new(&["a", "b", "c"]);
     let system = "/proc/sys/fs/inotify/max_queued_events";
     let most: usize = fs::read_to_string(system).unwrap().trim().parse().unwrap();
-    // Two of a kind in a row are one event.
+    // Two consecutive events of the same kind are merged.
     let both = ["a", "b"].map(|name| fs::File::create(scene.path(name)).unwrap());
     for n in 0..most + 10 {
         std::io::Write::write_all(&mut &both[n % 2], b"x").unwrap();
@@ -194,7 +194,7 @@ fn events_that_were_lost_have_everything_looked_at() {
 fn a_folder_is_followed_where_it_is_moved() {
     let mut scene = Scene::new(&["a/deep/x", "b/y"]);
     fs::rename(scene.path("a"), scene.path("moved")).unwrap();
-    // Its watch still goes by the old name.
+    // Its watch still has the old name.
     scene.put("moved/deep/x", "2");
     scene.put("moved/new", "3");
     scene.sees(&["b/y=1", "moved/deep/x=2", "moved/new=3"]);
@@ -207,7 +207,7 @@ fn a_folder_is_followed_where_it_is_moved() {
     scene.put("a/deep/x", "6");
     scene.put("moved/new", "7");
     scene.sees(&["a/deep/x=6", "a/other=5", "b/y=1", "moved/new=7"]);
-    // Out of the workspace, and another one in.
+    // Moves one folder out of the workspace, and another one in.
     fs::rename(scene.path("a"), scene.path("../out")).unwrap();
     fs::create_dir(scene.path("../in")).unwrap();
     fs::write(scene.path("../in/z"), "8").unwrap();
@@ -245,7 +245,7 @@ fn a_root_that_is_another_folder_is_looked_at_whole() {
     scene.sees(&["a=3"]);
 }
 
-/// What is written to mapped memory shows in no stamp, but by the close.
+/// A write to mapped memory changes no stamp; only the close is reported.
 #[test]
 fn a_file_that_was_closed_is_read_whatever_its_stamp_says() {
     let mut scene = Scene::new(&["a"]);
@@ -255,7 +255,7 @@ fn a_file_that_was_closed_is_read_whatever_its_stamp_says() {
         scene.looker.cache.believe(b"a", &scene.path("a"));
         scene.looker.look(is_whole);
         scene.sees(&[&format!("a={content}")]);
-        // Without an event the stamp is believed.
+        // Without an event the stamp is trusted.
         fs::write(scene.path("a"), "unseen").unwrap();
         scene.looker.cache.believe(b"a", &scene.path("a"));
         scene.looker.watch.as_mut().unwrap().changed();
@@ -286,7 +286,7 @@ fn with_too_few_watches_there_is_none() {
     let watch = scene.looker.watch.as_mut().unwrap();
     assert_eq!(watch.failed(), Some(&Unwatched::Limit(3)));
     assert!(watch.failed().unwrap().hint().is_some());
-    // It never says that nothing changed.
+    // It never reports that nothing changed.
     assert_eq!(watch.changed(), Dirty::All);
     scene.put("c/x", "2");
     scene.sees(&["a/x=1", "b/x=1", "c/x=2"]);

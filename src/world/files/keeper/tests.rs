@@ -1,4 +1,4 @@
-//! What the thread finds, asked without a thread.
+//! Tests of the results of the snapshot thread, without the thread.
 
 use std::fs;
 use std::path::PathBuf;
@@ -75,12 +75,12 @@ impl Kept {
         fs::write(self.path(name), content).unwrap();
     }
 
-    /// Takes a snapshot and records it. What differs from the one before, by path.
+    /// Takes a snapshot and records it. Returns the paths that differ from the one before.
     fn take(&mut self, scope: Scope) -> Vec<String> {
         self.tried(scope).unwrap()
     }
 
-    /// The same where it may fail: why.
+    /// Does the same, and returns the reason of a failure.
     fn tried(&mut self, scope: Scope) -> Result<Vec<String>, String> {
         let before = self.tree();
         let wish = Wish {
@@ -123,7 +123,7 @@ impl Kept {
 
     fn tree(&self) -> Tree {
         let last = self.last.as_ref();
-        let known = last.map(|last| self.store.tree(last).unwrap().unwrap());
+        let known = last.map(|last| self.store.snapshots().tree(last).unwrap().unwrap());
         known.map(|known| known.tree).unwrap_or_default()
     }
 }
@@ -139,7 +139,7 @@ fn behind_an_edit_its_path_alone_is_looked_at() {
     assert_eq!(kept.take(Scope::All), Vec::<String>::new());
 }
 
-/// Before anybody looked at all of them.
+/// Before the first full scan.
 #[test]
 fn what_is_done_right_behind_an_edit_is_found() {
     let mut kept = Kept::new(&[("a", "1"), ("b", "1"), (".gitignore", "out/\n")]);
@@ -151,7 +151,7 @@ fn what_is_done_right_behind_an_edit_is_found() {
         fs::remove_file(kept.path(made)).unwrap();
         assert_eq!(kept.take(Scope::All), [made], "it was removed");
     }
-    // With all of its folders.
+    // With all of its parent folders.
     kept.write("new/folder/made", "by the edit");
     kept.take_written("new/folder/made");
     fs::remove_dir_all(kept.path("new")).unwrap();
@@ -193,7 +193,7 @@ fn an_edit_of_what_is_not_covered_is_kept_by_its_whole_path() {
         let whole = kept.path(name).display().to_string();
         let found = kept.take_written(name);
         assert!(found.contains(&whole), "{name}: {found:?}");
-        // Of a secret the hash is known as well.
+        // For a secret the hash is known as well.
         assert_eq!(found.len(), if name == ".env" { 2 } else { 1 }, "{name}");
     }
     assert_eq!(kept.take(Scope::All), Vec::<String>::new());
@@ -205,8 +205,8 @@ fn an_edit_before_the_first_look_has_everything_looked_at() {
     assert_eq!(kept.take_written("a"), ["a", "b"]);
 }
 
-/// Between two looks at everything only what the kernel told of is looked at, so what it told must
-/// not be lost.
+/// Between two full scans only the paths that the kernel reported are scanned, so no report may be
+/// lost.
 #[cfg(target_os = "linux")]
 #[test]
 fn behind_a_look_that_was_cut_short_everything_is_looked_at() {
@@ -247,7 +247,7 @@ fn without_enough_watches_everything_is_looked_at_and_it_is_said_once() {
     assert_eq!(*kept.keeper.said.lock().unwrap(), None);
 }
 
-/// Nothing of it is told by the kernel: a hard link elsewhere, written to.
+/// The kernel does not report a write to a hard link elsewhere.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_the_kernel_does_not_tell_is_found_by_the_next_look_at_everything() {
@@ -267,7 +267,7 @@ fn what_the_kernel_does_not_tell_is_found_by_the_next_look_at_everything() {
 fn a_first_look_that_was_cut_short_is_no_tree() {
     let files = [("a", "1"), ("b", "2"), ("c", "3")];
     let mut kept = Kept::new(&files);
-    // Room for the first of them alone.
+    // Space for the first of them only.
     kept.keeper.keeping.max_bytes = 1;
     let wish = |scope| Wish {
         last: None,
@@ -301,13 +301,13 @@ fn a_tree_that_was_not_recorded_leaves_its_changes_to_the_next() {
     assert!(matches!(kept.keeper.take(&wish), Ok(Snapshot::New(_))));
     kept.write("b", "2");
     assert_eq!(kept.take(Scope::All), ["a", "b"]);
-    // The log goes on from a tree before.
+    // The log continues from an earlier tree.
     kept.last = first;
     assert_eq!(kept.take(Scope::All), ["a", "b"]);
     assert_eq!(kept.take(Scope::All), Vec::<String>::new());
 }
 
-/// A file system of its own, as root can mount one.
+/// A separate file system, which root can mount.
 struct Small(PathBuf);
 
 impl Small {
@@ -319,7 +319,7 @@ impl Small {
         is_mounted.then(|| Small(folder.to_path_buf()))
     }
 
-    /// Others take all but so many bytes.
+    /// Fills the disk except for `bytes` bytes.
     fn leave(&self, bytes: u64) {
         let found = rustix::fs::statvfs(&self.0).unwrap();
         let free = found.f_bavail * found.f_frsize;
@@ -346,13 +346,13 @@ fn noise(seed: u64, len: usize) -> String {
         .collect()
 }
 
-/// Wherever the disk becomes full (in the pack, in the rows, in the record), it is said, and with
-/// room again all of it is kept as it is.
+/// If the disk becomes full at any point (in the pack, in the rows, in the record), that is
+/// reported. With space again everything is stored unchanged.
 #[test]
 fn a_full_disk_at_any_stage_of_a_snapshot_is_said_and_loses_nothing() {
     const KB: u64 = 1024;
     let mut met = std::collections::BTreeSet::new();
-    // What goes into rows before the record, with the record, and into packs.
+    // Contents for rows before the record, for rows with the record, and for packs.
     for (count, size) in [(300, 3_000), (15, 12_000), (8, 120_000)] {
         let files: Vec<(String, String)> = (0_u64..)
             .take(count)
@@ -381,7 +381,7 @@ fn a_full_disk_at_any_stage_of_a_snapshot_is_said_and_loses_nothing() {
                     why if why.contains("not recorded") => "record",
                     _ => "rows",
                 });
-                // What was known before is known.
+                // The earlier state is still known.
                 assert_eq!(kept.tree().0.len(), 1);
             }
             fs::remove_file(small.0.join("taken")).unwrap();
@@ -393,7 +393,7 @@ fn a_full_disk_at_any_stage_of_a_snapshot_is_said_and_loses_nothing() {
             let tree = kept.tree();
             for (name, text) in &files {
                 let hash = *tree.0[name.as_bytes()].content().unwrap();
-                let content = kept.store.content(&hash).unwrap();
+                let content = kept.store.snapshots().content(&hash).unwrap();
                 let is_kept = content.as_deref() == Some(text.as_bytes());
                 assert!(is_kept, "{name} with {left} bytes left");
             }
