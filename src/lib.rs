@@ -41,7 +41,7 @@
 //! # From another process
 //!
 //! A message, a stop, a pause, an answer or another model may come from another process
-//! ([`session::Order`], `rewake send`, `allow`, …). They are rows of the store: messages are in
+//! ([`session::Steering`], `rewake send`, `allow`, …). They are rows of the store: messages are in
 //! the inbox, all others are a [`core::signal::Signal`]. The engine checks for them between two
 //! steps, during a step and while it waits. It turns each into its entry, in the transaction that
 //! deletes the row.

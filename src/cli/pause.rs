@@ -3,8 +3,9 @@
 use clap::Args;
 
 use super::steer;
+use crate::core::signal::Signal;
 use crate::report::Trouble;
-use crate::session::{AppContext, Order};
+use crate::session::AppContext;
 
 /// Pause a session after the calls that are running
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -14,5 +15,5 @@ pub(crate) struct PauseArgs {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &PauseArgs) -> Result<u8, Trouble> {
-    steer::order(ctx, &args.id, Order::Pause)
+    steer::send_signal(ctx, &args.id, Signal::PAUSE)
 }

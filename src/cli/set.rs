@@ -5,10 +5,10 @@ use clap::Args;
 use super::steer::{ORIGIN, open_store, said};
 use super::values;
 use crate::core::choice::Effort;
-use crate::core::entry::Mode;
+use crate::core::entry::{Choice, Mode};
 use crate::core::signal::Signal;
 use crate::report::{Trouble, exit};
-use crate::session::{AppContext, Order, Sending};
+use crate::session::{AppContext, Sending};
 
 /// Set the model, mode, effort, temperature or limits of a session
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -40,23 +40,20 @@ pub(crate) struct SetArgs {
 
 impl SetArgs {
     fn signals(&self) -> Vec<Signal> {
-        let choice = Signal::Choose {
+        let choice = Choice {
             model: self.model.clone(),
             mode: self.mode,
             effort: self.effort,
             temperature: self.temperature,
+            ..Choice::default()
         };
-        let chooses = self.model.is_some()
-            || self.mode.is_some()
-            || self.effort.is_some()
-            || self.temperature.is_some();
         let limit = Signal::Limit {
             turns: self.turns,
             usd: self.usd,
             tokens: None,
         };
         let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
-        let choice = chooses.then_some(choice);
+        let choice = (!choice.is_empty()).then_some(Signal::Choose(choice));
         choice.into_iter().chain(limits.then_some(limit)).collect()
     }
 }
@@ -74,9 +71,7 @@ pub(super) fn run(ctx: &AppContext, args: &SetArgs) -> Result<u8, Trouble> {
     let info = ctx.steering().meant(&store, &args.id)?;
     let mut sending = Sending::Kept;
     for signal in signals {
-        sending = ctx
-            .steer(&mut store, &info, Order::Signal(signal), ORIGIN)?
-            .sending;
+        sending = ctx.steer(&mut store, &info, signal, ORIGIN)?.sending;
     }
     Ok(said(&info, sending))
 }

@@ -2,8 +2,9 @@
 //! process works on it.
 
 use crate::core::entry::{CallId, Verdict};
+use crate::core::signal::Signal;
 use crate::report::{Trouble, exit, note};
-use crate::session::{AppContext, Order, Sending, SteerError, short_id};
+use crate::session::{AppContext, Sending, SteerError, short_id};
 use crate::store::{SessionInfo, Store};
 
 /// Origin of these signals, as entries record it.
@@ -26,11 +27,11 @@ pub(super) fn open_store(ctx: &AppContext) -> Result<Store, Trouble> {
     Ok(super::open_store(ctx)?)
 }
 
-/// Sends an order to a session.
-pub(super) fn order(ctx: &AppContext, id: &str, order: Order) -> Result<u8, Trouble> {
+/// Sends a signal to a session.
+pub(super) fn send_signal(ctx: &AppContext, id: &str, signal: Signal) -> Result<u8, Trouble> {
     let mut store = open_store(ctx)?;
     let info = ctx.steering().meant(&store, id)?;
-    let sending = ctx.steer(&mut store, &info, order, ORIGIN)?.sending;
+    let sending = ctx.steer(&mut store, &info, signal, ORIGIN)?.sending;
     Ok(said(&info, sending))
 }
 

@@ -3,8 +3,9 @@
 use clap::Args;
 
 use super::steer;
+use crate::core::signal::Signal;
 use crate::report::Trouble;
-use crate::session::{AppContext, Order};
+use crate::session::AppContext;
 
 /// Stop the current turn of a session
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -14,5 +15,5 @@ pub(crate) struct StopArgs {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &StopArgs) -> Result<u8, Trouble> {
-    steer::order(ctx, &args.id, Order::Stop)
+    steer::send_signal(ctx, &args.id, Signal::STOP)
 }

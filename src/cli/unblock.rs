@@ -3,8 +3,9 @@
 use clap::Args;
 
 use super::steer;
+use crate::core::signal::Signal;
 use crate::report::Trouble;
-use crate::session::{AppContext, Order};
+use crate::session::AppContext;
 
 /// Unblock a paused or failed session
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -14,5 +15,5 @@ pub(crate) struct UnblockArgs {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &UnblockArgs) -> Result<u8, Trouble> {
-    steer::order(ctx, &args.id, Order::GoOn)
+    steer::send_signal(ctx, &args.id, Signal::GoOn)
 }

@@ -142,12 +142,44 @@ pub fn still_allowed(state: &State, policy: &Policy, open: &OpenCall) -> Result<
     }
 }
 
+/// A question to a person about a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub call: CallId,
+    pub why: String,
+    pub rule: Option<Rule>,
+    pub access: Option<Access>,
+}
+
+/// Returns the question about a call; `None` when a person need not be asked any more.
+pub fn question(state: &State, policy: &Policy, open: &OpenCall) -> Option<Question> {
+    if open.finished {
+        return None;
+    }
+    match fate(state, policy, open) {
+        Fate::Ask { why, rule, access } => Some(Question {
+            call: open.call.id,
+            why,
+            rule,
+            access,
+        }),
+        Fate::Run { .. } | Fate::Close(_) => None,
+    }
+}
+
+/// Returns the questions of one answer of the model, in the order of its calls.
+pub fn questions(state: &State, policy: &Policy) -> Vec<Question> {
+    let calls = state.calls.iter();
+    calls
+        .filter_map(|open| question(state, policy, open))
+        .collect()
+}
+
 /// Returns the place of the question about a call among the questions of one answer, from 1, and
 /// their number.
-pub fn place_of_question(state: &State, policy: &Policy, call: CallId) -> (usize, usize) {
-    let is_asked = |open: &&OpenCall| {
-        open.decided.is_some()
-            || !open.finished && matches!(fate(state, policy, open), Fate::Ask { .. })
+pub fn place_of_question(state: &State, open: &[Question], call: CallId) -> (usize, usize) {
+    let is_asked = |asked: &&OpenCall| {
+        asked.decided.is_some() || open.iter().any(|question| question.call == asked.call.id)
     };
     let asked: Vec<CallId> = state
         .calls

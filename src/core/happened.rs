@@ -137,6 +137,7 @@ mod tests {
                 background: false,
             },
             objection: None,
+            arguments: Default::default(),
         });
         call
     }

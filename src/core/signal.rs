@@ -9,8 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::choice::Effort;
-use super::entry::{CallId, Choice, Entry, Mode, Seq, Verdict};
+use super::entry::{CallId, Choice, Entry, Seq, Verdict};
 use super::form::{self, FormAnswer};
 use super::state::State;
 
@@ -47,16 +46,7 @@ pub enum Signal {
         answer: FormAnswer,
     },
     /// Settings that apply from the next step on.
-    Choose {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        model: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        mode: Option<Mode>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        effort: Option<Effort>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        temperature: Option<f64>,
-    },
+    Choose(Choice),
     /// A title.
     Name { title: String },
     /// Summarise all but the newest turn when no call is open.
@@ -84,6 +74,21 @@ pub const BECOME: &[&str] = &[
 ];
 
 impl Signal {
+    /// A stop of whatever is in progress. [`Signal::sent_after`] names the last entry.
+    pub const STOP: Signal = Signal::Stop { seen: 0 };
+
+    /// A pause of the session as it is. [`Signal::sent_after`] names the last entry.
+    pub const PAUSE: Signal = Signal::Pause { seen: 0 };
+
+    /// Returns the signal as it is stored when `last` is the last entry of the session.
+    #[must_use]
+    pub fn sent_after(mut self, last: Seq) -> Signal {
+        if let Signal::Stop { seen } | Signal::Pause { seen } | Signal::Leave { seen } = &mut self {
+            *seen = last;
+        }
+        self
+    }
+
     /// Returns whether this answers the same question as an earlier signal. If so, the earlier one
     /// is ignored: the newest answer wins.
     pub fn replaces(&self, earlier: &Signal) -> bool {
@@ -123,7 +128,7 @@ impl Signal {
             }
             (Signal::Decide { call, .. }, Entry::Decided { call: decided, .. }) => call == decided,
             (Signal::Answer { asked, .. }, Entry::Answered { asked: of, .. }) => asked == of,
-            (Signal::Choose { .. }, Entry::Chose(choice)) => {
+            (Signal::Choose(_), Entry::Chose(choice)) => {
                 choice.limits.is_none() && choice.origin.is_some()
             }
             (Signal::Limit { .. }, Entry::Chose(choice)) => {
@@ -149,7 +154,7 @@ pub fn late(state: &State, signal: &Signal) -> Option<String> {
             answer,
         } => late_answer(state, *call, *asked, answer),
         Signal::GoOn
-        | Signal::Choose { .. }
+        | Signal::Choose(_)
         | Signal::Name { .. }
         | Signal::Compact
         | Signal::Limit { .. } => None,

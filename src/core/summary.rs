@@ -292,6 +292,7 @@ mod tests {
             subject: arguments["path"].as_str().unwrap_or("").to_string(),
             permission: Permission::None,
             objection: None,
+            arguments: Default::default(),
         })
     }
 

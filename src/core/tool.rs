@@ -4,6 +4,9 @@
 //! arguments; the program's is `crate::tools::describe`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::entry::CallId;
 use super::permission::{Permission, served_parts};
@@ -42,6 +45,8 @@ pub struct Described {
     pub permission: Permission,
     /// Why it does not run although it is understood, in words the model can act on.
     pub objection: Option<String>,
+    /// The arguments, parsed: an object, under the tool's own names.
+    pub arguments: Arc<Value>,
 }
 
 /// A function from the name and the arguments of a call to its description, or to an error in words

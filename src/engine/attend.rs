@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::signals::Heard;
 use super::{DRAFT_INTERVAL, Engine, EngineError, Event, Recorder, Write};
 use crate::core::entry::{CallId, Entry, SaveReason};
-use crate::core::fate::{may_fail_unasked, place_of_question};
+use crate::core::fate::{Question, may_fail_unasked, place_of_question, questions};
 use crate::core::tool::Class;
 use crate::model::Delta;
 use crate::store;
@@ -215,16 +215,17 @@ impl<W: World> Engine<W> {
             Unasked::Ended => return Ok(()),
             Unasked::LeadsTo(at) => at,
         };
-        let Some(question) = self.log.question(call) else {
+        let questions = questions(&self.log.state, &self.log.policy);
+        let Some(question) = questions.iter().find(|question| question.call == call) else {
             return Ok(());
         };
-        self.record_questions(call, at).await?;
+        self.record_questions(&questions, call, at).await?;
         let asked = Event::Asked {
             call,
-            why: question.why,
-            rule: question.rule.map(|rule| rule.to_string()),
+            why: question.why.clone(),
+            rule: question.rule.as_ref().map(|rule| rule.to_string()),
             access: question.access,
-            place: place_of_question(&self.log.state, &self.log.policy, call),
+            place: place_of_question(&self.log.state, &questions, call),
         };
         self.log.emit(asked);
         self.signals_look.begin_to_wait();
@@ -266,25 +267,22 @@ impl<W: World> Engine<W> {
     /// processes read them, and a verdict may arrive after a restart.
     async fn record_questions(
         &mut self,
+        questions: &[Question],
         first: CallId,
         leads_to: Option<PathBuf>,
     ) -> Result<(), EngineError> {
-        let others = self
-            .log
-            .state
-            .calls
-            .iter()
-            .filter(|open| open.call.id != first);
-        let others = others.filter_map(|open| {
-            self.log.question(open.call.id)?;
-            // A call whose path cannot be resolved gets its error when it is its turn.
-            let at = self.log.world.leads_to(&open.call).ok()?;
-            Some((open.call.id, at))
+        let asked = questions.iter().filter_map(|question| {
+            let at = match question.call == first {
+                true => leads_to.clone(),
+                // A call whose path cannot be resolved gets its error when it is its turn.
+                false => {
+                    let open = self.log.state.call(question.call)?;
+                    self.log.world.leads_to(&open.call).ok()?
+                }
+            };
+            self.log.new_question(question, at)
         });
-        let all = std::iter::once((first, leads_to)).chain(others);
-        let asked: Vec<Entry> = all
-            .filter_map(|(id, at)| self.log.new_question(id, at))
-            .collect();
+        let asked: Vec<Entry> = asked.collect();
         match asked.is_empty() {
             true => Ok(()),
             false => self.log.record(Write::of_all(asked)).await,
@@ -310,8 +308,11 @@ impl<W: World> Engine<W> {
         // Only calls of this class can be prepared without any effect.
         if call.class() == Some(Class::Checked)
             && may_fail_unasked(&self.log.state, policy, open, &at.to_string_lossy())
-            && let Err(Unready::Refused(outcome)) =
-                self.log.prepare_at(&call, None, Some(&at)).await
+            && let Err(Unready::Refused(outcome)) = self
+                .log
+                .world
+                .prepare(&call, None, Some(&at), &self.log.state)
+                .await
         {
             self.log.finish(&call, Ran::of(outcome)).await?;
             return Ok(Unasked::Ended);

@@ -1,6 +1,6 @@
 //! Tool calls in the log: the question about a call, its guard and its result.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tokio::time::timeout_at;
 
@@ -9,28 +9,24 @@ use super::files::Found;
 use super::recorder::{Recorder, Write};
 use crate::core::access::Access;
 use crate::core::entry::{CallId, Entry, Guard, Outcome};
-use crate::core::fate::{Fate, fate, may_act_at};
+use crate::core::fate::{Fate, Question, fate, may_act_at, question};
 use crate::core::permission::Permission;
-use crate::core::policy::Rule;
 use crate::core::request::{Part, Request};
-use crate::core::tool::ToolCall;
+use crate::core::tool::{Class, ToolCall};
 use crate::tools::Ran;
-use crate::world::{Boundary, Images, Unready, World};
+use crate::world::{Images, Unready, World};
 
 /// Maximum number of characters of a call that the result of another call names.
 const LINE_CHARS: usize = 100;
 
-/// A question to a person about a call.
-pub(super) struct Question {
-    pub why: String,
-    pub rule: Option<Rule>,
-    pub access: Option<Access>,
-}
-
 impl<W: World> Recorder<W> {
-    /// Returns the access that the call gets if it runs now. `None`: it may not run.
-    pub(super) fn may_run(&self, call: CallId) -> Option<Option<Access>> {
-        let open = self.state.call(call)?;
+    /// Returns the access that the call gets if it runs now. `None`: it may not run. The rules are
+    /// asked about the file of a checked call when its path is resolved, in `prepare`.
+    pub(super) fn may_run(&self, call: &ToolCall) -> Option<Option<Access>> {
+        if call.class() == Some(Class::Checked) {
+            return Some(None);
+        }
+        let open = self.state.call(call.id)?;
         match fate(&self.state, &self.policy, open) {
             Fate::Run { access } => Some(access),
             Fate::Ask { .. } | Fate::Close(_) => None,
@@ -64,21 +60,13 @@ impl<W: World> Recorder<W> {
         access: Option<Access>,
     ) -> Result<Guard, Unready> {
         match self.judged(call) {
-            Ok(at) => self.prepare_at(call, access, at.as_deref()).await,
+            Ok(at) => {
+                self.world
+                    .prepare(call, access, at.as_deref(), &self.state)
+                    .await
+            }
             Err(why) => Err(Unready::Refused(Outcome::error(why))),
         }
-    }
-
-    pub(super) async fn prepare_at(
-        &self,
-        call: &ToolCall,
-        access: Option<Access>,
-        at: Option<&Path>,
-    ) -> Result<Guard, Unready> {
-        self.world.boundary(Boundary::BeforePrepare).await;
-        let prepared = self.world.prepare(call, access, at, &self.state).await;
-        self.world.boundary(Boundary::AfterPrepare).await;
-        prepared
     }
 
     /// Adds a line to the result if a file change before this call in the same answer was refused.
@@ -138,12 +126,6 @@ impl<W: World> Recorder<W> {
         .await
     }
 
-    pub(super) async fn discard(&self, guard: &Guard) {
-        self.world.boundary(Boundary::BeforeDiscard).await;
-        self.world.discard(guard).await;
-        self.world.boundary(Boundary::AfterDiscard).await;
-    }
-
     pub(super) fn images(&self, request: &Request) -> Result<Images, EngineError> {
         let mut images = Images::new();
         for part in request.messages.iter().flat_map(|m| m.parts.iter()) {
@@ -181,17 +163,21 @@ impl<W: World> Recorder<W> {
 
     /// Returns why a person is to be asked about a call, or `None` if that is no longer needed.
     pub(super) fn question(&self, call: CallId) -> Option<Question> {
-        let open = self.state.call(call).filter(|open| !open.finished)?;
-        match fate(&self.state, &self.policy, open) {
-            Fate::Ask { why, rule, access } => Some(Question { why, rule, access }),
-            Fate::Run { .. } | Fate::Close(_) => None,
-        }
+        question(&self.state, &self.policy, self.state.call(call)?)
     }
 
-    /// Returns the entry for the question about a call. `None`: the same question is recorded
-    /// already.
-    pub(super) fn new_question(&self, call: CallId, leads_to: Option<PathBuf>) -> Option<Entry> {
-        let Question { why, rule, access } = self.question(call)?;
+    /// Returns the entry for a question. `None`: the same question is recorded already.
+    pub(super) fn new_question(
+        &self,
+        question: &Question,
+        leads_to: Option<PathBuf>,
+    ) -> Option<Entry> {
+        let Question {
+            call,
+            why,
+            rule,
+            access,
+        } = question.clone();
         let rule = rule.map(|rule| rule.to_string());
         let at = leads_to.map(|at| at.to_string_lossy().into_owned());
         let is_known = self.state.call(call)?.asked.as_ref().is_some_and(|asked| {

@@ -69,7 +69,8 @@ impl<W: World> Engine<W> {
         &mut self,
         command: Command,
     ) -> Result<bool, EngineError> {
-        let drops_step = |c: &Command| matches!(c, Command::Stop | Command::Leave(_));
+        let drops_step =
+            |c: &Command| matches!(c, Command::Signal(Signal::Stop { .. }) | Command::Leave(_));
         match self.accept(command).await {
             Err(EngineError::Store(error))
                 if error.is_passing() && !self.pending_commands.iter().any(drops_step) =>
@@ -135,15 +136,11 @@ impl<W: World> Engine<W> {
                 self.children.tell(&mut self.log, &session, decide)?;
             }
             Command::TakeBackRule(rule) => self.log.take_back(rule).await?,
-            Command::Stop => return self.stop().await,
+            Command::Signal(signal) => return self.apply_signal(signal).await,
             Command::Leave(reason) => {
                 self.leave(reason).await?;
                 return Ok(true);
             }
-            Command::Choose(choice) => self.requests.choose(&mut self.log, choice).await?,
-            Command::Pause => self.log.pause().await?,
-            Command::GoOn => self.requests.go_on(&mut self.log).await?,
-            Command::Limit(limits) => self.log.limit(limits).await?,
             Command::EditQueued { id, message } => {
                 self.requests
                     .edit_queued(&mut self.log, id, message)
@@ -153,7 +150,6 @@ impl<W: World> Engine<W> {
             Command::BringInput { text, from } => {
                 self.requests.keep_input(&mut self.log, text, Some(from))
             }
-            Command::Name(title) => self.log.record(Write::of(Entry::Named { title })).await?,
             Command::RunForUser { command, .. } if self.log.state.restoring.is_some() => {
                 let why = "the files are being restored";
                 self.log.emit(Event::CommandNotRun {
@@ -177,11 +173,41 @@ impl<W: World> Engine<W> {
                 self.user_commands.over_on_terminal(entry, ended)
             }
             Command::Note(text) => self.log.note(text)?,
-            Command::Compact => self.requests.compaction = true,
             Command::WaitForFiles => self.log.world.wait_for_files(),
             Command::Rewind(order) => self.requests.rewind = Some(order),
             Command::AskServer(request) => self.log.world.ask_server(request),
             Command::SetPermissionCheck(check) => self.log.policy.permission_check = check,
+        }
+        Ok(false)
+    }
+
+    /// True when the step in progress is to be dropped.
+    pub(super) async fn apply_signal(&mut self, signal: Signal) -> Result<bool, EngineError> {
+        let log = &mut self.log;
+        match signal {
+            Signal::Stop { .. } => return self.stop().await,
+            Signal::Leave { .. } => {
+                self.leave(SaveReason::Signal).await?;
+                return Ok(true);
+            }
+            Signal::Pause { .. } => log.pause().await?,
+            Signal::GoOn => self.requests.go_on(log).await?,
+            Signal::Decide { call, verdict, .. } => log.decide(call, verdict, None).await?,
+            Signal::Answer { call, answer, .. } => {
+                // It was looked at that this is the question.
+                let question = log
+                    .state
+                    .call(call)
+                    .and_then(|open| open.server_question.as_ref());
+                let key = question
+                    .map(|asked| asked.question.key.clone())
+                    .unwrap_or_default();
+                self.asking.answer(log, call, &key, answer).await?;
+            }
+            Signal::Choose(choice) => self.requests.choose(log, choice).await?,
+            Signal::Name { title } => log.record(Write::of(Entry::Named { title })).await?,
+            Signal::Compact => self.requests.compaction = true,
+            Signal::Limit { turns, usd, tokens } => log.limit(turns, usd, tokens).await?,
         }
         Ok(false)
     }
@@ -269,7 +295,26 @@ impl<W: World> Recorder<W> {
         }
     }
 
-    pub(super) async fn limit(&mut self, limits: RunLimits) -> Result<(), EngineError> {
+    /// The limits from here on: what is not named stays, and with neither there is none.
+    async fn limit(
+        &mut self,
+        turns: Option<u64>,
+        usd: Option<f64>,
+        tokens: Option<u64>,
+    ) -> Result<(), EngineError> {
+        let before = match (turns, usd, tokens) {
+            (None, None, None) => RunLimits::default(),
+            _ => self.state.run_limits,
+        };
+        let limits = RunLimits {
+            answers: turns
+                .map(|n| self.state.replies.saturating_add(n))
+                .or(before.answers),
+            usd: usd.or(before.usd),
+            tokens: tokens
+                .map(|n| self.state.usage.all().saturating_add(n))
+                .or(before.tokens),
+        };
         if self.state.run_limits == limits {
             return Ok(());
         }

@@ -22,7 +22,7 @@ use crate::core::summary::{self, Fallback};
 use crate::core::unsent;
 use crate::core::window;
 use crate::model::Reply;
-use crate::world::{Boundary, World};
+use crate::world::World;
 
 /// Settings for summaries of the turns that leave the context.
 pub struct Summarising {
@@ -404,9 +404,7 @@ impl Summaries {
         let patience = self.summarising.patience;
         let model = request.model.clone();
         Box::pin(async move {
-            world.boundary(Boundary::BeforeSummary).await;
             let made = tokio::time::timeout(patience, world.summarise(request)).await;
-            world.boundary(Boundary::AfterSummary).await;
             let made = made
                 .unwrap_or_else(|_| Err(unanswered("the summary model did not answer in time")));
             made.map(|reply| written(model, reply))

@@ -20,7 +20,7 @@ use super::{Engine, EngineError, Event, FilesWork, Recorder, Write};
 use crate::core::access::Access;
 use crate::core::entry::{Entry, Guard, SaveReason};
 use crate::store::{Cause, NewTree};
-use crate::world::{Boundary, Scope, Snapshot, Wish, World};
+use crate::world::{Scope, Snapshot, Wish, World};
 
 /// Maximum time that the result of an edit, and a session that comes to rest, wait for the
 /// snapshot.
@@ -179,12 +179,7 @@ impl<W: World> Engine<W> {
         stoppable: Stoppable,
     ) -> Result<Option<Found>, EngineError> {
         let world = Rc::clone(&self.log.world);
-        let step = async move {
-            world.boundary(Boundary::BeforeSnapshot).await;
-            let snapshot = world.snapshot(wish).await;
-            world.boundary(Boundary::AfterSnapshot).await;
-            snapshot
-        };
+        let step = async move { world.snapshot(wish).await };
         let first = Some(Instant::now() + SAID_AFTER);
         self.files.report = first;
         let found = self.attend_quiet(step, stoppable).await;

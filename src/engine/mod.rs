@@ -50,11 +50,12 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::core::access::Access;
+use crate::core::entry::Choice;
 use crate::core::entry::{By, CallId, Entry, Layers, Record, SaveReason, Seq, Verdict};
-use crate::core::entry::{Choice, RunLimits};
 use crate::core::form::{FormAnswer, ServerQuestion};
 use crate::core::next::{Step, Why, next, rest};
 use crate::core::settings::{PermissionCheck, Policy};
+use crate::core::signal::Signal;
 use crate::core::state::{Illegal, State};
 use crate::model::Delta;
 use crate::store::{Head, InboxId, LeftDraft, Message, Queued, Store, StoreError};
@@ -100,14 +101,8 @@ pub enum Command {
     },
     /// Withdraw a rule that was allowed for this session.
     TakeBackRule(String),
-    /// Stop what is in progress.
-    Stop,
-    /// Pause: let running calls end, and start no new ones.
-    Pause,
-    /// Continue after a stop, a pause or a failure, and lift a limit or a crash loop.
-    GoOn,
-    /// Pause at these limits from now on.
-    Limit(RunLimits),
+    /// A signal, as another process could send it too.
+    Signal(Signal),
     /// Change the text of a queued message; `None` removes it. If it was sent already, the new text
     /// is another message.
     EditQueued {
@@ -117,30 +112,16 @@ pub enum Command {
     /// Store the unsent text of the input box.
     KeepInput(String),
     /// Store unsent text that was brought from another session, and remove it there.
-    BringInput {
-        text: String,
-        from: LeftDraft,
-    },
-    /// Change the model, mode or other settings from the next step on.
-    Choose(Choice),
-    Name(String),
+    BringInput { text: String, from: LeftDraft },
     /// Run a shell command of the user under a supervisor process. With `on_terminal`, the owner of
     /// the terminal runs it once it is recorded.
-    RunForUser {
-        command: String,
-        on_terminal: bool,
-    },
+    RunForUser { command: String, on_terminal: bool },
     /// A command of the user on the terminal ended: the sequence number of its entry, and how it
     /// ended.
-    UserCommandOver {
-        entry: Seq,
-        ended: OnTerminal,
-    },
+    UserCommandOver { entry: Seq, ended: OnTerminal },
     /// A note to the model, for when no call is open. It waits in the inbox. A stop does not hold
     /// it back, unlike other messages.
     Note(String),
-    /// Summarise all but the newest turn when no call is open.
-    Compact,
     /// Plan a restore of files, or carry it out, when no step is in progress.
     Rewind(Box<RewindOrder>),
     /// Let an effect wait for the end of its scan of the files, however long that takes.
@@ -152,6 +133,11 @@ pub enum Command {
     SetPermissionCheck(PermissionCheck),
     /// Leave the session. Running commands continue.
     Leave(SaveReason),
+}
+
+impl Command {
+    /// A stop of the work in progress.
+    pub const STOP: Command = Command::Signal(Signal::STOP);
 }
 
 /// An event for an observer of the engine.

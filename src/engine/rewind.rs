@@ -29,7 +29,7 @@ use crate::core::tree::{ContentHash, PathBytes, Tree, diff, place_at, place_befo
 use crate::store::contents::{self, NewContent, Place};
 use crate::store::{self, NewTree, Store, StoreError};
 use crate::workspace::files::merge3;
-use crate::world::{Boundary, RestoreEnd, RestoreOrder, RestoreProgress, Scope, World};
+use crate::world::{RestoreEnd, RestoreOrder, RestoreProgress, Scope, World};
 
 /// Time limit for a scan of all files, which takes less.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -320,7 +320,6 @@ impl<W: World> Recorder<W> {
             .flatten()
             .collect();
         let world = Rc::clone(&self.world);
-        world.boundary(Boundary::BeforeRestore).await;
         let progress = Arc::new(RestoreProgress::default());
         let order = RestoreOrder {
             before,
@@ -328,7 +327,6 @@ impl<W: World> Recorder<W> {
             progress: Arc::clone(&progress),
         };
         let end = self.wait_for_restore(world.restore(order), &progress).await;
-        world.boundary(Boundary::AfterRestore).await;
         let scope = Scope::AllAnd(scope.into_iter().collect());
         let wish = self.wish(store::Cause::Restored, scope, PATIENCE);
         let found = Found::of(world.snapshot(wish).await);

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Command, Engine, EngineError, Event, Recorder};
-use crate::core::entry::{Choice, RunLimits, SaveReason};
+use super::{Engine, EngineError, Event, Recorder};
+use crate::core::entry::Choice;
 use crate::core::signal::{Signal, late};
 use crate::store::{InboxId, Queued, Sent};
 use crate::world::World;
@@ -59,9 +59,9 @@ impl SignalsLook {
         log: &mut Recorder<W>,
         signal: &Signal,
     ) -> Option<String> {
-        let Signal::Choose {
+        let Signal::Choose(Choice {
             model: Some(model), ..
-        } = signal
+        }) = signal
         else {
             return None;
         };
@@ -69,76 +69,6 @@ impl SignalsLook {
         let line = format!("the model {model} was sent, and is not used: {why}");
         log.emit(Event::Notice(line.clone()));
         Some(line)
-    }
-
-    pub(super) fn command_of<W: World>(&self, log: &Recorder<W>, signal: Signal) -> Command {
-        match signal {
-            Signal::Stop { .. } => Command::Stop,
-            Signal::Pause { .. } => Command::Pause,
-            Signal::GoOn => Command::GoOn,
-            Signal::Decide { call, verdict, .. } => Command::Decide {
-                call,
-                verdict,
-                rule: None,
-            },
-            Signal::Answer {
-                call,
-                asked: _,
-                answer,
-            } => Command::Answer {
-                call,
-                // `late` has checked that this is the current question.
-                key: log
-                    .state
-                    .call(call)
-                    .and_then(|open| open.server_question.as_ref())
-                    .map(|asked| asked.question.key.clone())
-                    .unwrap_or_default(),
-                answer,
-            },
-            Signal::Choose {
-                model,
-                mode,
-                effort,
-                temperature,
-            } => Command::Choose(Choice {
-                model,
-                mode,
-                effort,
-                temperature,
-                ..Choice::default()
-            }),
-            Signal::Name { title } => Command::Name(title),
-            Signal::Compact => Command::Compact,
-            Signal::Leave { .. } => Command::Leave(SaveReason::Signal),
-            Signal::Limit { turns, usd, tokens } => {
-                Command::Limit(self.limits(log, turns, usd, tokens))
-            }
-        }
-    }
-
-    /// Returns the new limits. A limit that is not named stays, and without any named limit all are
-    /// lifted.
-    pub(super) fn limits<W: World>(
-        &self,
-        log: &Recorder<W>,
-        turns: Option<u64>,
-        usd: Option<f64>,
-        tokens: Option<u64>,
-    ) -> RunLimits {
-        let before = match (turns, usd, tokens) {
-            (None, None, None) => RunLimits::default(),
-            _ => log.state.run_limits,
-        };
-        RunLimits {
-            answers: turns
-                .map(|n| log.state.replies.saturating_add(n))
-                .or(before.answers),
-            usd: usd.or(before.usd),
-            tokens: tokens
-                .map(|n| log.state.usage.all().saturating_add(n))
-                .or(before.tokens),
-        }
     }
 
     /// Checks for messages that another process put into the inbox. A message that was sent after a
@@ -281,9 +211,7 @@ impl<W: World> Engine<W> {
         }
         let stops = matches!(signal, Signal::Stop { .. });
         self.log.signal.obeying = Some((id, origin));
-        let applied = self
-            .apply(self.signals_look.command_of(&self.log, signal))
-            .await;
+        let applied = self.apply_signal(signal).await;
         let is_left = self.log.signal.obeying.take().is_some();
         let drops_step = applied?;
         if is_left {

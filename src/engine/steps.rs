@@ -21,7 +21,7 @@ use crate::core::tool::{Class, ToolCall};
 use crate::model::retry::is_transient;
 use crate::store::StoreError;
 use crate::tools::Ran;
-use crate::world::{Boundary, Settled, Unready, World};
+use crate::world::{Settled, Unready, World};
 
 /// Time limit for a stop. A stopped command gets two seconds before it is killed, and this is
 /// enough for both.
@@ -75,12 +75,7 @@ impl<W: World> Engine<W> {
         let (sender, deltas) = unbounded_channel();
         let began_ms = world.now_ms();
         let asking = Rc::clone(&world);
-        let step = async move {
-            asking.boundary(Boundary::BeforeModel).await;
-            let reply = asking.call_model(request, images, sender).await;
-            asking.boundary(Boundary::AfterModel).await;
-            reply
-        };
+        let step = async move { asking.call_model(request, images, sender).await };
         let Some(reply) = self.attend(step, deltas, Stoppable::Yes).await? else {
             return Ok(());
         };
@@ -183,14 +178,11 @@ impl<W: World> Engine<W> {
             .budget()
             .inline_bytes(self.log.policy.windows.inline_max_bytes);
         let step = async move {
-            world.boundary(Boundary::BeforeIdempotent).await;
-            let results = join_all(running.iter().map(async |(call, at)| match at {
+            join_all(running.iter().map(async |(call, at)| match at {
                 Ok(at) => world.run_idempotent(call, at.as_deref(), room).await,
                 Err(why) => Ran::error(why.as_str()),
             }))
-            .await;
-            world.boundary(Boundary::AfterIdempotent).await;
-            results
+            .await
         };
         let Some(results) = self.attend_quiet(step, Stoppable::Yes).await? else {
             return Ok(());
@@ -211,14 +203,14 @@ impl<W: World> Engine<W> {
 
     /// Starts a call with an effect: record, then act, then record.
     async fn begin(&mut self, call: &ToolCall) -> Result<(), EngineError> {
-        if self.log.may_run(call.id).is_some() && call.class() == Some(Class::Served) {
+        if call.class() == Some(Class::Served) {
             let (world, wants) = (Rc::clone(&self.log.world), call.clone());
             let reaching = async move { world.reach(&wants).await };
             if self.attend_quiet(reaching, Stoppable::Yes).await?.is_none() {
                 return Ok(());
             }
         }
-        let Some(access) = self.log.may_run(call.id) else {
+        let Some(access) = self.log.may_run(call) else {
             return Ok(());
         };
         match self.log.prepare_in_time(call, access).await? {
@@ -226,7 +218,7 @@ impl<W: World> Engine<W> {
             Err(Unready::Refused(outcome)) => self.log.finish(call, Ran::of(outcome)).await,
             Ok(guard) => {
                 let Some((files, tree)) = self.files_before(&guard).await? else {
-                    self.log.discard(&guard).await;
+                    self.log.world.discard(&guard).await;
                     return Ok(());
                 };
                 let started = Entry::Started {
@@ -254,12 +246,7 @@ impl<W: World> Engine<W> {
     ) -> Result<(), EngineError> {
         let world = Rc::clone(&self.log.world);
         let (acting, begun) = (call.clone(), guard.clone());
-        let step = async move {
-            world.boundary(Boundary::BeforeAct).await;
-            let ran = world.act(&acting, &begun).await;
-            world.boundary(Boundary::AfterAct).await;
-            ran
-        };
+        let step = async move { world.act(&acting, &begun).await };
         // A file is replaced in an instant, and must not be settled while it is.
         let stoppable = match guard {
             Guard::Checked { .. } => Stoppable::No,
@@ -288,12 +275,7 @@ impl<W: World> Engine<W> {
         let stop = self.log.state.is_stopped();
         let world = Rc::clone(&self.log.world);
         let (settling, begun) = (call.clone(), guard.clone());
-        let step = async move {
-            world.boundary(Boundary::BeforeSettle).await;
-            let settled = world.settle(&settling, &begun, access, stop).await;
-            world.boundary(Boundary::AfterSettle).await;
-            settled
-        };
+        let step = async move { world.settle(&settling, &begun, access, stop).await };
         // A supervisor process that does not answer must not keep the user waiting for ever.
         let patience = if stop { STOP_PATIENCE } else { Duration::MAX };
         let step = async {
@@ -321,7 +303,7 @@ impl<W: World> Engine<W> {
                 let outcome = Outcome::error(allowed.err().unwrap_or_default());
                 self.end(&call, &guard, access, Ran::of(outcome)).await?;
                 if again != guard {
-                    self.log.discard(&again).await;
+                    self.log.world.discard(&again).await;
                 }
                 Ok(())
             }
@@ -333,7 +315,7 @@ impl<W: World> Engine<W> {
                         access,
                     };
                     self.log.record(Write::of(started)).await?;
-                    self.log.discard(&guard).await;
+                    self.log.world.discard(&guard).await;
                 }
                 self.act(&call, &again, access).await
             }
@@ -388,7 +370,7 @@ impl<W: World> Engine<W> {
         let files = self.files_after(guard, access).await?;
         self.log.finish_with(call, ran, files).await?;
         if !in_background {
-            self.log.discard(guard).await;
+            self.log.world.discard(guard).await;
         }
         Ok(())
     }

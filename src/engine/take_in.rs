@@ -99,7 +99,7 @@ impl<W: World> Recorder<W> {
             ..Write::of(noted)
         })
         .await?;
-        self.discard(&guard).await;
+        self.world.discard(&guard).await;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::{EngineError, Event, Recorder, Write};
 use crate::core::entry::{About, Entry, Guard, Seq};
 use crate::core::text::one_line;
 use crate::core::to_person::RAN_ON_TERMINAL;
-use crate::world::{BackgroundEnd, Boundary, Unready, World};
+use crate::world::{BackgroundEnd, Unready, World};
 
 /// The end of a command that ran on the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,20 +56,15 @@ impl UserCommands {
         }
         let guard = match on_terminal {
             true => Guard::Opaque,
-            false => {
-                log.world.boundary(Boundary::BeforePrepare).await;
-                let prepared = log.world.prepare_for_user(&command).await;
-                log.world.boundary(Boundary::AfterPrepare).await;
-                match prepared {
-                    Ok(guard) => guard,
-                    Err(Unready::NoRoom(why)) => return Err(no_room(why)),
-                    Err(Unready::Refused(outcome)) => {
-                        let (why, _) = outcome.to_model_text();
-                        log.emit(Event::CommandNotRun { command, why });
-                        return Ok(false);
-                    }
+            false => match log.world.prepare_for_user(&command).await {
+                Ok(guard) => guard,
+                Err(Unready::NoRoom(why)) => return Err(no_room(why)),
+                Err(Unready::Refused(outcome)) => {
+                    let (why, _) = outcome.to_model_text();
+                    log.emit(Event::CommandNotRun { command, why });
+                    return Ok(false);
                 }
-            }
+            },
         };
         let entry = log.state.next_seq();
         let recorded = Entry::UserCommand {
@@ -80,7 +75,7 @@ impl UserCommands {
         if let Err(error) = log.record(Write::of(recorded).clearing_input()).await {
             // The command is prepared again when there is room.
             if !log.state.user_commands.contains_key(&entry) {
-                log.discard(&guard).await;
+                log.world.discard(&guard).await;
             }
             return Err(error);
         }
@@ -88,9 +83,7 @@ impl UserCommands {
             self.on_terminal.insert(entry, None);
             return Ok(true);
         }
-        log.world.boundary(Boundary::BeforeAct).await;
         log.world.begin_for_user(&guard).await;
-        log.world.boundary(Boundary::AfterAct).await;
         Ok(true)
     }
 
@@ -156,7 +149,7 @@ impl UserCommands {
         .await?;
         self.on_terminal.remove(&found);
         if let Some(guard) = guard {
-            log.discard(&guard).await;
+            log.world.discard(&guard).await;
         }
         Ok(())
     }

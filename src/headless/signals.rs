@@ -52,7 +52,7 @@ pub(super) async fn forward(commands: UnboundedSender<Command>) -> Infallible {
                 if interrupts > 1 {
                     std::process::exit(exit::SIGINT.into());
                 }
-                (0, Command::Stop)
+                (0, Command::STOP)
             }
             () = next(&mut terminate) => (1, Command::Leave(SaveReason::Signal)),
             () = next(&mut hangup) => (2, Command::Leave(SaveReason::Signal)),

@@ -14,11 +14,11 @@ use super::answer::{Named, json};
 use super::problem::Problem;
 use super::{Scope, Shared, body};
 use crate::core::choice::Effort;
-use crate::core::entry::{CallId, Image, Mode, Seq, Verdict, Via};
+use crate::core::entry::{CallId, Choice, Image, Mode, Seq, Verdict, Via};
 use crate::core::form::FormAnswer;
 use crate::core::image;
 use crate::core::signal::Signal;
-use crate::session::{Meant, Order, Receipt, Sending, denial};
+use crate::session::{Meant, Receipt, Sending, denial};
 use crate::store::{Message as InboxMessage, blob_ref};
 
 /// Origin of these signals, as entries record it.
@@ -260,7 +260,7 @@ pub(super) async fn stop(
     request: Request,
 ) -> Result<Response, Problem> {
     let Nothing {} = body::json_if_any(request).await?;
-    order(&app, id, vec![Order::Stop], false).await
+    send_signals(&app, id, vec![Signal::STOP], false).await
 }
 
 pub(super) async fn pause(
@@ -269,7 +269,7 @@ pub(super) async fn pause(
     request: Request,
 ) -> Result<Response, Problem> {
     let Nothing {} = body::json_if_any(request).await?;
-    order(&app, id, vec![Order::Pause], false).await
+    send_signals(&app, id, vec![Signal::PAUSE], false).await
 }
 
 #[derive(Deserialize, Default)]
@@ -289,28 +289,26 @@ pub(super) async fn go_on(
     request: Request,
 ) -> Result<Response, Problem> {
     let GoOn { start } = body::json_if_any(request).await?;
-    order(&app, id, vec![Order::GoOn], start).await
+    send_signals(&app, id, vec![Signal::GoOn], start).await
 }
 
-async fn order(
+async fn send_signals(
     app: &Shared,
     id: String,
-    orders: Vec<Order>,
+    signals: Vec<Signal>,
     start: bool,
 ) -> Result<Response, Problem> {
     let (session, receipts) = app
         .stores
         .write(move |ctx, store| {
             let info = store.history().find(&id)?;
-            // All orders are checked before the first is sent.
-            for order in &orders {
-                if let Order::Signal(signal) = order {
-                    ctx.check_signal(&info, signal)?;
-                }
+            // All of them make sense, or none is sent.
+            for signal in &signals {
+                ctx.check_signal(&info, signal)?;
             }
             let mut receipts = Vec::new();
-            for order in orders {
-                receipts.push(ctx.steer(store, &info, order, ORIGIN)?);
+            for signal in signals {
+                receipts.push(ctx.steer(store, &info, signal, ORIGIN)?);
             }
             Ok((info.id, receipts))
         })
@@ -336,7 +334,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn orders(self) -> Result<Vec<Order>, Problem> {
+    fn signals(self) -> Result<Vec<Signal>, Problem> {
         if self.no_limits && (self.turns.is_some() || self.usd.is_some()) {
             return Err(Problem::bad("there are limits, and none")
                 .hint("no_limits takes both away; leave it out"));
@@ -358,33 +356,30 @@ impl Chosen {
                     .hint("give a shorter one"),
             );
         }
-        let chooses = self.model.is_some()
-            || self.mode.is_some()
-            || self.effort.is_some()
-            || self.temperature.is_some();
         let limits = self.turns.is_some() || self.usd.is_some() || self.no_limits;
-        let choice = Signal::Choose {
+        let choice = Choice {
             model: self.model,
             mode: self.mode,
             effort: self.effort,
             temperature: self.temperature,
+            ..Choice::default()
         };
         let limit = Signal::Limit {
             turns: self.turns,
             usd: self.usd,
             tokens: None,
         };
-        let signals = title
+        let signals: Vec<Signal> = title
             .map(|title| Signal::Name { title })
             .into_iter()
-            .chain(chooses.then_some(choice))
-            .chain(limits.then_some(limit));
-        let orders: Vec<Order> = signals.map(Order::Signal).collect();
-        match orders.is_empty() {
+            .chain((!choice.is_empty()).then_some(Signal::Choose(choice)))
+            .chain(limits.then_some(limit))
+            .collect();
+        match signals.is_empty() {
             true => Err(Problem::bad("there is nothing to set").hint(
                 "title, model, mode, effort, temperature, turns, usd or no_limits says what",
             )),
-            false => Ok(orders),
+            false => Ok(signals),
         }
     }
 }
@@ -397,7 +392,7 @@ pub(super) async fn choose(
 ) -> Result<Response, Problem> {
     let chosen: Chosen = body::json(request).await?;
     may_choose(chosen.mode, scope)?;
-    order(&app, id, chosen.orders()?, false).await
+    send_signals(&app, id, chosen.signals()?, false).await
 }
 
 /// Requires the widest scope for `bypassPermissions`.

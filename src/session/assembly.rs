@@ -212,7 +212,7 @@ fn sent_model(log: &Log, asked: &Models) -> Option<String> {
     let waiting = waiting.unwrap_or_default().into_iter().rev();
     waiting
         .filter_map(|sent| match sent.signal {
-            Ok(Signal::Choose { model, .. }) => model,
+            Ok(Signal::Choose(choice)) => choice.model,
             _ => None,
         })
         .find(|model| asked.check(model).is_ok())

@@ -91,8 +91,8 @@ pub use server_words::{AskServer, DefinedServers, ExpandedWords};
 pub use servers::ServerFolders;
 pub use session_list::{Finished, SessionList};
 pub use steer::{
-    HERE, MAX_MESSAGE_BYTES, Meant, Order, Question, Receipt, Refusal, Sending, SteerError,
-    Steering, denial, read_image,
+    HERE, MAX_MESSAGE_BYTES, Meant, Question, Receipt, Refusal, Sending, SteerError, Steering,
+    denial, read_image,
 };
 pub use tasks::handed_down;
 pub use waits::only_waits_for_person;

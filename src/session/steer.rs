@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{AppContext, SessionError, now_ms};
 use crate::command;
 use crate::core::access::Access;
-use crate::core::entry::{CallId, Entry, Seq, Verdict, Via};
+use crate::core::entry::{CallId, Choice, Entry, Seq, Verdict, Via};
 use crate::core::form::{self, FormAnswer, ServerQuestion};
 use crate::core::image;
 use crate::core::policy::Sandbox;
@@ -74,17 +74,7 @@ fn refused(because: Refusal, what: impl Into<String>, hint: impl Into<String>) -
     }
 }
 
-/// An order to a session. [`Steering::answer`] gives a verdict.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Order {
-    Stop,
-    Pause,
-    GoOn,
-    /// Any other signal.
-    Signal(Signal),
-}
-
-/// The delivery of an order.
+/// The delivery of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
     /// A process uses the session and will obey.
@@ -192,7 +182,7 @@ impl AppContext {
         }
     }
 
-    /// Sends an order to a session.
+    /// Sends a signal to a session. [`Steering::answer`] gives a verdict.
     ///
     /// # Errors
     /// A model that is unknown or has no key, or a session that cannot be read or written.
@@ -200,30 +190,26 @@ impl AppContext {
         &self,
         store: &mut Store,
         info: &SessionInfo,
-        order: Order,
+        signal: Signal,
         origin: &str,
     ) -> Result<Receipt, SteerError> {
         let steering = self.steering();
         steering.may_steer()?;
-        if let Order::Signal(signal) = &order {
-            self.check_signal(info, signal)?;
-        }
+        self.check_signal(info, &signal)?;
         let without_signal = |sending| Receipt { id: None, sending };
         let is_live = SessionLock::is_held(&steering.data_dir, &info.id);
-        if order == Order::Stop && !is_live {
+        if matches!(signal, Signal::Stop { .. }) && !is_live {
             return Ok(without_signal(Sending::NothingToDo));
         }
-        if order == Order::Pause && !is_live && steering.pause_at_rest(store, &info.id, origin)? {
+        if matches!(signal, Signal::Pause { .. })
+            && !is_live
+            && steering.pause_at_rest(store, &info.id, origin)?
+        {
             return Ok(without_signal(Sending::Done));
         }
         let id = store
             .inbox_mut()
-            .signal(&info.id, origin, now_ms(), |seen| match order {
-                Order::Stop => Signal::Stop { seen },
-                Order::Pause => Signal::Pause { seen },
-                Order::GoOn => Signal::GoOn,
-                Order::Signal(signal) => signal,
-            })?;
+            .signal(&info.id, origin, now_ms(), |last| signal.sent_after(last))?;
         Ok(Receipt {
             id: Some(id.number()),
             sending: steering.sending_to(&info.id),
@@ -237,10 +223,10 @@ impl AppContext {
     pub fn check_signal(&self, info: &SessionInfo, signal: &Signal) -> Result<(), SteerError> {
         let of_range = "a temperature is a number from 0 to 2";
         match signal {
-            Signal::Choose {
+            Signal::Choose(Choice {
                 temperature: Some(t),
                 ..
-            } if !(0.0..=2.0).contains(t) => Err(refused(
+            }) if !(0.0..=2.0).contains(t) => Err(refused(
                 Refusal::Nonsense,
                 format!("the temperature {t} makes no sense"),
                 of_range,
@@ -252,9 +238,9 @@ impl AppContext {
                     "rewake set ID --usd 5; --no-limits takes the limits away",
                 ))
             }
-            Signal::Choose {
+            Signal::Choose(Choice {
                 model: Some(model), ..
-            } => {
+            }) => {
                 let its = self.of(info)?;
                 Models::new(its.config().clone(), its.env.clone())
                     .check(model)

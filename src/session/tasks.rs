@@ -280,12 +280,7 @@ impl AppContext {
                 tokens: self.config().agents.max_tokens,
             };
             // The mode of the parent may be stricter by now.
-            let mode = Signal::Choose {
-                model: None,
-                mode: Some(state.mode),
-                effort: None,
-                temperature: None,
-            };
+            let mode = Signal::Choose(Choice::of_mode(state.mode));
             for signal in [mode, limit] {
                 store
                     .inbox_mut()

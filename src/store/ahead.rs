@@ -1,8 +1,8 @@
-//! The rows of a chain, first to last, each checked. A long chain is read by the thread that
-//! has the database while others check and parse what was read: that is most of the work, and a
-//! person waits for it.
+//! Reading the rows of a chain in order, with checks on other threads. The thread with the database
+//! connection reads rows. Other threads verify and parse them at the same time, since that is most
+//! of the work of opening a long session.
 //!
-//! Invariant: records come in their order, and an error where its row stands, whichever
+//! Invariant: records come in their order, and an error comes at the place of its row, whichever
 //! thread met it.
 //! Invariant: only a few rows are in memory, however long the chain.
 
@@ -19,24 +19,24 @@ use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
 
-/// Shorter chains are read before a thread is started.
+/// Maximum number of entries of a chain that is read without threads.
 const LONG: usize = 256;
 
-/// Rows that are handed over together end with one of these.
+/// Limits of rows and bytes at which a batch is complete.
 const BATCH_ROWS: usize = 32;
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// Batches that were read and not yet given.
+/// Maximum number of batches that were read and not returned yet.
 const AHEAD: usize = 4;
 
-/// Threads that check.
+/// Number of threads that verify rows.
 const CHECKERS: usize = 2;
 
 type Read<'a> = Result<(RowPosition<'a>, KeptRow), StoreError>;
 type Checked = Vec<Result<Linked, StoreError>>;
 
-/// Gives the records of `chain`, which is newest first, from the first entry of the session on,
-/// and the tip of it.
+/// Calls `each` for the records of `chain`, from the first entry of the session to its tip, and
+/// returns the tip. `chain` is sorted newest first.
 pub(super) fn records<E: From<StoreError>>(
     session: &str,
     chain: &[i64],
@@ -64,7 +64,7 @@ pub(super) fn records<E: From<StoreError>>(
     Ok(tip)
 }
 
-/// The one record at this place, behind the one with the tip `before`.
+/// Reads the record at one position. `before` is the tip of the chain up to the previous entry.
 pub(super) fn record(
     statement: &mut Statement<'_>,
     position: &RowPosition<'_>,
@@ -84,13 +84,13 @@ fn ahead<'a, E: From<StoreError>>(
     mut each: impl FnMut(Record) -> Result<(), E>,
 ) -> Result<Tip, E> {
     std::thread::scope(|threads| {
-        // Whatever ends this early drops the channels, and the threads end.
+        // An early return drops the channels, and the threads end.
         let checkers = (0..CHECKERS).map(|_| Checker::start(threads));
         let checkers: Vec<Checker<'_>> = checkers.collect::<Result<_, StoreError>>()?;
         let mut under_way = VecDeque::new();
         let mut tip = Tip::of_nothing();
-        // What the next rows follow, as the last row that was read says. One of an older version
-        // does not say it: then it is known when that row is checked.
+        // The tip that the next rows follow, as stored in the last row that was read. A row of an
+        // older version does not store its tip: then it is computed when that row is verified.
         let mut before = Some(tip);
         let mut next = checkers.iter().cycle();
         loop {
@@ -125,21 +125,21 @@ fn ahead<'a, E: From<StoreError>>(
     })
 }
 
-/// Rows to be checked together.
+/// Rows that are verified together.
 struct Batch<'a> {
-    /// The tip of the chain before them.
+    /// The tip of the chain before these rows.
     before: Tip,
     rows: Vec<Read<'a>>,
 }
 
 impl Batch<'_> {
-    /// What the last of them says; nothing of that is checked.
+    /// Returns the tip that is stored in the last row, unverified.
     fn tip(&self) -> Option<Tip> {
         self.rows.last()?.as_ref().ok()?.1.tip()
     }
 }
 
-/// A thread that checks batches, one after the other.
+/// A thread that verifies batches, one after another.
 struct Checker<'a> {
     batches: SyncSender<Batch<'a>>,
     checked: Receiver<Checked>,
@@ -162,11 +162,11 @@ impl<'a> Checker<'a> {
     }
 
     fn take(&self, batch: Batch<'a>) {
-        // A thread that ended is met when its records are asked for.
+        // A thread that ended is noticed when its records are requested.
         let _ = self.batches.send(batch);
     }
 
-    /// The records of the first batch that was not given yet.
+    /// Returns the records of the oldest batch that was not returned yet.
     fn give(&self) -> Result<Checked, StoreError> {
         self.checked.recv().map_err(|_| {
             let ended = std::io::Error::other("the thread that checks ended");
@@ -175,7 +175,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The next rows as they lie there. An error is the last of them.
+/// Reads the next batch of rows, unverified. An error ends the batch.
 fn read<'a>(
     positions: &mut dyn Iterator<Item = RowPosition<'a>>,
     statement: &mut Statement<'_>,

@@ -1,4 +1,4 @@
-//! Appending: the one way anything gets into a session.
+//! Appending entries, the only way to add to a session.
 
 use std::borrow::Cow;
 
@@ -27,50 +27,51 @@ use crate::journal::line::EntryLine;
 const WHAT: &str = "append to the session";
 pub(super) const WHAT_BROUGHT: &str = "put entries of the journal back into the database";
 
-/// A title that somebody gave is cut here, characters.
+/// Length to which the title from the user is cut, in characters.
 const TITLE_CHARS: usize = 80;
 
-/// A session that is not there yet.
+/// A session that is not stored yet.
 #[derive(Debug, Clone)]
 pub struct NewSession {
     /// See [`super::new_id`].
     pub id: String,
-    /// The canonical root: what counts as "here".
+    /// The canonical root, which decides whether the session belongs to the current workspace.
     pub workspace: String,
     /// The folder that the session works in.
     pub folder: String,
 }
 
-/// What one transaction records.
+/// Changes that one transaction records.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// The time that all of its entries get: UTC, milliseconds since 1970.
+    /// The time of all the entries: UTC, milliseconds since 1970.
     pub at_ms: i64,
-    /// May be empty: then only the rest is done.
+    /// Entries to append. May be empty: then only the other changes are recorded.
     pub entries: Vec<Entry>,
-    /// What the entries refer to, see [`super::blob_ref`].
+    /// Contents of the blobs that the entries refer to, see [`super::blob_ref`].
     pub blobs: Vec<Vec<u8>>,
-    /// The queued message that is now among the entries as `Said`. When it is gone, for it
-    /// was taken or removed elsewhere, nothing is appended.
+    /// The queued message that is now among the entries as `Said`. If it is no longer queued,
+    /// because another process took or removed it, nothing is appended.
     pub taken: Option<InboxId>,
-    /// The signal that became one of the entries. As with `taken`, when it is gone nothing is
-    /// appended.
+    /// The signal that became one of the entries. As with `taken`, nothing is appended if it is
+    /// gone.
     pub signal: Option<SignalId>,
-    /// The drafts that are now recorded.
+    /// The drafts that are now recorded, and are removed.
     pub clear: Vec<Draft>,
-    /// What the workspace's files were, when an entry names a tree that is not kept yet.
+    /// The state of the workspace's files, when an entry names a tree that is not stored yet.
     pub tree: Option<NewTree>,
-    /// What its answer says of the model's tokens, for other sessions.
+    /// The bytes of a request per token, as measured with this answer, for other sessions.
     pub ratio: Option<LearntRatio>,
-    /// Something is owed after this, beside what is queued: see
+    /// Whether work is pending after this, apart from queued messages: see
     /// [`super::SessionInfo::unfinished`].
     pub unfinished: bool,
-    /// A question waits for a person after this. `None`: nothing of that changes.
+    /// Whether a question for a person is open after this. `None` leaves the stored value
+    /// unchanged.
     pub asks: Option<bool>,
 }
 
 impl Store {
-    /// A new session with its first entry.
+    /// Creates a session with its first entry.
     pub fn create(
         &mut self,
         new: &NewSession,
@@ -81,7 +82,8 @@ impl Store {
         let entries = [opened];
         let batch = Prepared::new(&entries, &[])?;
         let tx = self.write_entries(&session, WHAT)?;
-        // The head is set below, in this transaction: the reference is checked at its end.
+        // The head is set below, in the same transaction. SQLite checks the reference at the end of
+        // it.
         tx.prepare_cached(
             "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms)
              VALUES (?1, ?2, ?3, 0, 0, ?4, ?4)",
@@ -99,8 +101,8 @@ impl Store {
         Ok((head, first))
     }
 
-    /// A new session of a sub-agent with its first entries, in one transaction. Its `Assigned`
-    /// says which session is its parent.
+    /// Creates the session of a subagent with its first entries, in one transaction. Its `Assigned`
+    /// names the parent session.
     pub fn create_child(
         &mut self,
         new: &NewSession,
@@ -129,9 +131,10 @@ impl Store {
         Ok(head)
     }
 
-    /// Records the batch in one transaction, durable when it returns, and moves the head.
-    /// `HeadMoved`: somebody else appended since `head` was loaded. `Full`: no room; try
-    /// the same batch again.
+    /// Records the batch in one transaction and moves the head. The batch is durable when this
+    /// returns.
+    /// `HeadMoved`: another process appended since `head` was loaded. `Full`: the disk is full; the
+    /// same batch can be retried.
     pub fn append(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
         let appended = self.append_once(head, batch);
         appended.map_err(|error| self.explain(error))
@@ -141,7 +144,7 @@ impl Store {
         let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
         let mut next = head.clone();
         let tx = self.write_entries(&next.session, WHAT)?;
-        // First, since what is still queued counts as unfinished.
+        // This comes first, since a message that is still queued counts as unfinished work.
         if let Some(id) = batch.taken {
             take(&tx, next.key, id)?;
         }
@@ -188,13 +191,13 @@ impl Store {
     }
 }
 
-/// A batch with all the work done that needs no lock: serialised, hashed, compressed.
+/// A batch that is serialised, hashed and compressed, so that the transaction has only to write it.
 pub(super) struct Prepared<'a> {
     entries: Cow<'a, [Entry]>,
     bodies: Vec<Body>,
     blobs: Vec<Packed<'a>>,
     listed: Listed,
-    /// What is stored of it.
+    /// Size of the bodies and blobs as stored, in bytes.
     bytes: usize,
 }
 
@@ -214,12 +217,12 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// An entry of a journal, with the JSON that it was first stored as.
+    /// Prepares an entry of a journal, with the JSON as which it was first stored.
     pub(super) fn of_line(line: &EntryLine) -> Result<Prepared<'static>, StoreError> {
         Prepared::of_body(Body::of(line.entry.get().to_string()))
     }
 
-    /// An entry as it was stored before.
+    /// Prepares an entry from its stored body.
     pub(super) fn of_body(body: Body) -> Result<Prepared<'static>, StoreError> {
         let entry: Entry = serde_json::from_str(body.json()).doing(WHAT_BROUGHT)?;
         Ok(Prepared {
@@ -235,12 +238,12 @@ impl<'a> Prepared<'a> {
         &self.entries
     }
 
-    /// What it takes of memory, about.
+    /// Returns about how many bytes of memory the batch takes.
     pub(super) fn bytes(&self) -> usize {
         self.bodies.iter().map(|body| body.json().len()).sum()
     }
 
-    /// For the journal.
+    /// Returns the batch as input for the journal.
     pub(super) fn recorded(&self, at_ms: i64) -> Recorded<'_> {
         Recorded {
             at_ms,
@@ -253,8 +256,8 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Blobs, rows, then the head, if it still is where `head` says, then what follows from
-    /// the rows.
+    /// Writes the blobs and the rows, moves the head if it is still at `head`, and updates the rows
+    /// that are derived from the entries.
     pub(super) fn record(
         &self,
         tx: &Transaction<'_>,
@@ -272,7 +275,7 @@ impl<'a> Prepared<'a> {
         Ok((first..).zip(self.entries.iter()).map(record).collect())
     }
 
-    /// As [`Prepared::record`], for who does not go on with the records.
+    /// Does the same as [`Prepared::record`], without returning the records.
     pub(super) fn put(
         &self,
         tx: &Transaction<'_>,
@@ -395,7 +398,7 @@ fn insert_entry(
     Ok(())
 }
 
-/// What follows from the entry and is kept beside it.
+/// Updates the rows of other tables that are derived from an entry.
 fn derive_rows(
     tx: &Transaction<'_>,
     head: &Head,
@@ -414,7 +417,8 @@ fn derive_rows(
     }
 }
 
-/// The parent is where a fork has what it goes on from, and there is no entry that both have.
+/// Records `parent` as the origin of a subagent's session. Unlike a fork, it shares no entry with
+/// its origin, so `forked_seq` stays `NULL`.
 fn is_child_of(tx: &Transaction<'_>, head: &Head, parent: &str) -> rusqlite::Result<()> {
     tx.prepare_cached(
         "UPDATE sessions SET forked_from = (SELECT key FROM sessions WHERE id = ?2)
@@ -424,7 +428,7 @@ fn is_child_of(tx: &Transaction<'_>, head: &Head, parent: &str) -> rusqlite::Res
     .map(drop)
 }
 
-/// What lists show of the entries.
+/// Values that lists of sessions show, gathered from the entries.
 #[derive(Default)]
 struct Listed {
     named: Option<String>,
@@ -432,9 +436,9 @@ struct Listed {
     model: Option<String>,
     version: Option<String>,
     usage: Usage,
-    /// The last of them says that the session is not to be offered.
+    /// Whether the last of these entries says that the session is not to be offered.
     dismissed: bool,
-    /// One of them is a question. Whoever recorded it says whether it is still open.
+    /// Whether one of the entries is a question. The caller says whether it is still open.
     asks: bool,
 }
 
@@ -461,7 +465,7 @@ impl Listed {
             Entry::Rendered { version, .. } => self.version = Some(version.clone()),
             Entry::Chose(Choice { model: Some(m), .. }) => self.model = Some(m.clone()),
             Entry::Replied { model, .. } => self.model = Some(model.clone()),
-            // One is recorded only where no person named the session.
+            // A `Titled` entry is recorded only if no person named the session.
             Entry::Titled {
                 title: Some(title), ..
             }

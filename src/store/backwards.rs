@@ -1,7 +1,7 @@
-//! A session from its newest entry back, for who wants to know of a few of its entries: only those
-//! are read whole.
+//! Entries of a session from the newest to the oldest, for callers that want only a few of them.
+//! Only those are read completely.
 //!
-//! Nothing is checked on the way: what is met here is shown in a list, and nothing follows from it.
+//! Nothing is verified here: the entries are shown in a list, and no decision depends on them.
 
 use std::ops::ControlFlow;
 
@@ -18,10 +18,10 @@ const HEAD: &str = "SELECT head FROM sessions WHERE id = ?1";
 const STEP: &str = "SELECT parent, seq, kind FROM entries WHERE id = ?1";
 const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
 
-/// An entry that is met on the way.
+/// An entry that was reached on the way back.
 pub struct Met<'a> {
     pub seq: Seq,
-    /// As [`Entry::kind`] has it.
+    /// The kind, as returned by [`Entry::kind`].
     pub kind: &'a str,
     row: i64,
     conn: &'a Connection,
@@ -29,7 +29,7 @@ pub struct Met<'a> {
 }
 
 impl Met<'_> {
-    /// All of it. `None`: it cannot be read.
+    /// Reads the whole entry. Returns `None` if it cannot be read.
     pub fn entry(&mut self) -> Option<Entry> {
         let mut body = self.conn.prepare_cached(BODY).ok()?;
         let read = body.query_row([self.row], |row| Ok(self.bodies.read(row.get_ref(0)?)));
@@ -38,8 +38,8 @@ impl Met<'_> {
 }
 
 impl History<'_> {
-    /// Meets at most so many entries of a session, the newest first, until `each` has what it
-    /// wants. Says how many were met.
+    /// Calls `each` for at most `at_most` entries of a session, the newest first, until it returns
+    /// `Break`. Returns the number of entries that were visited.
     ///
     /// # Errors
     /// The database cannot be read there.
@@ -73,7 +73,7 @@ impl History<'_> {
             if each(it).is_break() {
                 break;
             }
-            // A parent was always recorded before; this also ends any walk.
+            // A parent always has a smaller id, so a cycle in damaged rows ends here.
             next = parent.filter(|parent| *parent < id);
         }
         Ok(met)

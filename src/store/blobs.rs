@@ -1,4 +1,5 @@
-//! Bytes too big for an entry, kept once under their hash, compressed when that helps.
+//! Blobs: bytes too large for an entry, stored once under their hash, and compressed when that
+//! helps.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,7 @@ use crate::core::entry::BlobRef;
 
 const ZSTD_LEVEL: i32 = 3;
 
-/// The reference an entry keeps to these bytes.
+/// Returns the reference that an entry stores for these bytes.
 pub fn blob_ref(bytes: &[u8]) -> BlobRef {
     BlobRef {
         hash: blake3::hash(bytes).to_hex().to_string(),
@@ -20,7 +21,7 @@ pub fn blob_ref(bytes: &[u8]) -> BlobRef {
 }
 
 impl Store {
-    /// The bytes with this hash (blake3 in hex), checked against it.
+    /// Reads the bytes with this hash (blake3 in hex) and verifies them.
     pub fn blob(&self, hash: &str) -> Result<Option<Vec<u8>>, StoreError> {
         blob(&self.conn, hash)
     }
@@ -53,24 +54,24 @@ pub(super) fn blob(conn: &Connection, hash: &str) -> Result<Option<Vec<u8>>, Sto
         .ok_or_else(|| StoreError::damaged(format!("blob {hash} is not what it was")))
 }
 
-/// A row of `blobs` as it lies there.
+/// A row of `blobs` as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlobRow<'a> {
     pub hash: &'a [u8],
-    /// Before compression.
+    /// Size before compression.
     pub bytes: i64,
     pub is_packed: bool,
     pub data: &'a [u8],
 }
 
 impl BlobRow<'_> {
-    /// Its bytes are those that the hash is of.
+    /// Returns whether the bytes match the hash.
     pub(super) fn is_whole(&self) -> bool {
         let whole = unpack(self.bytes, self.is_packed, self.data.into());
         whole.is_some_and(|whole| blake3::hash(&whole).as_bytes() == self.hash)
     }
 
-    /// Puts one that is whole into another database.
+    /// Inserts the row into another database. The caller has verified it.
     pub(super) fn insert(&self, tx: &Connection) -> rusqlite::Result<()> {
         insert(tx, self)
     }
@@ -81,7 +82,8 @@ impl BlobRow<'_> {
     }
 }
 
-/// Never gives more than the size that was recorded, whatever the compressed data says.
+/// Decompresses a blob. Returns at most as many bytes as were recorded, whatever the compressed
+/// data claims.
 fn unpack(bytes: i64, compressed: bool, data: Cow<'_, [u8]>) -> Option<Cow<'_, [u8]>> {
     let size = usize::try_from(bytes.min(i64::from(MAX_ROW_BYTES))).ok()?;
     let data = if compressed {

@@ -1,6 +1,7 @@
-//! The lines of a journal, recorded behind the last entry that the database has.
+//! Restoring entries from a journal: the lines after the last entry in the database are recorded.
 //!
-//! Invariant: nothing is recorded behind a gap. What lies there is named, and stays where it is.
+//! Invariant: nothing is recorded after a gap. The entries after it are reported, and stay where
+//! they are.
 
 use std::io;
 use std::path::Path;
@@ -19,14 +20,14 @@ use crate::core::entry::Seq;
 use crate::journal::line::EntryLine;
 use crate::journal::read::{Met, lines};
 
-/// What came into a session.
+/// The result of restoring entries into a session.
 pub(super) struct Came {
     pub entries: u64,
-    /// What keeps the rest from coming in, where that was not known yet.
+    /// The gap that stops the restore, if it was not known yet.
     pub gap: Option<Gap>,
 }
 
-/// The lines behind this head, which moves on with them, up to the first gap.
+/// Records the journal's lines after this head, up to the first gap, and moves the head with them.
 pub(super) fn bring(
     tx: &Transaction<'_>,
     folder: &Path,
@@ -35,7 +36,7 @@ pub(super) fn bring(
     let (mut entries, mut failed) = (0, None);
     let mut became = Became::default();
     let mut said = Vec::new();
-    // The first entry behind the gap with its time, and the last one.
+    // The first entry after the gap with its time, and the last one.
     let mut behind: Option<((Seq, i64), Seq)> = None;
     let mut since_ms = None;
     let read = lines(folder, &mut |met| {
@@ -99,7 +100,7 @@ pub(super) fn bring(
 }
 
 fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<(), StoreError> {
-    // Else it would be said once more.
+    // Otherwise the message would be sent a second time.
     if let Some(id) = line.taken {
         tx.execute(
             "DELETE FROM inbox WHERE id = ?1 AND session = ?2",
@@ -107,7 +108,7 @@ fn bring_one(tx: &Transaction<'_>, line: &EntryLine, head: &mut Head) -> Result<
         )
         .doing(WHAT)?;
     }
-    // Else it would be obeyed once more.
+    // Otherwise the signal would be obeyed a second time.
     if let Some(id) = line.signal {
         tx.execute(
             "DELETE FROM signals WHERE id = ?1 AND session = ?2",

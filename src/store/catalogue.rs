@@ -1,6 +1,6 @@
-//! What servers of tools (MCP) said of themselves last, by the hash of their definition.
+//! The last known answers of MCP servers about their tools, by the hash of the server's definition.
 //!
-//! A cache: what is lost of it is asked for again, so no journal has it.
+//! This is a cache: a lost entry is requested again from the server, so no journal has it.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -9,20 +9,20 @@ use super::load::explained;
 use super::moved::begin;
 use super::{Catalogue, StoreError};
 
-/// Of so many definitions something is kept; the one that was asked longest ago goes.
+/// Maximum number of definitions in the cache. The one that was asked longest ago is removed.
 const MAX_KEPT: u32 = 128;
 
-/// What a server said of itself.
+/// The last answer of a server about its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalogued {
-    /// When: UTC, milliseconds since 1970.
+    /// Time of the answer: UTC, milliseconds since 1970.
     pub at_ms: i64,
-    /// JSON of the one who kept it.
+    /// JSON, in the format of the caller that stored it.
     pub body: String,
 }
 
 impl Catalogue<'_> {
-    /// What the server of this name and definition said last.
+    /// Returns the last answer of the server with this name and definition.
     pub fn catalogued(
         &self,
         server: &str,
@@ -46,7 +46,7 @@ impl Catalogue<'_> {
         })
     }
 
-    /// What the server of this name said last under another definition.
+    /// Returns the last answer of the server with this name under another definition.
     pub fn catalogued_before(
         &self,
         server: &str,
@@ -71,7 +71,7 @@ impl Catalogue<'_> {
         })
     }
 
-    /// Keeps what a server said, in place of what it said before.
+    /// Stores the answer of a server, and replaces the earlier one.
     pub fn keep_catalogued(
         &self,
         server: &str,
@@ -95,7 +95,7 @@ impl Catalogue<'_> {
         tx.commit().doing(WHAT)
     }
 
-    /// Forgets what servers of this name said, whatever their definition.
+    /// Removes the answers of servers with this name, whatever their definition.
     pub fn forget_catalogued(&self, server: &str) -> Result<(), StoreError> {
         self.conn
             .execute("DELETE FROM catalogue WHERE server = ?1", [server])

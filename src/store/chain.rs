@@ -1,6 +1,7 @@
-//! The way from the head of a session back to its first entry, by `parent`. A row that cannot
-//! be read hides who its parent is; what comes before it is then found by the session and the
-//! place that each row names, so that the entries before the damage are not lost with it.
+//! The chain from the head of a session back to its first entry, by `parent`.
+//!
+//! A row that cannot be read hides its parent. The entry before it is then found by the session and
+//! the place that each row names. So the damage does not make earlier entries unreachable.
 
 use rusqlite::{Connection, OptionalExtension, Statement};
 
@@ -12,17 +13,19 @@ use crate::core::entry::Seq;
 
 const WHAT: &str = "read the session";
 
-/// Rows that are looked at for the entry before a damaged one. It takes a second or two.
+/// Maximum number of rows that are searched for the entry before a damaged one. The search takes a
+/// second or two.
 const MAX_LOOKED_AT: i64 = 1_000_000;
 
-/// A part of a chain.
+/// The rows of a part of a chain.
 pub(super) struct Chain {
-    /// Newest first, down to the first one of the part; none of them is behind a damaged one.
+    /// Row ids, newest first, down to the first row of the part. None of them comes after a damaged
+    /// one.
     pub rows: Vec<i64>,
     damage: Option<Damage>,
 }
 
-/// The first entry of a part that cannot be read. Those before it can be found.
+/// The first entry of a part that cannot be read. The entries before it can be found.
 struct Damage {
     session: String,
     seq: Seq,
@@ -31,7 +34,7 @@ struct Damage {
 }
 
 impl Chain {
-    /// An error when an entry up to this one is damaged: its row is not among `rows`.
+    /// Fails if an entry up to this one is damaged: then its row is not among `rows`.
     pub(super) fn readable_upto(&self, last: Seq) -> Result<(), StoreError> {
         match &self.damage {
             Some(damage) if damage.seq <= last => Err(StoreError::Corrupt {
@@ -46,21 +49,21 @@ impl Chain {
     }
 }
 
-/// What a row says of its place.
+/// The position of a row in its chain, as the row states it.
 struct Link {
     parent: Option<i64>,
     seq: Seq,
-    /// The session that appended it.
+    /// Key of the session that appended the row.
     owner: i64,
 }
 
-/// The chain from the head back to the entry `down_to`.
+/// Returns the chain from the head back to the entry `down_to`.
 pub(super) fn chain(conn: &Connection, head: &Head, down_to: Seq) -> Result<Chain, StoreError> {
     let mut links = Links::new(conn)?;
     let mut rows = Vec::new();
     let mut damage = None;
     let mut next = head.row;
-    // Every row of the chain that is still to come has a smaller id.
+    // Every row of the chain that follows has a smaller id.
     let mut before = head.row.map_or(0, |row| row.saturating_add(1));
     let mut seq = head.length;
     while seq > down_to {
@@ -74,7 +77,7 @@ pub(super) fn chain(conn: &Connection, head: &Head, down_to: Seq) -> Result<Chai
                 (next, before, seq) = (link.parent, id, seq - 1);
             }
             (Err(what), _) => {
-                // They come behind what is damaged.
+                // These rows come after the damaged one.
                 rows.clear();
                 let found = links.nearest(conn, head, before, seq - 1)?;
                 seq = found.map_or(0, |(seq, _)| seq + 1);
@@ -108,7 +111,7 @@ impl<'c> Links<'c> {
         Ok(Links { statement })
     }
 
-    /// The row, if it is the entry of this place; else why not.
+    /// Returns the row if it is the entry at this place, or the reason why it is not.
     fn follow(
         &mut self,
         id: i64,
@@ -122,7 +125,7 @@ impl<'c> Links<'c> {
             Err(error) => return Err(error),
         };
         Ok(match link {
-            // A parent was always recorded before; this also ends any walk.
+            // A parent always has a smaller id, so a cycle in damaged rows ends here.
             _ if id >= before => Err("it is younger than what follows it".to_string()),
             Link {
                 parent: Some(parent),
@@ -133,9 +136,9 @@ impl<'c> Links<'c> {
         })
     }
 
-    /// The last entry of the chain up to `upto` that can be read, among the rows before this one.
-    /// A session has one entry of its own at each place, so a row that names session and place
-    /// is of the chain; and each is checked when it is read.
+    /// Returns the last readable entry of the chain up to `upto`, among the rows before this one. A
+    /// session has one own entry at each place, so a row that names the session and the place
+    /// belongs to the chain. Each row is verified when it is read.
     fn nearest(
         &mut self,
         conn: &Connection,
@@ -172,8 +175,8 @@ fn read(statement: &mut Statement<'_>, id: i64) -> Result<Option<Link>, StoreErr
     link.optional().map_err(|e| classify(WHAT, e))
 }
 
-/// The session and those it was forked from, each with the place of the first entry that is
-/// its own in this chain. The nearest first.
+/// Returns the session and its fork origins, the nearest first. Each comes with the place of its
+/// first own entry in this chain.
 fn owners(conn: &Connection, head: &Head) -> Result<Vec<(Seq, i64)>, StoreError> {
     let mut statement = conn
         .prepare_cached("SELECT forked_from, forked_seq FROM sessions WHERE key = ?1")
@@ -183,7 +186,7 @@ fn owners(conn: &Connection, head: &Head) -> Result<Vec<(Seq, i64)>, StoreError>
     while let Some(owner) = key {
         let row = statement.query_row([owner], |row| Ok((row.get(0)?, row.get(1)?)));
         let (from, seq): (Option<i64>, Option<i64>) = row.doing(WHAT)?;
-        // Forked from an older one, or it is nonsense that must end.
+        // A session is always newer than its origin, so a cycle in damaged rows ends here.
         key = from.filter(|from| *from < owner);
         let first = match key {
             Some(_) => seq.map_or(0, |seq| count(seq) + 1),
@@ -194,7 +197,8 @@ fn owners(conn: &Connection, head: &Head) -> Result<Vec<(Seq, i64)>, StoreError>
     Ok(owners)
 }
 
-/// Whether the end of the table can be reached: new entries come there, also those of a fork.
+/// Returns whether the end of the table can be reached, where new entries are inserted, also those
+/// of a fork.
 pub(super) fn can_append(conn: &Connection) -> bool {
     let last: rusqlite::Result<Option<i64>> =
         conn.query_row("SELECT max(id) FROM entries", [], |row| row.get(0));

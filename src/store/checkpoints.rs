@@ -1,5 +1,5 @@
-//! The checkpoints of a session: where it can be forked from. They are also the SQL view
-//! `checkpoints`, for whoever looks from outside.
+//! The checkpoints of a session, from which it can be forked. Other programs read them in the SQL
+//! view `checkpoints`.
 
 use super::error::Doing;
 use super::head::read_head;
@@ -7,7 +7,7 @@ use super::row::count;
 use super::{History, StoreError};
 use crate::core::entry::Seq;
 
-/// An entry that a session can be resumed from, as lists show it.
+/// A checkpoint, as lists show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The session that recorded it: this one or an ancestor.
@@ -15,14 +15,15 @@ pub struct Checkpoint {
     pub seq: Seq,
     /// UTC, milliseconds since 1970.
     pub at_ms: i64,
-    /// `replied`, `finished`, `closed`, `continued`, or why it was saved.
+    /// `replied`, `finished`, `closed`, `continued`, or the reason of a `Saved` entry.
     pub reason: String,
-    /// The step of the plan that was being worked on.
+    /// The step of the plan that was in progress.
     pub plan_step: Option<String>,
 }
 
 impl History<'_> {
-    /// Those of the session and of the ancestors it is a fork of, the newest first.
+    /// Returns the checkpoints of the session and of the ancestors it is a fork of, the newest
+    /// first.
     pub fn checkpoints(&self, session: &str, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
         let head = read_head(self.conn, session)?;
         self.conn

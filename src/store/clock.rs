@@ -1,8 +1,8 @@
-//! The time, as the store keeps it.
+//! The current time, in the unit that the store uses.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// UTC, milliseconds since 1970; 0 while the clock of the machine is before that.
+/// Returns the time: UTC, milliseconds since 1970; 0 if the clock of the machine is before that.
 pub fn now_ms() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,5 +1,5 @@
-//! Contents of files, each kept once under its hash: small ones as rows, large ones in packs,
-//! each compressed with the content before it as dictionary where that makes it much smaller.
+//! Contents of files, each stored once under its hash. Small ones are rows, large ones are in
+//! packs. Each is compressed with an earlier content as dictionary if that makes it much smaller.
 //!
 //! Invariant: every content is checked against its hash when it is read.
 
@@ -19,41 +19,42 @@ use crate::core::tree::ContentHash;
 const WHAT: &str = "keep the content of a file";
 const WHAT_READ: &str = "read the content of a file";
 
-/// Contents that are smaller as stored lie in rows: they need no sync of their own.
+/// Size up to which stored contents are rows, in bytes: they need no separate sync.
 pub const MAX_ROW: usize = 16 * 1024;
 
-/// A content has so many dictionaries below it at most: each has to be read for it.
+/// Maximum number of dictionaries that a content depends on, since reading it reads each of them.
 pub const MAX_DEPTH: u32 = 16;
 
-/// Larger ones are neither compressed with a dictionary nor are one: both are held in memory.
+/// Size above which a content is not compressed with a dictionary and is not used as one, in bytes:
+/// both would be in memory.
 pub const MAX_WITH_BASE: usize = 8 * 1024 * 1024;
 
-/// No content is larger, whatever a row says.
+/// Maximum size of a content, whatever a row says.
 const MAX_CONTENT: u64 = 1 << 30;
 
-/// Reaches over a dictionary of [`MAX_WITH_BASE`] and the content: 16 MiB.
+/// Binary logarithm of the window: 16 MiB cover a dictionary of [`MAX_WITH_BASE`] and the content.
 const WINDOW_LOG: u32 = 24;
 
 const LEVEL: i32 = 3;
-/// Of many at once.
+/// Level for many contents at once.
 const FAST_LEVEL: i32 = 1;
 
-/// Rows in one transaction when many contents are kept at once.
+/// Rows in one transaction when many contents are stored at once.
 const ROWS_AT_ONCE: usize = 1_000;
 
-/// A content ready to be kept: hashed and compressed, without a lock.
+/// A content that is hashed and compressed, ready to be stored.
 #[derive(Debug, Clone)]
 pub struct NewContent {
     pub hash: ContentHash,
     pub bytes: u64,
-    /// As stored.
+    /// Size as stored, in bytes.
     pub stored: u64,
-    /// The content that it was compressed with, and how many bases that one has below it.
+    /// The content that it was compressed with, and the number of bases that one depends on.
     pub base: Option<(ContentHash, u32)>,
     pub place: Place,
 }
 
-/// Where a content is.
+/// The location of a content.
 #[derive(Debug, Clone)]
 pub enum Place {
     Row(Vec<u8>),
@@ -69,20 +70,21 @@ impl Place {
     }
 }
 
-/// Compressed bytes, and with what.
+/// Compressed bytes, and the base that they were compressed with.
 pub struct Compressed {
     pub data: Vec<u8>,
     pub base: Option<(ContentHash, u32)>,
 }
 
-/// A content that another one may be compressed with.
+/// A content with which another one may be compressed.
 pub struct Base {
     pub hash: ContentHash,
     pub depth: u32,
     pub bytes: Vec<u8>,
 }
 
-/// Compresses a content, with the base as dictionary if that makes it less than half as large.
+/// Compresses a content. The base is used as dictionary if that makes the result less than half as
+/// large.
 pub fn compress(
     bytes: &[u8],
     base: Option<&Base>,
@@ -121,7 +123,7 @@ fn compress_with(bytes: &[u8], dictionary: &[u8]) -> std::io::Result<Vec<u8>> {
     compressor.compress(bytes)
 }
 
-/// Never gives more than `size` bytes, whatever the compressed data says.
+/// Decompresses a content. Returns at most `size` bytes, whatever the compressed data claims.
 fn decompress(data: &[u8], dictionary: Option<&[u8]>, size: usize) -> std::io::Result<Vec<u8>> {
     let Some(dictionary) = dictionary else {
         return zstd::bulk::decompress(data, size);
@@ -141,17 +143,18 @@ struct Row {
 }
 
 impl Snapshots<'_> {
-    /// The content with this hash, checked against it. `None`: it is not kept.
+    /// Reads the content with this hash and verifies it. Returns `None` if it is not stored.
     ///
     /// # Errors
-    /// `Damaged` when it is not what it was.
+    /// `Damaged` when the bytes do not match the hash.
     pub fn content(&self, hash: &ContentHash) -> Result<Option<Vec<u8>>, StoreError> {
         let id = self.content_row(hash)?;
         id.map(|(id, _)| read(self.conn, self.packs, id, 0))
             .transpose()
     }
 
-    /// The content, to compress another one with. `None`: it is not kept, or is no base.
+    /// Reads a content as the base of another one. Returns `None` if it is not stored, or already
+    /// depends on [`MAX_DEPTH`] bases.
     pub fn base(&self, hash: &ContentHash) -> Result<Option<Base>, StoreError> {
         let Some((id, depth)) = self.content_row(hash)? else {
             return Ok(None);
@@ -166,7 +169,7 @@ impl Snapshots<'_> {
         }))
     }
 
-    /// Whether a content is kept.
+    /// Returns whether a content is stored.
     pub fn has_content(&self, hash: &ContentHash) -> Result<bool, StoreError> {
         Ok(self.content_row(hash)?.is_some())
     }
@@ -181,8 +184,8 @@ impl Snapshots<'_> {
             .doing(WHAT_READ)
     }
 
-    /// Keeps many contents, durable when it returns, before a tree names them. Nothing else is
-    /// changed by it, and contents that no tree comes to name go with the next tidying up.
+    /// Stores many contents before a tree names them. They are durable when this returns. Contents
+    /// that no tree ever names are removed by the next garbage collection.
     pub fn add_contents(&self, contents: &[NewContent]) -> Result<(), StoreError> {
         for part in contents.chunks(ROWS_AT_ONCE) {
             let tx = begin(self.conn, self.in_use, WHAT)?;
@@ -194,7 +197,7 @@ impl Snapshots<'_> {
         Ok(())
     }
 
-    /// Bytes that all contents and trees take as stored.
+    /// Returns the stored size of all contents and trees, in bytes.
     pub fn files_bytes(&self) -> Result<u64, StoreError> {
         self.conn
             .query_row(
@@ -208,7 +211,7 @@ impl Snapshots<'_> {
     }
 }
 
-/// One that is there already stays as it is.
+/// Inserts a content. One that is stored already stays unchanged.
 pub(super) fn insert(tx: &Transaction<'_>, content: &NewContent) -> rusqlite::Result<()> {
     let (pack, at, data) = match &content.place {
         Place::Row(data) => (None, None, Some(data)),
@@ -299,13 +302,13 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// What is to be kept of a snapshot, in the order in which it was found; a base is before what
-/// is compressed with it.
+/// Contents of a snapshot that are not stored yet, in the order in which they were found. A base
+/// comes before the contents that are compressed with it.
 #[derive(Debug, Default)]
 pub struct Gathered {
     pub contents: Vec<NewContent>,
     hashes: HashSet<ContentHash>,
-    /// As stored.
+    /// Size as stored, in bytes.
     bytes: u64,
 }
 
@@ -321,8 +324,8 @@ impl Gathered {
         }
     }
 
-    /// Puts those that are stored as more than `most` bytes into packs. They are on the disk when it
-    /// returns; when it fails all are still here, to be written anew.
+    /// Moves the contents that are stored as more than `most` bytes into packs, which are synced
+    /// when this returns. If it fails, all contents are still here and can be written again.
     pub fn pack_over(&mut self, most: usize, packs: &mut PackWriter) -> Result<(), StoreError> {
         let in_rows = self.contents.iter_mut().filter_map(|c| match &c.place {
             Place::Row(data) if data.len() > most => Some(&mut c.place),
@@ -337,12 +340,12 @@ impl Gathered {
         Ok(())
     }
 
-    /// Forgets all; they are kept elsewhere.
+    /// Removes all contents: they are stored elsewhere by now.
     pub fn clear(&mut self) {
         *self = Gathered::default();
     }
 
-    /// As stored.
+    /// Returns the size as stored, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

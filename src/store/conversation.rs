@@ -1,7 +1,7 @@
-//! The rolling summary of each session, as a row that can be asked for without reading the
-//! session. It follows from the last `Compacted` of the chain.
+//! The current summary of each session, in a row that can be read without the session. It is
+//! derived from the last `Compacted` of the chain.
 //!
-//! Invariant: nothing is folded from it. When it is gone, it is made from the entries.
+//! Invariant: nothing is folded from it. If the row is gone, it is derived from the entries again.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
@@ -13,18 +13,19 @@ use crate::core::entry::{Entry, Seq};
 
 const WHAT: &str = "read the summary of the session";
 
-/// The summary that a session has now, kept beside its log for whoever only looks at it.
+/// The current summary of a session, stored beside its log for readers that do not load the
+/// session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
     pub summary: String,
-    /// Entries that the summary stands for: the first ones.
+    /// Number of entries, from the first one, that the summary replaces.
     pub message_count: u64,
     /// UTC, milliseconds since 1970.
     pub last_summarised_at_ms: i64,
 }
 
 impl Store {
-    /// The summary of the session; `None` when nothing of it was summarised.
+    /// Returns the summary of the session, or `None` if nothing of it was summarised.
     pub fn conversation(&mut self, session: &str) -> Result<Option<Conversation>, StoreError> {
         if let Some(kept) = read(&self.conn, session).doing(WHAT)? {
             return Ok(Some(kept));
@@ -40,7 +41,7 @@ impl Store {
     }
 }
 
-/// What the newest summary of the session says, by its entries.
+/// Returns the newest summary of the session, read from its entries.
 pub(super) fn last_summary(conn: &Connection, session: &str) -> Result<Option<String>, StoreError> {
     let head = read_head(conn, session)?;
     let last = last_closed(conn, &head)?;
@@ -62,7 +63,7 @@ fn read(conn: &Connection, session: &str) -> rusqlite::Result<Option<Conversatio
     .optional()
 }
 
-/// The summary that holds from now on.
+/// Stores the summary that applies from now on.
 pub(super) fn summarised(
     tx: &Transaction<'_>,
     head: &Head,
@@ -82,7 +83,7 @@ pub(super) fn summarised(
     Ok(())
 }
 
-/// Range, summary and time of the newest `Compacted` of the chain.
+/// Returns the range, the summary and the time of the newest `Compacted` of the chain.
 fn last_closed(conn: &Connection, head: &Head) -> Result<Option<(Seq, String, i64)>, StoreError> {
     let mut bodies = BodyReader::new()?;
     conn.prepare_cached(
@@ -98,7 +99,7 @@ fn last_closed(conn: &Connection, head: &Head) -> Result<Option<(Seq, String, i6
             let at_ms = row.get(0)?;
             Ok(match bodies.read(row.get_ref(1)?) {
                 Ok(Entry::Compacted { last, summary, .. }) => Some((last, summary, at_ms)),
-                // A damaged entry is told when its session is read.
+                // A damaged entry is reported when its session is loaded.
                 _ => None,
             })
         })

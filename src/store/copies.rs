@@ -1,4 +1,4 @@
-//! The copies of a store besides its database: the journal and the high-water mark.
+//! The copies of a store apart from its database: the journal and the high-water mark.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,27 +11,28 @@ use super::mark::Mark;
 use crate::journal::folder::JournalPlace;
 use crate::journal::writer::Journal;
 
-/// Before the ID of a session, in `meta`. The value is an ID of the note, new for each one.
+/// Prefix of the names of rows in `meta`: the ID of a session follows. The value is the ID of the
+/// note, new for each note.
 pub(super) const APPENDED: &str = "appended:";
 
-/// What keeps a store from being lost with its database.
+/// The copies that survive the loss of the database.
 pub(super) struct Copies {
     pub journal: Journal,
     /// `None` where it could not be opened.
     pub mark: Option<Mark>,
-    /// The id of the store.
+    /// The ID of the store.
     pub store: String,
-    /// The session whose journal is behind its database.
+    /// The session whose journal lacks entries that its database has.
     pub(super) behind: Option<String>,
-    /// Sessions whose journal may lack what was recorded last.
+    /// Sessions whose journal may lack the last entries.
     pub lag: Lag,
     pub(super) trouble: Option<Fault>,
 }
 
-/// Why the journal could not be written.
+/// The reason why the journal could not be written.
 pub(super) struct Fault {
     pub(super) why: String,
-    /// It was said: once is enough until it was written again.
+    /// Whether the user has seen it: one report is enough until the journal could be written again.
     pub(super) is_told: bool,
 }
 
@@ -69,28 +70,29 @@ impl Copies {
         });
     }
 
-    /// What comes after it is another fault, unless this one was not said yet.
+    /// Notes that writing works again: a later failure is a new fault. A fault that was not
+    /// reported yet is left to be reported.
     pub(super) fn works(&mut self) {
         self.trouble.take_if(|fault| fault.is_told);
     }
 }
 
-/// The sessions that a process appends to, and those that it compared.
+/// The sessions that this process appends to, and those whose journals it compared.
 pub(super) struct Lag {
     pub(super) noted: HashSet<String>,
-    /// Each with the ID of the note that was read under its lock.
+    /// Session IDs, each with the ID of the note that was read under the session's lock.
     pub(super) compared: Vec<(String, String)>,
     pub(super) data_dir: PathBuf,
     pub(super) older: Older,
 }
 
-/// The search for sessions without a journal.
+/// The progress of the search for sessions without a journal.
 #[derive(Default)]
 pub(super) struct Older {
-    /// The last row that was looked at. `None`: the search has not begun.
+    /// The last row that was looked at. `None`: the search has not started.
     pub(super) upto: Option<i64>,
     pub(super) seen: HashSet<String>,
-    /// A journal could not be written: the next start looks again.
+    /// Whether a journal could not be written: the next start looks again.
     pub(super) has_failed: bool,
     pub(super) is_complete: bool,
 }
@@ -105,7 +107,7 @@ impl Lag {
         }
     }
 
-    /// Notes that this process appends to the session.
+    /// Records a note that this process appends to the session.
     pub(super) fn note(&self, tx: &Transaction<'_>, session: &str) -> rusqlite::Result<()> {
         if self.noted.contains(session) {
             return Ok(());
@@ -119,7 +121,7 @@ impl Lag {
         Ok(())
     }
 
-    /// The transaction that noted the session is committed.
+    /// Marks the session as noted, after the transaction was committed.
     pub(super) fn is_noted(&mut self, session: &str) {
         if self.noted.insert(session.to_string()) {
             self.compared.clear();

@@ -1,12 +1,12 @@
-//! The files of the database: `rewake.db`, and what SQLite keeps beside it.
+//! The files of the database: `rewake.db`, and those that SQLite puts beside it.
 //!
-//! Invariant: only SQLite opens them. When a process closes any descriptor of a file, POSIX
-//! drops every lock that the process has on it (fcntl(2)), so one open and close beside SQLite
-//! takes its locks away. The next program that reads the database and closes it then takes
-//! itself for the last one, and removes the write-ahead log that we go on writing to. So the
-//! files are made by SQLite, looked at by their paths, and named nowhere else in the program
-//! (`tests/source/layers`). Whoever opens a file that was named from outside, as tools do, asks
-//! [`is_open_here`] first; so does what reads config, instructions and skills.
+//! Invariant: only SQLite opens them. When a process closes any descriptor of a file, POSIX drops
+//! every lock that the process has on it (fcntl(2)). So one open and close beside SQLite drops its
+//! locks. The next program that closes the database then takes itself for the last user. It removes
+//! the write-ahead log that this process still writes to. So SQLite makes the files, and the rest
+//! of the program looks at them only by their paths, in this module (`tests/source/layers`). Code
+//! that opens a file with a name from outside, such as a tool, asks [`is_open_here`] first. So does
+//! the code that reads config, instructions and skills.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -32,19 +32,20 @@ const DAMAGED: &str = ".damaged-";
 
 const WHAT: &str = "open the session store";
 
-/// Whether a database was made in this folder.
+/// Returns whether this folder has a database.
 pub fn exists(data_dir: &Path) -> bool {
     fs::metadata(data_dir.join(DATABASE)).is_ok_and(|found| found.is_file())
 }
 
-/// Bytes of the database and its write-ahead log.
+/// Returns the size of the database and its write-ahead log, in bytes.
 pub fn bytes(data_dir: &Path) -> u64 {
     files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])
         .filter_map(|path| Some(fs::metadata(path).ok()?.len()))
         .sum()
 }
 
-/// Where a database lies that is a link to another folder, SQLite keeps the rest beside it.
+/// Returns the paths of these files. If the database is a link to another folder, SQLite puts the
+/// other files there.
 fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf> + 'a {
     let real = data_dir.join(DATABASE).canonicalize();
     let real = real.unwrap_or_else(|_| data_dir.join(DATABASE));
@@ -56,24 +57,24 @@ fn files<'a>(data_dir: &Path, names: &'a [&str]) -> impl Iterator<Item = PathBuf
     })
 }
 
-/// Where the database lies: it may be a link.
+/// Returns the folder of the database, which may be a link.
 pub(super) fn folder(data_dir: &Path) -> PathBuf {
     let database = names(data_dir).database;
     database.parent().unwrap_or(data_dir).to_path_buf()
 }
 
-/// The database and its write-ahead log.
+/// Returns the paths of the database and its write-ahead log.
 pub(super) fn of_records(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
     files(data_dir, &[DATABASE, WRITE_AHEAD_LOG])
 }
 
-/// Whether this is a file of a database that is open in this process, whatever name it is
-/// given: then it must not be opened, not even to be read.
+/// Returns whether this is a file of a database that is open in this process, under any name. Such
+/// a file must not be opened, not even for reading.
 pub fn is_open_here(path: &Path) -> bool {
     is_in_use(path)
 }
 
-/// The database of this folder, for its owner alone. It is made when it is missing.
+/// Opens the database of this folder, and creates it if it is missing. Only its owner can read it.
 pub(super) fn open_or_make(data_dir: &Path) -> Result<Connection, StoreError> {
     make(&data_dir.join(DATABASE))
 }
@@ -87,21 +88,22 @@ pub(super) fn all_files(data_dir: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Returns whether this folder has no database, and no file that SQLite would use with one.
 pub(super) fn is_free(data_dir: &Path) -> bool {
-    // A link to nothing is not free.
+    // A dangling link is in the way too.
     files(data_dir, &OF_SQLITE).all(|path| {
         fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
     })
 }
 
-/// Makes the database of this folder under another name, and renames it when it is filled, closed
-/// and synced. After a kill it is complete or missing. No other process may have the store open.
+/// Creates the database of this folder under a temporary name, and renames it when it is filled,
+/// closed and synced. After a kill it is complete or missing. No other process may have the store
+/// open.
 pub(super) fn create(
     data_dir: &Path,
     fill: impl FnOnce(&mut Connection) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let new = data_dir.join(NEW);
     let failed = |e| io_error(format!("make {}", data_dir.join(DATABASE).display()), e);
-    // A kill may have left files of an earlier try.
+    // A killed process may have left files of an earlier attempt.
     remove(&new)?;
     let mut conn = make(&new)?;
     fill(&mut conn)?;
@@ -114,7 +116,7 @@ pub(super) fn create(
     name().map_err(failed)
 }
 
-/// Removes a database that nobody has open, with the files that SQLite keeps with it.
+/// Removes a database that no process has open, with the files that SQLite puts beside it.
 pub(super) fn remove(database: &Path) -> Result<(), StoreError> {
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let mut path = database.as_os_str().to_owned();
@@ -130,13 +132,12 @@ pub(super) fn remove(database: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The database of this folder, which is there.
+/// Opens the database of this folder, which must exist.
 pub(super) fn open(data_dir: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(data_dir.join(DATABASE), FLAGS).doing(WHAT)
 }
 
-/// The database of this folder as it is: nothing is locked, and a write-ahead log is not looked
-/// at.
+/// Opens the database of this folder as it is: without locks, and without its write-ahead log.
 pub(super) fn open_unchanging(data_dir: &Path) -> Result<Connection, StoreError> {
     let path = data_dir.join(DATABASE);
     let path = path.canonicalize().unwrap_or(path);
@@ -156,20 +157,20 @@ pub(super) fn open_unchanging(data_dir: &Path) -> Result<Connection, StoreError>
     Connection::open_with_flags(uri, flags).doing(WHAT)
 }
 
-/// Whether anything is in the write-ahead log.
+/// Returns whether the write-ahead log has content.
 pub(super) fn has_log(data_dir: &Path) -> bool {
     let mut log = files(data_dir, &[WRITE_AHEAD_LOG]);
     log.any(|path| fs::metadata(path).is_ok_and(|found| found.len() > 0))
 }
 
-/// What came of copying a database that others may write in.
+/// The result of copying a database that other processes may write to.
 pub(super) enum Copied {
     Whole,
-    /// It changed meanwhile.
+    /// The files changed during the copy.
     Changing,
 }
 
-/// Database and write-ahead log, for this process alone. They must not be open in it.
+/// Copies the database and its write-ahead log for this process alone. They must not be open in it.
 pub(super) fn copy_to(data_dir: &Path, folder: &Path) -> Result<Copied, StoreError> {
     let all: Vec<PathBuf> = of_records(data_dir).collect();
     let state = || all.iter().map(|path| stamp(path)).collect::<Vec<_>>();
@@ -193,36 +194,36 @@ pub(super) fn copy_to(data_dir: &Path, folder: &Path) -> Result<Copied, StoreErr
     })
 }
 
-/// It is another one when a file was written to.
+/// Returns a value that differs after each write to the file.
 fn stamp(path: &Path) -> Option<(u64, u64, i64, i64)> {
     let found = fs::metadata(path).ok()?;
     Some((found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
-/// Where the copy of a database with this schema is kept.
+/// Returns the path of the copy of a database with this schema.
 pub(super) fn copy_of_schema(data_dir: &Path, schema: i64) -> PathBuf {
     data_dir.join(format!("{DATABASE}.schema-{schema}"))
 }
 
-/// Where SQLite keeps the write-ahead log of a database.
+/// Returns the path of a database's write-ahead log.
 pub(super) fn log_beside(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push("-wal");
     PathBuf::from(name)
 }
 
-/// A database that may be damaged, wherever it lies; it is never made.
+/// Opens a database at any path that may be damaged. Never creates one.
 pub(super) fn open_damaged(path: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(path, FLAGS).doing(WHAT)
 }
 
-/// What a database is rebuilt as, and the names that its files get. They lie where it lies.
+/// Paths that a rebuild uses, in the folder of the database.
 pub(super) struct Names {
     pub database: PathBuf,
     /// The write-ahead log and the shared memory.
     pub beside: [PathBuf; 2],
     pub rebuilding: PathBuf,
-    /// It is there from when the new database is complete until it has its name.
+    /// A file that exists from the moment when the new database is complete until it is renamed.
     pub marker: PathBuf,
 }
 
@@ -247,7 +248,7 @@ pub(super) fn names(data_dir: &Path) -> Names {
 }
 
 impl Names {
-    /// What the damaged database is called, and what lies beside it, in the order of `beside`.
+    /// Returns the names that the damaged database and the files of `beside` get, in this order.
     pub(super) fn damaged(&self, time: &str) -> [PathBuf; 3] {
         ["", "-wal", "-shm"].map(|suffix| {
             let mut name = self.database.clone().into_os_string();
@@ -257,13 +258,13 @@ impl Names {
     }
 }
 
-/// A damaged database is kept beside: what it names is to be found too.
+/// Returns whether a damaged database was kept: the files that it names must stay too.
 pub(super) fn has_damaged_copy(data_dir: &Path) -> bool {
     let is_damaged = |path: &PathBuf| path.to_string_lossy().contains(DAMAGED);
     copies(data_dir).iter().any(is_damaged)
 }
 
-/// Copies of the database that were kept: damaged ones, and those of older schemas.
+/// Returns the stored copies of the database: damaged ones, and those of older schemas.
 pub(super) fn copies(data_dir: &Path) -> Vec<PathBuf> {
     let database = names(data_dir).database;
     let folder = database.parent().unwrap_or(data_dir);
@@ -281,29 +282,30 @@ pub(super) fn copies(data_dir: &Path) -> Vec<PathBuf> {
     copies
 }
 
-// Not the default flags: a path is a path, never a URI.
+// These differ from the default flags: a path is never parsed as a URI.
 const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// Any database file, for its owner alone.
+/// Opens or creates any database file, for its owner alone.
 pub(super) fn make(path: &Path) -> Result<Connection, StoreError> {
     let flags = FLAGS | OpenFlags::SQLITE_OPEN_CREATE;
     let conn = Connection::open_with_flags(path, flags).doing(WHAT)?;
     let failed = |e| io_error(format!("open {}", path.display()), e);
-    // SQLite would be content with reading what it may not write.
+    // Without this check SQLite silently opens a file read-only if it may not be written.
     if conn.is_readonly("main").doing(WHAT)? {
         let why = rustix::fs::access(path, Access::WRITE_OK).map_err(io::Error::from);
         return Err(failed(
             why.err().unwrap_or(ErrorKind::PermissionDenied.into()),
         ));
     }
-    // Before anything is in it. SQLite gives -wal and -shm the mode of the database.
+    // This comes before anything is in the file. SQLite gives -wal and -shm the mode of the
+    // database.
     restrict(path, 0o600).map_err(failed)?;
     Ok(conn)
 }
 
-/// The files of one connection, known to [`is_open_here`] while this lives. To be dropped
-/// behind the connection, and made before it; they are `opened` after a first statement, with
-/// which SQLite opens the last of them.
+/// Registers the files of one connection for [`is_open_here`] as long as the value lives. It is
+/// made before the connection and dropped after it. Call `opened` after the first statement, since
+/// SQLite opens the last of the files with it.
 pub(super) fn files_in_use(data_dir: &Path) -> FilesInUse {
     FilesInUse::opening(files(data_dir, &[DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY]))
 }

@@ -1,5 +1,5 @@
-//! Words that are no entry yet: the answer that is streaming, and what stands unsent in
-//! the input box. They survive the process; an append clears them when they are recorded.
+//! Drafts: the answer that is streaming, and the unsent text in the input box. They survive the
+//! process. An append removes them when they are recorded as entries.
 
 use rusqlite::{Connection, params};
 
@@ -10,29 +10,29 @@ use super::{Inbox, InboxWriter, StoreError};
 
 const WHAT: &str = "keep a draft";
 
-/// Pieces of a stream beyond this are not kept: a draft is shown, the answer is recorded
-/// when it is whole.
+/// Maximum number of stored pieces of a stream. Later ones are not stored: a draft is only shown,
+/// and the answer is recorded when it is complete.
 const MAX_PIECES: u32 = 20_000;
 
-/// Words that are no entry yet.
+/// A kind of draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Draft {
     /// The answer of the model so far.
     Stream,
-    /// The user's words not sent yet.
+    /// The text in the input box that the user has not sent.
     Input,
 }
 
-/// What a session has of each draft. `None`: there is nothing.
+/// The drafts of a session. `None` if there is no such draft.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drafts {
     /// The streamed text of an answer that is not recorded.
     pub stream: Option<String>,
-    /// What stands unsent in the input box.
+    /// The unsent text of the input box.
     pub input: Option<String>,
 }
 
-/// Unsent words that stand in a session that was left, as long as they are still these.
+/// The unsent text of a session that the user left, as long as it is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftDraft {
     pub session: String,
@@ -49,7 +49,7 @@ impl Draft {
 }
 
 impl Inbox<'_> {
-    /// What a session has of drafts, the pieces of each put together.
+    /// Returns the drafts of a session, the pieces of each joined.
     ///
     /// # Errors
     /// `NotFound` when there is no such session.
@@ -76,7 +76,7 @@ impl Inbox<'_> {
 }
 
 impl InboxWriter<'_> {
-    /// Adds to the streamed answer.
+    /// Appends a piece to the streamed answer.
     pub fn append_draft(&mut self, session: &str, piece: &str) -> Result<(), StoreError> {
         let tx = begin(self.conn, self.in_use, WHAT)?;
         let key = read_head(&tx, session)?.key;
@@ -92,7 +92,7 @@ impl InboxWriter<'_> {
         tx.commit().doing(WHAT)
     }
 
-    /// Replaces the unsent words.
+    /// Replaces the unsent text.
     pub fn set_input(&mut self, session: &str, text: &str) -> Result<(), StoreError> {
         let tx = begin(self.conn, self.in_use, WHAT)?;
         let key = read_head(&tx, session)?.key;
@@ -102,8 +102,8 @@ impl InboxWriter<'_> {
         Ok(())
     }
 
-    /// [`InboxWriter::set_input`] of words that came along from another session: they are never lost in
-    /// between, and never in both.
+    /// Moves unsent text from another session to this one, in one transaction, like
+    /// [`InboxWriter::set_input`].
     pub fn bring_input(
         &mut self,
         session: &str,
@@ -120,7 +120,7 @@ impl InboxWriter<'_> {
         Ok(())
     }
 
-    /// The words of this draft were said elsewhere.
+    /// Removes this draft after its text was sent in another session.
     pub fn forget_left(&mut self, from: &LeftDraft) -> Result<(), StoreError> {
         let tx = begin(self.conn, self.in_use, WHAT)?;
         forget(&tx, from).doing(WHAT)?;
@@ -129,7 +129,7 @@ impl InboxWriter<'_> {
         Ok(())
     }
 
-    /// Removes a draft. Nothing happens where there is none.
+    /// Removes a draft, if there is one.
     ///
     /// # Errors
     /// `NotFound` when there is no such session.
@@ -154,7 +154,7 @@ fn set(conn: &Connection, session: i64, text: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Other words, and a session that is gone, stay as they are.
+/// Removes the unsent text if it is still the same and the session still exists.
 fn forget(conn: &Connection, left: &LeftDraft) -> rusqlite::Result<()> {
     conn.prepare_cached(
         "DELETE FROM drafts WHERE kind = 'input' AND text = ?2

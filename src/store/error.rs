@@ -1,4 +1,4 @@
-//! What can go wrong in the store, in the classes a caller branches on.
+//! Errors of the store, in the classes that a caller distinguishes.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::missing::Gap;
 use crate::core::entry::Seq;
 use crate::journal::JournalError;
 
-/// What a person does about a damaged database.
+/// The hint for a damaged database.
 const REPAIR: &str = "`rewake doctor --repair` makes a new database of what can be read, and keeps \
                       the damaged one beside it";
 
@@ -32,22 +32,22 @@ const UNREADABLE: &str = "the disk reports an error: look at the system log, cop
                           another disk, set REWAKE_HOME to it, and run rewake doctor; what cannot be \
                           read any more `rewake doctor --repair` takes from the journal";
 
-/// Why the store could not do what it was asked.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process or thread appended to the session.
     #[error("cannot append to session {session}: it was continued somewhere else")]
     HeadMoved { session: String },
-    /// The database stayed locked by somebody else for the whole waiting time.
+    /// Another connection locked the database for the whole waiting time.
     #[error("cannot {what}: the session store is busy")]
     Busy { what: &'static str },
-    /// There is no room. Nothing was changed; it can be tried again with the same store.
+    /// The disk is full. Nothing was changed; it can be tried again with the same store.
     #[error("cannot {what}: it cannot be recorded: {why}")]
     Full { what: String, why: String },
-    /// The disk or its file system fails on writing. As with `Full`, it can be tried again.
+    /// The disk or its file system fails to write. As with `Full`, it can be tried again.
     #[error("cannot {what}: it cannot be recorded: {why}")]
     DiskError { what: String, why: String },
-    /// The disk or its file system fails on reading, or on what is neither.
+    /// The disk or its file system fails in a call that is not a write.
     #[error("cannot {what}: {why}")]
     Unreadable { what: String, why: String },
     /// A file of the store cannot be opened, because something else has its name.
@@ -64,7 +64,7 @@ pub enum StoreError {
     /// changed; it can be tried again when they are back.
     #[error("cannot record anything: {} was removed, moved or replaced", path.display())]
     Moved { path: PathBuf },
-    /// The database is older than what was recorded, and its journal does not have the rest.
+    /// The database lacks entries that were recorded, and its journal does not have them either.
     #[error(
         "{} that {} recorded here {} neither in the database nor in its journal",
         crate::core::text::count(*missing, "entry"),
@@ -72,16 +72,16 @@ pub enum StoreError {
         if *missing == 1 { "is" } else { "are" }
     )]
     BackInTime { missing: u64 },
-    /// A stretch of the session is in no copy.
+    /// Entries of the session are missing from every copy.
     #[error("{}", .0.line())]
     Gap(Box<Gap>),
     /// The database was written by a newer version.
     #[error("cannot open the session store: its schema is {found}, and this version knows {known}")]
     Newer { found: i64, known: i64 },
-    /// The database could not be brought to a newer schema. What failed changed nothing.
+    /// The database could not be migrated to a newer schema. It is unchanged.
     #[error("cannot bring the session store from schema {from} to schema {to}: {why}")]
     Migration { from: i64, to: i64, why: String },
-    /// An intact entry of a kind or shape that is not known here.
+    /// An intact entry of a kind or shape that this version does not know.
     #[error("cannot read entry {seq} of session {session} ({kind}): {why}")]
     Unknown {
         session: String,
@@ -95,18 +95,18 @@ pub enum StoreError {
         session: String,
         seq: Seq,
         what: String,
-        /// New entries can be recorded, also those of a fork.
+        /// Whether new entries can be recorded, also those of a fork.
         can_append: bool,
-        /// Sessions that the journal has.
+        /// Number of sessions in the journal.
         in_journal: u64,
     },
-    /// The database itself is damaged, or something in it that is no entry.
+    /// The database itself is damaged, or something in it other than an entry.
     #[error("the session store is damaged: {what}")]
     Damaged {
         what: String,
-        /// It could be opened, so what is not damaged in it can be read.
+        /// Whether it could be opened, so that its undamaged parts can be read.
         is_open: bool,
-        /// Sessions that the journal has.
+        /// Number of sessions in the journal.
         in_journal: u64,
     },
     /// There is no such session, entry, queued message or blob: `what` says which.
@@ -114,62 +114,62 @@ pub enum StoreError {
     NotFound {
         what: &'static str,
         name: String,
-        /// The nearest that there is.
+        /// The name that is most similar to the given one.
         near: Option<String>,
     },
-    /// Several sessions begin so. At most ten are named.
+    /// Several sessions begin with this prefix. At most ten are named.
     #[error("{prefix:?} could be any of {}", ids.join(", "))]
     Ambiguous { prefix: String, ids: Vec<String> },
-    /// Too much waits in a session. Nothing was changed.
+    /// Too many messages or signals are queued for a session. Nothing was changed.
     #[error("cannot send more to session {session}: {limit} {what} wait in it already")]
     TooMany {
         what: &'static str,
         session: String,
         limit: u64,
     },
-    /// The database has to be migrated, and others have it open.
+    /// The database has to be migrated, and other processes have it open.
     #[error(
         "cannot bring the session store up to date: it is in use by process {}",
         list(pids)
     )]
     Locked { pids: Vec<u32> },
-    /// It needs the store alone, and others have it open.
+    /// The operation needs exclusive use of the store, and other processes have it open.
     #[error("cannot {what}: the session store is in use by process {}", list(pids))]
     InUse { what: &'static str, pids: Vec<u32> },
     /// The session is open in another process.
     #[error("session {session} is in use{}", by(pid))]
     Held {
         session: String,
-        /// Of the process that has it. `None`: not known.
+        /// The process that has it open. `None`: not known.
         pid: Option<u32>,
-        /// Since when: UTC, milliseconds since 1970. `None`: not known.
+        /// Time since when it has it open: UTC, milliseconds since 1970. `None`: not known.
         since_ms: Option<i64>,
     },
-    /// The session was at work on another machine a moment ago, whose lock may not be seen here.
+    /// The session was in use on another machine a moment ago, whose lock may not be visible here.
     #[error(
         "session {session} was in use on another machine {} s ago: {machine}{}",
         age_ms / 1_000, by(pid)
     )]
     Elsewhere {
         session: String,
-        /// Its name.
+        /// The name of the machine.
         machine: String,
-        /// Of the process there. `None`: not known.
+        /// The process on that machine. `None`: not known.
         pid: Option<u32>,
         age_ms: i64,
-        /// What says so. `None`: the mark of the store does.
+        /// The lock file that says so. `None`: the high-water mark says so.
         lock: Option<PathBuf>,
     },
     /// A file of the store could not be read or written.
     #[error("cannot {what}: {source}")]
     Io { what: String, source: io::Error },
-    /// An error of the database that none of the others is for.
+    /// An error of the database that belongs to no other class.
     #[error("cannot {what}: {source}")]
     Sqlite {
         what: &'static str,
         source: rusqlite::Error,
     },
-    /// JSON could not be written or read.
+    /// JSON could not be serialised or parsed.
     #[error("cannot {what}: {source}")]
     Encode {
         what: &'static str,
@@ -177,7 +177,7 @@ pub enum StoreError {
     },
 }
 
-/// A name is quoted; the place of an entry is a number and more words.
+/// Quotes a name. The address of an entry is not quoted, since it is a number with more words.
 fn quoted(what: &str, name: &str) -> String {
     match what {
         "entry" => name.to_string(),
@@ -186,7 +186,7 @@ fn quoted(what: &str, name: &str) -> String {
 }
 
 impl StoreError {
-    /// What a person can do about it.
+    /// Returns the hint: what the user can do about the error.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             StoreError::DiskError { .. } => DISK_ERROR.to_string(),
@@ -227,7 +227,7 @@ impl StoreError {
             StoreError::HeadMoved { session } => {
                 format!("open it again: rewake -r {session}")
             }
-            // A fork of what can be read goes on where it is.
+            // A fork from the readable entries works without a repair.
             StoreError::Damaged {
                 in_journal: sessions @ 1..,
                 ..
@@ -320,7 +320,8 @@ impl StoreError {
         )
     }
 
-    /// The store cannot be written: its folder, one of its files, or all of the file system.
+    /// Returns whether the store may not be written: its folder, one of its files, or the whole
+    /// file system.
     pub fn is_forbidden(&self) -> bool {
         match self {
             StoreError::Io { source, .. } => is_forbidden(source),
@@ -332,7 +333,8 @@ impl StoreError {
         }
     }
 
-    /// It may be gone soon, nothing was changed, and the same can be tried again.
+    /// Returns whether the error is temporary: nothing was changed, and the same call can be
+    /// retried.
     pub fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -351,7 +353,7 @@ impl StoreError {
         }
     }
 
-    /// The same where the store could not be opened for it.
+    /// Returns the error for a store that could not be opened because of it.
     pub(super) fn while_opening(self) -> StoreError {
         match self {
             StoreError::Damaged {
@@ -365,7 +367,8 @@ impl StoreError {
         }
     }
 
-    /// With how many sessions the journal has, asked only where something is damaged.
+    /// Sets the number of sessions in the journal. `sessions` is called only for an error about
+    /// damage.
     pub(super) fn with_journal(mut self, sessions: impl FnOnce() -> u64) -> StoreError {
         if let StoreError::Damaged { in_journal, .. } | StoreError::Corrupt { in_journal, .. } =
             &mut self
@@ -397,7 +400,7 @@ fn gap_hint(gap: &Gap) -> String {
     format!("a fork at entry {last} can continue: rewake fork {session} --at {last}")
 }
 
-/// EIO: the kernel could not read or write what it was asked to.
+/// Returns whether the error is EIO: the kernel could not read or write.
 fn is_disk_error(source: &io::Error) -> bool {
     source.raw_os_error() == Some(Errno::IO.raw_os_error())
 }
@@ -425,7 +428,7 @@ fn by(pid: &Option<u32>) -> String {
         .unwrap_or_default()
 }
 
-/// Says what was tried, and sorts the error into its class.
+/// Adds the attempted operation to an error, and assigns the error to its class.
 pub(super) trait Doing<T> {
     fn doing(self, what: &'static str) -> Result<T, StoreError>;
 }
@@ -444,7 +447,7 @@ impl<T> Doing<T> for serde_json::Result<T> {
 
 pub(super) fn classify(what: &'static str, source: rusqlite::Error) -> StoreError {
     use rusqlite::Error;
-    // It prints the whole statement, which says nothing to a person.
+    // SQLite's error prints the whole statement, which means nothing to a user.
     let source = match source {
         Error::SqlInputError { error, msg, .. } => Error::SqliteFailure(error, Some(msg)),
         source => source,
@@ -463,7 +466,7 @@ pub(super) fn classify(what: &'static str, source: rusqlite::Error) -> StoreErro
             what: what.to_string(),
             why: source.to_string(),
         },
-        // So SQLite says that there is no room to share memory in.
+        // SQLite reports this if the disk has no space for its shared memory.
         ErrorCode::SystemIoFailure if code.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
             StoreError::Full {
                 what: what.to_string(),
@@ -488,7 +491,8 @@ pub(super) fn classify(what: &'static str, source: rusqlite::Error) -> StoreErro
     }
 }
 
-/// Our statements fit the schema: one that names what is not there met another schema.
+/// Returns whether a statement does not fit the schema. The program's own statements fit, so the
+/// schema is another one.
 fn is_renamed(source: &rusqlite::Error) -> bool {
     let rusqlite::Error::SqliteFailure(_, Some(why)) = source else {
         return false;
@@ -498,7 +502,8 @@ fn is_renamed(source: &rusqlite::Error) -> bool {
         .any(|begins| why.starts_with(begins))
 }
 
-/// What was asked of the disk, and of which file. SQLite does not say which of two it was.
+/// Returns the failed operation and the file. For some codes SQLite does not say which of two files
+/// it was.
 fn failed_call(extended_code: i32) -> &'static str {
     match extended_code {
         ffi::SQLITE_IOERR_READ | ffi::SQLITE_IOERR_SHORT_READ | ffi::SQLITE_IOERR_CORRUPTFS => {

@@ -8,14 +8,14 @@ use super::StoreError;
 use super::error::io as io_error;
 use crate::journal::folder::{self, restrict};
 
-/// Makes the folder if it is missing; 0700 in any case.
+/// Creates the folder if it is missing. Sets its mode to 0700 in any case.
 pub(super) fn private_folder(path: &Path) -> Result<(), StoreError> {
     folder::private_folder(path)
         .map_err(|e| io_error(format!("make the folder {}", path.display()), e))
 }
 
-/// Opens the file for reading and writing, and makes it if it is missing; 0600 in any case.
-/// Never a file of the database: see [`super::database`].
+/// Opens the file for reading and writing, and creates it if it is missing. Sets its mode to 0600
+/// in any case. Not for files of the database: see [`super::database`].
 pub(super) fn private_file(path: &Path) -> Result<File, StoreError> {
     let fail = |e| io_error(format!("open {}", path.display()), e);
     let file = OpenOptions::new()

@@ -1,8 +1,9 @@
-//! The journal follows the database: at once where it was up to date, and step by step from the
-//! rows behind its own last line where it was not (an older session, a full disk, a journal that
-//! was off). Nothing says where it stands but its own end.
+//! Writing the journal after each commit. An up-to-date journal gets its lines at once. A journal
+//! may lag after a full disk, after it was off, or for an older session. It then catches up from
+//! the database step by step, from its own last line. Only the end of the journal says how far it
+//! is.
 //!
-//! Invariant: no row is left out. A line is written only behind the line of the entry before it.
+//! Invariant: no row is left out. A line is written only after the line of the entry before it.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::value::RawValue;
@@ -23,12 +24,12 @@ use crate::journal::writer::{Journal, Lines};
 
 const WHAT: &str = "write the journal";
 
-/// Of one step of catching up.
+/// Maximum size of one step of catching up, in bytes.
 const BYTES_IN_A_STEP: usize = 1 << 20;
 
 const STEPS_ON_LEAVING: u32 = 16;
 
-/// What was recorded in one transaction, for its lines.
+/// The content of one transaction, for its journal lines.
 pub(super) struct Recorded<'a> {
     pub at_ms: i64,
     pub entries: &'a [Entry],
@@ -40,8 +41,8 @@ pub(super) struct Recorded<'a> {
 }
 
 impl Drop for Store {
-    /// The journal is left as far as it can be brought in a moment; the rest is done by the next
-    /// one that works in the session.
+    /// Writes the journal as far as that takes a moment. The next process that works in the session
+    /// writes the rest.
     fn drop(&mut self) {
         for _ in 0..STEPS_ON_LEAVING {
             if !matches!(self.catch_up(), Ok(true)) {
@@ -52,7 +53,7 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// Why the journal cannot be written, once. The session goes on without it.
+    /// Returns once why the journal cannot be written. The session continues without it.
     pub fn journal_trouble(&mut self) -> Option<String> {
         let copies = self.copies.as_mut()?;
         if let Some(why) = copies.journal.trouble() {
@@ -63,15 +64,16 @@ impl Store {
         Some(fault.why.clone())
     }
 
-    /// After a commit: the lines of what was recorded, and the mark. What fails here is no error
-    /// of the append.
+    /// Writes the journal lines of a commit, and the high-water mark. A failure here does not fail
+    /// the append.
     pub(super) fn follow(&mut self, before: &Head, after: &Head, recorded: &Recorded<'_>) {
         if let Some(copies) = &mut self.copies {
             copies.follow(&self.conn, before, after, recorded);
         }
     }
 
-    /// One step of what the journal of the session lacks. True when there is more.
+    /// Writes one step of the lines that the session's journal lacks. Returns whether it lacks
+    /// more.
     pub(super) fn catch_up(&mut self) -> Result<bool, StoreError> {
         match &mut self.copies {
             Some(copies) => copies.catch_up(&self.conn),
@@ -79,8 +81,8 @@ impl Store {
         }
     }
 
-    /// Writes all lines that the journal of the session lacks. A failure is reported as a trouble
-    /// of the journal, and [`Store::catch_up`] tries again.
+    /// Writes all lines that the session's journal lacks. A failure is reported as a trouble of the
+    /// journal, and [`Store::catch_up`] tries again.
     pub(super) fn write_journal_of(&mut self, session: &str) {
         if let Some(copies) = &mut self.copies {
             copies.behind = Some(session.to_string());
@@ -115,7 +117,8 @@ impl Copies {
                 self.behind = Some(session.to_string());
             }
         }
-        // After the journal: a kill between the two makes nothing missing.
+        // The mark comes after the journal: after a kill between the two, it names no entry that
+        // the journal lacks.
         if let (Some(mark), Some(row)) = (&mut self.mark, after.row)
             && let Err(error) = mark.raise(&self.store, row, Some(after.tip))
         {
@@ -123,7 +126,7 @@ impl Copies {
         }
     }
 
-    /// True when the journal lacks more than this.
+    /// Writes the lines of one transaction. Returns whether the journal lacks earlier ones.
     fn follow_with(
         &mut self,
         conn: &Connection,
@@ -241,7 +244,8 @@ impl Copies {
                 seq,
                 at_ms: record.at_ms,
                 tip,
-                // Else a copy that is made good from here would say or obey it once more.
+                // Otherwise a database that is restored from this journal would send the message or
+                // obey the signal a second time.
                 taken: recognised.taken.get(&seq).copied(),
                 signal: recognised.obeyed.get(&seq).copied(),
                 owed: seq + 1 == head.length && owed,
@@ -282,7 +286,7 @@ fn add_blobs(
         };
         let written = match at_hand.iter().find(is_it) {
             Some(bytes) => lines.blob(hash, bytes),
-            // A damaged one is told when it is wanted.
+            // A damaged blob is reported when it is read.
             None => match blobs::blob(conn, hash) {
                 Ok(Some(bytes)) => lines.blob(hash, &bytes),
                 _ => Ok(()),
@@ -293,7 +297,7 @@ fn add_blobs(
     Ok(())
 }
 
-/// The window of the context that ends with the entry ends its file too.
+/// Returns whether this entry ends a segment of the context. Then it also ends the journal's file.
 fn ends_window(entry: &Entry) -> bool {
     matches!(entry, Entry::Compacted { .. } | Entry::Continued { .. })
 }
@@ -302,7 +306,7 @@ fn raw(json: &str) -> Result<Box<RawValue>, StoreError> {
     RawValue::from_string(json.to_string()).doing(WHAT)
 }
 
-/// What a journal of this session begins with: its first own entry comes next.
+/// Returns the header of this session's journal, which the first own entry of the session follows.
 fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, StoreError> {
     let sql = "SELECT s.workspace, s.folder, s.created_ms, o.id, s.forked_seq
       FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from WHERE s.id = ?1";
@@ -337,7 +341,7 @@ fn header(conn: &Connection, store: &str, session: &str) -> Result<Header, Store
     Ok(header)
 }
 
-/// The tip of the entry in this row, as the row says it.
+/// Returns the tip of the entry in this row, as stored.
 pub(super) fn tip_in(conn: &Connection, row: i64) -> Result<Option<Tip>, StoreError> {
     let tip: Option<Option<Vec<u8>>> = conn
         .prepare_cached("SELECT tip FROM entries WHERE id = ?1")
@@ -346,13 +350,13 @@ pub(super) fn tip_in(conn: &Connection, row: i64) -> Result<Option<Tip>, StoreEr
     Ok(tip.flatten().as_deref().and_then(Tip::from_bytes))
 }
 
-/// Whether this database has the newest entry that the mark knows, in its row. Rows are never
-/// removed but at the end, so it has all others too.
+/// Returns whether this database has the newest entry that the mark knows, in the same row. Apart
+/// from purges, rows are removed only at the end, so it has all earlier ones too.
 pub(super) fn has_all(conn: &Connection, store: &str, said: &Said) -> Result<bool, StoreError> {
     Ok(said.store == store && said.tip.is_some() && tip_in(conn, said.highest)? == said.tip)
 }
 
-/// The row id of the newest entry; 0 without one.
+/// Returns the row id of the newest entry, or 0 if there is none.
 pub(super) fn highest(conn: &Connection) -> Result<i64, StoreError> {
     conn.prepare_cached("SELECT coalesce(max(id), 0) FROM entries")
         .and_then(|mut s| s.query_row(params![], |row| row.get(0)))

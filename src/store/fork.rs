@@ -1,5 +1,5 @@
-//! A fork is a new session whose head is an entry of another; from there they part.
-//! Nothing is copied.
+//! Forks. A fork is a new session whose head is an entry of another session. Nothing is copied: the
+//! two share all entries up to that one.
 
 use rusqlite::{Connection, params};
 
@@ -16,36 +16,36 @@ use crate::core::entry::{Entry, ForkPoint, Seq};
 
 const WHAT: &str = "fork the session";
 
-/// A session that goes on behind an entry of another.
+/// A session that continues from an entry of another one.
 #[derive(Debug, Clone)]
 pub struct NewFork {
     /// See [`super::new_id`].
     pub id: String,
-    /// The entry that it goes on behind.
+    /// The entry that it continues from.
     pub from: ForkPoint,
-    /// Where it works. `None`: where the other one does, with the same files.
+    /// The folder of the fork. `None`: that of the other session, with the same files.
     pub place: Option<NewPlace>,
-    /// Something is owed after `Forked`: the caller has folded it.
+    /// Whether work is pending after `Forked`. The caller knows it from folding the entries.
     pub unfinished: bool,
 }
 
-/// A folder with files of its own.
+/// A folder with separate files for the fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPlace {
-    /// The canonical root: what counts as "here".
+    /// The canonical root, which decides whether the session belongs to the current workspace.
     pub workspace: String,
     /// The folder that the session works in.
     pub folder: String,
 }
 
 impl Store {
-    /// Records the session with its first entry of its own, `Forked`.
+    /// Records the session with its first own entry, `Forked`.
     pub fn fork(&mut self, new: &NewFork, at_ms: i64) -> Result<Head, StoreError> {
         self.fork_with(new, &[], &[], at_ms)
     }
 
-    /// The same, and what follows at once: in one transaction. `trees` are those that its entries
-    /// name and that are not kept yet.
+    /// Forks with more entries after `Forked`, in one transaction. `trees` are those that the
+    /// entries name and that are not stored yet.
     pub fn fork_with(
         &mut self,
         new: &NewFork,
@@ -62,8 +62,9 @@ impl Store {
         }];
         entries.extend_from_slice(also);
         let batch = Prepared::new(&entries, &[])?;
-        // Before the writing begins: SQLite writes nothing more in a transaction that met a
-        // damaged page, as the way back from the head may. What is found never changes.
+        // These reads come before the write transaction. SQLite writes nothing more in a
+        // transaction that met a damaged page, and the walk from the head may meet one. The result
+        // cannot change meanwhile.
         let (origin, row) = row_of(&self.conn, from, seq)?;
         let tip = tip_of(&self.conn, from, row, seq)?;
         let tx = self.write_entries(&session, WHAT)?;
@@ -139,7 +140,8 @@ fn row_of(conn: &Connection, session: &str, seq: Seq) -> Result<(Head, Option<i6
     Ok((head, chain.rows.last().copied()))
 }
 
-/// Every checkpoint keeps the step, so the nearest one at or before the row knows it.
+/// Returns the step of the plan at this row. Every checkpoint stores it, so the nearest checkpoint
+/// at or before the row has it.
 fn plan_step_at(conn: &Connection, row: Option<i64>) -> rusqlite::Result<Option<String>> {
     use rusqlite::OptionalExtension;
     conn.prepare_cached(

@@ -1,6 +1,6 @@
-//! A note of a folder that is being made for a fork, in the data folder: it is there from before the
-//! first byte outside until all of it is recorded. Whoever finds one that nobody holds knows what a
-//! kill left, and where.
+//! Notes about folders that are being created for forks, in the data folder. A note exists from
+//! before the first file outside of the data folder is written until the fork is recorded. A note
+//! without a process shows which folder a killed process left unfinished.
 
 use std::fs;
 use std::io::Write;
@@ -15,28 +15,28 @@ use super::files::{private_file, private_folder};
 
 const WHAT: &str = "note the folder of a fork";
 
-/// A path or two.
+/// Maximum size of a note, in bytes: it has a few paths.
 const MAX_BYTES: u64 = 64 * 1024;
 const MAX_NOTES: usize = 1_000;
 
-/// What is made outside of the data folder.
+/// The folder that is being created outside of the data folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkNote {
     /// The root of the new workspace.
     pub root: PathBuf,
     /// The folder in it that the session works in.
     pub folder: PathBuf,
-    /// The root was not there before.
+    /// Whether the root did not exist before.
     pub is_new: bool,
-    /// The name of the tree that is laid out in it.
+    /// The name of the tree whose files are written into it.
     pub target: String,
-    /// The repository that the root becomes a worktree of.
+    /// The repository of which the root becomes a worktree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<PathBuf>,
 }
 
 impl ForkNote {
-    /// Durable when it returns.
+    /// Writes the note. It is durable when this returns.
     ///
     /// # Errors
     /// `Io`.
@@ -53,8 +53,8 @@ impl ForkNote {
             .map_err(failed)
     }
 
-    /// All that are there, by the ids of their sessions. One that is half written tells of a folder
-    /// that was not begun: `None`.
+    /// Returns all notes by the IDs of their sessions. `None` is a note that was written in part:
+    /// its folder was not started.
     pub fn all(data_dir: &Path) -> Vec<(String, Option<ForkNote>)> {
         let files = fs::read_dir(folder(data_dir)).into_iter().flatten();
         let note = |file: std::io::Result<fs::DirEntry>| {
@@ -68,9 +68,9 @@ impl ForkNote {
         files.take(MAX_NOTES).filter_map(note).collect()
     }
 
-    /// Nothing of it is left to be done.
+    /// Removes the note of a fork that needs no more work.
     pub fn remove(data_dir: &Path, session: &str) {
-        // One that stays is looked at again, and found to be done.
+        // A note that stays is read again, and its work is found to be done.
         let _ = fs::remove_file(path(data_dir, session));
     }
 }

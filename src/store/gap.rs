@@ -1,6 +1,6 @@
-//! Sessions that lack a stretch of entries which is in no copy: found when the database was
-//! rebuilt. They are held, since to go on could do once more what those entries did. A fork at
-//! the last entry before the gap is not.
+//! Sessions with a gap: entries that are missing from every copy, as found when the database was
+//! rebuilt. Such a session is locked, since continuing could repeat the effects of the missing
+//! entries. A fork at the last entry before the gap is not locked.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
 
@@ -54,7 +54,7 @@ pub(super) fn keep_gap(tx: &Transaction<'_>, gap: &Gap) -> Result<(), StoreError
     .map(drop)
 }
 
-/// Nothing is missing up to this length any more.
+/// Removes the session's gap if its entries exist up to this length.
 pub(super) fn close_gap(
     tx: &Transaction<'_>,
     session: &str,
@@ -72,7 +72,7 @@ pub(super) fn close_gap(
     }
 }
 
-/// Entries that were recorded and have no row, and it is known in which session they were.
+/// Returns the number of entries that were recorded, have no row, and belong to a known session.
 pub(super) fn entries_in_gaps(conn: &Connection) -> Result<u64, StoreError> {
     let mut entries = 0;
     for session in sessions_with_gap(conn)? {
@@ -101,7 +101,7 @@ pub(super) fn sessions_with_gap(conn: &Connection) -> Result<Vec<String>, StoreE
 }
 
 impl Copies {
-    /// Writes the gaps into the journals that do not have them.
+    /// Writes the gaps into the journals that do not record them yet.
     pub(super) fn write_gaps(&mut self, conn: &Connection) -> Result<(), StoreError> {
         for session in sessions_with_gap(conn)? {
             let gap = gap_of(conn, &session)?;
@@ -117,10 +117,10 @@ impl Copies {
 }
 
 impl History<'_> {
-    /// The stretch that this session lacks, with the last summary before it.
+    /// Returns the gap of this session, with the last summary before it.
     pub fn gap(&self, session: &str) -> Result<Option<Gap>, StoreError> {
         let gap = gap_of(self.conn, session)?;
-        // A summary that cannot be read is left out: what is missing is told all the same.
+        // An unreadable summary is left out: the gap is reported without it.
         let summary = |gap: &Gap| last_summary(self.conn, &gap.session).ok().flatten();
         Ok(gap.map(|gap| Gap {
             summary: summary(&gap),
@@ -138,8 +138,7 @@ impl History<'_> {
 }
 
 impl Store {
-    /// Sessions are taken as they are: none is held for a gap any more. Each is told with the next
-    /// message what it lacks.
+    /// Unlocks all sessions with gaps. The next message of each tells the model what is missing.
     pub fn forget_gaps(&mut self) -> Result<(), StoreError> {
         for session in sessions_with_gap(&self.conn)? {
             let Some(gap) = self.history().gap(&session)? else {

@@ -1,12 +1,12 @@
-//! Tidying up what was kept of files: trees that nobody is to come back to, and contents that
-//! no tree names any more.
+//! Garbage collection of snapshots: removes trees that no session will need again, and contents
+//! that no tree names.
 //!
-//! Never removed: the last tree of a workspace, and the trees of sessions that are not old, not
-//! finished, or that a session like that is a fork of.
+//! Never removed: the last tree of a workspace, and the trees of sessions that are recent or
+//! unfinished, or from which such a session was forked.
 //!
-//! The order: rows, in one transaction; then packs. A pack with little left in it is copied to a
-//! new one, which is synced before the rows name it; only then is the old one removed. Nobody
-//! else has the store open meanwhile, so nothing that is half kept is in the way.
+//! The order: first rows, in one transaction, then packs. The used contents of a nearly unused pack
+//! are copied to a new one. It is synced before the rows name it, and only then the old one is
+//! removed. No other process has the store open meanwhile, so no snapshot is in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,31 +24,32 @@ use crate::core::tree::{Change, ContentHash, Delta};
 
 const WHAT: &str = "tidy up what is kept of files";
 
-/// What is kept in any case.
+/// The trees and contents that are never removed.
 #[derive(Debug, Clone, Copy)]
 pub struct Keep {
-    /// The trees of sessions in which something happened since: UTC, milliseconds since 1970.
+    /// The trees of sessions with a change since this time: UTC, milliseconds since 1970.
     pub since_ms: i64,
-    /// Nothing is removed; it is only found out what would be.
+    /// Whether only to count what would be removed.
     pub dry_run: bool,
 }
 
-/// What was removed, or would be.
+/// Number and size of the removed items, or of those that would be removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tidied {
-    /// Sessions whose trees went, and how many of those are in the trash.
+    /// Sessions whose trees were removed; `in_trash` of them are in the trash.
     pub sessions: u64,
     pub in_trash: u64,
     pub trees: u64,
     pub contents: u64,
-    /// As stored, in rows and packs.
+    /// Removed bytes as stored, in rows and packs.
     pub bytes: u64,
-    /// What is left, as stored.
+    /// Remaining bytes as stored.
     pub left_bytes: u64,
 }
 
 impl Store {
-    /// Removes what is not to be kept. With `dry_run` others may have the store open.
+    /// Removes all trees and contents that `keep` does not protect. With `dry_run` other processes
+    /// may have the store open.
     ///
     /// # Errors
     /// `InUse` when another process has it open.
@@ -67,7 +68,7 @@ impl Store {
         let tidied = rows(&tx, keep)?;
         tx.commit().doing(WHAT)?;
         let packed = tidy_packs(&mut self.conn, data_dir);
-        // The connection is closed while nobody else can open the store.
+        // The connection is closed before other processes can open the store.
         drop(self);
         drop(alone);
         packed?;
@@ -100,7 +101,7 @@ fn rows(tx: &Transaction<'_>, keep: Keep) -> Result<Tidied, StoreError> {
     Ok(tidied)
 }
 
-/// Trees and contents that go when only these trees are kept.
+/// Removes all trees but these, and the contents that only the removed ones name.
 fn remove_but(tx: &Transaction<'_>, kept: &BTreeSet<i64>) -> Result<(u64, u64), StoreError> {
     let named = named_contents(tx, kept)?;
     let trees = remove_trees(tx, kept)?;
@@ -112,8 +113,8 @@ fn remove_but(tx: &Transaction<'_>, kept: &BTreeSet<i64>) -> Result<(u64, u64), 
     Ok((trees, contents))
 }
 
-/// Trees that no session names, and their contents. The last of a workspace stays only where a
-/// session of that workspace names one.
+/// Removes trees that no session names, and their contents. The last tree of a workspace stays only
+/// if a session of that workspace names one.
 pub(super) fn remove_unnamed(tx: &Transaction<'_>) -> Result<(), StoreError> {
     let kept = ids(
         tx,
@@ -135,7 +136,7 @@ fn stored(tx: &Transaction<'_>) -> Result<u64, StoreError> {
     .doing(WHAT)
 }
 
-/// Sessions whose trees nobody is to come back to, and whether each is in the trash.
+/// Returns the sessions whose trees no session will need again, and whether each is in the trash.
 fn dropped_sessions(tx: &Transaction<'_>, since_ms: i64) -> Result<Vec<(i64, bool)>, StoreError> {
     struct Session {
         from: Option<i64>,
@@ -159,7 +160,7 @@ fn dropped_sessions(tx: &Transaction<'_>, since_ms: i64) -> Result<Vec<(i64, boo
             .collect()
         })
         .doing(WHAT)?;
-    // A fork is younger than what it was forked from.
+    // A fork has a larger key than its origin.
     let keys: Vec<i64> = sessions.keys().rev().copied().collect();
     for key in keys {
         let from = sessions
@@ -174,7 +175,7 @@ fn dropped_sessions(tx: &Transaction<'_>, since_ms: i64) -> Result<Vec<(i64, boo
     Ok(dropped.map(|(key, s)| (*key, s.is_trashed)).collect())
 }
 
-/// Those that a session names, and the last of each workspace.
+/// Returns the trees that a session names, and the last one of each workspace.
 fn kept_trees(tx: &Transaction<'_>) -> Result<BTreeSet<i64>, StoreError> {
     ids(
         tx,
@@ -188,7 +189,7 @@ fn ids(tx: &Transaction<'_>, sql: &str) -> Result<BTreeSet<i64>, StoreError> {
         .doing(WHAT)
 }
 
-/// The contents of all files in these trees.
+/// Returns the contents of all files in these trees.
 fn named_contents(
     tx: &Transaction<'_>,
     kept: &BTreeSet<i64>,
@@ -197,7 +198,7 @@ fn named_contents(
     for id in kept {
         let row = trees::row(tx, *id)?;
         let delta = match row.parent {
-            // All else in it is in the parent.
+            // Everything else in it is in the parent.
             Some(parent) if kept.contains(&parent) => {
                 let parent = trees::name(&trees::row(tx, parent)?);
                 trees::delta(&row, Some(&parent))?
@@ -217,7 +218,7 @@ fn add_contents(delta: &Delta, named: &mut BTreeSet<ContentHash>) {
     }
 }
 
-/// All but these, and those that they are deltas to.
+/// Removes all trees but these and those that they are deltas to.
 fn remove_trees(tx: &Transaction<'_>, kept: &BTreeSet<i64>) -> Result<u64, StoreError> {
     let mut needed = kept.clone();
     for id in kept {
@@ -230,7 +231,7 @@ fn remove_trees(tx: &Transaction<'_>, kept: &BTreeSet<i64>) -> Result<u64, Store
     remove(tx, "DELETE FROM trees WHERE id = ?1", &all, &needed)
 }
 
-/// All but these, and those that they were compressed with.
+/// Removes all contents but these and those that they were compressed with.
 fn remove_contents(tx: &Transaction<'_>, named: &BTreeSet<ContentHash>) -> Result<u64, StoreError> {
     let rows: Vec<(i64, Vec<u8>, Option<i64>)> = tx
         .prepare("SELECT id, hash, base FROM contents ORDER BY id DESC")
@@ -242,7 +243,7 @@ fn remove_contents(tx: &Transaction<'_>, named: &BTreeSet<ContentHash>) -> Resul
     let mut needed = BTreeSet::new();
     for (id, hash, base) in &rows {
         let is_named = <ContentHash>::try_from(&hash[..]).is_ok_and(|h| named.contains(&h));
-        // A base is older than what was compressed with it, so it comes later here.
+        // A base is older than the contents that were compressed with it, so it comes later here.
         if is_named || needed.contains(id) {
             needed.insert(*id);
             needed.extend(base);
@@ -252,7 +253,7 @@ fn remove_contents(tx: &Transaction<'_>, named: &BTreeSet<ContentHash>) -> Resul
     remove(tx, "DELETE FROM contents WHERE id = ?1", &all, &needed)
 }
 
-/// The youngest first: what is named is older than what names it.
+/// Removes rows, the newest first, since a row is older than those that refer to it.
 fn remove(
     tx: &Transaction<'_>,
     sql: &str,
@@ -267,7 +268,7 @@ fn remove(
     Ok(removed)
 }
 
-/// Packs that nothing names go; one of which less than half is named is written anew.
+/// Removes packs that no row names, and rewrites those of which less than half is named.
 pub(super) fn tidy_packs(
     conn: &mut rusqlite::Connection,
     data_dir: &Path,
@@ -276,7 +277,7 @@ pub(super) fn tidy_packs(
     let Ok(files) = fs::read_dir(&folder) else {
         return Ok(());
     };
-    // A database that was damaged and is kept beside may name what this one does not.
+    // A damaged database that was kept may name packs that this one does not.
     let may_be_named = database::has_damaged_copy(data_dir);
     let mut writer = PackWriter::new(data_dir);
     for file in files.flatten() {
@@ -309,10 +310,10 @@ pub(super) fn tidy_packs(
     Ok(())
 }
 
-/// Of a pack that is copied, so much is in memory.
+/// Maximum number of bytes in memory while a pack is copied.
 const MAX_HELD: u64 = 8 << 20;
 
-/// What is named of a pack is copied into another one, and named there.
+/// Copies the contents of a pack that rows name into a new pack, and points the rows to it.
 fn rewrite(
     conn: &mut rusqlite::Connection,
     writer: &mut PackWriter,
@@ -355,7 +356,7 @@ fn rewrite(
     tx.commit().doing(WHAT)
 }
 
-/// Parts of contents that are held in memory together, and synced together.
+/// Splits contents into groups that are in memory together, and synced together.
 fn at_once(contents: &[(i64, i64, i64)]) -> impl Iterator<Item = &[(i64, i64, i64)]> {
     let mut bytes = 0;
     contents.chunk_by(move |(_, _, stored), _| {

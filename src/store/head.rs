@@ -1,4 +1,4 @@
-//! Where a session stands: the end of its chain of entries.
+//! The head of a session: the end of its chain of entries.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -10,31 +10,31 @@ use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
 
-/// A plan step is kept with every checkpoint, so it is cut here, characters.
+/// Length to which a plan step is cut, in characters, since every checkpoint stores it.
 const PLAN_STEP_CHARS: usize = 120;
 
-/// Where a session stands; what an append goes on from.
+/// The head of a session, to which an append adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     pub(super) session: String,
     pub(super) key: i64,
     /// The row of the last entry.
     pub(super) row: Option<i64>,
-    /// Entries in the chain.
+    /// Number of entries in the chain.
     pub(super) length: u64,
-    /// The step of the plan that is being worked on.
+    /// The step of the plan that is in progress.
     pub(super) plan_step: Option<String>,
-    /// Of its chain.
+    /// The tip of the chain.
     pub(super) tip: Tip,
 }
 
 impl Head {
-    /// The id of the session.
+    /// Returns the ID of the session.
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// The place of the last entry.
+    /// Returns the place of the last entry.
     pub fn seq(&self) -> Seq {
         self.length.saturating_sub(1)
     }
@@ -57,7 +57,7 @@ impl Head {
     }
 }
 
-/// Without what only its entries say: the step of the plan, and the tip.
+/// Reads the head without the values that only the entries have: the step of the plan, and the tip.
 pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreError> {
     conn.prepare_cached("SELECT key, head, length FROM sessions WHERE id = ?1")
         .and_then(|mut s| {
@@ -77,7 +77,7 @@ pub(super) fn read_head(conn: &Connection, session: &str) -> Result<Head, StoreE
         .ok_or_else(|| StoreError::no_session(session))
 }
 
-/// The current step of the plan, if the entry made one.
+/// Returns the current step of the plan, if the entry changed the plan.
 pub(super) fn planned(entry: &Entry) -> Option<Option<String>> {
     match entry {
         Entry::Finished {

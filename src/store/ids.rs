@@ -1,6 +1,6 @@
-//! Ids of sessions: they sort by the time they were made.
+//! IDs of sessions, which sort by creation time.
 //!
-//! An id begins with the millisecond in which it was made. People read and type this part, so
+//! An ID begins with the millisecond in which it was made. People read and type this part, so
 //! [`super::SessionLock::take_new`] gives each millisecond to one session of a store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use super::clock::now_ms;
 use crate::journal::folder::made_at_ms;
 use crate::journal::tip::Tip;
 
-/// How often a process that made an id in this millisecond looks for the next one.
+/// Interval in which a process that has used the current millisecond looks for the next one.
 const LOOK_EVERY: Duration = Duration::from_micros(100);
 
-/// The letters of an id that are its millisecond.
+/// Number of letters of an ID that encode the millisecond.
 const SHORT_CHARS: usize = 13;
 
-/// Returns an id that nobody else has. Two ids of one process differ in their millisecond: this
-/// waits for the next one. A session of a store takes its id from
+/// Returns a unique ID. Two IDs of one process differ in their millisecond: this waits for the next
+/// one. A session of a store takes its ID from
 /// [`SessionLock::take_new`](super::SessionLock::take_new).
 pub fn new_id() -> String {
     static LAST_MS: AtomicU64 = AtomicU64::new(0);
@@ -32,8 +32,8 @@ pub fn new_id() -> String {
     }
 }
 
-/// Returns an ID that nobody else has, without waiting for the next millisecond. It is for runs,
-/// whose IDs nobody types.
+/// Returns a unique ID without waiting for the next millisecond. It is for runs, whose IDs nobody
+/// types.
 pub fn new_run_id() -> String {
     id_at(u64::try_from(now_ms()).unwrap_or(0))
 }
@@ -79,8 +79,8 @@ pub fn unique_short_id<'a>(id: &'a str, others: &[&str]) -> &'a str {
     end.map_or(id, |end| &id[..end])
 }
 
-/// The id of the session that is made of what went another way than `session` and ends with this
-/// tip: the same each time. It sorts right behind `session`, so before all that is forked from it.
+/// Returns the ID of the session that is made from a diverged copy of `session` with this tip. It
+/// is the same each time. It sorts directly after `session`, so before all forks of it.
 pub(super) fn id_of_parted(session: &str, end: Tip) -> String {
     let made = made_at_ms(session).and_then(|ms| u64::try_from(ms).ok());
     let hash = blake3::Hasher::new()

@@ -1,5 +1,5 @@
-//! What was said while a step was in progress. It waits here, durable and editable, until
-//! an append records it as `Said` and takes it out in the same transaction.
+//! The inbox: messages that were sent while a step was in progress. A message is durable and can be
+//! edited until an append records it as `Said` and removes it in the same transaction.
 
 use std::borrow::Cow;
 
@@ -20,12 +20,12 @@ const WHAT: &str = "queue a message";
 const WHAT_EDIT: &str = "change a queued message";
 const WHAT_READ: &str = "read the queued messages";
 
-/// Never used twice.
+/// The ID of a queued message. It is never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InboxId(i64);
 
 impl InboxId {
-    /// As other processes are told it.
+    /// Returns the number under which other processes know the message.
     pub fn number(self) -> i64 {
         self.0
     }
@@ -35,21 +35,22 @@ impl InboxId {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     pub text: String,
-    /// Their bytes are in the blobs of the store.
+    /// Images of the message. Their bytes are blobs of the store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
-    /// How it came in. It says what entry it becomes: `Noted` for a note, else `Said`.
+    /// The source of the message. It decides which entry the message becomes: `Noted` for a note,
+    /// else `Said`.
     pub via: Via,
-    /// The command that stands for the text.
+    /// The custom command whose text this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<UsedCommand>,
-    /// Who sent it, when it came from another process: `cli`.
+    /// The sender, if the message came from another process: `cli`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
 }
 
 impl Message {
-    /// As it was typed: the text, or the command that stands for it.
+    /// Returns the message as it was typed: the text, or the custom command that stands for it.
     pub fn typed(&self) -> Cow<'_, str> {
         match &self.command {
             Some(command) => command.line().into(),
@@ -62,25 +63,25 @@ impl Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Queued {
     pub id: InboxId,
-    /// When it was queued: UTC, milliseconds since 1970.
+    /// Time when it was queued: UTC, milliseconds since 1970.
     pub at_ms: i64,
     pub message: Message,
 }
 
 impl Queued {
-    /// Nothing that was said: see [`Via::Note`].
+    /// Returns whether this is a note and not a message: see [`Via::Note`].
     pub fn is_note(&self) -> bool {
         self.message.via == Via::Note
     }
 }
 
 impl Inbox<'_> {
-    /// The oldest first.
+    /// Returns all queued messages, the oldest first.
     pub fn queued(&self, session: &str) -> Result<Vec<Queued>, StoreError> {
         self.read_inbox(session, u32::MAX)
     }
 
-    /// The message that came last. `None` when the inbox is empty.
+    /// Returns the newest message, or `None` if the inbox is empty.
     pub fn newest_queued(&self, session: &str) -> Result<Option<InboxId>, StoreError> {
         self.conn
             .prepare_cached(
@@ -91,7 +92,7 @@ impl Inbox<'_> {
             .map(|id| id.map(InboxId))
     }
 
-    /// The message that waits longest. `None` when the inbox is empty.
+    /// Returns the message that waits longest, or `None` if the inbox is empty.
     ///
     /// # Errors
     /// `NotFound` when there is no such session.
@@ -124,7 +125,8 @@ impl Inbox<'_> {
 }
 
 impl InboxWriter<'_> {
-    /// The session counts as unfinished from now on. `blobs` are the message's images.
+    /// Queues a message. The session counts as unfinished from now on. `blobs` are the message's
+    /// images.
     pub fn queue(
         &mut self,
         session: &str,
@@ -135,7 +137,8 @@ impl InboxWriter<'_> {
         self.insert(session, message, blobs, at_ms, None)
     }
 
-    /// [`InboxWriter::queue`] of what stood in the input box: it is never in both places.
+    /// Queues the unsent text with [`InboxWriter::queue`] and removes it from the input box, in one
+    /// transaction.
     pub fn send(
         &mut self,
         session: &str,
@@ -146,8 +149,8 @@ impl InboxWriter<'_> {
         self.insert(session, message, blobs, at_ms, Some(Draft::Input))
     }
 
-    /// [`InboxWriter::queue`] by another process: no more than [`MAX_MESSAGES`] wait, of [`MAX_MESSAGES_BYTES`]
-    /// together.
+    /// Queues a message of another process with [`InboxWriter::queue`]. At most [`MAX_MESSAGES`]
+    /// wait, of [`MAX_MESSAGES_BYTES`] together.
     ///
     /// # Errors
     /// `TooMany`.
@@ -174,7 +177,7 @@ impl InboxWriter<'_> {
         if count(waiting) >= MAX_MESSAGES {
             return Err(too_many("messages", MAX_MESSAGES));
         }
-        // Each look at what waits reads all of it, and each change writes all of it to the journal.
+        // Each read of the queue reads all of it, and each change writes all of it to the journal.
         if waiting > 0 && count(bytes) + message.text.len() as u64 > MAX_MESSAGES_BYTES {
             return Err(too_many("MiB of messages", MAX_MESSAGES_BYTES >> 20));
         }
@@ -211,7 +214,8 @@ impl InboxWriter<'_> {
         Ok(id)
     }
 
-    /// Its place in the queue is kept. `NotFound` when it is no longer queued.
+    /// Replaces a queued message, which keeps its place in the queue. `NotFound` when it is no
+    /// longer queued.
     pub fn edit_queued(&mut self, id: InboxId, message: &Message) -> Result<(), StoreError> {
         let body = serde_json::to_string(message).doing(WHAT_EDIT)?;
         let rows = self
@@ -225,7 +229,7 @@ impl InboxWriter<'_> {
         one_of(rows, id)
     }
 
-    /// `NotFound` when it is no longer queued.
+    /// Removes a queued message. `NotFound` when it is no longer queued.
     pub fn remove_queued(&mut self, id: InboxId) -> Result<(), StoreError> {
         let session = session_of(self.conn, "inbox", id.0);
         let rows = self
@@ -240,7 +244,7 @@ impl InboxWriter<'_> {
     }
 }
 
-/// Takes it out of the queue of its session.
+/// Removes a message from the queue of its session.
 pub(super) fn take(tx: &Transaction<'_>, session: i64, id: InboxId) -> Result<(), StoreError> {
     let rows = tx
         .prepare_cached("DELETE FROM inbox WHERE id = ?1 AND session = ?2")

@@ -1,8 +1,9 @@
-//! What full text search finds, and the index of it. It is filled behind the commits, by whoever
-//! has time.
+//! The index for full text search. Commits do not update it: it is filled later, when a process has
+//! time.
 //!
-//! The index is derived from the log: one that was made for less than is searched now is emptied
-//! and filled again, in the same steps. Which it is says a row of its own, that no entry has.
+//! The index is derived from the log. An index of an earlier version, which covers less than is
+//! searched now, is emptied and filled again, in the same steps. A special row, which belongs to no
+//! entry, marks an index of this version.
 
 use std::borrow::Cow;
 
@@ -19,30 +20,31 @@ use crate::core::entry::{About, Block, Entry, Fact, Outcome};
 
 const WHAT: &str = "fill the search index";
 
-/// Of one entry no more is indexed.
+/// Maximum number of bytes that are indexed of one entry.
 const MAX_TEXT_BYTES: usize = 256 << 10;
 
-/// Of the arguments of one call: commands and paths are short, and a file that is written whole
-/// is not what a session is found by.
+/// Maximum number of bytes that are indexed of the arguments of one call. Commands and paths are
+/// short, and the content of a written file does not help to find a session.
 const MAX_CALL_BYTES: usize = 16 << 10;
 
-/// Row ids of entries begin at 1. With this row the index has the calls of answers too.
+/// Row ID of the mark: it says that the index has the calls of answers too. Row IDs of entries
+/// begin at 1.
 const MARK: i64 = 0;
 
-/// What of an entry is searched. Calls are kept apart: who looks for what was said finds no
-/// question that was put to the search itself.
+/// A searched part of an entry. Calls are separate, so that a search of the conversation does not
+/// find the arguments of earlier searches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// What was said, answered and printed: rows of the index with the row id of the entry.
+    /// Messages, answers and output: rows of the index with the row ID of the entry.
     Words,
-    /// What tools were called with: rows with the negated row id.
+    /// Arguments of tool calls: rows with the negated row ID.
     Calls,
 }
 
 impl Part {
     pub(super) const BOTH: [Part; 2] = [Part::Words, Part::Calls];
 
-    /// Which entry a row `f` of the index is of.
+    /// Returns the SQL condition that joins a row `f` of the index with its entry `e`.
     pub(super) fn join(self) -> &'static str {
         match self {
             Part::Words => "e.id = f.rowid",
@@ -57,7 +59,7 @@ impl Part {
         }
     }
 
-    /// The newest entry first, as the index has them.
+    /// Returns the SQL order with the newest entry first, in the order of the index.
     pub(super) fn newest_first(self) -> &'static str {
         match self {
             Part::Words => "f.rowid DESC",
@@ -74,15 +76,15 @@ impl Part {
 }
 
 impl Index<'_> {
-    /// Entries that are not indexed yet.
+    /// Returns the number of entries that are not indexed yet.
     pub(super) fn index_waiting(&self) -> Result<u64, StoreError> {
         pending(self.conn).doing(WHAT)
     }
 
-    /// Indexes at most so many entries; says how many rows are left. The more at once, the
-    /// less is written: thousands, when nobody waits.
+    /// Indexes at most `max_rows` entries, and returns how many remain. Larger steps write less in
+    /// total: use thousands when nobody waits.
     pub fn index_pending(&self, max_rows: u32) -> Result<u64, StoreError> {
-        // One that is only looked at finds what is in the index.
+        // A store that is open read-only uses the index as it is.
         if pending(self.conn).doing(WHAT)? == 0 || is_read_only(self.conn)? {
             return Ok(0);
         }
@@ -142,7 +144,7 @@ fn index_rows(conn: &Connection, bodies: &mut BodyReader, max_rows: u32) -> rusq
         let id: i64 = row.get(0)?;
         upto = Some(id);
         if row.get(1)? {
-            // A damaged row is not found; loading its session says what is wrong with it.
+            // A damaged row is left out of the index; loading its session reports the damage.
             let Ok(entry) = bodies.read(row.get_ref(2)?) else {
                 continue;
             };
@@ -161,7 +163,7 @@ fn index_rows(conn: &Connection, bodies: &mut BodyReader, max_rows: u32) -> rusq
 
 fn words(entry: &Entry) -> Option<Cow<'_, str>> {
     match entry {
-        // What was found again is in the log already.
+        // Recalled content is in the log, and so in the index, already.
         Entry::Noted {
             about: Some(About::Recalled),
             ..
@@ -210,12 +212,13 @@ fn calls(entry: &Entry) -> Option<String> {
     (!calls.is_empty()).then(|| calls.join("\n"))
 }
 
-/// The tool, and what its arguments say without the names and marks of JSON: `bash git push`.
+/// Returns the name of the tool and the values of its arguments, without the keys and punctuation
+/// of JSON: `bash git push`.
 fn call_text(name: &str, arguments: &str) -> String {
     let mut text = String::from(name);
     match serde_json::from_str::<Value>(arguments) {
         Ok(value) => leaves(&value, name.len(), &mut text),
-        // As the model wrote it.
+        // Invalid JSON is indexed as the model wrote it.
         Err(_) => {
             text.push(' ');
             text.push_str(arguments);
@@ -226,7 +229,8 @@ fn call_text(name: &str, arguments: &str) -> String {
     text
 }
 
-/// The first stands behind the name, each other on lines of its own.
+/// Appends the values of the arguments: the first one after the name on the same line, each other
+/// one on a new line.
 fn leaves(value: &Value, name_bytes: usize, text: &mut String) {
     if text.len() >= MAX_CALL_BYTES {
         return;

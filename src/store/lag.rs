@@ -1,13 +1,13 @@
-//! Sessions whose journal may lack their last transaction: the process that recorded it was killed
-//! between the commit and the write of its lines.
+//! Journals that may lack the last transaction of their session: the process that recorded it was
+//! killed between the commit and the write of its lines.
 //!
 //! The first append of a process to a session leaves a row in `meta`, in its transaction. Each
 //! process that opens the store for writing compares the journals of these sessions with their
-//! rows, and writes what is missing, before its own first commit. Its first append removes the rows
+//! rows. It writes the missing lines before its own first commit. Its first append removes the rows
 //! of the sessions that it compared, so nothing here needs a sync.
 //!
-//! A session that was recorded without a journal gets one when nobody waits for anything: its rows
-//! are found by their ids, and `journals_upto` in `meta` is the highest id that was looked at.
+//! A session that was recorded without a journal gets one when the process is idle. Its rows are
+//! found by their ids, and `journals_upto` in `meta` is the highest id that was looked at.
 //!
 //! Invariant: a row is removed only if it is still the note that was read under the lock of the
 //! session, when the journal was compared.
@@ -27,14 +27,15 @@ use crate::journal::read::end;
 
 const WHAT: &str = "compare the journal with the database";
 
-/// Before the name of a journal folder, in `meta`: the row up to which sessions were searched for
-/// journals that are missing there.
+/// Prefix of a name in `meta` that a hash of the journal folder follows. The value is the row up to
+/// which sessions were searched for journals that are missing there.
 pub(super) const JOURNALS_UPTO: &str = "journals_upto:";
 
-/// Rows that are looked at in one step.
+/// Number of rows that one step looks at.
 const ROWS_IN_A_STEP: i64 = 500;
 
-/// Below this number of rows the next start looks at them again, which costs less than a write.
+/// Number of rows below which the progress is not stored: looking at them again costs less than a
+/// write.
 const ROWS_WORTH_NOTING: i64 = 1_000;
 
 /// The difference between a journal and the rows of its session.
@@ -159,7 +160,7 @@ impl Copies {
         let written = self.journal_part(conn, &data_dir, &session);
         if let Err(error) = &written {
             tracing::warn!(%session, %error, "the session gets no journal");
-            // What is damaged stays so.
+            // Damage is permanent, so another attempt would not help.
             self.lag.older.has_failed |= !error.is_damage();
         }
         if !matches!(written, Ok(true)) {
@@ -215,7 +216,8 @@ fn compared(conn: &Connection, folder: &Path, session: &str) -> Result<Compared,
     })
 }
 
-/// Returns the name of the row of `meta` for this journal folder: another one begins empty.
+/// Returns the name of the row of `meta` for this journal folder. Another folder has another row,
+/// so its search starts from the beginning.
 fn upto_name(folder: &Path) -> String {
     let hash = blake3::hash(folder.as_os_str().as_encoded_bytes()).to_hex();
     format!("{JOURNALS_UPTO}{}", &hash[..16])

@@ -1,8 +1,8 @@
-//! All sessions in the order a person looks through them, read so that ten thousand cost
-//! nothing that is felt: first the order alone, then those that are on the screen.
+//! The list of all sessions in display order. It is fast for ten thousand sessions: the order is
+//! read first, then only the sessions on the screen.
 //!
-//! The order is a value, not a cursor in the database: heads move while somebody looks, and a
-//! list that is paged by them would leave sessions out.
+//! The order is a value, not a cursor in the database. Heads move while somebody looks, and a list
+//! that is paged by them would leave sessions out.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -20,36 +20,37 @@ use crate::core::entry::Seq;
 const WHAT: &str = "list the sessions";
 const WHAT_SEARCH: &str = "search";
 
-/// Names a session within this store.
+/// A number that identifies a session within this store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SessionKey(pub(super) i64);
 
-/// A session's place in the list: all that is read of it before it is on the screen.
+/// The place of a session in the list, with all that is read before the session is on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
     pub key: SessionKey,
-    /// As it was named, or the first words said. `None`: neither.
+    /// The title of the session, or else its first message. `None`: it has neither.
     pub title: Option<String>,
-    /// It belongs to the workspace that was asked about.
+    /// Whether it belongs to the workspace that was asked about.
     pub is_here: bool,
-    /// The session that gave it its task. `None` for one that is no sub-agent's.
+    /// The session that gave it its task. `None` if it is not the session of a subagent.
     pub parent: Option<SessionKey>,
 }
 
-/// The newest place in a session where all words of a query are.
+/// The newest entry of a session that has all words of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SaidIn {
     pub key: SessionKey,
     /// The place of the entry.
     pub seq: Seq,
-    /// One line around the first hit.
+    /// One line around the first match.
     pub snippet: String,
-    /// How many entries of the session have the words, among those that were looked at.
+    /// Number of entries of the session with the words, among those that were looked at.
     pub entries: u64,
 }
 
-/// Sessions of one workspace stand together: first those of `?1`, then the workspace with the
-/// newest entry. In each the newest first. One in which nothing was said is not listed.
+/// Returns the SQL of the list. It groups sessions by workspace: first `?1`, then the workspace
+/// with the newest entry. Within a group the newest session is first. Sessions without a message
+/// are not listed.
 fn listing_sql() -> String {
     format!(
         "SELECT s.key, s.title, workspace = ?1, iif({IS_CHILD}, s.forked_from, NULL) FROM sessions s
@@ -58,7 +59,8 @@ ORDER BY workspace = ?1 DESC, max(head) OVER (PARTITION BY workspace) DESC, head
     )
 }
 
-/// Newest first, as the index has them: it ends when enough are found.
+/// Returns the SQL of a search, the newest entry first in the order of the index: it stops when
+/// enough entries are found.
 fn saying_sql(part: Part) -> String {
     let (entry, of_part, by) = (part.join(), part.condition(), part.newest_first());
     format!(
@@ -70,7 +72,7 @@ WHERE entry_index MATCH ?1 AND {of_part} ORDER BY {by} LIMIT ?2"
 const BODY: &str = "SELECT body FROM entries WHERE id = ?1";
 
 impl History<'_> {
-    /// The sessions that are in the trash, or those that are not.
+    /// Returns the sessions in the trash, or those that are not in it.
     pub fn listing(&self, here: &str, in_trash: bool) -> Result<Vec<Listed>, StoreError> {
         self.conn
             .prepare_cached(&listing_sql())
@@ -89,7 +91,7 @@ impl History<'_> {
             .map(below_parents)
     }
 
-    /// What is known of each of these.
+    /// Returns the details of these sessions.
     pub fn listed(
         &self,
         keys: &[SessionKey],
@@ -107,8 +109,8 @@ impl History<'_> {
         read().doing(WHAT)
     }
 
-    /// The sessions that recorded an entry with all the words, each with its newest one, among
-    /// the newest `max_hits` entries. What is not indexed yet is not found: see
+    /// Returns the sessions that recorded an entry with all the words, each with its newest one,
+    /// among the newest `max_hits` entries. Entries that are not indexed yet are not found: see
     /// [`Store::index_pending`].
     pub fn saying(&self, query: &str, max_hits: u32) -> Result<Vec<SaidIn>, StoreError> {
         let terms = terms(query);
@@ -156,7 +158,7 @@ impl History<'_> {
     }
 }
 
-/// Sub-agents' sessions stand behind their parents', where these are in the list.
+/// Moves the sessions of subagents directly after their parents, if these are in the list.
 fn below_parents(listed: Vec<Listed>) -> Vec<Listed> {
     if listed.iter().all(|one| one.parent.is_none()) {
         return listed;
@@ -209,7 +211,7 @@ mod tests {
                 saying.contains("SEARCH e USING INTEGER PRIMARY KEY"),
                 "{saying}"
             );
-            // A sort would read every hit before the first is seen.
+            // A sort would read every match before the first is returned.
             assert!(!saying.contains("TEMP B-TREE"), "{saying}");
         }
     }

@@ -1,7 +1,7 @@
-//! Reading a session back: from the head to the first entry by `parent`, then forward,
-//! each row checked. What is read is never repaired.
+//! Loading a session: rows are found from the head to the first entry by `parent`, and then read
+//! forward, each one verified. Damaged rows are never repaired here.
 //!
-//! Invariant: what comes before the first damaged entry is given, then the error that names it.
+//! Invariant: the entries before the first damaged one are returned, then the error that names it.
 
 use std::ops::RangeInclusive;
 
@@ -21,11 +21,11 @@ use crate::journal::tip::Tip;
 const WHAT: &str = "read the session";
 
 impl Store {
-    /// The whole chain of a session, first entry first, and its head.
+    /// Loads the whole chain of a session, first entry first, and its head.
     ///
     /// # Errors
-    /// `NotFound` when there is no such session. An entry that is damaged or not known is an
-    /// error that names it.
+    /// `NotFound` when there is no such session. A damaged or unknown entry is an error that names
+    /// it.
     pub fn load(&self, session: &str) -> Result<(Head, Vec<Record>), StoreError> {
         let mut records = Vec::new();
         let head = self.load_each(session, |record| {
@@ -35,8 +35,8 @@ impl Store {
         Ok((head, records))
     }
 
-    /// Gives the entries one by one, first to last. An error of `each` ends the reading and is given
-    /// back.
+    /// Calls `each` for the entries one by one, first to last. An error of `each` stops the loading
+    /// and is returned.
     pub fn load_each<E: From<StoreError>>(
         &self,
         session: &str,
@@ -45,13 +45,13 @@ impl Store {
         load_each(&self.conn, self.copies.as_ref(), session, each)
     }
 
-    /// The error with what its hint needs.
+    /// Adds to an error the values that its hint needs.
     pub(super) fn explain(&self, error: StoreError) -> StoreError {
         explain(&self.conn, self.copies.as_ref(), error)
     }
 }
 
-/// Reads, and gives an error what its hint needs.
+/// Calls `read`, and adds to its error the values that the hint needs.
 pub(super) fn explained<T>(
     conn: &Connection,
     copies: Option<&Copies>,
@@ -60,14 +60,14 @@ pub(super) fn explained<T>(
     read().map_err(|error| explain(conn, copies, error))
 }
 
-/// Reads a session from its first entry on: see [`Store::load_each`].
+/// Loads a session from its first entry on: see [`Store::load_each`].
 pub(super) fn load_each<E: From<StoreError>>(
     conn: &Connection,
     copies: Option<&Copies>,
     session: &str,
     mut each: impl FnMut(Record) -> Result<(), E>,
 ) -> Result<Head, E> {
-    // One transaction: the head and its chain are of the same instant.
+    // In one transaction, the head and its chain are of the same instant.
     let tx = conn.unchecked_transaction().doing(WHAT)?;
     let mut head = read_head(&tx, session).map_err(|error| explain(conn, copies, error))?;
     let chain = chain(&tx, &head, 0)?;
@@ -88,8 +88,8 @@ pub(super) fn load_each<E: From<StoreError>>(
     Ok(head)
 }
 
-/// The error with what its hint needs: how many sessions the journal has, and whether any
-/// session can be read here.
+/// Adds to an error the values that its hint needs: the number of sessions in the journal, and
+/// whether any session can be read.
 pub(super) fn explain(conn: &Connection, copies: Option<&Copies>, error: StoreError) -> StoreError {
     let error = match &error {
         StoreError::Damaged { .. } if !has_readable_session(conn) => error.while_opening(),
@@ -109,7 +109,7 @@ fn has_readable_session(conn: &Connection) -> bool {
     }
 }
 
-/// Why a reading ended early.
+/// The reason why loading stopped early.
 enum Stop<E> {
     Store(StoreError),
     Each(E),
@@ -122,8 +122,8 @@ impl<E> From<StoreError> for Stop<E> {
 }
 
 impl Store {
-    /// The entries of a part of the chain, first to last; the end of the chain ends it. Only
-    /// these are read.
+    /// Returns the entries of a part of the chain, first to last. Stops at the end of the chain.
+    /// Only these entries are read.
     pub fn records(
         &self,
         session: &str,
@@ -149,7 +149,7 @@ fn rows_of(
             near: Some(head.seq().to_string()),
         });
     }
-    // With the one before, which the first must follow.
+    // The entry before the first one is included: the first one must follow it.
     let from = first.saturating_sub(1);
     let chain = chain(&tx, &head, from)?;
     chain.readable_upto(last)?;

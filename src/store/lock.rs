@@ -1,8 +1,8 @@
-//! Who has the store and who has a session: OS locks, freed by the kernel at death.
+//! OS locks of the store and of sessions, which the kernel releases when a process ends.
 //!
-//! Pids in the files are only for display; the lock is the truth.
-//! Invariant: the lock file of the store or of a session is never removed, or two
-//! processes could each hold a lock of that name.
+//! The PIDs in the files are only for display; only the lock counts.
+//! Invariant: the lock file of the store or of a session is never removed, or two processes could
+//! each hold a lock of that name.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -27,43 +27,45 @@ const STORE_LOCK: &str = "store.lock";
 const SESSIONS: &str = "locks";
 const PROCESSES: &str = "processes";
 
-/// How long a migration waits for others that have the store open, who rarely go.
+/// Time that a migration waits for other processes to close the store. They rarely do.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long opening waits for a migration by another process, which is soon done.
+/// Time that opening waits for a migration by another process, which takes a moment.
 const MIGRATION: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
-/// In this time the lock of a new session is made after its id.
+/// Maximum time between the creation of a session's ID and of its lock file.
 const AT_ONCE: Duration = Duration::from_millis(5);
-/// How many ids a new session tries. All of them taken means a clock that stands still.
+/// Maximum number of IDs that a new session tries. If all are taken, the clock stands still.
 const NEW_TRIES: u32 = 100;
-/// The word in a lock's file that says that its session is in the database.
+/// Word in a lock's file: the session is in the database.
 const RECORDED: &str = "recorded";
-/// The word that the process which held it last left because nothing could be recorded.
+/// Word in a lock's file: the last holder stopped because nothing could be recorded.
 const UNRECORDED: &str = "unrecorded";
-/// Before the name of the machine of who holds it.
+/// Prefix of the holder's machine in a lock's file.
 const MACHINE: &str = "machine=";
-/// Of a lock's file.
+/// Maximum length of a lock's file, in bytes.
 const MAX_TEXT: u64 = 192;
-/// Longer than a look at a session's lock takes.
+/// Longer than a check of a session's lock takes.
 const LOOK: Duration = Duration::from_millis(50);
-/// A process that was killed while it started another one leaves the lock to that until it has become
-/// another program, which takes long on a busy machine.
+/// Maximum time that a child of a killed process shares its lock. A process that was killed between
+/// fork and exec leaves the lock to the child until that calls exec, which takes long on a busy
+/// machine.
 const LEFT_TO_A_CHILD: Duration = Duration::from_secs(2);
 
-/// One process per session.
+/// The lock of a session. One process at a time has it.
 #[derive(Debug)]
 pub struct SessionLock {
     file: File,
-    /// What makes the name in `file` more than a number: see [`SessionLock::holder`].
+    /// A locked file whose name is in `file`. It proves that the PID is that of the holder: see
+    /// [`SessionLock::holder`].
     presence: Option<NamedTempFile>,
     is_recorded: bool,
     was_unrecorded: bool,
     is_unrecorded: bool,
 }
 
-/// Opens the file of a session's lock, and makes it if it is missing.
+/// Opens the file of a session's lock, and creates it if it is missing.
 fn lock_file(data_dir: &Path, session: &str) -> Result<(PathBuf, File), StoreError> {
-    // The id becomes a file name, so it must be one of ours.
+    // The ID becomes a file name, so it must be valid.
     let id = Uuid::try_parse(session).map_err(|_| StoreError::no_session(session))?;
     let folder = data_dir.join(SESSIONS);
     private_folder(&folder)?;
@@ -73,7 +75,7 @@ fn lock_file(data_dir: &Path, session: &str) -> Result<(PathBuf, File), StoreErr
 }
 
 impl SessionLock {
-    /// Fails with `Held` when another process has the session.
+    /// Takes the lock. Fails with `Held` when another process has the session.
     pub fn take(data_dir: &Path, session: &str) -> Result<SessionLock, StoreError> {
         let (path, file) = lock_file(data_dir, session)?;
         let since = Instant::now();
@@ -101,7 +103,7 @@ impl SessionLock {
         } = signature;
         let mut lock = SessionLock {
             file,
-            // On a full disk it is held without a name: then nobody can ask us to leave.
+            // On a full disk the lock has no name: then nobody can ask this process to leave.
             presence: announce(data_dir).ok(),
             is_recorded,
             was_unrecorded,
@@ -111,8 +113,9 @@ impl SessionLock {
         Ok(lock)
     }
 
-    /// Locks the session until the file is dropped, and leaves the signature of the last holder in
-    /// it. `None`: another process has the session, on this machine or on another.
+    /// Locks the session until the returned file is dropped, and leaves the signature of the last
+    /// holder in it. Returns `None` if another process has the session, on this machine or on
+    /// another.
     pub(super) fn hold_unsigned(data_dir: &Path, session: &str) -> Option<File> {
         let (path, file) = lock_file(data_dir, session).ok()?;
         file.try_lock().ok()?;
@@ -120,8 +123,8 @@ impl SessionLock {
         (!is_elsewhere).then_some(file)
     }
 
-    /// Makes the id of a new session and takes its lock. No other session of this store was made in
-    /// the same millisecond, so what people type of an id names one session.
+    /// Creates the ID of a new session and takes its lock. No other session of this store was made
+    /// in the same millisecond, so the part of the ID that people type names one session.
     ///
     /// # Errors
     /// As [`SessionLock::take`].
@@ -131,14 +134,15 @@ impl SessionLock {
             let id = new_id();
             let lock = SessionLock::take(data_dir, &id)?;
             tries += 1;
-            // Of two processes that make one at the same time, one at least sees the lock of the other.
+            // If two processes create a session at the same time, at least one of them sees the
+            // other's lock.
             if tries == NEW_TRIES || !SessionLock::has_twin(data_dir, &id) {
                 return Ok((id, lock));
             }
         }
     }
 
-    /// Whether another session has the same short id.
+    /// Returns whether another session has the same short ID.
     fn has_twin(data_dir: &Path, id: &str) -> bool {
         let own = format!("{id}.lock");
         let files = fs::read_dir(data_dir.join(SESSIONS)).into_iter().flatten();
@@ -146,35 +150,36 @@ impl SessionLock {
         names.any(|name| name != own && name.starts_with(short_id(id)))
     }
 
-    /// Whoever held it before left because nothing could be recorded, as on a full disk: where
-    /// the log cannot say it, this file does. No block of it is freed and none is added.
+    /// Returns whether the last holder stopped because nothing could be recorded, as on a full
+    /// disk. This file says so if the log cannot. Writing the word needs no new block on the disk.
     pub fn was_unrecorded(&self) -> bool {
         self.was_unrecorded
     }
 
-    /// The next one who takes it is told of it.
+    /// Notes in the file that this process stops because nothing could be recorded. The next holder
+    /// reads it.
     pub fn leave_unrecorded(&mut self) {
         self.is_unrecorded = true;
     }
 
-    /// To be called when the session is in the database. From then on the lock's file says so,
-    /// also when nobody holds it: a database without the session has lost it.
+    /// Notes in the lock's file that the session is in the database. The note stays when the lock
+    /// is released: a database without the session has lost it.
     pub fn recorded(&mut self) {
         if !self.is_recorded {
             self.is_recorded = true;
-            // Without it a loss is not noticed; nothing else depends on it.
+            // Without the word a loss is not noticed; nothing else depends on it.
             let _ = self.sign();
         }
     }
 
-    /// Whoever finds the session after a kill learns from this when it was alive last: the time
-    /// of the lock's file is set. That it fails harms nothing else.
+    /// Sets the time of the lock's file to now. After a kill it says when the process was last
+    /// alive. A failure has no other effect.
     pub fn show_life(&self) {
         let _ = self.file.set_modified(SystemTime::now());
     }
 
-    /// When the session was held last, by a process that may be dead: UTC, milliseconds since
-    /// 1970. `None`: it never was.
+    /// Returns when the session was last held, by a process that may be dead: UTC, milliseconds
+    /// since 1970. `None`: it never was.
     pub fn held_ms(data_dir: &Path, session: &str) -> Option<i64> {
         let id = Uuid::try_parse(session).ok()?;
         let file = fs::metadata(data_dir.join(SESSIONS).join(format!("{id}.lock"))).ok()?;
@@ -182,8 +187,8 @@ impl SessionLock {
         i64::try_from(since.as_millis()).ok()
     }
 
-    /// `<pid> <time in ms> <file of the process> machine=<machine> recorded`: each part only where
-    /// it is so.
+    /// Writes `<pid> <time in ms> <file of the process> machine=<machine> recorded`, each part only
+    /// if it applies.
     fn sign(&mut self) -> io::Result<()> {
         let mut words = Vec::new();
         if let Some(presence) = &self.presence {
@@ -202,22 +207,22 @@ impl SessionLock {
         if self.is_unrecorded {
             words.push(UNRECORDED.to_string());
         }
-        // Over what stands there: on a full disk there may be no room for a file that was emptied.
+        // The old text is overwritten: on a full disk a file that was emptied may not grow again.
         let text = format!("{}\n", words.join(" "));
         let before = self.file.metadata()?.len().min(MAX_TEXT) as usize;
         self.file.rewind()?;
-        // At once, so that nobody reads a part of it.
+        // One write, so that no reader sees a part of it.
         self.file.write_all(format!("{text:<before$}").as_bytes())?;
         self.file.set_len(text.len() as u64)
     }
 
-    /// Whether a session was made in this folder after the one with this id: then there is a
-    /// lock of it. One look at the folder of the locks; now and then it says yes for nothing.
+    /// Returns whether a session may have been made in this folder after the one with this ID. It
+    /// reads only the time of the folder with the locks, so it is sometimes wrongly true.
     pub fn may_be_newer(data_dir: &Path, newest: Option<&str>) -> bool {
         let Ok(changed) = fs::metadata(data_dir.join(SESSIONS)).and_then(|m| m.modified()) else {
             return false;
         };
-        // The lock of a session is made when its id is, which begins with the time.
+        // The lock of a session is created together with its ID, which begins with the time.
         let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default();
         let made = newest
             .and_then(made_at_ms)
@@ -225,7 +230,7 @@ impl SessionLock {
         made.is_none_or(|made| changed > Duration::from_millis(made) + AT_ONCE)
     }
 
-    /// The sessions that have a lock here, of at most so many.
+    /// Returns at most `at_most` sessions that have a lock file here.
     pub fn sessions(data_dir: &Path, at_most: usize) -> Vec<String> {
         let files = fs::read_dir(data_dir.join(SESSIONS)).into_iter().flatten();
         let name = |file: io::Result<fs::DirEntry>| {
@@ -236,7 +241,7 @@ impl SessionLock {
         files.take(at_most).filter_map(name).collect()
     }
 
-    /// Whether the session was in the database when it was last held: see
+    /// Returns whether the session was in the database when it was last held: see
     /// [`SessionLock::recorded`].
     pub fn was_recorded(data_dir: &Path, session: &str) -> bool {
         Uuid::try_parse(session).is_ok_and(|id| {
@@ -245,11 +250,11 @@ impl SessionLock {
         })
     }
 
-    /// The process that has the session. The lock is not touched to find that out, so nobody
-    /// who wants the session is kept from it.
+    /// Returns the process that has the session. It does not touch the lock, so no process that
+    /// wants the session is kept from it.
     ///
-    /// Never another process that came to bear the pid of a dead one: what is named in the
-    /// lock's file is a file of the holder's own, which is locked while it lives.
+    /// A process that got the PID of a dead holder is never returned. The lock's file names a file
+    /// of the holder, which is locked while the holder lives.
     pub fn holder(data_dir: &Path, session: &str) -> Option<u32> {
         let id = Uuid::try_parse(session).ok()?;
         let file = File::open(data_dir.join(SESSIONS).join(format!("{id}.lock"))).ok()?;
@@ -261,13 +266,13 @@ impl SessionLock {
         pid.filter(|_| lives)
     }
 
-    /// Whether another process has the session. Nothing is made, signed or kept.
+    /// Returns whether another process has the session. Nothing is created, signed or kept locked.
     pub fn is_held(data_dir: &Path, session: &str) -> bool {
         let Ok(id) = Uuid::try_parse(session) else {
             return false;
         };
         let path = data_dir.join(SESSIONS).join(format!("{id}.lock"));
-        // The lock that this is for an instant is what `take` waits out.
+        // This takes a shared lock for an instant, which `take` waits out.
         File::open(path)
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
@@ -275,7 +280,8 @@ impl SessionLock {
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        // While it is still locked. A name that stays after a kill is that of a dead process.
+        // This comes before the lock is released. A text that stays after a kill is that of a dead
+        // process.
         let _ = match self.is_recorded {
             true => self.write(Vec::new()),
             false => self.file.set_len(0),
@@ -292,18 +298,19 @@ fn held(session: &str, file: &File) -> StoreError {
     }
 }
 
-/// Whether the process that signed the lock is gone.
+/// Returns whether the process that signed the lock has ended.
 fn is_of_the_dead(file: &File) -> bool {
     let pid = signature(file).pid;
     let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     pid.is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
-/// Whoever signed the lock did not leave, was seen lately, and was on another machine.
+/// Returns an error if the last holder was on another machine, was seen recently and did not
+/// release the lock.
 fn elsewhere(session: &str, signature: &Signature, file: &File, path: &Path) -> Option<StoreError> {
     let machine = signature.machine.as_ref().filter(|m| m.is_another())?;
     let seen = file.metadata().and_then(|found| found.modified()).ok()?;
-    // One that lies ahead is of another clock.
+    // A time in the future comes from another machine's clock.
     let age = seen.elapsed().unwrap_or_default();
     (age < LATELY).then(|| StoreError::Elsewhere {
         session: session.to_string(),
@@ -317,7 +324,7 @@ fn elsewhere(session: &str, signature: &Signature, file: &File, path: &Path) -> 
 struct Signature {
     pid: Option<u32>,
     since_ms: Option<i64>,
-    /// A file name.
+    /// The name of a file.
     presence: Option<String>,
     machine: Option<Machine>,
     is_recorded: bool,
@@ -327,7 +334,7 @@ struct Signature {
 fn signature(mut file: &File) -> Signature {
     let _ = file.rewind();
     let mut text = String::new();
-    // The owner may be writing it right now; then nobody is named.
+    // If the owner is writing it right now, no process is named.
     let _ = file.take(MAX_TEXT).read_to_string(&mut text);
     let has = |wanted: &str| text.split_whitespace().any(|word| word == wanted);
     let words = text.split_whitespace();
@@ -349,13 +356,13 @@ fn signature(mut file: &File) -> Signature {
     }
 }
 
-/// The lock every open store holds, shared.
+/// The shared lock that every open store has.
 pub(super) struct StoreLock {
     file: File,
     _presence: NamedTempFile,
 }
 
-/// The store lock held alone.
+/// The exclusive lock of the store.
 pub(super) struct AloneLock {
     file: File,
 }
@@ -370,7 +377,8 @@ impl StoreLock {
         share(file, data_dir)
     }
 
-    /// Waits a moment for the others to go. `None` when `is_needless` says so before that.
+    /// Takes the exclusive lock, and waits a moment for other processes to close the store. Returns
+    /// `None` when `is_needless` returns true before that.
     pub(super) fn alone(
         self,
         data_dir: &Path,
@@ -392,7 +400,8 @@ impl StoreLock {
 }
 
 impl StoreLock {
-    /// The lock alone, if nobody else has the store open at this instant; else it stays shared.
+    /// Takes the exclusive lock if no other process has the store open at this instant. Otherwise
+    /// the lock stays shared.
     pub(super) fn alone_now(
         self,
         data_dir: &Path,
@@ -410,7 +419,7 @@ impl StoreLock {
 
 impl AloneLock {
     pub(super) fn share(self, data_dir: &Path) -> Result<StoreLock, StoreError> {
-        // Changing a lock in place is not the same on all systems.
+        // Converting a lock in place differs between systems.
         self.file
             .unlock()
             .map_err(|e| io_error("unlock the session store", e))?;
@@ -430,7 +439,7 @@ fn share(file: File, data_dir: &Path) -> Result<StoreLock, StoreError> {
     })
 }
 
-/// False when another process is in the way.
+/// Returns false when another process has the lock.
 fn lock_now(tried: Result<(), TryLockError>) -> Result<bool, StoreError> {
     match tried {
         Ok(()) => Ok(true),
@@ -445,18 +454,18 @@ fn wait_until(end: Instant, data_dir: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     let mut pids = present(data_dir);
-    // Nobody is told to close what they just began.
+    // The error does not ask users to close the process that they just started.
     if pids.len() > 1 {
         pids.retain(|pid| *pid != std::process::id());
     }
     Err(StoreError::Locked { pids })
 }
 
-/// A file named after our pid and locked while we live.
+/// Creates a file that is named after this process's PID, and locked while the process lives.
 fn announce(data_dir: &Path) -> Result<NamedTempFile, StoreError> {
     let folder = data_dir.join(PROCESSES);
     private_folder(&folder)?;
-    // Also removes what killed processes left.
+    // This also removes the files of killed processes.
     present(data_dir);
     let fail = |e| io_error(format!("write in {}", folder.display()), e);
     let file = tempfile::Builder::new()
@@ -467,7 +476,7 @@ fn announce(data_dir: &Path) -> Result<NamedTempFile, StoreError> {
     Ok(file)
 }
 
-/// The pids that have the store open. Files of the dead are removed.
+/// Returns the PIDs that have the store open. Removes the files of dead processes.
 fn present(data_dir: &Path) -> Vec<u32> {
     let files = fs::read_dir(data_dir.join(PROCESSES)).into_iter().flatten();
     let mut pids: Vec<u32> = files
@@ -495,7 +504,7 @@ fn present(data_dir: &Path) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// Another process made sessions in each of these milliseconds.
+    /// Checks that a session skips milliseconds in which another process made sessions.
     #[test]
     fn a_new_session_has_its_millisecond_for_itself() {
         let home = tempfile::tempdir().unwrap();

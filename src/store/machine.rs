@@ -1,23 +1,23 @@
-//! Which machine this is, for what is written where another machine may read it: a lock that is
-//! taken there is not seen here on many shared file systems.
+//! The identity of this machine, for files that other machines may read. On many shared file
+//! systems a lock that another machine takes is not visible here.
 //!
-//! Two names are the same machine when they agree in the machine or in the boot: a machine that was
-//! started anew is the same one, and so are containers under one kernel, which see each other's locks.
+//! Two names are the same machine if they agree in the machine or in the boot. A machine that was
+//! rebooted is the same one, and so are containers under one kernel, which see each other's locks.
 
 use std::fs;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Whoever was seen on another machine in this time is taken to be at work there.
+/// Time for which a process that was seen on another machine is taken to be running there.
 pub(super) const LATELY: Duration = Duration::from_secs(120);
 
-/// Hex digits of a hash.
+/// Number of hex digits of each hash.
 const DIGITS: usize = 8;
 
-/// Of the name that people know the machine by.
+/// Length to which the host name is cut, in characters.
 const MAX_NAME: usize = 24;
 
-/// A machine, as it is written: `MACHINE:BOOT:NAME`, without a blank.
+/// A machine in its written form: `MACHINE:BOOT:NAME`, without a blank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Machine {
     id: String,
@@ -26,7 +26,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// `None`: the system does not say it. Then nothing is refused for it.
+    /// Returns this machine, or `None` if the system does not identify it. Then nothing is refused
+    /// because of other machines.
     pub(super) fn this() -> Option<&'static Machine> {
         static THIS: OnceLock<Option<Machine>> = OnceLock::new();
         THIS.get_or_init(|| {
@@ -62,7 +63,7 @@ impl Machine {
         Machine::this().is_some_and(|this| !this.is_same(self))
     }
 
-    /// Returns whether the system runs since this was written.
+    /// Returns whether the machine was not rebooted since this was written.
     pub(super) fn is_of_this_boot(&self) -> bool {
         Machine::this().is_none_or(|this| this.boot == self.boot)
     }

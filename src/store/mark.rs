@@ -1,10 +1,11 @@
-//! The mark: the highest entry that was ever recorded in the database of a data folder. It lies
-//! in the state folder, so that it is not put back together with an older copy of the database,
-//! and it is raised after each commit, without a sync. What it says was recorded; what the
-//! database does not have of it is missing.
+//! The high-water mark: the highest entry that was ever recorded in the database of a data folder.
+//! It is in the state folder, so that it is not restored together with an older copy of the
+//! database. It is raised after each commit, without a sync. All entries up to it were recorded, so
+//! those that the database lacks are missing.
 //!
-//! Row ids have no gaps: entries are never removed, and one that was rolled back is used again.
-//! So a database that holds all entries up to the mark has at least that row id.
+//! Row ids have no gaps: an id that was rolled back is used again, and only a purge removes
+//! entries. The ids that a purge leaves unused stay below the highest row. So a database that has
+//! all entries up to the mark has at least that row id.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -20,22 +21,24 @@ use crate::journal::tip::Tip;
 
 const FOLDER: &str = "marks";
 
-/// Of each of the lines: `mark 1 STORE HIGHEST`, what is held, if anything, `at ROW TIP`, the tip of
-/// the entry in that row, and `by MACHINE TIME`. The longest id and the highest number fit.
+/// Length of each of the lines `mark 1 STORE HIGHEST`, `held MISSING TIME` (or blank), `at ROW TIP`
+/// and `by MACHINE TIME`. `TIP` is the tip of the entry in that row. The longest ID and the highest
+/// number fit.
 const LINE_BYTES: usize = 64;
 const ALL_BYTES: u64 = 4 * LINE_BYTES as u64;
 
 const BEGINS: &str = "mark";
 const FORM: &str = "1";
 
-/// What a mark says.
+/// The content of a mark.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Said {
-    /// The id of the store; empty where there was no mark.
+    /// The ID of the store; empty if there was no mark.
     pub store: String,
     /// The row id of the newest entry.
     pub highest: i64,
-    /// Entries that are nowhere, and when that was found: UTC, milliseconds since 1970.
+    /// Number of entries that are missing everywhere, and when that was found: UTC, milliseconds
+    /// since 1970.
     pub held: Option<(u64, i64)>,
     /// The tip of the newest entry. `None`: an older version wrote the mark.
     pub tip: Option<Tip>,
@@ -43,7 +46,7 @@ pub(super) struct Said {
     pub by: Option<(Machine, i64)>,
 }
 
-/// The mark of one data folder.
+/// The high-water mark of one data folder.
 #[derive(Debug)]
 pub(super) struct Mark {
     file: File,
@@ -52,7 +55,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Where the mark of this data folder lies.
+    /// Returns the path of this data folder's mark.
     pub(super) fn path(state_dir: &Path, data_dir: &Path) -> PathBuf {
         let real = data_dir.canonicalize();
         let real = real.as_deref().unwrap_or(data_dir);
@@ -77,8 +80,8 @@ impl Mark {
         Ok(Mark { file, path, said })
     }
 
-    /// After a commit: this row is in the database, with this tip. While something is missing the
-    /// mark stays where it is.
+    /// Raises the mark after a commit: this row is in the database, with this tip. While entries
+    /// are missing, the mark stays where it is.
     pub(super) fn raise(&mut self, store: &str, row: i64, tip: Option<Tip>) -> io::Result<()> {
         if self.said.held.is_some() || (row <= self.said.highest && self.said.store == store) {
             return Ok(());
@@ -95,7 +98,7 @@ impl Mark {
         self.write(&lines, 0)
     }
 
-    /// Rows above this one were removed on purpose: their ids are used again.
+    /// Lowers the mark after rows above this one were removed on purpose: their ids are used again.
     pub(super) fn lower(&mut self, row: i64) -> io::Result<()> {
         if self.said.highest <= row || self.said.store.is_empty() {
             return Ok(());
@@ -105,19 +108,19 @@ impl Mark {
         self.write(&[&text], 0)
     }
 
-    /// So many entries are nowhere: what was recorded before is not gone on with.
+    /// Notes that entries are missing everywhere: sessions from before are locked.
     pub(super) fn hold(&mut self, missing: u64, now_ms: i64) -> io::Result<()> {
         self.said.held = Some((missing, now_ms));
         self.write(&[&format!("held {missing} {now_ms}")], LINE_BYTES as u64)
     }
 
-    /// Nothing is missing any more.
+    /// Notes that nothing is missing any more.
     pub(super) fn lift(&mut self) -> io::Result<()> {
         self.said.held = None;
         self.write(&[""], LINE_BYTES as u64)
     }
 
-    /// What it says at this place. Nothing is made.
+    /// Reads the mark of this data folder. Creates nothing.
     pub(super) fn look(state_dir: &Path, data_dir: &Path) -> Said {
         let mut text = String::new();
         let file = File::open(Mark::path(state_dir, data_dir));
@@ -125,7 +128,7 @@ impl Mark {
         read.map_or_else(|_| Said::default(), |_| self::read(&text))
     }
 
-    /// The file of a mark is moved aside, and nothing is missing any more.
+    /// Moves the file of the mark aside, and notes that nothing is missing any more.
     pub(super) fn move_aside(&self, now_ms: i64) -> io::Result<()> {
         std::fs::rename(
             &self.path,
@@ -133,7 +136,7 @@ impl Mark {
         )
     }
 
-    /// One write, of lines of the same length each time: no part of an older text is left behind.
+    /// Writes lines of a fixed length in one write, so that no part of an older text remains.
     fn write(&self, lines: &[&str], at: u64) -> io::Result<()> {
         let width = LINE_BYTES - 1;
         let lines = lines.iter().map(|line| format!("{line:<width$}\n"));
@@ -142,7 +145,7 @@ impl Mark {
     }
 }
 
-/// What cannot be read says nothing.
+/// Parses a mark. An unreadable line counts as absent.
 fn read(text: &str) -> Said {
     let mut lines = text.lines();
     let words: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
@@ -157,7 +160,7 @@ fn read(text: &str) -> Said {
     let highest = highest.parse().unwrap_or(0);
     let at: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
     let tip = match at[..] {
-        // One of another row is left of an older version, which knows the first two lines.
+        // A tip of another row was left by an older version, which writes only the first two lines.
         ["at", row, tip] if row.parse() == Ok(highest) => Tip::from_hex(tip),
         _ => None,
     };
@@ -219,7 +222,7 @@ mod tests {
         let said = open().said;
         assert_eq!((said.highest, said.held), (2_000, None));
         assert_eq!(said.tip, Some(Tip::of_nothing()));
-        // An older version writes the first line, and knows no other tip.
+        // An older version writes the first line, and no tip.
         let older = format!("{:<63}\n", "mark 1 one 2001");
         open().file.write_all_at(older.as_bytes(), 0).unwrap();
         assert_eq!((open().said.highest, open().said.tip), (2_001, None));

@@ -1,7 +1,7 @@
-//! Memories: what was kept to be found again by later sessions of a workspace.
+//! Memories: facts that are stored for later sessions of a workspace.
 //!
-//! Invariant: a memory is a row made in the transaction of its `Finished`, so there is
-//! exactly one for each, whenever the process dies.
+//! Invariant: a memory is a row made in the transaction of its `Finished`, so there is exactly one
+//! for each, whenever the process dies.
 
 use rusqlite::{Row, Transaction, params};
 
@@ -14,38 +14,38 @@ use crate::core::entry::{Memory, Seq};
 
 const WHAT: &str = "search the memories";
 
-/// Of so many the best are chosen.
+/// Number of matches from which the best are chosen.
 const CANDIDATES: u32 = 100;
 
-/// What is looked for: in entries ([`Store::recall`]) or in memories ([`Store::memories`]).
+/// A search of entries ([`Store::recall`]) or of memories ([`Store::memories`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Sought<'a> {
     /// Words, as a person or a model writes them.
     pub query: &'a str,
-    /// For memories a session means its workspace.
+    /// The scope. For memories a session stands for its workspace.
     pub scope: Scope<'a>,
     /// Kinds of entries or of memories.
     pub kinds: &'a [&'a str],
-    /// What is newer counts more.
+    /// The current time: newer results get a higher score.
     pub now_ms: i64,
-    /// At most so many are given.
+    /// Maximum number of results.
     pub limit: u32,
 }
 
 /// A memory that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remembered {
-    /// The session that recorded it, and its entry.
+    /// The session that recorded it, and the entry.
     pub session: String,
     pub seq: Seq,
     /// `episodic`, `semantic` or `procedural`.
     pub kind: String,
-    /// What it is about, in a few words. `None`: the model gave none.
+    /// The topic in a few words. `None`: the model gave none.
     pub topic: Option<String>,
     pub text: String,
     /// When it was recorded: UTC, milliseconds since 1970.
     pub at_ms: i64,
-    /// More is better.
+    /// The score; higher is better.
     pub score: f64,
     row: i64,
 }
@@ -76,7 +76,7 @@ pub(super) fn remember(
 }
 
 impl Index<'_> {
-    /// Memories that speak of what is sought, better, newer and more often used ones first.
+    /// Returns memories that match. Better, newer and more often used ones come first.
     pub fn memories(&self, sought: &Sought<'_>) -> Result<Vec<Remembered>, StoreError> {
         explained(self.conn, self.copies, || self.matching_any(sought))
     }
@@ -97,7 +97,7 @@ impl Index<'_> {
         Ok(found)
     }
 
-    /// The memories of a workspace, the newest first.
+    /// Returns the memories of a workspace, the newest first.
     pub fn newest_memories(
         &self,
         workspace: &str,
@@ -142,8 +142,8 @@ impl Index<'_> {
             .collect()
     }
 
-    /// They were of use. A count that is lost costs nothing: finding must also work on a full
-    /// disk.
+    /// Counts a use of these memories. A count that is lost costs nothing: a search must also work
+    /// on a full disk.
     pub fn used(&self, found: &[Remembered], now_ms: i64) {
         if found.is_empty() {
             return;
@@ -180,7 +180,8 @@ fn remembered(row: &Row<'_>, now_ms: i64) -> rusqlite::Result<Remembered> {
     })
 }
 
-/// From 1 for what is of now to a quarter for what is old; half of the way in two weeks.
+/// Returns the weight of an age: 1 for now, falling to a quarter, and half of the way down after
+/// two weeks.
 pub(super) fn recency(at_ms: i64, now_ms: i64) -> f64 {
     const HALF_MS: f64 = 14.0 * 86_400_000.0;
     let age_ms = now_ms.saturating_sub(at_ms).max(0) as f64;

@@ -1,8 +1,8 @@
-//! Schema versions: numbered SQL files, applied in order, each in one transaction with
-//! its number in `user_version`.
+//! Schema versions: numbered SQL files, applied in order, each in one transaction with its number
+//! in `user_version`.
 //!
-//! Invariant: a released migration is never edited, and there is no way back; a database
-//! of a newer version is refused.
+//! Invariant: a released migration is never edited, and there is no way back; a database of a newer
+//! version is refused.
 
 use std::path::Path;
 
@@ -31,13 +31,14 @@ pub(super) fn is_current(conn: &Connection, migrations: &[&str]) -> Result<bool,
     Ok(found == known)
 }
 
-/// The caller has the store alone. A database that holds something is copied first.
+/// Applies the missing migrations. The caller has the store alone. A database with content is
+/// copied first.
 pub(super) fn migrate(
     conn: &mut Connection,
     data_dir: &Path,
     migrations: &[&str],
 ) -> Result<(), StoreError> {
-    // Another process may have done it while we waited for the lock.
+    // Another process may have migrated it while this one waited for the lock.
     if is_current(conn, migrations)? {
         return Ok(());
     }
@@ -73,7 +74,7 @@ fn version(conn: &Connection) -> Result<i64, StoreError> {
         .doing("open the session store")
 }
 
-/// The newest schema that this version knows.
+/// Returns the newest schema that this version knows.
 pub(super) fn known() -> i64 {
     newest(MIGRATIONS)
 }

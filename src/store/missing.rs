@@ -1,34 +1,35 @@
-//! A stretch of entries that is in no copy, and how it is told to people and to the model.
+//! Gaps: entries that are missing from every copy, and the texts about them for people and for the
+//! model.
 
 use crate::core::entry::Seq;
 use crate::core::quoted::fenced;
 use crate::core::text::{clip, count, one_line};
 
-/// Of a summary that is shown in a line.
+/// Length to which a summary is cut in a line for a person, in characters.
 const SHOWN_CHARS: usize = 400;
 
-/// Of a summary that the model is told.
+/// Length to which a summary is cut for the model, in characters.
 const TOLD_CHARS: usize = 4_000;
 
-/// Entries of a session that are in no copy.
+/// Entries of a session that are missing from every copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     pub session: String,
-    /// The first and the last entry that is nowhere.
+    /// The first and the last missing entry.
     pub first: Seq,
     pub last: Seq,
-    /// Entries behind it that were found. They stay where they are.
+    /// Number of entries after the gap that were found. They stay where they are.
     pub behind: u64,
-    /// When the entry before it was recorded, and the one behind it: UTC, milliseconds since 1970.
+    /// Times of the entry before the gap and of the one after it: UTC, milliseconds since 1970.
     /// `None`: not known.
     pub since_ms: Option<i64>,
     pub until_ms: Option<i64>,
-    /// What the last summary before it says, where it was looked for.
+    /// The last summary before the gap, if the caller looked for it.
     pub summary: Option<String>,
 }
 
 impl Gap {
-    /// For a person.
+    /// Returns the message for a person.
     pub fn line(&self) -> String {
         let summary = match &self.summary {
             Some(summary) => format!(
@@ -49,7 +50,7 @@ impl Gap {
         )
     }
 
-    /// For the model of a session that goes on from the entry before it.
+    /// Returns the note for the model of a session that continues from the entry before the gap.
     pub fn note(&self) -> String {
         let behind = match self.behind {
             0 => String::new(),

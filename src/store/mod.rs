@@ -1,15 +1,15 @@
 //! The log on disk: one SQLite database for all sessions of a user.
 //!
-//! [`Store`] is owned by the one thread that writes. What is appended is durable when the
-//! call returns: each append is one transaction and one sync of the write-ahead log.
-//! Nothing of it is async, and nothing of it folds: the store keeps entries, it does not
-//! know what they mean beyond what lists show.
+//! [`Store`] is owned by the one thread that writes. What is appended is durable when the call
+//! returns: each append is one transaction and one sync of the write-ahead log. Nothing here is
+//! async, and nothing folds: the store keeps entries, and knows their meaning only as far as lists
+//! show it.
 //!
 //! Invariant: rows of `entries` never change, and a head only moves to a child, by
 //! compare-and-swap.
-//! Invariant: an error changes nothing, neither in the database nor in the caller's
-//! [`Head`]; the same call may be made again. (After an error of the disk itself the
-//! entries may still turn up when the database is next opened; they were never acted on.)
+//! Invariant: an error changes nothing, neither in the database nor in the caller's [`Head`]; the
+//! same call may be made again. (After an error of the disk itself the entries may still turn up
+//! when the database is next opened; they were never acted on.)
 //! Invariant: an entry that cannot be read is an error that names it, never skipped.
 
 mod ahead;
@@ -124,25 +124,25 @@ pub use crate::journal::folder::{JournalPlace, made_at_ms};
 
 /// The open database. Other processes may have it open too.
 pub struct Store {
-    // Dropped in this order, the other files last.
+    // Fields are dropped in this order, the other files last.
     _before_closing: crate::config::BeforeClosing,
     conn: Connection,
-    /// The search index is being filled, step by step.
+    /// Whether the search index is being filled, step by step.
     indexing: bool,
-    /// Every entry has its tip, as far as it can have one.
+    /// Whether every entry that can have a tip has one.
     has_all_tips: bool,
-    /// The journal and the mark. `None`: the store is without them.
+    /// The journal and the high-water mark. `None`: the store has neither.
     copies: Option<copies::Copies>,
     brought: Brought,
     in_use: moved::InUse,
-    /// The folder of large contents of files.
+    /// The folder of packs.
     packs: std::path::PathBuf,
-    // Dropped behind the connection.
+    // Dropped after the connection.
     _files: crate::config::FilesInUse,
-    /// Where a copy lies that is looked at in place of a store that cannot be written.
+    /// The temporary copy that is open instead of a store that cannot be written.
     copy: Option<own_copy::OwnCopy>,
-    // Held as long as the connection, so that nobody migrates under it. `None`: it is held
-    // alone by who tidies up.
+    // Held as long as the connection, so that no other process migrates the database meanwhile.
+    // `None`: the caller that needs the store alone has the exclusive lock.
     lock: Option<lock::StoreLock>,
 }
 

@@ -1,5 +1,5 @@
-//! What was learnt about models, whatever the session: the context window they really
-//! have, and how many bytes make a token for them.
+//! Facts that sessions learnt about models: the size of their context window, and how many bytes
+//! make a token.
 
 use rusqlite::{OptionalExtension, ToSql, Transaction, params};
 
@@ -7,25 +7,26 @@ use super::error::Doing;
 use super::row::{count, int};
 use super::{Models, StoreError};
 
-/// What sessions learnt of a model. `None`: nothing yet.
+/// Learnt facts about a model. `None`: not known yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Learnt {
-    /// The context window, tokens.
+    /// The context window, in tokens.
     pub context_tokens: Option<u64>,
-    /// Bytes of a request for each token that the provider counted.
+    /// Bytes of a request per token, as the provider counted.
     pub bytes_per_token: Option<f64>,
 }
 
-/// The bytes of a request for each token, as an append says that they are by now.
+/// The current bytes of a request per token, recorded with an append.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LearntRatio {
     /// `provider/model`.
     pub model: String,
-    /// One that is no positive number is not kept.
+    /// The ratio. It is stored only if it is a positive number.
     pub bytes_per_token: f64,
 }
 
-/// In the transaction of the answer that it was learnt of: it costs no sync of its own.
+/// Stores a ratio in the transaction of the answer that it was measured with, so it needs no
+/// separate sync.
 pub(super) fn learn_ratio(tx: &Transaction<'_>, learnt: &LearntRatio) -> rusqlite::Result<()> {
     let LearntRatio {
         model,
@@ -43,7 +44,7 @@ pub(super) fn learn_ratio(tx: &Transaction<'_>, learnt: &LearntRatio) -> rusqlit
 }
 
 impl Models<'_> {
-    /// `model` is `provider/model`.
+    /// Stores the context window of a model. `model` is `provider/model`.
     pub fn learn_limit(&self, model: &str, context_tokens: u64) -> Result<(), StoreError> {
         self.learn(
             "INSERT INTO model_limits (model, context_tokens) VALUES (?1, ?2)
@@ -53,7 +54,7 @@ impl Models<'_> {
         )
     }
 
-    /// What sessions learnt of `provider/model`, nothing included.
+    /// Returns the facts about `provider/model`, which may be none.
     pub fn learnt(&self, model: &str) -> Result<Learnt, StoreError> {
         self.conn
             .prepare_cached(

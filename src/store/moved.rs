@@ -1,7 +1,7 @@
-//! Whether the files that SQLite has open are still those with their names. Once they were removed
-//! or replaced, what is written goes into files that nobody finds again.
+//! A check that the files which SQLite has open are still those with their names. After they were
+//! removed or replaced, new entries would go into files that nobody finds again.
 //!
-//! They are looked at by their names; nothing is opened: see [`super::database`].
+//! The check uses only their paths and opens nothing: see [`super::database`].
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -14,17 +14,19 @@ use super::StoreError;
 use super::database;
 use super::error::Doing;
 
-/// Two looks must agree: a file that is being replaced is missing for an instant.
+/// Pause before a second look, which must agree: a file that is being replaced is missing for an
+/// instant.
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// The files of an open database, as they were when it was opened.
 pub(super) struct InUse {
-    /// Empty where a file system does not keep the numbers of its files.
+    /// The paths with device and inode numbers. Empty on a file system whose inode numbers change.
     files: Vec<(PathBuf, Option<(u64, u64)>)>,
 }
 
 impl InUse {
-    /// After a first statement, with which SQLite opens the last of them.
+    /// Looks at the files. Call it after the first statement, with which SQLite opens the last of
+    /// them.
     pub(super) fn look(data_dir: &Path) -> InUse {
         if !is_steady(data_dir) {
             return InUse { files: Vec::new() };
@@ -35,6 +37,8 @@ impl InUse {
         }
     }
 
+    /// Checks that the files still have their names.
+    ///
     /// # Errors
     /// `Moved`.
     pub(super) fn still_there(&self) -> Result<(), StoreError> {
@@ -56,7 +60,7 @@ fn number(path: &Path) -> Option<(u64, u64)> {
         .map(|found| (found.dev(), found.ino()))
 }
 
-/// FUSE gives numbers as it likes.
+/// Returns whether inode numbers stay the same. FUSE file systems may change them.
 #[cfg(target_os = "linux")]
 fn is_steady(data_dir: &Path) -> bool {
     const FUSE: u64 = 0x6573_5546;
@@ -68,7 +72,7 @@ fn is_steady(_: &Path) -> bool {
     true
 }
 
-/// Begins a transaction that holds the write lock from the start, so it cannot fail half-way
+/// Begins a transaction that holds the write lock from the start. So it cannot fail half-way
 /// because another process writes.
 pub(super) fn begin<'a>(
     conn: &'a Connection,

@@ -1,14 +1,14 @@
-//! Data folders on file systems that several machines share. SQLite shares memory between the
-//! processes that have a database open, and relies on locks: across machines there is no such
-//! memory, and the locks of many of these file systems do nothing. So the store is refused there,
-//! unless the config allows it.
+//! A check for data folders on file systems that several machines share. SQLite shares memory
+//! between the processes that have a database open, and relies on locks. Machines have no such
+//! shared memory, and on many of these file systems locks do nothing. So the store is refused
+//! there, unless the config allows it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::StoreError;
 
-/// File systems of the network, by the number that statfs(2) gives of them.
+/// Network file systems, by their number from statfs(2).
 #[cfg(any(target_os = "linux", test))]
 const SHARED: [(u64, &str); 14] = [
     (0x6969, "NFS"),
@@ -30,7 +30,7 @@ const SHARED: [(u64, &str); 14] = [
 #[cfg(any(target_os = "linux", test))]
 const FUSE: u64 = 0x6573_5546;
 
-/// Programs behind FUSE whose files lie on other machines, as the list of mounts names them.
+/// FUSE programs whose files are on other machines, as the list of mounts names them.
 #[cfg(any(target_os = "linux", test))]
 const SHARED_FUSE: [&str; 14] = [
     "sshfs",
@@ -49,7 +49,7 @@ const SHARED_FUSE: [&str; 14] = [
     "hdfs",
 ];
 
-/// Fails where this folder, or the one that it will be made in, is shared by several machines.
+/// Fails if several machines share this folder, or the folder in which it will be made.
 ///
 /// # Errors
 /// `Network`.
@@ -57,7 +57,7 @@ pub fn refuse_shared(data_dir: &Path) -> Result<(), StoreError> {
     refuse(data_dir, &file_system)
 }
 
-/// Its number, and for FUSE its type in the list of mounts.
+/// The number of a file system, and for FUSE its type in the list of mounts.
 type FileSystem = (u64, Option<String>);
 
 fn refuse(data_dir: &Path, look: &dyn Fn(&Path) -> Option<FileSystem>) -> Result<(), StoreError> {
@@ -72,8 +72,8 @@ fn refuse(data_dir: &Path, look: &dyn Fn(&Path) -> Option<FileSystem>) -> Result
     }
 }
 
-/// The folder, or the nearest above it that there is. Where the database is a link, where that
-/// lies.
+/// Returns the data folder, or its nearest parent that exists. If the database is a link, its
+/// target counts.
 fn nearest(data_dir: &Path) -> PathBuf {
     let real = super::database::folder(data_dir);
     let mut at = real.as_path();
@@ -86,7 +86,7 @@ fn nearest(data_dir: &Path) -> PathBuf {
     at.to_path_buf()
 }
 
-/// What people call it. `None`: it is of this machine alone, or not known.
+/// Returns the common name of a shared file system. `None`: the file system is local, or not known.
 #[cfg(any(target_os = "linux", test))]
 fn shared_by(number: u64, fuse: Option<&str>) -> Option<String> {
     if number == FUSE {
@@ -105,7 +105,7 @@ fn shared_by(_: u64, _: Option<&str>) -> Option<String> {
 #[cfg(target_os = "linux")]
 fn file_system(folder: &Path) -> Option<FileSystem> {
     use std::os::unix::fs::MetadataExt;
-    // It is an unsigned number of 32 bits on all machines.
+    // The number has 32 bits and no sign on all machines.
     let number = rustix::fs::statfs(folder).ok()?.f_type as u64 & 0xffff_ffff;
     let kind = || {
         let device = fs::metadata(folder).ok()?.dev();
@@ -124,7 +124,7 @@ fn file_system(_: &Path) -> Option<FileSystem> {
     None
 }
 
-/// Of the mount of this device: proc_pid_mountinfo(5).
+/// Returns the type of the mount of this device: proc_pid_mountinfo(5).
 #[cfg(any(target_os = "linux", test))]
 fn type_of(mounts: &str, device: &str) -> Option<String> {
     let of_device = |line: &&str| line.split(' ').nth(2) == Some(device);
@@ -198,7 +198,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn the_file_system_of_a_folder_is_asked_for() {
-        // proc is never shared, and is known by its number.
+        // proc is never shared, and has a known number.
         assert_eq!(file_system(Path::new("/proc")), Some((0x9fa0, None)));
     }
 }

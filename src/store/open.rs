@@ -19,19 +19,19 @@ use super::row::MAX_ROW_BYTES;
 use super::{Store, StoreError};
 use crate::config::FilesInUse;
 
-/// How long a write waits for another process before it is `Busy`.
+/// Time that a write waits for another process before it fails with `Busy`.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pages in the write-ahead log (16 MiB) at which an append copies them into the database
-/// itself. Before that `Store::maintain` does it, when nobody waits.
+/// Pages in the write-ahead log (16 MiB) at which an append copies them into the database itself.
+/// Usually `Store::maintain` does it earlier, when nobody waits.
 const HARD_WAL_PAGES: i64 = 4096;
 
 const STATEMENTS: usize = 64;
 
 impl Store {
-    /// Opens the store in this folder and makes it if it is missing. Fails with `Newer`
-    /// when a newer version wrote it, and with `Locked` when it must be migrated and
-    /// other processes have it open.
+    /// Opens the store in this folder and creates it if it is missing. Fails with `Newer` when a
+    /// newer version wrote it, and with `Locked` when it must be migrated and other processes have
+    /// it open.
     pub fn open(data_dir: &Path) -> Result<Store, StoreError> {
         made_current(data_dir).map_err(|error| match error {
             StoreError::Sqlite { .. } | StoreError::Io { .. } => {
@@ -41,7 +41,8 @@ impl Store {
         })
     }
 
-    /// After a first statement, with which SQLite opened the last of its files.
+    /// Makes a store from its parts. Call it after the first statement, with which SQLite opens the
+    /// last of its files.
     pub(super) fn of(parts: Parts<'_>) -> Store {
         let Parts {
             conn,
@@ -71,7 +72,7 @@ fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
     let files = database::files_in_use(data_dir);
     let mut conn = set_up(database::open_or_make(data_dir)?)?;
     while !migrate::is_current(&conn, MIGRATIONS)? {
-        // Whoever was quicker keeps the store open from then on.
+        // The process that migrated it first keeps the store open from then on.
         let done_by_another = || migrate::is_current(&conn, MIGRATIONS);
         lock = match lock.alone(data_dir, done_by_another)? {
             Some(alone) => {
@@ -90,7 +91,7 @@ fn made_current(data_dir: &Path) -> Result<Store, StoreError> {
     }))
 }
 
-/// What an open store is made of.
+/// The parts of an open store.
 pub(super) struct Parts<'a> {
     pub conn: Connection,
     pub files: FilesInUse,
@@ -99,8 +100,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl Store {
-    /// Opens the store only to look at it: `None` when there is none, or when it has yet to be
-    /// brought up to date, which the next start does.
+    /// Opens the store for reading only. Returns `None` when there is none, or when it has to be
+    /// migrated first, which the next start does.
     pub fn open_current(data_dir: &Path) -> Result<Option<Store>, StoreError> {
         if !database::exists(data_dir) && !rebuild::is_begun(data_dir) {
             return Ok(None);
@@ -124,7 +125,7 @@ impl Store {
     }
 }
 
-/// Returns the error for the first file of the store whose name something else has.
+/// Returns an error for the first file of the store whose name something else has.
 fn in_the_way(data_dir: &Path) -> Option<StoreError> {
     let files = database::all_files(data_dir).chain([StoreLock::path(data_dir)]);
     files.into_iter().find_map(|path| {
@@ -140,7 +141,7 @@ fn in_the_way(data_dir: &Path) -> Option<StoreError> {
     })
 }
 
-/// Makes the database if there is none. Syncs it once, when it is complete, instead of at each
+/// Creates the database if there is none. Syncs it once, when it is complete, instead of at each
 /// migration.
 fn made(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
     if !database::is_free(data_dir) {
@@ -161,8 +162,8 @@ fn made(data_dir: &Path, lock: StoreLock) -> Result<StoreLock, StoreError> {
     alone.share(data_dir)
 }
 
-/// The store lock, shared. A database that was rebuilt gets its name first, where a kill came
-/// before that.
+/// Takes the shared lock of the store. If a kill interrupted a rebuild before the new database got
+/// its name, this finishes it first.
 fn locked(data_dir: &Path) -> Result<StoreLock, StoreError> {
     let lock = StoreLock::shared(data_dir)?;
     match rebuild::is_begun(data_dir) {
@@ -179,7 +180,7 @@ pub(super) fn set_up(conn: Connection) -> Result<Connection, StoreError> {
         conn.pragma_update(None, "cell_size_check", true)?;
         conn.pragma_update(None, "foreign_keys", true)?;
         conn.pragma_update(None, "synchronous", "FULL")?;
-        // Only macOS has them; elsewhere they change nothing.
+        // Only macOS has these; elsewhere they change nothing.
         conn.pragma_update(None, "fullfsync", true)?;
         conn.pragma_update(None, "checkpoint_fullfsync", true)?;
         conn.pragma_update_and_check(None, "wal_autocheckpoint", HARD_WAL_PAGES, |_| Ok(()))?;
@@ -195,7 +196,7 @@ fn write_ahead(conn: &Connection) -> Result<(), StoreError> {
         .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
         .doing("open the session store")?;
     if mode == "wal" {
-        // With its first statement SQLite opens the log and takes the lock that keeps it.
+        // With its first statement SQLite opens the log and takes the lock that protects it.
         return conn
             .query_row("PRAGMA user_version", [], |_| Ok(()))
             .doing("open the session store");

@@ -1,5 +1,5 @@
-//! A copy of the store in a temporary folder, for who only looks. It is removed when it is closed;
-//! of a process that was killed, by the next one that makes such a copy.
+//! A temporary copy of the store for a process that only reads. It is removed when it is closed.
+//! The copy of a killed process is removed by the next process that makes one.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,13 +11,13 @@ use tempfile::TempDir;
 
 const PREFIX: &str = "rewake-copy-";
 
-/// Held as long as the copy is used.
+/// A file that is locked as long as the copy is used.
 const LOCK: &str = "in-use";
 
-/// A younger one may not have its lock yet.
+/// Minimum age of a copy that may be removed: a younger one may not have its lock yet.
 const MIN_AGE: Duration = Duration::from_secs(60);
 
-/// So many names of the temporary folder are looked at.
+/// Maximum number of names in the temporary folder that are looked at.
 const MAX_LOOKED_AT: usize = 10_000;
 
 #[derive(Debug)]
@@ -27,13 +27,13 @@ pub(super) struct OwnCopy {
 }
 
 impl OwnCopy {
-    /// An empty folder that only this user can read.
+    /// Creates an empty folder that only this user can read.
     pub(super) fn new() -> io::Result<OwnCopy> {
         let below = std::env::temp_dir();
         sweep(&below);
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(below)?;
         let lock = File::create_new(folder.path().join(LOCK))?;
-        // A file system without locks has no copies to be swept either.
+        // On a file system without locks, no copy is ever removed as abandoned.
         let _ = lock.try_lock();
         Ok(OwnCopy {
             folder,
@@ -46,7 +46,8 @@ impl OwnCopy {
     }
 }
 
-/// Removes what killed processes of this user left. What cannot be removed is left to the system.
+/// Removes the copies of killed processes of this user. A copy that cannot be removed is left to
+/// the system.
 fn sweep(below: &Path) {
     let names = fs::read_dir(below).into_iter().flatten().flatten();
     for entry in names.take(MAX_LOOKED_AT) {
@@ -60,11 +61,11 @@ fn sweep(below: &Path) {
     }
 }
 
-/// The folder is this user's own, old enough, and nobody has it.
+/// Returns whether the folder belongs to this user, is old enough, and is not in use.
 fn is_left(folder: &Path) -> io::Result<bool> {
     let metadata = fs::symlink_metadata(folder)?;
     let is_own = metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw();
-    // A clock that was set back makes none older.
+    // After the clock was set back, a copy counts as new.
     let age = metadata.modified()?.elapsed().unwrap_or_default();
     if !is_own || age < MIN_AGE {
         return Ok(false);

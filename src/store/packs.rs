@@ -1,8 +1,9 @@
-//! Packs: files that only grow, for contents that would make the database swell.
+//! Packs: files that only grow, for contents that would make the database too large.
 //!
-//! The order of more contents: they are appended; the pack is synced, the first time its folder
-//! too; only then is it told where they are, for the rows that name them. So a row never names what
-//! is not on the disk, and what a crash cut off at the end of a pack is named by nobody.
+//! Contents are written in this order. They are appended to the pack. The pack is synced, and the
+//! first time its folder too. Only then the caller gets their places, for the rows that name them.
+//! So a row never names bytes that are not on the disk, such as those that a crash cut off at the
+//! end of a pack.
 //!
 //! Invariant: a pack is written by the one process that made it, and holds nothing else. One that
 //! failed is never written again.
@@ -19,38 +20,39 @@ use super::error::io as io_error;
 use super::ids::new_run_id;
 use super::row::int;
 
-/// A pack of this size is not added to.
+/// Size from which a pack is full, in bytes.
 pub const SEALED_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What a pack begins with.
+/// The first bytes of a pack.
 const MAGIC: &[u8; 16] = b"rewake files 1\n\n";
 
-/// No content as stored is larger.
+/// Maximum stored size of a content, in bytes.
 const MAX_STORED: u64 = 1 << 30;
 
-/// Where packs are in the data folder.
+/// Returns the folder of the packs.
 pub(super) fn folder(data_dir: &Path) -> PathBuf {
     data_dir.join("files").join("packs")
 }
 
-/// Where in which pack a content lies.
+/// The place of a content in a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackPlace {
     pub name: String,
     pub at: u64,
 }
 
-/// A pack that is written.
+/// A pack that is being written.
 #[derive(Debug)]
 struct Open {
     name: String,
     file: File,
-    /// As far as it is on the disk.
+    /// Length that is synced, in bytes.
     bytes: u64,
     is_named_durably: bool,
 }
 
-/// Writes packs: a new one for each process, when one is full, and when one failed.
+/// A writer of packs. Each process starts a new pack, and another one when a pack is full or
+/// failed.
 #[derive(Debug)]
 pub struct PackWriter {
     folder: PathBuf,
@@ -58,7 +60,7 @@ pub struct PackWriter {
 }
 
 impl PackWriter {
-    /// Nothing is made before the first content comes.
+    /// Creates a writer. It creates nothing on the disk before the first content.
     pub fn new(data_dir: &Path) -> PackWriter {
         PackWriter {
             folder: folder(data_dir),
@@ -66,12 +68,12 @@ impl PackWriter {
         }
     }
 
-    /// Where these contents are. They are on the disk when it returns.
+    /// Writes these contents and returns their places. They are synced when this returns.
     ///
     /// # Errors
-    /// Then none of them is kept, and the pack is not added to any more: after a sync that failed
-    /// the kernel may have dropped what was written, and would call the next sync of the same file
-    /// a success.
+    /// In this case none of them is stored, and the pack gets no more contents. After a sync that
+    /// failed the kernel may have dropped the written bytes, and would call the next sync of the
+    /// same file a success.
     pub fn keep(&mut self, contents: &[&[u8]]) -> Result<Vec<PackPlace>, StoreError> {
         let mut places = Vec::with_capacity(contents.len());
         let mut left = contents;
@@ -98,7 +100,7 @@ impl PackWriter {
     }
 }
 
-/// Appends as many as the pack takes, and syncs it.
+/// Appends as many contents as fit in the pack, and syncs it.
 fn fill(
     folder: &Path,
     open: &mut Open,
@@ -131,8 +133,8 @@ fn fill(
     Ok(())
 }
 
-/// What no row names does not stay, as far as the disk lets it go: a disk that fails each time is
-/// not to be filled so.
+/// Removes bytes that no row names, as far as the disk allows it: a disk on which each attempt
+/// fails must not fill up.
 fn give_up(folder: &Path, open: &Open) {
     let gone = match open.is_named_durably {
         true => open.file.set_len(open.bytes),
@@ -150,7 +152,7 @@ fn make(folder: &Path) -> io::Result<Open> {
         .create(folder)?;
     let mut above = folder.ancestors().skip(1).take(2);
     if let Err(error) = above.try_for_each(|parent| File::open(parent)?.sync_all()) {
-        // Made anew the next time, for the same reason as a pack; one that is in use stays.
+        // These are made again the next time, for the same reason as a pack. A folder in use stays.
         let mut made = folder.ancestors().take(2);
         let _ = made.try_for_each(fs::remove_dir);
         return Err(error);
@@ -170,7 +172,7 @@ fn make(folder: &Path) -> io::Result<Open> {
     })
 }
 
-/// What lies there. That it is what it was, the caller checks.
+/// Reads bytes of a pack. The caller verifies them.
 pub(super) fn read(pack: &Path, at: u64, bytes: u64) -> Result<Vec<u8>, StoreError> {
     let fail = |e| io_error(format!("read {}", pack.display()), e);
     let file = File::open(pack).map_err(fail)?;
@@ -193,7 +195,7 @@ pub(super) fn read(pack: &Path, at: u64, bytes: u64) -> Result<Vec<u8>, StoreErr
     Ok(data)
 }
 
-/// The row of a pack, which has so many bytes more that are named.
+/// Returns the row of a pack, and adds `more` to its number of used bytes.
 pub(super) fn row(tx: &Transaction<'_>, name: &str, more: u64) -> rusqlite::Result<i64> {
     tx.prepare_cached(
         "INSERT INTO packs (name, bytes) VALUES (?1, ?2)

@@ -1,7 +1,7 @@
-//! Sessions page by page and entries as they come, for whoever looks from outside of the program.
+//! Pages of sessions and new entries, for clients outside of the process.
 //!
-//! A page goes on behind the place of a session's last entry, which is a number and not a cursor
-//! of the database: who pages holds nothing open.
+//! A page starts after the position of a session's last entry. That is a number and not a cursor of
+//! the database, so nothing stays open between two pages.
 
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -21,34 +21,34 @@ const WHAT_SUMMARY: &str = "read the summary of the session";
 /// Rows indexed in one transaction when a search has to wait for them.
 const ROWS_AT_ONCE: u32 = 1_000;
 
-/// Among the newest so many entries with the words, sessions are found.
+/// Number of matching entries, the newest first, from which sessions are found.
 const MAX_HITS: u32 = 2_000;
 
-/// So far back from its end the last checkpoints of a session are looked for, entries.
+/// Number of entries at the end of a session that are searched for its last checkpoints.
 const CHECKPOINT_ENTRIES: u32 = 300;
 
-/// Which sessions a page has.
+/// The sessions that a page includes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PageFilter<'a> {
-    /// Only those of this folder: they work in it, or it is their workspace.
+    /// Only sessions of this folder: they work in it, or it is their workspace.
     pub folder: Option<&'a str>,
-    /// Only those whose [`Paged::at`] is lower.
+    /// Only sessions whose [`Paged::at`] is lower.
     pub before: Option<i64>,
 }
 
 /// A session of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Paged {
-    /// The place of its last entry among those of all sessions: the newest has the highest.
+    /// The position of its last entry among those of all sessions: the newest has the highest.
     pub at: i64,
     pub info: SessionInfo,
-    /// A person was asked something, and has not answered.
+    /// Whether a question to a person is open.
     pub asks: bool,
-    /// Where the words are that were searched for.
+    /// The place of the words that were searched for.
     pub said: Option<SaidIn>,
 }
 
-/// An entry of any session, by its place among all.
+/// An entry of any session, with its position among all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewEntry {
     pub row: i64,
@@ -59,8 +59,8 @@ pub struct NewEntry {
 }
 
 impl History<'_> {
-    /// The newest first. Neither what is in the trash nor what is blank, nor sessions of
-    /// sub-agents.
+    /// Returns a page of sessions, the newest first. It leaves out sessions in the trash, blank
+    /// ones, and those of subagents.
     pub fn page(&self, filter: PageFilter<'_>, limit: u32) -> Result<Vec<Paged>, StoreError> {
         let sql = format!(
             "{} WHERE s.trashed_ms IS NULL AND s.head < ?1
@@ -88,7 +88,7 @@ impl History<'_> {
             .doing(WHAT)
     }
 
-    /// The session as it stands in a page.
+    /// Returns one session in the form of a page.
     ///
     /// # Errors
     /// As [`Store::find`].
@@ -102,8 +102,8 @@ impl History<'_> {
             .ok_or_else(|| StoreError::no_session(&id))
     }
 
-    /// The last checkpoints of a session, the newest first, among its last entries: a long
-    /// session costs no more than a short one.
+    /// Returns the last checkpoints of a session, the newest first. Only its last entries are
+    /// searched: a long session costs no more than a short one.
     pub fn last_checkpoints(
         &self,
         session: &str,
@@ -134,7 +134,7 @@ impl History<'_> {
             .doing(WHAT_CHECKPOINTS)
     }
 
-    /// The summary that is kept beside the log. `None`: none is, or not yet.
+    /// Returns the summary that is stored beside the log. `None`: there is none, or not yet.
     pub fn kept_summary(&self, session: &str) -> Result<Option<String>, StoreError> {
         self.conn
             .prepare_cached("SELECT summary FROM conversation_context WHERE conversation_id = ?1")
@@ -142,7 +142,7 @@ impl History<'_> {
             .doing(WHAT_SUMMARY)
     }
 
-    /// The place of the last entry of all sessions; 0 when there is none.
+    /// Returns the position of the last entry of all sessions, or 0 if there is none.
     pub fn last_row(&self) -> Result<i64, StoreError> {
         self.conn
             .prepare_cached("SELECT coalesce(max(id), 0) FROM entries")
@@ -150,7 +150,7 @@ impl History<'_> {
             .doing(WHAT_NEW)
     }
 
-    /// Entries of all sessions behind this place, the oldest first.
+    /// Returns entries of all sessions after this position, the oldest first.
     pub fn entries_behind(&self, row: i64, limit: u32) -> Result<Vec<NewEntry>, StoreError> {
         self.conn
             .prepare_cached(
@@ -175,14 +175,15 @@ impl History<'_> {
 }
 
 impl Index<'_> {
-    /// The same of the sessions in which all words of a query were said, called or printed.
+    /// Returns a page of the sessions in which all words of a query occur in messages, calls or
+    /// output.
     pub fn page_saying(
         &self,
         query: &str,
         filter: PageFilter<'_>,
         limit: u32,
     ) -> Result<Vec<Paged>, StoreError> {
-        // Where it cannot be written, what is indexed already is found.
+        // If the store cannot be written, the search uses the entries that are indexed already.
         while self.index_pending(ROWS_AT_ONCE).unwrap_or(0) > 0 {}
         let mut found = Vec::new();
         for said in self.history().saying(query, MAX_HITS)? {
@@ -205,7 +206,7 @@ impl Index<'_> {
 }
 
 impl Store {
-    /// Whether the open files are still those with their names.
+    /// Checks that the open files still have their names.
     ///
     /// # Errors
     /// `Moved`.

@@ -1,4 +1,5 @@
-//! A second session made from a journal, where the database continues the first one differently.
+//! A second session that is made from a diverged journal: the database continues the first session
+//! differently.
 
 use rusqlite::Transaction;
 
@@ -17,7 +18,7 @@ pub(super) fn name_parted(tx: &Transaction<'_>, key: i64) -> Result<(), StoreErr
 }
 
 /// Appends `Forked`, which closes all open calls. The other session may have run them, so neither
-/// runs them again.
+/// session runs them again.
 pub(super) fn close_calls(
     tx: &Transaction<'_>,
     head: &mut Head,

@@ -1,13 +1,19 @@
-//! Purging: a session is removed for good. A tombstone comes first, which everybody who looks for
-//! what was lost obeys; what a kill left of the rest is done by the next start.
+//! Purging: removing a session permanently. A tombstone comes first: code that looks for lost
+//! sessions skips those with a tombstone. If a kill interrupts a purge, the next start finishes it.
 //!
-//! The order: the tombstone; the rows, in one transaction that overwrites them; the write-ahead
-//! log is emptied; the journal; contents of files that nobody names any more; the tombstone says
-//! that it is done. The tombstone stays for ever: an older copy of the database that is put back
-//! is purged again.
+//! The order:
+//! 1. The tombstone is written.
+//! 2. The rows are overwritten and removed, in one transaction.
+//! 3. The write-ahead log is emptied.
+//! 4. The journal is removed.
+//! 5. Contents of files that no tree names any more are removed.
+//! 6. The tombstone notes that the purge is done.
 //!
-//! What a fork shares with the session stays, and belongs to the fork then. The sessions of its
-//! sub-agents go with it: their tombstones come before any row goes.
+//! The tombstone stays for ever: if an older copy of the database is restored, the session is
+//! purged again.
+//!
+//! Entries that forks share with the session stay, and then belong to the forks. The sessions of
+//! its subagents are purged with it: their tombstones come before any row is removed.
 
 mod rows;
 
@@ -31,21 +37,21 @@ use crate::journal::read::begin;
 pub(super) const WHAT: &str = "purge the session";
 
 const FOLDER: &str = "purged";
-/// Of a tombstone while something may be left of its session, and behind that.
+/// States of a tombstone: while something may be left of its session, and afterwards.
 const BEGUN: &str = "begun";
 const DONE: &str = "done";
 
-/// Row ids that no entry has any more, in `meta`.
+/// Name in `meta`: the number of the row ids that no entry has any more.
 const UNUSED: &str = "unused_ids";
 
-/// What a test stops at, to be killed there.
+/// A callback at each step, in which a test simulates a kill.
 pub(super) type Step<'s> = dyn FnMut(&'static str) -> Result<(), StoreError> + 's;
 
 /// The tombstones of a data folder.
 #[derive(Debug, Default)]
 pub(super) struct Purged {
     ids: Vec<String>,
-    /// Row ids that no entry has any more, as the last of them says.
+    /// Number of row ids that no entry has any more: the highest one in the tombstones.
     pub unused: u64,
 }
 
@@ -55,20 +61,20 @@ impl Purged {
     }
 }
 
-/// What was removed.
+/// The numbers of removed items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     pub entries: u64,
     pub blobs: u64,
-    /// Entries that forks go on from: they are theirs now.
+    /// Number of entries that forks continue from: they belong to the forks now.
     pub kept: u64,
-    /// Sessions of its sub-agents. They are counted in the rest too.
+    /// Number of sessions of its subagents. The other numbers include them.
     pub tasks: u64,
-    /// Copies of the database that still have the session: nothing changes them.
+    /// Copies of the database that still have the session: they are never changed.
     pub copies: Vec<PathBuf>,
 }
 
-/// Whether the session was purged here.
+/// Returns whether the session was purged here.
 pub fn is_purged(data_dir: &Path, session: &str) -> bool {
     let of = |state: &str| data_dir.join(FOLDER).join(format!("{session}.{state}"));
     of(DONE).exists() || of(BEGUN).exists()
@@ -77,7 +83,7 @@ pub fn is_purged(data_dir: &Path, session: &str) -> bool {
 pub(super) fn purged(data_dir: &Path) -> Purged {
     let mut purged = Purged::default();
     for (session, path) in tombstones(data_dir) {
-        // One that cannot be read is one all the same.
+        // An unreadable tombstone counts too.
         let text = fs::read_to_string(path).unwrap_or_default();
         let unused = text.split_whitespace().nth(1).and_then(|n| n.parse().ok());
         purged.unused = purged.unused.max(unused.unwrap_or(0));
@@ -96,7 +102,7 @@ fn tombstones(data_dir: &Path) -> Vec<(String, PathBuf)> {
     files.filter_map(one).collect()
 }
 
-/// Durable when it returns: the purging is begun, or it is done.
+/// Writes the tombstone: the purge was started, or it is done. It is durable when this returns.
 fn bury(data_dir: &Path, session: &str, state: &str, unused: u64) -> Result<(), StoreError> {
     let folder = data_dir.join(FOLDER);
     private_folder(&folder)?;
@@ -121,7 +127,7 @@ fn remove(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Row ids that purging took away and that are not used again.
+/// Returns the number of row ids that purged entries had and that are not used again.
 pub(super) fn unused(conn: &Connection) -> Result<u64, StoreError> {
     conn.query_row("SELECT value FROM meta WHERE name = ?1", [UNUSED], |row| {
         row.get(0)
@@ -131,8 +137,8 @@ pub(super) fn unused(conn: &Connection) -> Result<u64, StoreError> {
     .map(|unused| unused.map_or(0, count))
 }
 
-/// Row ids that purging took away are left out in a database that is empty yet, so that the mark
-/// still counts right. Foreign keys are not looked at until [`end_behind`].
+/// Reserves the row ids of purged entries in an empty database, so that the mark still counts
+/// right. Foreign keys are not checked until [`end_behind`].
 pub(super) fn begin_behind(conn: &Connection, unused: u64) -> Result<(), StoreError> {
     if unused == 0 {
         return Ok(());
@@ -152,7 +158,7 @@ pub(super) fn begin_behind(conn: &Connection, unused: u64) -> Result<(), StoreEr
     begin().doing(WHAT)
 }
 
-/// What began it goes.
+/// Removes the row with which [`begin_behind`] reserved the ids.
 pub(super) fn end_behind(conn: &Connection, unused: u64) -> Result<(), StoreError> {
     conn.execute(
         "DELETE FROM entries WHERE id = ?1 AND session = 0",
@@ -163,12 +169,12 @@ pub(super) fn end_behind(conn: &Connection, unused: u64) -> Result<(), StoreErro
 }
 
 impl Store {
-    /// Removes a session for good, with those of its sub-agents. The caller has the locks of all of
-    /// them, and no command of them runs.
+    /// Removes a session permanently, with those of its subagents. The caller has the locks of all
+    /// of them, and no command of them runs.
     ///
     /// # Errors
-    /// `InUse` when another process has the store open: nothing was removed. What fails behind
-    /// that is done by the next start.
+    /// `InUse` when another process has the store open: nothing was removed. After a later failure
+    /// the next start removes the rest.
     pub fn purge(
         mut self,
         data_dir: &Path,
@@ -185,14 +191,14 @@ impl Store {
         };
         bury(data_dir, session, BEGUN, unused(&self.conn)?)?;
         let removed = self.finish_purge(data_dir, place, session, &mut |_| Ok(()));
-        // The connection is closed while nobody else can open the store.
+        // The connection is closed before other processes can open the store.
         drop(self);
         drop(alone);
         removed
     }
 
-    /// What is left of sessions whose purging was begun, and what an older copy of the database
-    /// brought back of others. Where another process has the store open, a later start does it.
+    /// Removes the rest of sessions whose purge was started, and sessions that an older copy of the
+    /// database brought back. If another process has the store open, a later start does it.
     pub(super) fn finish_purges(
         &mut self,
         data_dir: &Path,
@@ -230,7 +236,7 @@ impl Store {
         done
     }
 
-    /// The caller has the store alone, and there is a tombstone.
+    /// Removes everything of a session. The caller has the store alone, and there is a tombstone.
     fn finish_purge(
         &mut self,
         data_dir: &Path,
@@ -293,8 +299,8 @@ impl Store {
         place: Option<&JournalPlace>,
         session: &str,
     ) -> Result<Removed, StoreError> {
-        // Not in the transaction: it would change nothing there. Without an index each removed
-        // row would be looked for in all others.
+        // These have no effect inside the transaction. Without an index, each removed row would be
+        // searched for in all other rows.
         let set = |conn: &Connection, on: bool| -> rusqlite::Result<()> {
             conn.pragma_update(None, "foreign_keys", !on)?;
             conn.pragma_update_and_check(None, "secure_delete", on, |_| Ok(()))
@@ -314,7 +320,7 @@ impl Store {
         let tx = self.write(WHAT)?;
         let head = match read_head(&tx, session) {
             Ok(head) => head,
-            // A kill came behind the rows.
+            // A kill came after the rows were removed.
             Err(StoreError::NotFound { .. }) => return Ok(Removed::default()),
             Err(error) => return Err(error),
         };
@@ -353,8 +359,9 @@ impl Store {
     }
 }
 
-/// Before the rows are gone: the newest may be among them, and are not missed then. A mark that
-/// tells of more than the database had stays: that is missing all the same.
+/// Lowers the mark before the rows are removed: the newest entries may be among them, and must not
+/// count as missing. A mark above the last row of the database stays, since those entries are
+/// missing in any case.
 fn lower_mark(
     place: &JournalPlace,
     data_dir: &Path,
@@ -368,7 +375,7 @@ fn lower_mark(
     mark.lower(last).map_err(|e| io_error("lower the mark", e))
 }
 
-/// The sessions whose journals say that they go on from this one.
+/// Returns the sessions whose journals name this one as their origin.
 fn forks_of(journal: &Path, session: &str) -> Vec<String> {
     let is_fork = |fork: &String| {
         let header = begin(&journal.join(fork)).ok().flatten();
@@ -382,8 +389,8 @@ fn forks_of(journal: &Path, session: &str) -> Vec<String> {
         .collect()
 }
 
-/// The journal of a session, and what was moved aside of it, also in journals that were moved
-/// aside as a whole.
+/// Removes the journal of a session and its parts that were moved aside, also in whole journals
+/// that were moved aside.
 fn remove_journals(folder: &Path, session: &str) -> io::Result<()> {
     let mut folders = vec![folder.to_path_buf()];
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -408,8 +415,8 @@ fn remove_journals(folder: &Path, session: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies of the database in which the id of one of the sessions stands. They are no open database,
-/// so they can be read as files.
+/// Returns copies of the database that contain the ID of one of the sessions. They are not open as
+/// databases, so they can be read as files.
 fn copies_with(data_dir: &Path, sessions: &[&str]) -> Vec<PathBuf> {
     let copies = database::copies(data_dir).into_iter();
     let has = |path: &PathBuf, id: &&str| holds(path, id.as_bytes()).unwrap_or(true);
@@ -432,7 +439,7 @@ fn holds(path: &Path, wanted: &[u8]) -> io::Result<bool> {
         if bytes.windows(wanted.len()).any(|at| at == wanted) {
             return Ok(true);
         }
-        // It may lie across the end of a piece.
+        // The ID may cross the boundary of two pieces.
         bytes.drain(..bytes.len().saturating_sub(wanted.len()));
     }
 }

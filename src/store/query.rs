@@ -1,15 +1,16 @@
-//! What a person typed, as a query that FTS5 cannot misunderstand, and where in a text it is.
+//! Conversion of typed text to FTS5 queries, and the places of the words in a text.
 
 use std::cmp::Ordering;
 
-/// More words than this are ignored.
+/// Maximum number of words of a query. Later ones are ignored.
 const MAX_TERMS: usize = 32;
 
-/// A shorter last word, in bytes, must be a whole one: half of all words begin so.
+/// Minimum length of a last word that matches as a prefix, in bytes. A shorter one would match too
+/// many words.
 const MIN_PREFIX_BYTES: usize = 3;
 
-/// Every word must occur; the last may be the beginning of one. `None` when there is
-/// nothing to look for.
+/// Returns a query for which every word must occur; the last may be the beginning of one. Returns
+/// `None` when there are no words.
 pub(super) fn escape(terms: &[&str]) -> Option<String> {
     let star = if terms.last()?.len() >= MIN_PREFIX_BYTES {
         "*"
@@ -20,13 +21,13 @@ pub(super) fn escape(terms: &[&str]) -> Option<String> {
     Some(quoted.join(" ") + star)
 }
 
-/// At least one of the words must occur.
+/// Returns a query for which at least one of the words must occur.
 pub(super) fn any_of(terms: &[&str]) -> Option<String> {
     let quoted: Vec<String> = terms.iter().map(|t| format!("\"{t}\"")).collect();
     (terms.len() > 1).then(|| quoted.join(" OR "))
 }
 
-/// Words that are in every text and tell nothing in a question.
+/// Words that occur in every text and do not narrow a search.
 #[rustfmt::skip]
 const IN_EVERY_TEXT: &[&str] = &[
     "a", "about", "an", "and", "any", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "had",
@@ -35,8 +36,8 @@ const IN_EVERY_TEXT: &[&str] = &[
     "you", "your",
 ];
 
-/// The words of a question by which an answer is found: of "the password of the vault" two.
-/// All of them, when all are such words.
+/// Returns the words of a question that narrow a search: for "the password of the vault" two. If
+/// all words are common ones, returns all of them.
 pub(super) fn telling(text: &str) -> Vec<&str> {
     let words: Vec<&str> = terms(text)
         .into_iter()
@@ -49,8 +50,8 @@ pub(super) fn telling(text: &str) -> Vec<&str> {
     }
 }
 
-/// Names as they stand in the brackets of `IN`. They are never from outside; what is no name
-/// is left out all the same.
+/// Returns names as a list for the brackets of `IN`. They never come from outside, but anything
+/// other than a name is left out.
 pub(super) fn list(names: &[&str]) -> String {
     let is_name = |n: &&&str| n.bytes().all(|b| b.is_ascii_lowercase());
     let quoted: Vec<String> = names
@@ -61,8 +62,8 @@ pub(super) fn list(names: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// The words of the query. What is between quotes in FTS5 is a phrase of its tokens, so
-/// only the quote itself (and NUL, where it would end) has to go.
+/// Returns the words of the query. Text between quotes is a phrase of tokens in FTS5, so only the
+/// quote itself is removed (and NUL, which would end the text).
 pub(super) fn terms(text: &str) -> Vec<&str> {
     text.split(|c: char| c.is_whitespace() || c == '"' || c == '\0')
         .filter(|term| term.chars().any(char::is_alphanumeric))
@@ -70,24 +71,24 @@ pub(super) fn terms(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Bytes of text around the first hit.
+/// Bytes of text before and after the first match.
 const BEFORE: usize = 60;
 const AFTER: usize = 140;
 
-/// Where in a text the words are.
+/// The place of the words in a text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// The first line that has most of them, from 1, …
+    /// The first line that has most of them, from 1.
     pub line: u64,
-    /// … of so many.
+    /// Number of lines of the text.
     pub lines: u64,
-    /// So many lines have as much of them.
+    /// Number of lines that have as many of the words.
     pub times: u64,
     /// That line, or the part of it around the words.
     pub text: String,
 }
 
-/// The lines that have the words as they were typed, else all of them, else most.
+/// Returns the lines that have the words as they were typed, else all of them, else most of them.
 pub(super) fn place(text: &str, terms: &[&str]) -> Place {
     let lower = text.to_ascii_lowercase();
     let best = best_lines(&lower, terms);
@@ -102,14 +103,15 @@ pub(super) fn place(text: &str, terms: &[&str]) -> Place {
 }
 
 struct Best {
-    /// Where the first of them begins.
+    /// Offset at which the first of these lines begins.
     first: usize,
     line: u64,
     lines: u64,
     times: u64,
 }
 
-/// Text and words without capital letters: of ASCII alone, which keeps the places of the bytes.
+/// Finds the lines that match best. Text and words are in lower case: only ASCII is converted,
+/// which keeps the offsets of the bytes.
 fn best_lines(lower: &str, terms: &[&str]) -> Best {
     let terms: Vec<String> = terms.iter().map(|t| t.to_ascii_lowercase()).collect();
     let phrase = terms.join(" ");
@@ -138,7 +140,7 @@ fn best_lines(lower: &str, terms: &[&str]) -> Best {
     best
 }
 
-/// One line around the words, where most of them are.
+/// Returns one line around the words, from the place that has most of them.
 pub(super) fn snippet(text: &str, terms: &[&str]) -> String {
     let lower = text.to_ascii_lowercase();
     let first = best_lines(&lower, terms).first;

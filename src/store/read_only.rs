@@ -1,9 +1,9 @@
-//! A store that cannot be written, opened to be looked at: on a read-only file system, in a folder
-//! of somebody else, in a copy.
+//! Opening a store that cannot be written: on a read-only file system, in a folder of another user,
+//! in a copy.
 //!
-//! SQLite cannot read a database with a write-ahead log where it can make no file. Without pages
-//! in that log the database is all there is, and is read as it is. With some, database and log
-//! are copied to a temporary folder, and the copy is opened.
+//! SQLite cannot read a database with a write-ahead log where it can create no file. If that log
+//! has no pages, the database is complete, and is read as it is. Otherwise database and log are
+//! copied to a temporary folder, and the copy is opened.
 //!
 //! Invariant: nothing in the data folder is changed, and nothing there is locked.
 
@@ -21,23 +21,23 @@ use super::{Store, StoreError};
 
 const WHAT: &str = "read the session store";
 
-/// A larger one is not copied.
+/// Maximum size of a database that is copied, in bytes.
 const MAX_COPY_BYTES: u64 = 2 << 30;
 
-/// Whoever writes in it meanwhile is soon done.
+/// Number of attempts to copy it while another process writes to it.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Store {
-    /// Opens the store only to look at it, without writing anything beside it.
+    /// Opens the store for reading only, without writing anything beside it.
     ///
     /// # Errors
-    /// `Unreadable` when it is too large to be copied, or changed all the time.
+    /// `Unreadable` when it is too large to be copied, or changed during each attempt.
     pub fn open_read_only(data_dir: &Path) -> Result<Store, StoreError> {
         if !database::has_log(data_dir) {
             let files = database::files_in_use(data_dir);
             let conn = set_up(database::open_unchanging(data_dir)?)?;
-            // Whether it is current is its first statement.
+            // This check runs the first statement.
             if migrate::is_current(&conn, MIGRATIONS)? && !database::has_log(data_dir) {
                 return Ok(Store::of(Parts {
                     conn,
@@ -50,12 +50,13 @@ impl Store {
         open_copy(data_dir)
     }
 
-    /// The same to search it, for which the newest entries have to be put into the index.
+    /// Makes the store searchable: the newest entries have to be put into the index, in a copy if
+    /// necessary.
     ///
     /// # Errors
     /// As [`Store::open_read_only`].
     pub fn into_searchable(self, data_dir: &Path) -> Result<Store, StoreError> {
-        // Entries that a search does not find, for they cannot be put into the index.
+        // A copy is needed only if entries are not indexed and cannot be added here.
         if !is_read_only(&self.conn)? || self.index().index_waiting()? == 0 {
             return Ok(self);
         }
@@ -66,14 +67,14 @@ impl Store {
 
 fn open_copy(data_dir: &Path) -> Result<Store, StoreError> {
     let folder = copied(data_dir)?;
-    // Its own, so it is brought up to date too.
+    // The copy belongs to this process, so it is migrated too.
     let mut store = Store::open(folder.path())?;
     store.packs = super::packs::folder(data_dir);
     store.copy = Some(folder);
     Ok(store)
 }
 
-/// Returns whether nothing can be written, not even what follows from the entries.
+/// Returns whether nothing can be written, not even derived rows.
 pub(super) fn is_read_only(conn: &Connection) -> Result<bool, StoreError> {
     conn.is_readonly("main").map_err(|e| classify(WHAT, e))
 }

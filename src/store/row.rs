@@ -1,4 +1,4 @@
-//! A row of `entries`, as it is written and as it is checked when it is read.
+//! Rows of `entries`: how they are written, and how they are verified when they are read.
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Row, ToSql};
@@ -11,23 +11,23 @@ use super::error::{classify, io};
 use crate::core::entry::{Entry, Record, Seq};
 use crate::journal::tip::Tip;
 
-/// No row and no blob is larger.
+/// Maximum size of a row or a blob, in bytes.
 pub(super) const MAX_ROW_BYTES: i32 = 256 << 20;
 
 pub(super) const CHECKSUM_BYTES: usize = 16;
 
-/// The columns [`RawRow::take`] reads.
+/// The columns that [`RawRow::take`] reads.
 pub(super) const SELECT_ROW: &str =
     "SELECT id, parent, seq, at_ms, kind, checksum, body, tip FROM entries WHERE id = ?1";
 
-/// Smaller bodies are kept as they are, so that the small facts can be read with plain SQL.
+/// Size from which bodies are compressed, in bytes. Smaller ones can be read with plain SQL.
 const COMPRESS_FROM_BYTES: usize = 1024;
 const ZSTD_LEVEL: i32 = 1;
 
-/// The JSON of an entry, and how it is stored.
+/// The JSON of an entry, and its stored form.
 pub(super) struct Body {
     json: String,
-    /// Where that is smaller.
+    /// The compressed form, if it is smaller.
     zstd: Option<Vec<u8>>,
 }
 
@@ -45,12 +45,12 @@ impl Body {
         Body { json, zstd }
     }
 
-    /// As it was stored before. `zstd`: where it was compressed.
+    /// Returns a body as it was stored before. `zstd` is the compressed form, if there was one.
     pub(super) fn as_stored(json: String, zstd: Option<Vec<u8>>) -> Body {
         Body { json, zstd }
     }
 
-    /// As stored.
+    /// Returns the stored bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         self.zstd.as_deref().unwrap_or(self.json.as_bytes())
     }
@@ -69,8 +69,8 @@ impl ToSql for Body {
     }
 }
 
-/// Compresses bodies one after the other, as [`Body::of`] does with one: to set a compressor up
-/// costs more than a body.
+/// A compressor for many bodies, with the result of [`Body::of`] for each: to set up a compressor
+/// costs more than to compress a body.
 pub(super) struct BodyPacker {
     zstd: Compressor<'static>,
     packed: Vec<u8>,
@@ -85,7 +85,7 @@ impl BodyPacker {
         })
     }
 
-    /// The body as it is stored, and whether that is compressed.
+    /// Returns the body as it is stored, and whether that is compressed.
     pub(super) fn pack<'b>(&'b mut self, json: &'b [u8]) -> (&'b [u8], bool) {
         if json.len() < COMPRESS_FROM_BYTES {
             return (json, false);
@@ -99,8 +99,8 @@ impl BodyPacker {
     }
 }
 
-/// Reads bodies one after the other with one buffer and one decompressor: to set these up
-/// costs more than a body.
+/// A reader of many bodies with one buffer and one decompressor: to set these up costs more than to
+/// read a body.
 pub(super) struct BodyReader {
     zstd: Decompressor<'static>,
     json: Vec<u8>,
@@ -115,18 +115,19 @@ impl BodyReader {
         })
     }
 
-    /// The entry in a stored body, or why there is none.
+    /// Returns the entry in a stored body, or why there is none.
     pub(super) fn read(&mut self, body: ValueRef<'_>) -> Result<Entry, String> {
         self.read_as(body)
     }
 
-    /// A part of the entry in a stored body: what the type does not name is skipped.
+    /// Returns a part of the entry in a stored body: fields that the type does not name are
+    /// skipped.
     pub(super) fn read_as<T: DeserializeOwned>(&mut self, body: ValueRef<'_>) -> Result<T, String> {
         let json = self.json(body)?;
         serde_json::from_slice(json).map_err(|e| e.to_string())
     }
 
-    /// The JSON in a stored body, or why there is none.
+    /// Returns the JSON in a stored body, or why there is none.
     pub(super) fn json<'b>(&'b mut self, body: ValueRef<'b>) -> Result<&'b [u8], String> {
         match body {
             ValueRef::Text(json) => Ok(json),
@@ -150,8 +151,8 @@ impl BodyReader {
     }
 }
 
-/// Covers the place of the entry too, so that a row cannot pass for another. Length
-/// fields are fixed, so no two rows give the same bytes.
+/// Returns the checksum of a row. It covers the place of the entry too, so that a row cannot pass
+/// for another. Length fields are fixed, so no two rows give the same bytes.
 pub(super) fn checksum(
     parent: Option<i64>,
     seq: Seq,
@@ -169,7 +170,7 @@ pub(super) fn checksum(
     short
 }
 
-/// A row as it lies in the database, borrowed from the statement; nothing is believed yet.
+/// A row as stored, borrowed from the statement and not verified yet.
 pub(super) struct RawRow<'a> {
     id: i64,
     parent: Option<i64>,
@@ -178,11 +179,11 @@ pub(super) struct RawRow<'a> {
     kind: &'a [u8],
     checksum: &'a [u8],
     body: ValueRef<'a>,
-    /// `None`: an older version recorded it, and it was not computed yet.
+    /// The tip. `None`: an older version recorded the row, and the tip was not computed yet.
     tip: Option<Tip>,
 }
 
-/// The position of the reader: what the row must say to be the one that is wanted.
+/// The position that a row must have to be the wanted entry.
 pub(super) struct RowPosition<'a> {
     pub session: &'a str,
     pub id: i64,
@@ -190,10 +191,10 @@ pub(super) struct RowPosition<'a> {
     pub seq: Seq,
 }
 
-/// An entry as it was read, with the tip of its chain up to it.
+/// An entry that was read, with the tip of its chain up to it.
 pub(super) struct Linked {
     pub record: Record,
-    /// `None` where neither the row says it nor the entry before it is known.
+    /// `None` if the row does not store it and the entry before it is not known.
     pub tip: Option<Tip>,
 }
 
@@ -208,7 +209,8 @@ impl RowPosition<'_> {
         }
     }
 
-    /// A damaged page that was met where this entry is read is the damage of this entry.
+    /// Returns the error for a row that cannot be read. A damaged page counts as damage of this
+    /// entry.
     pub(super) fn failed(&self, what: &'static str, error: rusqlite::Error) -> StoreError {
         if matches!(error, rusqlite::Error::QueryReturnedNoRows) {
             return self.corrupt("it is missing".to_string());
@@ -220,7 +222,7 @@ impl RowPosition<'_> {
     }
 }
 
-/// A row that outlives the statement, for another thread.
+/// An owned row that outlives the statement, for another thread.
 pub(super) struct KeptRow {
     id: i64,
     parent: Option<i64>,
@@ -229,7 +231,7 @@ pub(super) struct KeptRow {
     kind: Vec<u8>,
     checksum: Vec<u8>,
     body: Vec<u8>,
-    /// `None` where a row has neither text nor bytes.
+    /// Whether the body is text. `None` if it is neither text nor bytes.
     is_text: Option<bool>,
     tip: Option<Tip>,
 }
@@ -256,7 +258,7 @@ impl KeptRow {
         self.body.len()
     }
 
-    /// As the row says.
+    /// Returns the tip that the row states.
     pub(super) fn tip(&self) -> Option<Tip> {
         self.tip
     }
@@ -271,7 +273,7 @@ impl<'a> RawRow<'a> {
         self.parent
     }
 
-    /// As the row says.
+    /// Returns the place that the row states.
     pub(super) fn seq(&self) -> Seq {
         count(self.seq)
     }
@@ -308,14 +310,14 @@ impl<'a> RawRow<'a> {
         }
     }
 
-    /// The JSON in its body; it was verified.
+    /// Returns the JSON in the body of a verified row.
     pub(super) fn json(&self, bodies: &mut BodyReader) -> String {
         let json = bodies.json(self.body).unwrap_or_default();
         String::from_utf8_lossy(json).into_owned()
     }
 
-    /// The entry, if it is the one that is wanted and follows the one with the tip `before`:
-    /// `None` where that is not known.
+    /// Returns the entry if it is the wanted one and follows the one with the tip `before`, which
+    /// is `None` if it is not known.
     pub(super) fn verify(
         &self,
         position: &RowPosition<'_>,
@@ -363,17 +365,18 @@ impl<'a> RawRow<'a> {
     }
 }
 
-/// SQLite's integers are signed. Counts of ours never come near the limit.
+/// Converts a count to a signed integer of SQLite. Counts of this program never come near the
+/// limit.
 pub(super) fn int(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// What all answers of a session have together ends far below this. A larger sum is that of a
-/// server that counted nonsense, written before such counts were left out; one more answer
-/// would be more than a column holds.
+/// Maximum sum of tokens, far above that of all answers of a session. A larger sum came from a
+/// server that counted nonsense, and was written before such counts were left out. One more answer
+/// would overflow the column.
 pub(super) const MAX_SUM_OF_TOKENS: i64 = 1 << 53;
 
-/// A sum of tokens as it is written and read; one that cannot be true is 0.
+/// Returns a sum of tokens for writing and reading. An impossible sum becomes 0.
 pub(super) fn sum_of_tokens(n: i64) -> i64 {
     match n {
         0..=MAX_SUM_OF_TOKENS => n,
@@ -381,12 +384,12 @@ pub(super) fn sum_of_tokens(n: i64) -> i64 {
     }
 }
 
-/// A count from the database; nonsense below zero is zero.
+/// Converts a count from the database. A negative value becomes 0.
 pub(super) fn count(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }
 
-/// One line of at most so many characters.
+/// Returns one line of at most `chars` characters.
 pub(super) fn clip(text: &str, chars: usize) -> String {
     // The first part is enough, however long the text is.
     let start: String = text.trim_start().chars().take(chars * 4).collect();

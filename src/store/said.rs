@@ -1,7 +1,7 @@
-//! What was said, read from the newest back: the prompts of a project.
+//! The user's earlier prompts in a project, the newest first.
 //!
-//! Prompts have no place of their own: they are read from the log each time, so a secret in one is
-//! nowhere that the log is not, and goes where its session goes, as into the trash.
+//! Prompts have no separate storage: they are read from the log each time. So a secret in a prompt
+//! is only in the log, and leaves the list with its session, for example into the trash.
 
 use std::collections::HashSet;
 
@@ -14,24 +14,26 @@ use crate::core::entry::{Entry, Via};
 
 const WHAT_PROMPTS: &str = "read the prompts of the project";
 
-/// So many entries of all sessions are looked through for prompts, the newest.
+/// Maximum number of entries of all sessions that are searched for prompts, the newest first.
 const MAX_ROWS: i64 = 500_000;
 
-/// A longer prompt was pasted or piped in: nobody looks for it to say it again.
+/// Maximum length of a listed prompt, in bytes. A longer one was pasted or piped in, and nobody
+/// wants to send it again.
 const MAX_PROMPT_BYTES: usize = 16 << 10;
 
-/// Of all prompts together.
+/// Maximum size of all prompts together, in bytes.
 const MAX_BYTES: usize = 2 << 20;
 
-/// Worktrees of one repository.
+/// Maximum number of workspaces: the worktrees of one repository.
 const MAX_WORKSPACES: usize = 100;
 
 impl History<'_> {
-    /// What a person said in the sessions of these workspaces, each once, the newest first.
+    /// Returns the prompts of a person in the sessions of these workspaces, each once, the newest
+    /// first.
     pub fn prompts(&self, workspaces: &[String], max: usize) -> Result<Vec<String>, StoreError> {
         let workspaces = &workspaces[..workspaces.len().min(MAX_WORKSPACES)];
         let marks = vec!["?"; workspaces.len()].join(", ");
-        // No index knows what was said; met from the end, the newest are found first.
+        // No index finds prompts. Reading from the end finds the newest ones first.
         let sql = format!(
             "SELECT e.body FROM entries e CROSS JOIN sessions s ON s.key = e.session
              WHERE e.kind = 'said' AND s.trashed_ms IS NULL AND s.workspace IN ({marks})
@@ -49,7 +51,7 @@ impl History<'_> {
                 let Ok(said) = bodies.read(row.get_ref(0)?) else {
                     continue;
                 };
-                // Of a custom command its name, and not what that stands for.
+                // A custom command is listed by its name, without its text.
                 let Some(text) = said.typed().map(|words| words.into_owned()) else {
                     continue;
                 };

@@ -1,4 +1,4 @@
-//! Reading everything that is kept, to find what is damaged before it is needed.
+//! Reading all stored data, to find damage before the data is needed.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,12 +19,12 @@ use crate::journal::tip::Tip;
 
 const WHAT: &str = "read all of the store";
 
-/// What was read, and what is wrong with it.
+/// Counts of the data that was read, and the damage that was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scrubbed {
     pub pages: u64,
     pub sessions: u64,
-    /// Each with its checksum and its tip, in each chain that it is in.
+    /// Entries with a valid checksum and tip, in each chain that includes them.
     pub entries: u64,
     pub blobs: u64,
     pub contents: u64,
@@ -33,15 +33,15 @@ pub struct Scrubbed {
     pub journal_files: u64,
     pub frames: u64,
     pub lines: u64,
-    /// What is damaged, for a person.
+    /// Descriptions of the damage, for a person.
     pub damaged: Vec<String>,
 }
 
 impl Check<'_> {
-    /// Reads everything: pages, entries, blobs, what is kept of files, the journal.
+    /// Reads everything: pages, entries, blobs, contents and trees, the journal.
     ///
     /// # Errors
-    /// What keeps the rest from being read. What is damaged is no error: it is counted.
+    /// A failure that stops the reading. Damage is not an error: it is listed in the result.
     pub fn scrub(
         &self,
         place: Option<&JournalPlace>,
@@ -148,7 +148,7 @@ impl Check<'_> {
         for session in sessions(journal, usize::MAX) {
             scrubbed.journals += 1;
             let folder = journal.join(&session);
-            // What cannot be read of the rows was told already.
+            // Damage of the rows was reported already.
             let tips = self.tips(&session).unwrap_or_default();
             let (mut lines, mut differs) = (0, None);
             let read = salvage(&folder, &mut |piece| -> io::Result<()> {
@@ -205,7 +205,7 @@ impl Check<'_> {
                 continue;
             }
             let read = salvage(&folder, &mut |piece| -> io::Result<()> {
-                // A line that follows no known entry is not proven to be one.
+                // Without a known entry before it, a line is not proven to be an entry.
                 if let Piece::Entry(before, line) = piece
                     && known.contains(&before)
                     && known.insert(line.tip)
@@ -228,7 +228,7 @@ impl Check<'_> {
             .doing(WHAT)
     }
 
-    /// The tips of a session's entries, as its rows say them.
+    /// Returns the tips that the rows of a session state.
     fn tips(&self, session: &str) -> Result<Vec<Option<Tip>>, StoreError> {
         let head = read_head(self.conn, session)?;
         let chain = chain(self.conn, &head, 0)?;

@@ -1,5 +1,5 @@
-//! Full text over what was said, answered, called and printed: see [`super::index`] for what is
-//! in it. A search has the index filled first.
+//! Full text search in messages, answers, calls and output: see [`super::index`] for the indexed
+//! text. A search fills the index first.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -21,29 +21,30 @@ const WHAT: &str = "search";
 /// Rows indexed in one transaction when a search has to wait for them.
 const ROWS_AT_ONCE: u32 = 1_000;
 
-/// Of so many the best and newest are chosen.
+/// Number of matches from which the best and newest are chosen.
 const CANDIDATES: u32 = 100;
 
-/// Where is searched.
+/// The sessions that are searched.
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
-    /// The chain of this session, its ancestors' entries included, be they in the trash.
+    /// The chain of this session, with the entries of its ancestors, even if these are in the
+    /// trash.
     Session(&'a str),
     /// All sessions of a workspace, given by its root.
     Workspace(&'a str),
     All,
 }
 
-/// Which hits come first.
+/// The order of the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The newest entry first. No score is computed.
     Newest,
-    /// BM25.
+    /// The best match first, by BM25.
     Best,
 }
 
-/// An entry in which something was found.
+/// An entry that matches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
     /// The session that recorded the entry.
@@ -53,16 +54,16 @@ pub struct Hit {
     pub kind: String,
     /// The time of the entry: UTC, milliseconds since 1970.
     pub at_ms: i64,
-    /// One line around the first hit.
+    /// One line around the first match.
     pub snippet: String,
     /// The line with the words, and how many such lines the entry has.
     pub place: Place,
-    /// BM25, more is better. Only when asked for the best: it costs.
+    /// The BM25 score; higher is better. Set only for [`Order::Best`], since it is expensive.
     pub score: Option<f64>,
 }
 
 impl Index<'_> {
-    /// Entries with all the words of `query`, the last of which may be the beginning of
+    /// Returns entries with all the words of `query`, the last of which may be the beginning of
     /// one. Any text is a valid query; one without words finds nothing.
     pub fn search(
         &self,
@@ -105,9 +106,9 @@ impl Index<'_> {
         Ok(found.into_iter().map(|(_, hit)| hit).collect())
     }
 
-    /// Entries that speak of what is sought: those with all the telling words, and where
-    /// these are few, those with some of them. Better and newer ones first. What tools were
-    /// called with is not looked at: a question is no answer.
+    /// Returns entries that match: those with all significant words, and if these are few, also
+    /// those with some of them. Better and newer ones come first. The arguments of calls are not
+    /// searched, since they would match earlier questions instead of answers.
     pub fn recall(&self, sought: &Sought<'_>) -> Result<Vec<Hit>, StoreError> {
         let found = self.recall_once(sought);
         found.map_err(|error| explain(self.conn, self.copies, error))
@@ -141,7 +142,7 @@ impl Index<'_> {
         Ok(found)
     }
 
-    /// Each with the row id of its entry.
+    /// Returns matches, each with the row ID of its entry.
     fn hits(
         &self,
         part: Part,
@@ -160,7 +161,8 @@ impl Index<'_> {
     }
 }
 
-/// The scope's values come first, then the query, then the limit.
+/// Returns the SQL statement and the values of the scope. The query and the limit come after these
+/// values.
 fn statement(part: Part, scope: Scope<'_>, order: Order, kinds: &str) -> (String, Vec<Value>) {
     let (with, join, condition, values) = match scope {
         Scope::All => ("", "", "AND s.trashed_ms IS NULL", vec![]),
@@ -189,7 +191,7 @@ fn statement(part: Part, scope: Scope<'_>, order: Order, kinds: &str) -> (String
     let (of_part, newest_first) = (part.condition(), part.newest_first());
     let entry = part.join();
     let (query, limit) = (values.len() + 1, values.len() + 2);
-    // CROSS JOIN: the index is asked first, whatever the planner thinks.
+    // CROSS JOIN makes SQLite start with the index, whatever the planner estimates.
     let sql = format!(
         "{with} SELECT s.id, e.seq, e.kind, e.at_ms, e.body, {score}, e.id
          FROM entry_index f CROSS JOIN entries e ON {entry}

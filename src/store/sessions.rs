@@ -1,4 +1,4 @@
-//! Lists of sessions, and finding one by its id or the beginning of it.
+//! Lists of sessions, and the search for one by its ID or the beginning of it.
 
 use rusqlite::{Row, params};
 
@@ -12,56 +12,56 @@ const WHAT: &str = "list the sessions";
 
 const NAMED_WHEN_AMBIGUOUS: u32 = 10;
 
-/// What is known of a session without folding it.
+/// Facts about a session that need no folding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionInfo {
     pub id: String,
-    /// The canonical root that it belongs to.
+    /// The canonical root of its workspace.
     pub workspace: String,
     /// The folder that it works in.
     pub folder: String,
-    /// As it was named, or the first words said.
+    /// The title of the session, or else its first message.
     pub title: Option<String>,
-    /// Entries in its chain, those it has from its ancestors included.
+    /// Number of entries in its chain, including those of its ancestors.
     pub entries: u64,
-    /// `None` for a session that is no fork.
+    /// The origin of a fork. `None` for other sessions.
     pub forked_from: Option<ForkPoint>,
-    /// The session that gave it its task. `None` for one that is no sub-agent's.
+    /// The session that gave it its task. `None` if it is not the session of a subagent.
     pub parent: Option<String>,
     /// UTC, milliseconds since 1970.
     pub created_ms: i64,
     /// The time of its last entry: UTC, milliseconds since 1970.
     pub updated_ms: i64,
-    /// An answer, a call, a question or a queued message is owed, or a command runs.
+    /// Whether an answer, a call, a question or a queued message is pending, or a command runs.
     pub unfinished: bool,
-    /// It is not to be offered: see [`crate::core::entry::Entry::Dismissed`].
+    /// Whether it is not to be offered: see [`crate::core::entry::Entry::Dismissed`].
     pub dismissed: bool,
     /// The version of rewake that last rendered its prompt.
     pub version: Option<String>,
     /// `provider/model` that it uses now.
     pub model: Option<String>,
-    /// Of its own answers, not of its ancestors'.
+    /// Usage of the answers that it recorded itself, without those of its ancestors.
     pub usage: Usage,
-    /// Of its own entries, as stored, with the blobs that came with them.
+    /// Stored size of the entries that it recorded itself and of their blobs, in bytes.
     pub bytes: u64,
 }
 
-/// Which sessions a list has. By default all.
+/// The sessions that a list includes. By default all.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionFilter<'a> {
-    /// Only those of this workspace.
+    /// Only sessions of this workspace.
     pub workspace: Option<&'a str>,
-    /// Only those that are unfinished.
+    /// Only unfinished sessions.
     pub unfinished: bool,
-    /// Those that were dismissed are left out.
+    /// Leaves out dismissed sessions.
     pub without_dismissed: bool,
-    /// Those of sub-agents too: nobody but their parents goes on with them.
+    /// Includes sessions of subagents, which only their parents continue.
     pub children: bool,
 }
 
-/// In the column `unfinished`: it is, and its last entry says that it is not to be offered. So a
-/// list needs no entry to know it, which may lie on a damaged page; and every other append takes
-/// it back.
+/// Value of the column `unfinished` for a session that is unfinished and whose last entry says that
+/// it is not to be offered. So a list need not read that entry, which may be on a damaged page.
+/// Every other append resets the value.
 pub(super) const DISMISSED: i64 = 2;
 
 pub(super) const SELECT: &str =
@@ -70,15 +70,16 @@ pub(super) const SELECT: &str =
   s.cache_written, s.output, s.bytes, s.billed
 FROM sessions s LEFT JOIN sessions o ON o.key = s.forked_from";
 
-/// It is a sub-agent's: it has a parent, and no entry of it.
+/// SQL condition for the session of a subagent: it has a parent, and shares no entry with it.
 pub(super) const IS_CHILD: &str = "(s.forked_from IS NOT NULL AND s.forked_seq IS NULL)";
 
-/// It is one of the sub-agents of the session with the id `?1`.
+/// SQL condition for the subagents of the session with the ID `?1`.
 pub(super) const OF_PARENT: &str = "(s.forked_seq IS NULL
   AND s.forked_from = (SELECT key FROM sessions WHERE id = ?1))";
 
-/// Nothing was ever said, done or told in it: it was opened, and perhaps set up and left. The
-/// walk ends at the first entry of another kind, and is taken only where there is no title.
+/// SQL condition for a blank session: it was opened, and perhaps set up and left, and has no other
+/// entry. The walk stops at the first entry of another kind, and runs only for a session without a
+/// title.
 pub(super) const IS_BLANK: &str =
     "s.title IS NULL AND s.forked_from IS NULL AND NOT s.unfinished AND NOT EXISTS (
   WITH RECURSIVE chain (id, parent, kind) AS (
@@ -89,14 +90,14 @@ pub(super) const IS_BLANK: &str =
   SELECT 1 FROM chain WHERE kind NOT IN ('opened', 'woke', 'chose', 'rendered', 'saved'))";
 
 impl History<'_> {
-    /// The newest first, by their last entry. Neither what is in the trash nor what is blank:
-    /// see [`Store::blank`].
+    /// Returns sessions, those with the newest last entry first. It leaves out sessions in the
+    /// trash and blank ones: see [`Store::blank`].
     pub fn sessions(
         &self,
         filter: SessionFilter<'_>,
         limit: u32,
     ) -> Result<Vec<SessionInfo>, StoreError> {
-        // Two statements, so that the index on the workspace is used.
+        // There are two statements, so that the index on the workspace is used.
         let condition = match filter.workspace {
             Some(_) => "s.workspace = ?1",
             None => "?1 IS NULL",
@@ -126,7 +127,7 @@ impl History<'_> {
         })
     }
 
-    /// The sessions of the sub-agents that this one gave tasks to, the oldest first, be they in the
+    /// Returns the sessions of this one's subagents, the oldest first, including those in the
     /// trash.
     pub fn children(&self, parent: &str) -> Result<Vec<SessionInfo>, StoreError> {
         let sql = format!("{SELECT} WHERE {OF_PARENT} ORDER BY s.key");
@@ -138,9 +139,9 @@ impl History<'_> {
         })
     }
 
-    /// Those of its sub-agents in which nothing was recorded behind the first `entries` entries: they
-    /// were never worked in. The newest first, at most `limit`. The others are not read, however
-    /// many there are.
+    /// Returns the sessions of its subagents without an entry after the first `entries` ones:
+    /// nothing was done in them. The newest come first, at most `limit`. The others are not read,
+    /// however many there are.
     pub fn untouched_children(
         &self,
         parent: &str,
@@ -162,7 +163,7 @@ impl History<'_> {
         })
     }
 
-    /// Sessions in which a person was asked something, the newest first. Their entries say whether
+    /// Returns sessions with a question to a person, the newest first. Their entries say whether
     /// the question is still open.
     pub fn asking(&self) -> Result<Vec<SessionInfo>, StoreError> {
         let sql = format!(
@@ -174,8 +175,8 @@ impl History<'_> {
             .doing(WHAT)
     }
 
-    /// Finished sessions of a workspace with unsent words, and these; the newest first. Neither
-    /// what is in the trash nor what is blank.
+    /// Returns finished sessions of a workspace that have unsent text, with the text, the newest
+    /// first. It leaves out sessions in the trash and blank ones.
     pub fn with_input(
         &self,
         workspace: &str,
@@ -198,7 +199,7 @@ impl History<'_> {
         })
     }
 
-    /// Whether anything was ever said or done in the session, and it is not in the trash.
+    /// Returns whether the session has any content and is not in the trash.
     pub fn is_said(&self, id: &str) -> Result<bool, StoreError> {
         let sql = format!(
             "SELECT EXISTS (SELECT 1 FROM sessions s
@@ -212,7 +213,7 @@ impl History<'_> {
         })
     }
 
-    /// Sessions of a folder in which nothing was said yet, the newest first.
+    /// Returns blank sessions of a folder, the newest first.
     pub fn blank(
         &self,
         workspace: &str,
@@ -234,7 +235,7 @@ impl History<'_> {
         })
     }
 
-    /// The session with the last entry, blank ones left out.
+    /// Returns the session with the newest entry, without blank ones.
     pub fn newest(&self, workspace: Option<&str>) -> Result<Option<SessionInfo>, StoreError> {
         let filter = SessionFilter {
             workspace,
@@ -243,7 +244,7 @@ impl History<'_> {
         Ok(self.sessions(filter, 1)?.pop())
     }
 
-    /// The id of the session that was made last, be it in the trash.
+    /// Returns the ID of the session that was created last, including those in the trash.
     pub fn last_made(&self) -> Result<Option<String>, StoreError> {
         self.conn
             .prepare_cached("SELECT max(id) FROM sessions")
@@ -251,7 +252,7 @@ impl History<'_> {
             .doing(WHAT)
     }
 
-    /// Whether there is a session with this id, be it in the trash.
+    /// Returns whether there is a session with this ID, including those in the trash.
     pub fn knows(&self, id: &str) -> Result<bool, StoreError> {
         explained(self.conn, self.copies, || {
             self.conn
@@ -261,7 +262,8 @@ impl History<'_> {
         })
     }
 
-    /// How many sessions there are of this workspace, those in the trash and those of sub-agents too.
+    /// Returns the number of sessions of this workspace, including those in the trash and those of
+    /// subagents.
     pub fn count_in(&self, workspace: &str) -> Result<u64, StoreError> {
         let count = explained(self.conn, self.copies, || {
             self.conn
@@ -272,14 +274,15 @@ impl History<'_> {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// The session whose id begins so, be it in the trash. None: `NotFound` with the nearest. Several: `Ambiguous`.
+    /// Returns the session whose ID begins with `prefix`, including those in the trash. No such
+    /// session: `NotFound` with the nearest ID. Several: `Ambiguous`.
     pub fn find(&self, prefix: &str) -> Result<SessionInfo, StoreError> {
         let prefix = prefix.trim().to_ascii_lowercase();
         if prefix.is_empty() {
             return Err(StoreError::no_session(""));
         }
         let sql = format!("{SELECT} WHERE s.id >= ?1 AND s.id < ?2 ORDER BY s.id DESC LIMIT ?3");
-        // Ids are hex digits and hyphens: all of them sort before `~`.
+        // IDs are hex digits and hyphens: all of them sort before `~`.
         let end = format!("{prefix}~");
         let mut found: Vec<SessionInfo> = explained(self.conn, self.copies, || {
             self.conn
@@ -307,7 +310,7 @@ impl History<'_> {
         }
     }
 
-    /// The neighbour, in the order of ids, that has most of its beginning in common.
+    /// Returns the neighbour in the order of IDs that shares the longest prefix.
     fn nearest(&self, prefix: &str) -> rusqlite::Result<Option<String>> {
         let neighbours: Vec<String> = self
             .conn
@@ -325,7 +328,7 @@ impl History<'_> {
                 .count()
         };
         let near = neighbours.into_iter().max_by_key(|id| common(id));
-        // All ids of a time begin alike; one that has less in common was not meant.
+        // All IDs of a period begin alike, so an ID with a shorter common prefix was not meant.
         Ok(near.filter(|id| 2 * common(id) >= prefix.len()))
     }
 }

@@ -1,5 +1,5 @@
-//! Signals: what another process wants of a session. They wait here, durable, until an append
-//! records what each becomes and deletes its row in the same transaction.
+//! Signals: requests of other processes to a session. They wait here, durable, until an append
+//! records the entry that each becomes and deletes its row in the same transaction.
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
@@ -14,21 +14,22 @@ use crate::core::signal::Signal;
 const WHAT: &str = "send a signal";
 const WHAT_READ: &str = "read the signals";
 
-/// As many wait in one session. Who sends more does not look whether anybody obeys.
+/// Maximum number of signals that wait in one session. A sender that reaches it does not check
+/// whether the session obeys.
 pub const MAX_SIGNALS: u64 = 1_000;
 
-/// As many messages from outside wait in one session.
+/// Maximum number of messages from other processes that wait in one session.
 pub const MAX_MESSAGES: u64 = 1_000;
 
-/// What these messages have together, but that one alone always has room.
+/// Maximum size of these messages together, in bytes. A single message may be larger.
 pub const MAX_MESSAGES_BYTES: u64 = 64 << 20;
 
-/// Never used twice.
+/// The ID of a signal. It is never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SignalId(i64);
 
 impl SignalId {
-    /// As other processes are told it.
+    /// Returns the number under which other processes know the signal.
     pub fn number(self) -> i64 {
         self.0
     }
@@ -38,16 +39,16 @@ impl SignalId {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sent {
     pub id: SignalId,
-    /// When it was sent: UTC, milliseconds since 1970.
+    /// Time when it was sent: UTC, milliseconds since 1970.
     pub at_ms: i64,
-    /// Who sent it: `cli`.
+    /// The sender: `cli`.
     pub origin: String,
-    /// What cannot be read is what no version wrote; why.
+    /// The signal. `Err` says why it cannot be parsed; no version wrote such a row.
     pub signal: Result<Signal, String>,
 }
 
 impl Inbox<'_> {
-    /// Changes when another connection has committed anything. Costs two microseconds.
+    /// Returns a number that changes when another connection has committed. Costs two microseconds.
     pub fn data_version(&self) -> Result<i64, StoreError> {
         self.conn
             .prepare_cached("PRAGMA data_version")
@@ -55,7 +56,7 @@ impl Inbox<'_> {
             .doing(WHAT_READ)
     }
 
-    /// The oldest first.
+    /// Returns the waiting signals, the oldest first.
     pub fn signals(&self, session: &str) -> Result<Vec<Sent>, StoreError> {
         self.conn
             .prepare_cached(
@@ -68,7 +69,8 @@ impl Inbox<'_> {
 }
 
 impl InboxWriter<'_> {
-    /// Durable when it returns. `signal` is given the place of the session's last entry.
+    /// Sends a signal. It is durable when this returns. `signal` is called with the place of the
+    /// session's last entry.
     ///
     /// # Errors
     /// `TooMany`: too many wait already.
@@ -104,7 +106,7 @@ impl InboxWriter<'_> {
         Ok(id)
     }
 
-    /// Deletes one that nothing comes of. That it is gone already is what was wanted.
+    /// Deletes a signal that has no effect. It is not an error if it is gone already.
     pub fn remove_signal(&mut self, id: SignalId) -> Result<(), StoreError> {
         self.in_use.still_there()?;
         let session = session_of(self.conn, "signals", id.0);
@@ -119,7 +121,7 @@ impl InboxWriter<'_> {
     }
 }
 
-/// The session that a row of `table` is of: `inbox`, or `signals`.
+/// Returns the session of a row of `table`: `inbox`, or `signals`.
 pub(super) fn session_of(conn: &Connection, table: &str, id: i64) -> Option<String> {
     let sql =
         format!("SELECT s.id FROM {table} w JOIN sessions s ON s.key = w.session WHERE w.id = ?1");
@@ -129,7 +131,7 @@ pub(super) fn session_of(conn: &Connection, table: &str, id: i64) -> Option<Stri
     read.ok().flatten()
 }
 
-/// Deletes it in the transaction of the entry that it became.
+/// Deletes a signal in the transaction of the entry that it became.
 pub(super) fn obey(tx: &Transaction<'_>, session: i64, id: SignalId) -> Result<(), StoreError> {
     let rows = tx
         .prepare_cached("DELETE FROM signals WHERE id = ?1 AND session = ?2")

@@ -1,4 +1,5 @@
-//! How journal and mark stand to the database, for one who only looks: nothing is changed.
+//! Comparison of the journal and the high-water mark with the database, for a report. Nothing is
+//! changed.
 
 use std::fs;
 use std::io;
@@ -18,49 +19,53 @@ use super::{Check, StoreError, now_ms};
 use crate::journal::folder::{JournalPlace, sessions};
 use crate::journal::read::end;
 
-/// Sessions that are counted for a hint.
+/// Maximum number of sessions that are counted for a hint.
 pub(super) const AT_MOST: usize = 1_000_000;
 
-/// What a look at journal and mark found.
+/// The result of comparing journal and mark with the database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Sessions that have a journal.
+    /// Number of sessions that have a journal.
     pub sessions: u64,
-    /// Entries that the journal has, of …
+    /// Number of entries that the journals have.
     pub lines: u64,
-    /// … those that the database has, of all sessions. A fork's are its own.
+    /// Number of entries that the database has, of all sessions. Entries that forks share count
+    /// once.
     pub entries: u64,
-    /// How long ago the last entry was recorded that a journal lacks, milliseconds; 0: none lacks any.
+    /// Age of the last entry that a journal lacks, in milliseconds; 0 if no journal lacks any.
     pub late_ms: u64,
-    /// Sessions whose database has more: the journal follows when they are worked in.
+    /// Number of sessions of which the database has more entries: the journal catches up when they
+    /// are used.
     pub behind: u64,
-    /// Entries that only the journal has.
+    /// Number of entries that only the journal has.
     pub ahead: u64,
-    /// Entries that were recorded, as the mark says, beyond those that the database has.
+    /// Number of entries that were recorded, according to the mark, above the last one of the
+    /// database.
     pub beyond: u64,
-    /// Of these, after the journal was looked at, are nowhere: what was recorded before is held.
+    /// Number of these that the journal lacks too: sessions from before are locked.
     pub held: Option<u64>,
-    /// What sessions lack that is in no copy. They are held.
+    /// The gaps of sessions: entries that are missing from every copy. These sessions are locked.
     pub gaps: Vec<Gap>,
-    /// Entries that were put back from the journal into sessions that nobody took up since.
+    /// Number of entries that were restored from the journal into sessions that were not resumed
+    /// since.
     pub put_back: u64,
-    /// Why the journal cannot be written.
+    /// The reason why the journal cannot be written.
     pub trouble: Option<String>,
 }
 
 impl JournalPlace {
-    /// Sessions that the journal knows, without a database. At most so many.
+    /// Returns at most `at_most` sessions that have a journal, without a database.
     pub fn sessions(&self, at_most: usize) -> Vec<String> {
         sessions(&self.folder, at_most)
     }
 
-    /// An error with what the journal has besides, for its hint.
+    /// Adds to an error the number of sessions in the journal, for its hint.
     pub fn told_of(&self, error: StoreError) -> StoreError {
         error.with_journal(|| self.sessions(AT_MOST).len() as u64)
     }
 
-    /// The database is taken as it is: journal and mark are moved aside, and begin anew. Nothing
-    /// is deleted. The caller has made sure that nobody works in the store.
+    /// Accepts the database as it is: moves journal and mark aside, so that both start again.
+    /// Nothing is deleted. The caller has made sure that no process uses the store.
     ///
     /// # Errors
     /// `Io`: one of them could not be moved.
@@ -79,7 +84,7 @@ impl JournalPlace {
 }
 
 impl Check<'_> {
-    /// How journal and mark stand to this database.
+    /// Compares the journal and the mark with this database.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -103,7 +108,7 @@ impl Check<'_> {
                     row.get(0)
                 })
                 .doing("look at the mark")?;
-            // The next start lifts it where all is back.
+            // If everything was restored, the next start unlocks the sessions.
             if !has_all(self.conn, &store, &mark.said)? {
                 standing.held = mark.said.held.map(|(missing, _)| missing);
             }
@@ -146,7 +151,7 @@ impl Check<'_> {
 }
 
 impl Check<'_> {
-    /// Those of their own, of all sessions.
+    /// Returns the number of own entries of all sessions.
     fn entries_of_sessions(&self) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length - coalesce(forked_seq + 1, 0)), 0) FROM sessions";
         self.conn

@@ -10,7 +10,7 @@ use super::{Store, StoreError};
 
 const WHAT: &str = "take the session up";
 
-/// The most rows that are searched for an entry after the head.
+/// Maximum number of rows that are searched for an entry after the head.
 const MAX_ROWS: i64 = 10_000;
 
 impl Store {
@@ -26,17 +26,17 @@ impl Store {
         self.not_back_in_time(session)?;
         let restored = self.bring_in(session);
         if restored.as_ref().is_err_and(StoreError::is_damage) {
-            // Reading all of it names the damaged entry.
+            // Loading the whole session names the damaged entry.
             self.load_each(session, |_| Ok::<(), StoreError>(()))?;
         }
         restored?;
-        // Its journal may have shown one only now.
+        // The restore may have found a gap in the journal.
         self.history().has_no_gap(session)?;
         self.ends_at_its_head(session)
     }
 
-    /// Fails when the session has rows after its head: the row of the session is older than they
-    /// are. A write-ahead log that lost its end leaves that.
+    /// Fails when the session has entries after its head: the row of the session is older than they
+    /// are. A write-ahead log that lost its end leaves this state.
     fn ends_at_its_head(&self, session: &str) -> Result<(), StoreError> {
         let head = read_head(&self.conn, session)?;
         let sql = "SELECT EXISTS (SELECT 1 FROM entries

@@ -1,6 +1,6 @@
-//! Entries that an older version recorded get their tip when nobody waits for anything, the
-//! oldest first, so that the one before always has its own. What is damaged gets none, and
-//! neither does what follows it.
+//! Adding tips to entries that an older version recorded. It runs when the process is idle, the
+//! oldest entries first, so that the entry before always has its tip. A damaged entry gets none,
+//! and neither do the entries after it.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -15,7 +15,7 @@ use crate::journal::tip::Tip;
 
 const WHAT: &str = "protect older entries";
 
-/// Of one step: it takes some tens of milliseconds, and a kill repeats it.
+/// Limits of one step: it takes some tens of milliseconds, and is repeated after a kill.
 const ROWS_IN_A_STEP: i64 = 500;
 const BYTES_IN_A_STEP: i64 = 4 << 20;
 
@@ -37,7 +37,7 @@ pub(super) fn has_end(
 }
 
 impl Store {
-    /// One step. True when there is more to do.
+    /// Adds tips in one step. Returns whether there is more to do.
     pub(super) fn add_tips(&mut self) -> Result<bool, StoreError> {
         if self.has_all_tips {
             return Ok(false);
@@ -59,8 +59,8 @@ impl Store {
 }
 
 impl Check<'_> {
-    /// Entries that only their checksum protects: those of an older version, until they have
-    /// got their tip, and what is damaged.
+    /// Counts the entries that only their checksum protects: those of an older version that have no
+    /// tip yet, and damaged ones.
     pub fn without_tip(&self) -> Result<u64, StoreError> {
         let (_, end) = progress(self.conn)?;
         self.conn
@@ -74,7 +74,7 @@ impl Check<'_> {
     }
 }
 
-/// The last row that is done, and the last that was recorded without a tip.
+/// Returns the last row that is done, and the last one that was recorded without a tip.
 fn progress(conn: &Connection) -> Result<(i64, i64), StoreError> {
     let value = "(SELECT value FROM meta WHERE name = ";
     let sql = format!("SELECT {value}'tips_upto'), {value}'tips_end')");
@@ -83,7 +83,7 @@ fn progress(conn: &Connection) -> Result<(i64, i64), StoreError> {
         .doing(WHAT)
 }
 
-/// The row up to which all is done.
+/// Adds tips to the next rows, and returns the row up to which all is done.
 fn add(conn: &Connection, upto: i64, end: i64, bodies: &mut BodyReader) -> Result<i64, StoreError> {
     let mut statement = conn.prepare_cached(SELECT).doing(WHAT)?;
     let mut rows = statement
@@ -118,7 +118,7 @@ fn add(conn: &Connection, upto: i64, end: i64, bodies: &mut BodyReader) -> Resul
     Ok(if is_over { end } else { last })
 }
 
-/// `None`: it has none itself.
+/// Returns the tip of the parent, or `None` if it has none.
 fn tip_before(conn: &Connection, parent: Option<i64>) -> Result<Option<Tip>, StoreError> {
     let Some(parent) = parent else {
         return Ok(Some(Tip::of_nothing()));
@@ -130,7 +130,7 @@ fn tip_before(conn: &Connection, parent: Option<i64>) -> Result<Option<Tip>, Sto
     Ok(tip.flatten().as_deref().and_then(Tip::from_bytes))
 }
 
-/// The tip of a session's chain up to this entry.
+/// Returns the tip of a session's chain up to this entry.
 pub(super) fn tip_behind(conn: &Connection, session: &str, seq: Seq) -> Result<Tip, StoreError> {
     let head = read_head(conn, session)?;
     let chain = chain(conn, &head, seq)?;
@@ -138,8 +138,8 @@ pub(super) fn tip_behind(conn: &Connection, session: &str, seq: Seq) -> Result<T
     tip_of(conn, session, chain.rows.last().copied(), seq)
 }
 
-/// The tip of the chain up to this entry, which is in this row. It is computed from all of them
-/// where the row does not say it.
+/// Returns the tip of the chain up to this entry, which is in this row. If the row does not store
+/// it, it is computed from the whole chain.
 pub(super) fn tip_of(
     conn: &Connection,
     session: &str,

@@ -1,4 +1,4 @@
-//! A session's way, backwards and in pieces, and what branches off from it.
+//! The history of a session, backwards and in pieces, and its forks.
 
 use rusqlite::Row;
 
@@ -12,38 +12,38 @@ use crate::journal::tip::Tip;
 
 const WHAT: &str = "read the session";
 
-/// [`RawRow::take`] reads all but the last.
+/// [`RawRow::take`] reads all columns but the last.
 const SELECT_TRACED: &str = "SELECT id, parent, seq, at_ms, kind, checksum, body, tip, plan_step
 FROM entries WHERE id = ?1";
 
-/// No more branches are looked for.
+/// Maximum number of related sessions that are returned.
 const MAX_BRANCHES: u32 = 1_000;
 
-/// An entry of a chain, and what the store knows of it besides.
+/// An entry of a chain, with the values that its row adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traced {
     pub record: Record,
-    /// Of checkpoints: the step of the plan that was being worked on.
+    /// For a checkpoint, the step of the plan that was in progress.
     pub plan_step: Option<String>,
 }
 
-/// A session that has entries in common with another.
+/// A session that shares entries with another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
     pub session: String,
     pub title: Option<String>,
-    /// The last entry it has in common with the session that was asked for.
+    /// The last entry that it shares with the requested session.
     pub upto: Seq,
-    /// Entries in its chain.
+    /// Number of entries in its chain.
     pub entries: u64,
     /// The time of its last entry: UTC, milliseconds since 1970.
     pub updated_ms: i64,
 }
 
-/// Where a session comes from and what went another way.
+/// The ancestors of a session, and the forks from its history.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Family {
-    /// The nearest first.
+    /// The ancestors, the nearest first.
     pub ancestors: Vec<Branch>,
     /// Forks of the session and of its ancestors, without those in the trash.
     pub forks: Vec<Branch>,
@@ -57,8 +57,8 @@ const LINEAGE: &str = "WITH RECURSIVE lineage (key, length) AS (
   WHERE s.forked_from < s.key)";
 
 impl History<'_> {
-    /// At most so many entries of the chain, first to last, that end with `upto`; without it,
-    /// with the last. Only these are read.
+    /// Calls `each` for at most `count` entries of the chain, first to last, that end with `upto`,
+    /// or with the last one. Only these are read.
     pub fn trace<E: From<StoreError>>(
         &self,
         session: &str,
@@ -70,7 +70,7 @@ impl History<'_> {
         let head = read_head(&tx, session)?;
         let last = upto.unwrap_or(head.seq()).min(head.seq());
         let first = (last + 1).saturating_sub(count);
-        // With the one before, which the first must follow.
+        // The entry before the first one is included: the first one must follow it.
         let from = first.saturating_sub(1);
         let chain = chain(&tx, &head, from)?;
         chain.readable_upto(last)?;
@@ -106,8 +106,8 @@ impl History<'_> {
         Ok(())
     }
 
-    /// The sessions that share entries with this one. At most a thousand ancestors, and as many
-    /// forks.
+    /// Returns the sessions that share entries with this one. At most a thousand ancestors, and as
+    /// many forks.
     pub fn family(&self, session: &str) -> Result<Family, StoreError> {
         let what = "look for the forks of the session";
         let ancestors = format!(

@@ -1,6 +1,6 @@
-//! The trash: a session that is not listed any more. Nothing is removed from it by itself, and
-//! nothing of the session changes; appending to it takes it out again. The sessions of its
-//! sub-agents go into the trash with it, and come back with it.
+//! The trash: sessions that lists leave out. Nothing is removed from the trash automatically, and
+//! nothing of the session changes. An append takes the session out of the trash. The sessions of
+//! its subagents move to the trash and back together with it.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -14,12 +14,13 @@ const WHAT_LOOK: &str = "look whether the session is in the trash";
 const WHAT_BACK: &str = "take the session out of the trash";
 
 impl Store {
-    /// With its sub-agents' sessions. The caller has the locks of all of them, so nobody works
-    /// there.
+    /// Moves a session to the trash, with the sessions of its subagents. The caller has the locks
+    /// of all of them, so no process uses them.
     pub fn trash(&mut self, session: &str, at_ms: i64) -> Result<(), StoreError> {
         let tx = self.write(WHAT)?;
         let trash = |tx: &Connection| -> rusqlite::Result<Vec<String>> {
-            // Those that are in the trash already keep their time: they came there by themselves.
+            // Subagents that were in the trash already keep their time: they were moved there
+            // separately.
             let mut changed = tx.prepare(&format!(
                 "UPDATE sessions AS s SET trashed_ms =
                    coalesce((SELECT trashed_ms FROM sessions WHERE id = ?1), ?2)
@@ -35,8 +36,8 @@ impl Store {
         self.all_of(changed, session)
     }
 
-    /// Takes a session out of the trash, if it is in it, with its sub-agents' sessions that were
-    /// put there with it. That of a sub-agent brings back its parent, below which it stands.
+    /// Takes a session out of the trash, with the sessions of subagents that were moved there with
+    /// it. Restoring the session of a subagent also restores its parent, below which it is listed.
     ///
     /// # Errors
     /// `NotFound` when there is no such session.
@@ -78,7 +79,7 @@ impl Store {
 }
 
 impl History<'_> {
-    /// Whether the session is in the trash.
+    /// Returns whether the session is in the trash.
     pub fn is_in_trash(&self, session: &str) -> Result<bool, StoreError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND trashed_ms NOT NULL)";
         self.conn
@@ -87,7 +88,7 @@ impl History<'_> {
             .doing(WHAT_LOOK)
     }
 
-    /// How many sessions are in the trash, and the bytes of their entries as stored.
+    /// Returns the number of sessions in the trash, and the stored size of their entries in bytes.
     pub fn in_trash(&self) -> Result<(u64, u64), StoreError> {
         self.conn
             .query_row(

@@ -1,7 +1,7 @@
-//! Trees: what a workspace's files were, each as what differs from the one before.
+//! Trees: states of a workspace's files, each stored as the difference to the one before.
 //!
-//! A tree's name is the hash of what is stored of it and of its parent's name, so a name stands
-//! for all that leads to it, and is checked when the tree is read.
+//! A tree's name is the hash of its stored bytes and of its parent's name. So the name covers the
+//! whole history of the tree, and is checked when the tree is read.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,26 +19,27 @@ use crate::core::tree::{CompactTree, Delta, Tree, TreeSize, uses};
 
 const WHAT: &str = "read what the files were";
 
-/// Of a delta, before compression. No workspace that is looked after has one as large.
+/// Maximum size of a delta before compression, in bytes. No workspace with snapshots has one as
+/// large.
 const MAX_BODY: usize = 1 << 28;
 
-/// A tree has so many deltas behind its last whole one at most.
+/// Maximum number of deltas since the last tree that is stored in full.
 const MAX_DELTAS: u32 = 512;
 
 const LEVEL: i32 = 3;
 
-/// Why a tree was taken.
+/// The reason for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The first of a workspace.
+    /// The first snapshot of a workspace.
     First,
     /// A call may have changed the files.
     Call,
     /// The files changed while no call ran.
     Outside,
-    /// The files are to be as in it: they are set back.
+    /// The target of a restore: the files are to become like this tree.
     Target,
-    /// The files were set back.
+    /// The files were restored.
     Restored,
 }
 
@@ -54,18 +55,18 @@ impl Cause {
     }
 }
 
-/// A tree that is kept.
+/// A stored tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownTree {
     pub link: TreeLink,
     pub tree: Tree,
 }
 
-/// The place of a tree that is kept behind those before it.
+/// The position of a stored tree in its series of deltas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeLink {
     pub name: String,
-    /// Bytes of all deltas since the last tree that is kept whole, and how many they are.
+    /// Size of all deltas since the last tree that is stored in full, in bytes, and their number.
     since: u64,
     depth: u32,
 }
@@ -75,22 +76,22 @@ pub struct TreeLink {
 pub struct NewTree {
     name: [u8; 16],
     root: PathBuf,
-    /// Its name, unless this one is kept whole.
+    /// The name of the parent, unless this tree is stored in full.
     parent: Option<Vec<u8>>,
     cause: Cause,
-    /// The commands that run meanwhile.
+    /// The commands that ran during the snapshot.
     pub live: Option<String>,
     files: u64,
     bytes: u64,
     since: u64,
     depth: u32,
     body: Vec<u8>,
-    /// Those that are not kept yet.
+    /// Contents that are not stored yet.
     contents: Vec<NewContent>,
 }
 
 impl NewTree {
-    /// The tree that a delta leads to from `parent`. `tree` is the whole of it.
+    /// Makes the tree to which a delta leads from `parent`. `tree` is the result in full.
     pub fn new(
         root: &Path,
         parent: Option<&KnownTree>,
@@ -108,8 +109,8 @@ impl NewTree {
         NewTree::of(root, parent, delta, size, &whole, cause, contents)
     }
 
-    /// The same for a tree that is held compact: `before` is what `parent` is the place of, or
-    /// nothing where there is none.
+    /// Does the same for a tree in compact form. `before` is the tree at the position `parent`, or
+    /// empty if there is none.
     pub fn after(
         root: &Path,
         parent: Option<&TreeLink>,
@@ -165,12 +166,13 @@ impl NewTree {
         })
     }
 
-    /// As entries name it.
+    /// Returns the name in the form that entries use.
     pub fn name(&self) -> String {
         hex(&self.name)
     }
 
-    /// The same once it is recorded. `tree` is the one that it was made of.
+    /// Returns the tree as it is known after it was recorded. `tree` is the one that it was made
+    /// of.
     pub fn known(&self, tree: Tree) -> KnownTree {
         KnownTree {
             link: self.link(),
@@ -178,7 +180,7 @@ impl NewTree {
         }
     }
 
-    /// Its place once it is recorded.
+    /// Returns its position after it was recorded.
     pub fn link(&self) -> TreeLink {
         TreeLink {
             name: self.name(),
@@ -187,7 +189,7 @@ impl NewTree {
         }
     }
 
-    /// What it takes, with its contents.
+    /// Returns its stored size with its contents, in bytes.
     pub fn stored_bytes(&self) -> u64 {
         let contents: u64 = self.contents.iter().map(|content| content.stored).sum();
         contents + self.body.len() as u64
@@ -195,16 +197,17 @@ impl NewTree {
 }
 
 impl TreeLink {
-    /// The next tree is kept whole: the deltas since the last one are half as large, or too many.
+    /// Returns whether the next tree is stored in full: the deltas since the last full one are half
+    /// as large, or too many.
     fn is_due(&self, more: usize, next: TreeSize) -> bool {
-        // About what a path takes: a hash, and its own name.
+        // An estimate per path: a hash, and its name.
         let whole = next.files * 64;
         self.depth + 1 >= MAX_DELTAS || (self.since + more as u64) * 2 > whole.max(4_096)
     }
 }
 
-/// A tree that is kept whole has no parent. The root is part of the name: folders with equal files
-/// have trees of their own. Old names are without it.
+/// Computes the name of a tree. A tree that is stored in full has no parent. The root is part of
+/// the name: folders with equal files have separate trees. Older names were computed without it.
 fn name_of(root: Option<&[u8]>, parent: Option<&str>, encoded: &[u8]) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     if let Some(root) = root {
@@ -217,7 +220,7 @@ fn name_of(root: Option<&[u8]>, parent: Option<&str>, encoded: &[u8]) -> [u8; 16
     name
 }
 
-/// The bytes of a name in an entry.
+/// Parses a name of an entry into bytes.
 fn parsed(name: &str) -> Option<Vec<u8>> {
     let digits = |at: usize| u8::from_str_radix(name.get(at..at + 2)?, 16).ok();
     match name.len() {
@@ -227,10 +230,10 @@ fn parsed(name: &str) -> Option<Vec<u8>> {
 }
 
 impl Snapshots<'_> {
-    /// The tree of this name. `None`: it is not kept, or not any more.
+    /// Reads the tree with this name. Returns `None` if it is not stored, or was removed.
     ///
     /// # Errors
-    /// `Damaged` when it is not what it was.
+    /// `Damaged` when it does not match its name.
     pub fn tree(&self, name: &str) -> Result<Option<KnownTree>, StoreError> {
         let Some(wanted) = parsed(name) else {
             return Ok(None);
@@ -243,7 +246,7 @@ impl Snapshots<'_> {
         id.map(|id| read(self.conn, id)).transpose()
     }
 
-    /// The root of the workspace that a tree is of.
+    /// Returns the root of a tree's workspace.
     pub fn tree_root(&self, name: &str) -> Result<Option<PathBuf>, StoreError> {
         let Some(wanted) = parsed(name) else {
             return Ok(None);
@@ -258,7 +261,7 @@ impl Snapshots<'_> {
         Ok(root.map(|root| PathBuf::from(OsString::from_vec(root))))
     }
 
-    /// What the tree of this name is stored as, if that is what differs from the tree `parent`.
+    /// Returns the stored delta of the tree with this name, if it is a delta to the tree `parent`.
     ///
     /// # Errors
     /// As [`Store::tree`].
@@ -283,7 +286,7 @@ impl Snapshots<'_> {
         }
     }
 
-    /// The last tree that was taken of a workspace, by any session.
+    /// Returns the newest tree of a workspace, from any session.
     pub fn last_tree(&self, root: &Path) -> Result<Option<KnownTree>, StoreError> {
         let id: Option<i64> = self
             .conn
@@ -297,7 +300,7 @@ impl Snapshots<'_> {
 }
 
 impl Snapshots<'_> {
-    /// When the last tree of a workspace was taken: UTC, milliseconds since 1970.
+    /// Returns the time of the newest tree of a workspace: UTC, milliseconds since 1970.
     pub fn last_tree_ms(&self, root: &Path) -> Result<Option<i64>, StoreError> {
         self.conn
             .prepare_cached(
@@ -311,7 +314,8 @@ impl Snapshots<'_> {
             .doing(WHAT)
     }
 
-    /// Of the last tree of a workspace: how many paths, and how many bytes their files have.
+    /// Returns the number of paths in the newest tree of a workspace, and the size of their files
+    /// in bytes.
     pub fn last_tree_size(&self, root: &Path) -> Result<Option<(u64, u64)>, StoreError> {
         self.conn
             .prepare_cached(
@@ -331,7 +335,7 @@ impl Snapshots<'_> {
 pub(super) struct Row {
     name: Vec<u8>,
     root: Vec<u8>,
-    /// `None`: it is kept whole.
+    /// `None`: the tree is stored in full.
     pub(super) parent: Option<i64>,
     since: u64,
     depth: u32,
@@ -358,7 +362,7 @@ pub(super) fn row(conn: &Connection, id: i64) -> Result<Row, StoreError> {
     .doing(WHAT)
 }
 
-/// The last whole one on the way, and the deltas behind it.
+/// Reads a tree: the last full one before it, and the deltas after that.
 pub(super) fn read(conn: &Connection, id: i64) -> Result<KnownTree, StoreError> {
     let mut rows = vec![row(conn, id)?];
     while let Some(parent) = rows.last().and_then(|row| row.parent) {
@@ -382,7 +386,7 @@ pub(super) fn read(conn: &Connection, id: i64) -> Result<KnownTree, StoreError> 
     Ok(KnownTree { link, tree })
 }
 
-/// What is stored of a tree, checked against its name.
+/// Returns the stored delta of a tree, verified against its name.
 pub(super) fn delta(row: &Row, parent: Option<&str>) -> Result<Delta, StoreError> {
     let name = hex(&row.name);
     let damaged = |why: &str| StoreError::damaged(format!("the tree {name} is damaged: {why}"));
@@ -399,7 +403,7 @@ pub(super) fn name(row: &Row) -> String {
     hex(&row.name)
 }
 
-/// The tree with its contents, in the transaction of the entry that names it.
+/// Inserts the tree with its contents, in the transaction of the entry that names it.
 pub(super) fn insert(tx: &Transaction<'_>, at_ms: i64, tree: &NewTree) -> rusqlite::Result<()> {
     for content in &tree.contents {
         contents::insert(tx, content)?;
@@ -437,7 +441,7 @@ pub(super) fn insert(tx: &Transaction<'_>, at_ms: i64, tree: &NewTree) -> rusqli
     Ok(())
 }
 
-/// That the session names the trees of an entry, of those that are kept.
+/// Records that the session uses the trees that an entry names, if they are stored.
 pub(super) fn note_use(tx: &Transaction<'_>, head: &Head, entry: &Entry) -> rusqlite::Result<()> {
     for name in uses(entry).filter_map(parsed) {
         tx.prepare_cached(

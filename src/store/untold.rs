@@ -1,5 +1,5 @@
-//! What came into a session from its journal and was not told in it yet. Whoever puts entries
-//! back may be another command than the one that takes the session up.
+//! Counts of entries that were restored from the journal and not reported in their session yet. The
+//! command that restores entries may differ from the one that resumes the session.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
@@ -11,12 +11,12 @@ const WHAT: &str = "keep what was put back";
 
 const UNTOLD: &str = "brought:";
 
-/// The row of `meta` that counts what came into this session and was not told in it yet.
+/// Returns the name of the row in `meta` with the count of this session.
 fn untold(session: &str) -> String {
     format!("{UNTOLD}{session}")
 }
 
-/// In the transaction that puts them back.
+/// Adds to the count of a session, in the transaction that restores the entries.
 pub(super) fn keep_untold(
     tx: &Transaction<'_>,
     session: &str,
@@ -30,7 +30,7 @@ pub(super) fn keep_untold(
     .map(drop)
 }
 
-/// The session was taken up, and it was told.
+/// Removes the count: the session was resumed, and the restored entries were reported in it.
 pub(super) fn is_told(tx: &Transaction<'_>, session: &str) -> Result<(), StoreError> {
     tx.prepare_cached("DELETE FROM meta WHERE name = ?1")
         .and_then(|mut s| s.execute([untold(session)]))
@@ -38,7 +38,7 @@ pub(super) fn is_told(tx: &Transaction<'_>, session: &str) -> Result<(), StoreEr
         .map(drop)
 }
 
-/// Of all sessions.
+/// Returns the total of all sessions.
 pub(super) fn all_untold(conn: &Connection) -> Result<u64, StoreError> {
     let sql = "SELECT coalesce(sum(value), 0) FROM meta WHERE name GLOB ?1 || '*'";
     conn.prepare_cached(sql)
@@ -48,8 +48,8 @@ pub(super) fn all_untold(conn: &Connection) -> Result<u64, StoreError> {
 }
 
 impl History<'_> {
-    /// Entries that came into this session from the journal, whoever put them in, since it was
-    /// last taken up.
+    /// Returns the number of entries that any process restored into this session from the journal
+    /// since it was last resumed.
     pub fn brought_into(&self, session: &str) -> Result<u64, StoreError> {
         self.conn
             .prepare_cached("SELECT value FROM meta WHERE name = ?1")

@@ -1,6 +1,6 @@
-//! What is done when nobody waits: the write-ahead log is copied into the database, the search
-//! index is filled, entries of older versions get their tips, and sessions without a journal get
-//! one. The database is checked, and a copy of it is made.
+//! Maintenance when the process is idle, and checks and backups of the database. Maintenance copies
+//! the write-ahead log into the database, fills the search index, adds tips to entries of older
+//! versions, and writes missing journals.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,36 +12,36 @@ use super::database;
 use super::error::Doing;
 use super::{Check, Store, StoreError};
 
-/// Pages in the write-ahead log (4 MiB) that are worth copying into the database. The
-/// longer it waits, the more often a page that changes with every append is written once.
+/// Pages in the write-ahead log (4 MiB) that are worth copying into the database. The later they
+/// are copied, the fewer copies are made of a page that changes with every append.
 const WORTH_COPYING: i64 = 1024;
 
-/// Entries that are worth indexing: the more at once, the less is written. A search does not
-/// wait for them, it indexes what is missing first.
+/// Number of entries that are worth indexing: larger steps write less in total. A search does not
+/// wait for this: it indexes missing entries first.
 const WORTH_INDEXING: u64 = 1_000;
 
-/// Entries indexed in one step. It takes some tens of milliseconds.
+/// Number of entries indexed in one step, which takes some tens of milliseconds.
 const ROWS_IN_A_STEP: u32 = 500;
 
-/// `quick_check` stops after so many faults.
+/// Number of faults after which `quick_check` stops.
 const MAX_FAULTS: u32 = 20;
 
 const PAGES_AT_ONCE: i32 = 1024;
 const PAUSE: Duration = Duration::from_millis(5);
 
 impl Store {
-    /// One step of what is to be done; to be called when there is nothing else to do. True
-    /// when it did anything: then there may be more.
+    /// Does one step of the maintenance. Call it when there is nothing else to do. Returns whether
+    /// there may be more to do.
     pub fn maintain(&mut self) -> Result<bool, StoreError> {
         if waiting_pages(&self.conn, "NOOP")? >= WORTH_COPYING {
             let left = waiting_pages(&self.conn, "PASSIVE")?;
-            // A reader may keep it from being copied: that is not tried again and again.
+            // A reader may prevent the copy, which is then not retried at once.
             return Ok(left < WORTH_COPYING);
         }
         if self.catch_up()? || self.add_tips()? || self.journal_older()? {
             return Ok(true);
         }
-        // Last: a damaged index keeps nothing else from being done.
+        // This comes last: a damaged index prevents nothing else.
         let is_worth_it = self.indexing || self.index().index_waiting()? >= WORTH_INDEXING;
         if is_worth_it {
             self.indexing = self.index().index_pending(ROWS_IN_A_STEP)? > 0;
@@ -49,13 +49,14 @@ impl Store {
         Ok(is_worth_it)
     }
 
-    /// A copy of the whole database, of one instant, that can be opened as a store.
+    /// Copies the whole database, as of one instant, to a file that can be opened as a store.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
         copy_database(&self.conn, to)
     }
 }
 
-/// Asks for a checkpoint of this kind: pages of the log that are not in the database.
+/// Runs a checkpoint of this kind. Returns the number of pages of the log that are not in the
+/// database.
 fn waiting_pages(conn: &Connection, kind: &str) -> Result<i64, StoreError> {
     conn.query_row(&format!("PRAGMA wal_checkpoint({kind})"), [], |row| {
         let (in_log, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
@@ -65,7 +66,7 @@ fn waiting_pages(conn: &Connection, kind: &str) -> Result<i64, StoreError> {
 }
 
 impl Check<'_> {
-    /// What is wrong with the database file; empty when it is sound. Reads all of it.
+    /// Returns the faults of the database file; empty when it is sound. Reads all of it.
     pub fn quick_check(&self) -> Result<Vec<String>, StoreError> {
         let found: Vec<String> = self
             .conn

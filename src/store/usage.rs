@@ -1,7 +1,7 @@
-//! What models were asked for, as the log has it: read for sums over all sessions.
+//! Requests to models, read from the log for sums over all sessions.
 //!
-//! There is no index on entries: all rows are met once, in their order, but only the bodies of
-//! those that asked a model are read, and of these only what was spent.
+//! Entries have no index for this: all rows are visited once, in their order. Only the bodies of
+//! entries with a request are read, and of these only the usage.
 
 use rusqlite::params;
 use serde::Deserialize;
@@ -13,17 +13,17 @@ use crate::core::entry::{Spent, Usage};
 
 const WHAT: &str = "read what models were asked for";
 
-/// Kinds of entries that say what was spent: see [`crate::core::entry::Entry::spent`].
+/// SQL for the kinds of entries that record usage: see [`crate::core::entry::Entry::spent`].
 const ASKED: &str = "SELECT s.key, s.workspace, e.at_ms, e.body
 FROM entries e CROSS JOIN sessions s ON s.key = e.session
 WHERE e.kind IN ('replied', 'closed', 'continued', 'titled') AND e.at_ms >= ?1
   AND (?2 IS NULL OR s.workspace = ?2)";
 
-/// One model that was asked at one time.
+/// A request to a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked<'a> {
-    /// Names the session within this store. A fork's own answers are its own; those it shares
-    /// count once, for the session that recorded them.
+    /// A number that identifies the session within this store. Entries that a fork shares count
+    /// once, for the session that recorded them.
     pub session: i64,
     pub workspace: &'a str,
     /// UTC, milliseconds since 1970.
@@ -33,7 +33,7 @@ pub struct Asked<'a> {
     pub usage: &'a Usage,
 }
 
-/// What an entry spent: the rest of it is skipped.
+/// The usage of an entry. Other fields are skipped.
 #[derive(Deserialize)]
 struct Spending {
     model: Option<String>,
@@ -43,8 +43,9 @@ struct Spending {
 }
 
 impl History<'_> {
-    /// Each time a model was asked since then, in the sessions of this workspace or in all, the
-    /// trash included: it was paid for. Gives how many entries could not be read.
+    /// Calls `each` for every request to a model since `since_ms`, in the sessions of this
+    /// workspace or in all. Sessions in the trash count, since they were paid for. Returns the
+    /// number of entries that could not be read.
     pub fn each_asked(
         &self,
         since_ms: i64,

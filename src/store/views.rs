@@ -8,7 +8,7 @@ use super::Store;
 use super::copies::Copies;
 use super::moved::InUse;
 
-/// Lists of sessions, and what is read across them.
+/// Lists of sessions, and reads across them.
 #[derive(Clone, Copy)]
 pub struct History<'a> {
     pub(super) conn: &'a Connection,
@@ -28,7 +28,7 @@ pub struct Index<'a> {
 pub struct Snapshots<'a> {
     pub(super) conn: &'a Connection,
     pub(super) in_use: &'a InUse,
-    /// The folder of large contents.
+    /// The folder of packs.
     pub(super) packs: &'a Path,
 }
 
@@ -45,7 +45,7 @@ pub struct InboxWriter<'a> {
     pub(super) copies: Option<&'a mut Copies>,
 }
 
-/// The catalogues of MCP servers, as they answered last.
+/// The last known tool lists of MCP servers.
 #[derive(Clone, Copy)]
 pub struct Catalogue<'a> {
     pub(super) conn: &'a Connection,

@@ -1,5 +1,5 @@
-//! What a session has besides its entries, kept in its journal after each change, and put back
-//! from there.
+//! The state of a session apart from its entries: queued messages, signals, unsent text, the trash.
+//! It is written to the session's journal after each change, and restored from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,12 +25,12 @@ use crate::journal::state::{GapRow, State, Waiting, WaitingSignal, read_state};
 
 const WHAT: &str = "keep what waits in the journal";
 
-/// Rows that are gone because of what was recorded for them, by their ids.
+/// Rows that were removed because an entry was recorded for them, by their ids.
 #[derive(Default)]
 pub(super) struct Became {
-    /// Of queued messages.
+    /// Queued messages.
     pub taken: BTreeSet<i64>,
-    /// Of signals.
+    /// Signals.
     pub obeyed: BTreeSet<i64>,
 }
 
@@ -40,7 +40,7 @@ impl Became {
         self.obeyed.extend(signal);
     }
 
-    /// No id of them is given again.
+    /// Makes sure that none of these ids is used again.
     pub(super) fn never_again(&self, tx: &Transaction<'_>) -> Result<(), StoreError> {
         let last = |ids: &BTreeSet<i64>| ids.last().copied().unwrap_or(0);
         never_again(tx, "inbox", last(&self.taken))?;
@@ -49,7 +49,8 @@ impl Became {
 }
 
 impl InboxWriter<'_> {
-    /// After a commit that changed it. What fails is no error of the change.
+    /// Writes the state to the journal after a commit that changed it. A failure here does not fail
+    /// the change.
     pub(super) fn keep_waiting(&mut self, session: &str) {
         if let Some(copies) = self.copies.as_deref_mut()
             && let Err(error) = copies.write_waiting(self.conn, session)
@@ -73,7 +74,7 @@ impl Copies {
         for waiting in &state.inbox {
             let message = serde_json::from_str::<Message>(waiting.message.get());
             for image in message.map(|m| m.images).unwrap_or_default() {
-                // A damaged one is told when it is wanted.
+                // A damaged blob is reported when it is read.
                 if let Ok(Some(bytes)) = blob(conn, &image.blob.hash) {
                     blobs.push((image.blob.hash, bytes));
                 }
@@ -85,7 +86,7 @@ impl Copies {
     }
 }
 
-/// `None`: there is no such session.
+/// Returns the state of a session, or `None` if there is no such session.
 fn state(conn: &Connection, session: &str) -> Result<Option<State>, StoreError> {
     let sql = "SELECT key, length, trashed_ms,
         (SELECT text FROM drafts WHERE session = key AND kind = 'input' AND piece = 0)
@@ -154,11 +155,12 @@ fn signals(conn: &Connection, key: i64) -> Result<Vec<WaitingSignal>, StoreError
     rows.into_iter().map(one).collect()
 }
 
-/// An entry that a message or a signal may have become. By its place, not by its time: a clock may
-/// have been set back.
+/// An entry that a message or a signal may have become. It has its place and not its time, since a
+/// clock may have been set back.
 pub(super) type Said = (Seq, Entry);
 
-/// The entry of a line that names neither a message nor a signal, where it may have been one.
+/// Returns the entry of a line, if it may have been a message or a signal that the line does not
+/// name.
 pub(super) fn may_have_waited(line: &EntryLine) -> Option<Said> {
     if line.taken.is_some() || line.signal.is_some() {
         return None;
@@ -172,7 +174,7 @@ pub(super) fn may_have_waited(line: &EntryLine) -> Option<Said> {
     Some((line.seq, entry))
 }
 
-/// The same of the rows of a session, from this entry on.
+/// Returns such entries from the rows of a session, from this place on.
 pub(super) fn said_since(
     conn: &Connection,
     head: &Head,
@@ -204,9 +206,8 @@ pub(super) fn said_since(
     Ok(said)
 }
 
-/// Which message or signal each of these entries was, by what they say. All of them waited when
-/// the session had as many entries as its state says, and the oldest entry that fits is what each
-/// became.
+/// The message or signal that each of these entries was, found by content. All of them waited when
+/// the session had as many entries as its state says. Each became the oldest entry that fits.
 #[derive(Default)]
 pub(super) struct Recognised {
     pub taken: BTreeMap<Seq, i64>,
@@ -243,7 +244,8 @@ impl Recognised {
     }
 }
 
-/// What waited when the state of this session was written, and is an entry by now.
+/// Returns the messages and signals that waited when the state of this session was written, and are
+/// entries by now.
 pub(super) fn recognised(
     conn: &Connection,
     folder: &Path,
@@ -253,7 +255,7 @@ pub(super) fn recognised(
     let Some((mut state, _)) = read_state(folder) else {
         return Ok(Recognised::default());
     };
-    // What still waits was not said.
+    // A message that still waits is not an entry yet.
     for waits in inbox.queued(head.session())? {
         state.inbox.retain(|was| was.id != waits.id.number());
     }
@@ -267,9 +269,9 @@ pub(super) fn recognised(
     Ok(Recognised::among(&state, &Became::default(), &said))
 }
 
-/// What the journal in this folder says that a session had, put into a database that lost it.
-/// `became`: what was recorded already. `said`: entries of which it is not known which message or
-/// signal they were; the oldest is always taken first.
+/// Restores the state of a session from the journal in this folder into a database that lost it.
+/// `became`: ids that were recorded already. `said`: entries of which it is not known which message
+/// or signal they were; the oldest is always matched first.
 pub(super) fn put_back(
     tx: &Transaction<'_>,
     folder: &Path,
@@ -284,7 +286,7 @@ pub(super) fn put_back(
     put_waiting_back(tx, (&state, &blobs), key, became, said)?;
     never_again(tx, "inbox", state.used)?;
     never_again(tx, "signals", state.signals_used)?;
-    // What was appended behind it took the session out of the trash.
+    // Entries that were appended later took the session out of the trash.
     let trashed_ms = state.trashed_ms.filter(|_| state.length == length);
     tx.execute(
         "UPDATE sessions SET trashed_ms = ?2,
@@ -296,7 +298,7 @@ pub(super) fn put_back(
     .map(drop)
 }
 
-/// Its queued messages, signals and unsent words, those that are not there.
+/// Restores the queued messages, signals and unsent text that are missing.
 fn put_waiting_back(
     tx: &Transaction<'_>,
     (state, blobs): (&State, &[Vec<u8>]),
@@ -345,7 +347,7 @@ fn put_waiting_back(
     Ok(())
 }
 
-/// Whether the entry is what this message became.
+/// Returns whether the entry is what this message became.
 fn is_of(entry: &Entry, message: &str) -> bool {
     let Ok(message) = serde_json::from_str::<Message>(message) else {
         return false;
@@ -369,9 +371,9 @@ fn is_of(entry: &Entry, message: &str) -> bool {
 }
 
 impl InboxWriter<'_> {
-    /// Messages wait here that the journal says were said, or signals that were obeyed: an older
-    /// copy of the database lies under a newer write-ahead log, which has the entry and not the
-    /// page of the row.
+    /// Removes waiting messages that were sent, and signals that were obeyed, according to the
+    /// journal. Such rows exist if an older copy of the database is used with a newer write-ahead
+    /// log. That log has the entry but not the page of the row.
     pub(super) fn forget_said(&mut self, folder: &Path, session: &str) -> Result<(), StoreError> {
         let ids = |rows: Vec<i64>| rows.into_iter().collect::<BTreeSet<i64>>();
         let inbox = Inbox { conn: self.conn };
@@ -401,7 +403,7 @@ impl InboxWriter<'_> {
             }
             Ok(())
         });
-        // As far as it can be read.
+        // Only the readable part of the journal is used.
         drop(read);
         if gone.is_empty() {
             return Ok(());
@@ -409,7 +411,7 @@ impl InboxWriter<'_> {
         let tx = begin(self.conn, self.in_use, WHAT)?;
         let mut forgotten = 0;
         for (table, id, at_ms) in gone {
-            // One that came later has been given the same id by the older copy.
+            // The older copy of the database gave the same id to a later row, which stays.
             let sql = format!(
                 "DELETE FROM {table} WHERE id = ?1 AND at_ms <= ?2
                  AND session = (SELECT key FROM sessions WHERE id = ?3)"
@@ -425,7 +427,7 @@ impl InboxWriter<'_> {
     }
 }
 
-/// Ids of this table up to this one were used.
+/// Marks the ids of this table up to this one as used.
 pub(super) fn never_again(
     tx: &Transaction<'_>,
     table: &str,

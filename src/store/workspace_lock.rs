@@ -1,6 +1,7 @@
-//! The lock of a workspace: one process at a time sets its files back, and no effect begins meanwhile.
+//! The lock of a workspace: one process at a time restores its files, and no effect starts
+//! meanwhile.
 //!
-//! It is a lock of the system on an empty file, so it ends with the process that has it.
+//! It is an OS lock on an empty file, so it ends with the process that has it.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::ffi::OsStrExt;
@@ -12,26 +13,26 @@ use super::StoreError;
 use super::error::io as io_error;
 use super::files::{private_file, private_folder};
 
-/// Nobody sets files back for longer.
+/// Maximum time to wait for the lock. No restore takes longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Held until it is dropped.
+/// The lock, which is held until this is dropped.
 #[derive(Debug)]
 pub struct WorkspaceLock {
     _file: File,
 }
 
 impl WorkspaceLock {
-    /// Nobody else has it. Waits until that is so.
+    /// Takes the lock exclusively. Waits until no other process has it.
     ///
     /// # Errors
-    /// `Io` when it cannot be had.
+    /// `Io` when the lock cannot be taken.
     pub fn alone(data_dir: &Path, root: &Path) -> Result<WorkspaceLock, StoreError> {
         take(data_dir, root, File::try_lock)
     }
 
-    /// Nobody has it alone. Waits until that is so.
+    /// Takes the lock shared. Waits until no process has it exclusively.
     ///
     /// # Errors
     /// As [`WorkspaceLock::alone`].

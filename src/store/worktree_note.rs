@@ -1,8 +1,8 @@
-//! A note of a git worktree that rewake makes, in the folder of its project's worktrees: it is there
-//! from before git is asked for it until it is known to be gone for good. So whatever a kill leaves has
-//! a name, a branch and the session that it was for.
+//! Notes about git worktrees that rewake makes, in the folder of the project's worktrees. A note
+//! exists from before git is called until the worktree is removed permanently. So whatever a kill
+//! leaves has a name, a branch and the session that it was for.
 //!
-//! Invariant: a note is replaced whole, by a rename: it says what was so before or what is so now.
+//! Invariant: a note is replaced whole, by a rename: it has either the old content or the new one.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -17,28 +17,28 @@ use crate::config::{project_note, worktrees_folder, worktrees_of};
 
 const WHAT: &str = "note a worktree";
 
-/// Beside the worktrees of a project. No worktree has such a name.
+/// Folder of the notes, beside the worktrees of a project. No worktree has such a name.
 const NOTES: &str = ".notes";
-/// Files that are locked by who works in a worktree.
+/// Folder of files that are locked by the processes that work in a worktree.
 const IN_USE: &str = ".in-use";
-/// Worktrees that are being removed: nothing in them was to be kept.
+/// Folder of worktrees that are being removed: nothing in them needs to be kept.
 const GONE: &str = ".gone";
 
-/// A few paths.
+/// Maximum size of a note, in bytes: it has a few paths.
 const MAX_BYTES: u64 = 64 * 1024;
 const MAX_NOTES: usize = 1_000;
 
-/// How far a worktree came.
+/// The progress of making or removing a worktree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorktreeStage {
-    /// Git may not have been asked for it yet. Nobody worked in it.
+    /// Git may not have been called yet. Nobody worked in it.
     Begun,
-    /// It is there, unless somebody took it away.
+    /// It exists, unless somebody removed it.
     Made,
     /// All of it was committed and merged, so it is being removed.
     Removing,
-    /// It is gone, with its branch. It is made again when it is needed.
+    /// It is removed, with its branch. It is made again when it is needed.
     Removed,
 }
 
@@ -50,39 +50,40 @@ pub struct WorktreeNote {
     pub name: String,
     /// Its branch, without `refs/heads/`.
     pub branch: String,
-    /// The whole hash of the commit that it began at, or that its branch was at when it was removed.
+    /// The full hash of the commit at which it started, or at which its branch was when it was
+    /// removed.
     pub commit: String,
-    /// The branch that it began on. `None`: no branch was checked out.
+    /// The branch from which it started. `None`: no branch was checked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
-    /// The session of the sub-agent that it is for. `None`: a person named it.
+    /// The session of the subagent that it is for. `None`: a person named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     pub stage: WorktreeStage,
-    /// It is being made again, so what git has of it may be half made.
+    /// Whether it is being made again, so that git may have an incomplete worktree.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub remaking: bool,
 }
 
 impl WorktreeNote {
-    /// The worktree.
+    /// Returns the folder of the worktree.
     pub fn folder(&self, data_dir: &Path) -> PathBuf {
         worktrees_of(data_dir, &self.project).join(&self.name)
     }
 
-    /// Locked by the processes that work in it.
+    /// Returns the file that the processes in the worktree lock.
     pub fn in_use(&self, data_dir: &Path) -> PathBuf {
         let folder = worktrees_of(data_dir, &self.project);
         folder.join(IN_USE).join(&self.name)
     }
 
-    /// Where what is removed is moved to first.
+    /// Returns the path to which a removed worktree is moved first.
     pub fn gone(&self, data_dir: &Path) -> PathBuf {
         let folder = worktrees_of(data_dir, &self.project);
         folder.join(GONE).join(&self.name)
     }
 
-    /// Durable when it returns.
+    /// Writes the note. It is durable when this returns.
     ///
     /// # Errors
     /// `Io`.
@@ -102,19 +103,19 @@ impl WorktreeNote {
         replace(&notes, &notes.join(&self.name), &text).map_err(failed)
     }
 
-    /// The one of this project and name.
+    /// Returns the note of this project and name.
     pub fn read(data_dir: &Path, project: &Path, name: &str) -> Option<WorktreeNote> {
         let file = worktrees_of(data_dir, project).join(NOTES).join(name);
         note_in(&file).filter(|note| note.project == project && note.name == name)
     }
 
-    /// The one of the worktree with this folder.
+    /// Returns the note of the worktree with this folder.
     pub fn of_folder(data_dir: &Path, worktree: &Path) -> Option<WorktreeNote> {
         let file = worktree.parent()?.join(NOTES).join(worktree.file_name()?);
         note_in(&file).filter(|note| note.folder(data_dir) == worktree)
     }
 
-    /// All that are there.
+    /// Returns all notes.
     pub fn all(data_dir: &Path) -> Vec<WorktreeNote> {
         let folders = fs::read_dir(worktrees_folder(data_dir));
         let projects = folders.into_iter().flatten().flatten();
@@ -122,7 +123,7 @@ impl WorktreeNote {
             let notes = fs::read_dir(project.path().join(NOTES));
             notes.into_iter().flatten().flatten()
         });
-        // A kill may leave a file that was to replace one.
+        // A kill may leave a temporary file that was to replace a note.
         let is_note = |file: &fs::DirEntry| !file.file_name().as_encoded_bytes().starts_with(b".");
         let notes = notes.filter(is_note).take(MAX_NOTES);
         let read = notes.filter_map(|file| note_in(&file.path()));
@@ -131,10 +132,10 @@ impl WorktreeNote {
         all
     }
 
-    /// Nothing of it is left to be done, and nobody comes back to it.
+    /// Removes the note: nothing is left to be done, and nobody will use the worktree again.
     pub fn remove(&self, data_dir: &Path) {
         let folder = worktrees_of(data_dir, &self.project);
-        // One that stays is looked at again, and found to be done.
+        // A note that stays is read again, and found to be done.
         let _ = fs::remove_file(folder.join(NOTES).join(&self.name));
         let _ = fs::remove_file(self.in_use(data_dir));
         for empty in [NOTES, IN_USE, GONE] {

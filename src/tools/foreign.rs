@@ -1,6 +1,8 @@
 //! Tools of servers, called by their full name or through `mcp_call`. After a crash, the journal of
 //! the server's keeper has the outcome of a call.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::shown::{Body, Shown};
@@ -11,12 +13,13 @@ pub(super) fn is_foreign(name: &str) -> bool {
     name.starts_with(FOREIGN_PREFIX)
 }
 
-pub(super) fn describe(name: &str, arguments: &Value) -> Described {
+pub(super) fn describe(name: &str, arguments: Value) -> Described {
     Described {
         class: Class::Served,
-        subject: subject(arguments),
+        subject: subject(&arguments),
         permission: permission(name),
         objection: None,
+        arguments: Arc::new(arguments),
     }
 }
 
@@ -34,11 +37,11 @@ pub(super) fn subject(arguments: &Value) -> String {
     }
 }
 
-pub(super) fn shown(name: &str, arguments: Value) -> Shown {
+pub(super) fn shown(name: &str, arguments: &Value) -> Shown {
     Shown {
         body: Body::Served {
             name: name.to_string(),
-            arguments: serde_json::to_string_pretty(&arguments).unwrap_or_default(),
+            arguments: serde_json::to_string_pretty(arguments).unwrap_or_default(),
         },
         ..Shown::default()
     }

@@ -57,7 +57,7 @@ impl Tool for Args {
 
     fn shown(self) -> Shown {
         match self.tool.filter(|tool| !tool.is_empty()) {
-            Some(tool) => foreign::shown(&tool, self.arguments),
+            Some(tool) => foreign::shown(&tool, &self.arguments),
             None => Shown::default(),
         }
     }

@@ -41,7 +41,7 @@ impl Tool for Args {
     }
 
     fn shown(self) -> Shown {
-        foreign::shown(&self.tool, self.arguments)
+        foreign::shown(&self.tool, &self.arguments)
     }
 
     fn work(self) -> Work {

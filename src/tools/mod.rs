@@ -72,7 +72,6 @@ pub use limit::{Limits, Stop, Watch};
 pub use past::{LookBack, Past, look_back};
 pub use paths::{Hidden, ToolContext, path_key, real_path};
 pub use replace::{Replacement, edited_text};
-use schema::Named;
 pub use shown::{Body, Shown, ShownResult, Verb};
 pub use task::TASK;
 use tool::Group;
@@ -137,14 +136,19 @@ pub fn short_server_specs() -> Vec<ToolSpec> {
 /// # Errors
 /// The reason why the call is invalid, in words that the model can act on.
 pub fn describe(name: &str, arguments: &str) -> Result<Described, String> {
-    match find(name, arguments)? {
-        (Some(tool), named) => Ok(Described {
-            objection: named
-                .objection
-                .map(|why| format!("the arguments of {name}: {why}")),
-            ..(tool.describe)(named.arguments)?
-        }),
-        (None, named) => Ok(foreign::describe(name, &named.arguments)),
+    let given = parse(name, arguments)?;
+    match find(name) {
+        Some(tool) => {
+            let named = schema::named(&(tool.schema)(), given);
+            Ok(Described {
+                objection: named
+                    .objection
+                    .map(|why| format!("the arguments of {name}: {why}")),
+                ..(tool.describe)(named.arguments)?
+            })
+        }
+        None if foreign::is_foreign(name) => Ok(foreign::describe(name, given)),
+        None => Err(format!("there is no tool named {name:?}")),
     }
 }
 
@@ -158,27 +162,32 @@ pub fn call(id: CallId, name: &str, arguments: &str) -> ToolCall {
 /// # Errors
 /// As [`describe`].
 pub fn work(call: &ToolCall) -> Result<Work, String> {
-    match find(&call.name, &call.arguments)? {
-        (Some(tool), named) => (tool.work)(named.arguments),
-        (None, named) => Ok(Work::Served(ServedCall {
+    let arguments = &call.described.as_ref().map_err(String::clone)?.arguments;
+    match find(&call.name) {
+        Some(tool) => (tool.work)(arguments),
+        None => Ok(Work::Served(ServedCall {
             name: call.name.clone(),
-            arguments: named.arguments,
+            arguments: Value::clone(arguments),
         })),
     }
 }
 
 /// Returns how a call is shown to a person.
 pub fn shown(call: &ToolCall) -> Shown {
-    match find(&call.name, &call.arguments) {
-        Ok((Some(tool), named)) => (tool.shown)(named.arguments).unwrap_or_default(),
-        Ok((None, named)) => foreign::shown(&call.name, named.arguments),
-        Err(_) => Shown::default(),
+    match (&call.described, find(&call.name)) {
+        (Ok(described), Some(tool)) => (tool.shown)(&described.arguments).unwrap_or_default(),
+        (Ok(described), None) => foreign::shown(&call.name, &described.arguments),
+        (Err(_), _) => Shown::default(),
     }
 }
 
-/// Finds the tool of this name, and puts the arguments under the names that the tool has for them.
-/// The tool is `None` for one of a server.
-fn find(name: &str, arguments: &str) -> Result<(Option<&'static tool::Entry>, Named), String> {
+/// Returns the tool of this name; `None` for a foreign one.
+fn find(name: &str) -> Option<&'static tool::Entry> {
+    TOOLS.iter().find(|tool| tool.name == name)
+}
+
+/// Parses the arguments of a call, as the model wrote them.
+fn parse(name: &str, arguments: &str) -> Result<Value, String> {
     let text = arguments.trim();
     let text = if text.is_empty() { "{}" } else { text };
     let not_json = |e| format!("the arguments of {name} are not JSON: {e}");
@@ -187,19 +196,9 @@ fn find(name: &str, arguments: &str) -> Result<(Option<&'static tool::Entry>, Na
     if let Value::String(text) = &value {
         value = serde_json::from_str(text).map_err(not_json)?;
     }
-    if !value.is_object() {
-        return Err(format!("the arguments of {name} are not a JSON object"));
-    }
-    match TOOLS.iter().find(|tool| tool.name == name) {
-        Some(tool) => Ok((Some(tool), schema::named(&(tool.schema)(), value))),
-        None if foreign::is_foreign(name) => {
-            let named = Named {
-                arguments: value,
-                objection: None,
-            };
-            Ok((None, named))
-        }
-        None => Err(format!("there is no tool named {name:?}")),
+    match value.is_object() {
+        true => Ok(value),
+        false => Err(format!("the arguments of {name} are not a JSON object")),
     }
 }
 

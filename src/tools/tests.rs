@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -46,6 +47,13 @@ fn described(name: &str, arguments: Value) -> Described {
     describe(name, &arguments.to_string()).unwrap()
 }
 
+fn without_arguments(described: Described) -> Described {
+    Described {
+        arguments: Arc::default(),
+        ..described
+    }
+}
+
 /// Returns the names of a folder's files without their ending.
 fn names(folder: &str, ending: &str) -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -81,14 +89,14 @@ fn every_call_of_a_tool_is_described_shown_and_can_be_run_as_described() {
         assert!(!described.subject.is_empty(), "{}", tool.name);
         let work = work(&call).map(|work| work.class());
         assert_eq!(work, Ok(described.class), "{}", tool.name);
-        assert!((tool.shown)(arguments(tool)).is_ok(), "{}", tool.name);
+        assert!((tool.shown)(&arguments(tool)).is_ok(), "{}", tool.name);
     }
 }
 
 #[test]
 fn every_property_of_a_schema_is_understood_and_none_is_missing() {
     for tool in &TOOLS {
-        let understood = (tool.understood)(arguments(tool));
+        let understood = (tool.understood)(&arguments(tool));
         assert_eq!(understood, Ok(arguments(tool)), "{}", tool.name);
     }
 }
@@ -113,7 +121,7 @@ fn only_what_is_required_is_required() {
 
 #[test]
 fn arguments_are_read_as_models_write_them() {
-    let read = |arguments: &str| describe("read", arguments);
+    let read = |arguments: &str| describe("read", arguments).map(without_arguments);
     for arguments in [
         r#"{"path":"a"}"#,
         r#"{"path":"a","offset":"3","limit":2.0}"#,
@@ -359,7 +367,12 @@ fn a_call_of_a_server_is_the_same_through_each_of_the_tools() {
         ),
     ] {
         let through = call(id, name, &arguments.to_string());
-        assert_eq!(through.described, direct.described, "{arguments}");
+        let [one, other] = [&through, &direct].map(|call| call.described.clone());
+        assert_eq!(
+            one.map(without_arguments),
+            other.map(without_arguments),
+            "{arguments}"
+        );
         assert_eq!(through.shown_name(), "files · read");
         assert_eq!(through.full_name(), direct.full_name());
         assert_eq!(shown(&through), shown(&direct));

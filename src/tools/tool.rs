@@ -1,5 +1,7 @@
 //! The trait of a tool: the arguments of its calls, and everything that follows from them.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -69,11 +71,11 @@ pub(super) struct Entry {
     pub group: Group,
     pub schema: fn() -> Value,
     pub describe: fn(Value) -> Result<Described, String>,
-    pub shown: fn(Value) -> Result<Shown, String>,
-    pub work: fn(Value) -> Result<Work, String>,
+    pub shown: fn(&Value) -> Result<Shown, String>,
+    pub work: fn(&Value) -> Result<Work, String>,
     /// Parses arguments and returns them as they were understood.
     #[cfg(test)]
-    pub understood: fn(Value) -> Result<Value, String>,
+    pub understood: fn(&Value) -> Result<Value, String>,
 }
 
 impl Entry {
@@ -86,12 +88,13 @@ impl Entry {
             group: T::GROUP,
             schema: T::schema,
             describe: |value| {
-                let args: T = arguments(value)?;
+                let args: T = arguments(&value)?;
                 Ok(Described {
                     subject: args.subject(),
                     permission: args.permission(),
                     objection: None,
                     class: args.work().class(),
+                    arguments: Arc::new(value),
                 })
             },
             shown: |value| {
@@ -130,14 +133,14 @@ impl Entry {
     }
 }
 
-fn arguments<T: Tool>(value: Value) -> Result<T, String> {
+fn arguments<T: Tool>(value: &Value) -> Result<T, String> {
     let name = T::NAME;
-    let args: T = T::deserialize(&value).map_err(|error| {
+    let args: T = T::deserialize(value).map_err(|error| {
         let schema = T::schema();
-        let why = misfit::misfit(&schema, &value).unwrap_or_else(|| error.to_string());
+        let why = misfit::misfit(&schema, value).unwrap_or_else(|| error.to_string());
         format!(
             "the arguments of {name}: {why}{}",
-            schema::hint(&schema, &value)
+            schema::hint(&schema, value)
         )
     })?;
     match args.check() {

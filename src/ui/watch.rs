@@ -13,12 +13,11 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::OnLiveEvent;
 use super::live::{LiveEvent, NotOpened, Now, Opening, waiting};
 use crate::core::entry::{CallId, Seq};
-use crate::core::signal::Signal;
 use crate::core::state::State;
 use crate::engine::{Command, Event, child_question};
 use crate::model::Delta;
 use crate::session::sandbox;
-use crate::session::{AppContext, Meant, Order, SessionError, SteerError};
+use crate::session::{AppContext, Meant, SessionError, SteerError};
 use crate::store::Store;
 use crate::tools;
 
@@ -299,18 +298,16 @@ impl Follower {
         on_event: &OnLiveEvent,
     ) -> Result<(), SteerError> {
         let info = self.store.history().find(&self.id)?;
-        let order = match command {
+        match command {
             Command::Say { message, blobs } => {
                 ctx.steering()
                     .send(&mut self.store, &self.id, message.clone(), blobs, ORIGIN)?;
                 on_event(Event::Requeued(waiting(&self.store, &self.id)?).into());
-                return Ok(());
             }
             Command::Decide { call, verdict, .. } => {
                 let verdict = verdict.clone();
                 ctx.steering()
                     .answer(&mut self.store, &info, Some(*call), verdict, ORIGIN)?;
-                return Ok(());
             }
             Command::Answer { call, answer, .. } => {
                 let answer = answer.clone();
@@ -321,7 +318,6 @@ impl Follower {
                     answer,
                     ORIGIN,
                 )?;
-                return Ok(());
             }
             Command::AnswerChild {
                 session,
@@ -337,7 +333,6 @@ impl Follower {
                     answer,
                     ORIGIN,
                 )?;
-                return Ok(());
             }
             Command::DecideChild {
                 session,
@@ -348,24 +343,13 @@ impl Follower {
                 let (child, verdict) = (self.store.history().find(session)?, verdict.clone());
                 ctx.steering()
                     .answer(&mut self.store, &child, Some(*call), verdict, ORIGIN)?;
-                return Ok(());
             }
-            Command::Stop => Order::Stop,
-            Command::Pause => Order::Pause,
-            Command::GoOn => Order::GoOn,
-            Command::Name(title) => Order::Signal(Signal::Name {
-                title: title.clone(),
-            }),
-            Command::Compact => Order::Signal(Signal::Compact),
-            Command::Choose(choice) => Order::Signal(Signal::Choose {
-                model: choice.model.clone(),
-                mode: choice.mode,
-                effort: choice.effort,
-                temperature: choice.temperature,
-            }),
-            _ => return Ok(()),
-        };
-        ctx.steer(&mut self.store, &info, order, ORIGIN).map(drop)
+            Command::Signal(signal) => {
+                ctx.steer(&mut self.store, &info, signal.clone(), ORIGIN)?;
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
 

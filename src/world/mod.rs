@@ -1,7 +1,7 @@
 //! The interface between the engine and everything outside of its log: the trait [`World`].
 //!
-//! [`machine::Machine`] is the real implementation. The other is the simulation in
-//! `tests/core/sim`, which can die at every [`Boundary`].
+//! [`machine::Machine`] is the real one; the simulation in `tests/core/sim` is the other, which
+//! can die at every [`Boundary`], and before and after every method.
 
 mod archive;
 mod child_log;
@@ -69,31 +69,13 @@ pub enum Unready {
     NoRoom(String),
 }
 
-/// The points at which a process may die. The order of an effect is `Before`, the effect, `After`.
+/// Where a process may die besides before and after a method of [`World`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
     /// Before an entry of this kind is recorded.
     BeforeAppend(&'static str),
     /// After an entry of this kind was recorded.
     AfterAppend(&'static str),
-    BeforeModel,
-    AfterModel,
-    BeforeSummary,
-    AfterSummary,
-    BeforeIdempotent,
-    AfterIdempotent,
-    BeforePrepare,
-    AfterPrepare,
-    BeforeSnapshot,
-    AfterSnapshot,
-    BeforeRestore,
-    AfterRestore,
-    BeforeAct,
-    AfterAct,
-    BeforeSettle,
-    AfterSettle,
-    BeforeDiscard,
-    AfterDiscard,
 }
 
 /// Everything that the engine does outside of its log.

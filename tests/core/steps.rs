@@ -16,8 +16,8 @@ use rewake::core::ending;
 use rewake::core::entry::*;
 use rewake::core::entry::{Choice, FallbackModel};
 use rewake::core::exchange::Range;
-use rewake::core::fate::place_of_question;
 use rewake::core::fate::{Fate, fate};
+use rewake::core::fate::{place_of_question, questions};
 use rewake::core::form::{Field, FieldKind, FormAnswer, ServerQuestion, Wanted};
 use rewake::core::freeing;
 use rewake::core::next::{
@@ -581,7 +581,10 @@ fn all_questions_of_an_answer_come_before_what_has_an_effect() {
         let policy = policy(true);
         assert_eq!(what_next(&state, &policy), want);
         if let Step::Ask(call) = want {
-            assert_eq!(place_of_question(&state, &policy, call), place);
+            assert_eq!(
+                place_of_question(&state, &questions(&state, &policy), call),
+                place
+            );
         }
     };
     // What only looks needs no question and may go before.

@@ -9,6 +9,7 @@ use crate::support::{Home, Live};
 use rewake::config::{self, Env, Paths, Setting};
 use rewake::core::entry::Choice;
 use rewake::core::entry::{Entry, Mode, SaveReason};
+use rewake::core::signal::Signal;
 use rewake::core::state::State;
 use rewake::engine::{Command, Engine, Event, Rest};
 use rewake::session::{AppContext, Session, SessionError, Which};
@@ -126,10 +127,10 @@ fn a_schema_that_is_owed_is_dropped_once_and_for_all() {
     assert_eq!(again.stdout, "", "it is still owed");
     let id = store(&home).history().newest(None).unwrap().unwrap().id;
     let drop = || {
-        Command::Choose(Choice {
+        Command::Signal(Signal::Choose(Choice {
             without_schema: true,
             ..Choice::default()
-        })
+        }))
     };
     let which = Which::Named {
         id: id.clone(),
@@ -164,7 +165,9 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
         assert_eq!(input(&home, &first).as_deref(), Some("half a tho"));
         live(
             session,
-            vec![Command::Choose(Choice::of_mode(Mode::Default))],
+            vec![Command::Signal(Signal::Choose(Choice::of_mode(
+                Mode::Default,
+            )))],
         );
         assert_eq!(blanks(&home), 1);
     }
@@ -227,7 +230,7 @@ fn what_is_taken_out_of_the_queue_leaves_nothing_owed() {
     live(
         session,
         vec![
-            Command::Stop,
+            Command::STOP,
             Command::EditQueued {
                 id: queued,
                 message: None,
@@ -338,7 +341,9 @@ fn words_that_came_along_are_forgotten_in_the_session_that_was_left() {
     let other = live(
         start(&home),
         vec![
-            Command::Name("one".into()),
+            Command::Signal(Signal::Name {
+                title: "one".into(),
+            }),
             Command::KeepInput("along".into()),
         ],
     );
@@ -381,12 +386,14 @@ fn what_waits_for_a_person_waits_whatever_else_is_heard() {
     };
     let other = vec![
         Command::KeepInput("half a thought".into()),
-        Command::Name("a name".into()),
+        Command::Signal(Signal::Name {
+            title: "a name".into(),
+        }),
         Command::Note("a command ended".into()),
-        Command::Choose(Choice::of_mode(Mode::Plan)),
+        Command::Signal(Signal::Choose(Choice::of_mode(Mode::Plan))),
     ];
     assert!(!answered(other));
-    assert!(answered(vec![Command::GoOn]));
+    assert!(answered(vec![Command::Signal(Signal::GoOn)]));
 }
 
 #[test]
@@ -580,7 +587,7 @@ fn titled(home: &Home, answers: &str, name: Option<&str>) -> (String, Vec<Entry>
         message,
         blobs: vec![],
     };
-    let named = name.map(|name| Command::Name(name.into()));
+    let named = name.map(|name| Command::Signal(Signal::Name { title: name.into() }));
     for command in named.into_iter().chain([say]) {
         sender.send(command).ok().unwrap();
     }

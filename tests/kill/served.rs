@@ -132,10 +132,9 @@ fn work(home: &Home, slower: u32, random: &mut Random, tally: &mut Tally) {
             tally.kills += 1;
             tally.in_a_call += usize::from(is_in_a_call(home));
         }
-        in_vain = if finished(home) > before {
-            0
-        } else {
-            in_vain + 1
+        in_vain = match finished(home) > before {
+            true => in_vain / 2,
+            false => in_vain + 1,
         };
         let go_on = |words: &[&str]| words.iter().map(|word| (*word).to_string()).collect();
         assert!(

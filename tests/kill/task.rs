@@ -122,7 +122,7 @@ impl Task {
         }
         self.barren = match count(&events, "entry.finished") {
             0 => self.barren + 1,
-            _ => 0,
+            _ => self.barren / 2,
         };
         run
     }

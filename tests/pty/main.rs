@@ -50,7 +50,8 @@ pub const CONFIG: &str = "model = \"s/play\"\nsandbox.enabled = false\n[provider
 
 /// With commands that ask for nobody.
 pub const FREE: &str = "model = \"s/play\"\npermission_mode = \"bypassPermissions\"\n\
-    [providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n";
+    [providers.s]\nprotocol = \"script\"\nscript = \"script.toml\"\n\
+    [files]\nwait_ms = 600000\n";
 
 /// One answer: words, and calls with their arguments.
 pub fn step(text: &str, calls: &[(&str, Value)]) -> String {

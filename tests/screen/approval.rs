@@ -3,6 +3,7 @@
 use rewake::core::access::Access;
 use rewake::core::entry::{CallId, Fact, Mode, Outcome, Plan, PlanStep, StepState, Verdict};
 use rewake::core::rule::RuleScope;
+use rewake::core::signal::Signal;
 use rewake::core::tool::ToolCall;
 use rewake::engine::Event;
 use rewake::engine::{ChildQuestion, Command};
@@ -284,7 +285,7 @@ fn another_mode_is_no_way_to_answer_ahead() {
     let mut stage = Stage::new(80, 24);
     asked(&mut stage, None);
     stage.keys("<S-Tab>");
-    let chosen = |i: &Intent| matches!(i, Intent::Engine(Command::Choose(_)));
+    let chosen = |i: &Intent| matches!(i, Intent::Engine(Command::Signal(Signal::Choose(_))));
     assert!(!stage.wanted.iter().any(chosen));
     stage.answers("<S-Tab>");
     assert!(stage.wanted.iter().any(chosen));
@@ -407,7 +408,8 @@ fn a_small_terminal_can_answer() {
             let mut stage = Stage::new(width, height);
             asked(&mut stage, None);
             stage.answers("<Esc>");
-            let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Stop));
+            let stopped =
+                |i: &Intent| matches!(i, Intent::Engine(Command::Signal(Signal::Stop { .. })));
             assert!(stage.wanted.iter().any(stopped));
         }
     }
@@ -455,7 +457,7 @@ fn escape_stops_the_work_and_page_up_looks_round() {
     stage.sees("Run this?");
     assert_eq!(verdicts(&stage), []);
     stage.answers("<Esc>");
-    let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Stop));
+    let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Signal(Signal::Stop { .. })));
     assert!(stage.wanted.iter().any(stopped));
 }
 
@@ -466,7 +468,7 @@ fn shift_tab_goes_round_the_modes_and_never_to_the_one_that_asks_nothing() {
     for _ in 0..3 {
         stage.keys("<S-Tab>");
         let chosen = stage.wanted.drain(..).find_map(|intent| match intent {
-            Intent::Engine(Command::Choose(choice)) => choice.mode,
+            Intent::Engine(Command::Signal(Signal::Choose(choice))) => choice.mode,
             _ => None,
         });
         let mode = chosen.unwrap();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rewake::core::entry::{About, Entry, Guard};
+use rewake::core::signal::Signal;
 use rewake::engine::Event;
 use rewake::mcp::offers::{Offers, Prompt, PromptArgument, Resource};
 use rewake::session::{CommandLine, NotSaid, Untrusted};
@@ -407,7 +408,12 @@ fn a_shell_command_that_runs_is_ended_by_escape_and_by_ctrl_c() {
     stage.says("go");
     stage.engine_event(rewake::ui::live::LiveEvent::Working);
     stage.keys("!sleep 1000<Enter><Esc>");
-    let stops = |i: &Intent| matches!(i, Intent::Engine(rewake::engine::Command::Stop));
+    let stops = |i: &Intent| {
+        matches!(
+            i,
+            Intent::Engine(rewake::engine::Command::Signal(Signal::Stop { .. }))
+        )
+    };
     assert!(!stage.wanted.iter().any(stops));
     stage.keys("<Esc>");
     assert!(stage.wanted.iter().any(stops));

@@ -2,6 +2,7 @@
 
 use rewake::core::entry::{By, CallId, Entry, Guard, Outcome, Output};
 use rewake::core::form::{FormAnswer, ServerQuestion};
+use rewake::core::signal::Signal;
 use rewake::engine::Event;
 use rewake::engine::{ChildQuestion, Command};
 use rewake::ui::app::Intent;
@@ -241,7 +242,8 @@ fn it_is_put_aside_and_comes_back_with_what_was_typed() {
 fn escape_stops_the_model_when_the_form_is_aside() {
     let (mut stage, _) = asked();
     stage.answers("<Esc>");
-    let stops = |intent: &Intent| matches!(intent, Intent::Engine(Command::Stop));
+    let stops =
+        |intent: &Intent| matches!(intent, Intent::Engine(Command::Signal(Signal::Stop { .. })));
     assert!(!stage.wanted.iter().any(stops));
     stage.keys("<Esc>");
     assert!(stage.wanted.iter().any(stops));

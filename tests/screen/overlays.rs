@@ -3,6 +3,7 @@
 use ratatui::text::Line;
 use rewake::core::entry::{CallId, Choice, Entry};
 use rewake::core::rule::RuleScope;
+use rewake::core::signal::Signal;
 use rewake::engine::Command;
 use rewake::session::ServerRow;
 use rewake::ui::app::{Intent, Msg};
@@ -164,7 +165,9 @@ fn an_effort_is_chosen_with_the_model_or_alone() {
         let mut stage = Stage::opened(80, 24);
         stage.keys(keys);
         let choice = stage.wanted.into_iter().find_map(|intent| match intent {
-            Intent::UseModel(choice) | Intent::Engine(Command::Choose(choice)) => Some(choice),
+            Intent::UseModel(choice) | Intent::Engine(Command::Signal(Signal::Choose(choice))) => {
+                Some(choice)
+            }
             _ => None,
         });
         choice.map(|c| (c.model, c.effort.map(|e| e.name()), c.temperature))
@@ -196,7 +199,7 @@ fn a_schema_that_is_owed_is_shown_and_dropped() {
     stage.keys("<Esc>/schema forget<Enter>");
     stage.sees("/schema drop");
     let drops = |intent: &Intent| match intent {
-        Intent::Engine(Command::Choose(choice)) => choice.without_schema,
+        Intent::Engine(Command::Signal(Signal::Choose(choice))) => choice.without_schema,
         _ => false,
     };
     assert!(!stage.wanted.iter().any(drops));

@@ -1,6 +1,7 @@
 //! Messages that wait while the agent works.
 
 use rewake::core::next::Why;
+use rewake::core::signal::Signal;
 use rewake::engine::Command;
 use rewake::engine::Event;
 use rewake::ui::app::Intent;
@@ -148,7 +149,7 @@ fn escape_leaves_a_queued_message_as_it_was() {
     stage.keys("<Up> nonsense<Esc>");
     stage.does_not_see("nonsense");
     stage.sees("queued: and write the docs");
-    let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Stop));
+    let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Signal(Signal::Stop { .. })));
     assert!(!stage.wanted.iter().any(stopped), "the work goes on");
     stage.keys("<Esc>");
     assert!(stage.wanted.iter().any(stopped));
@@ -156,7 +157,7 @@ fn escape_leaves_a_queued_message_as_it_was() {
 
 #[test]
 fn enter_goes_on_after_a_failure_and_not_after_a_stop() {
-    let goes_on = |i: &Intent| matches!(i, Intent::Engine(Command::GoOn));
+    let goes_on = |i: &Intent| matches!(i, Intent::Engine(Command::Signal(Signal::GoOn)));
     for (entry, lifts) in [
         (entry::failed("the server is down", "start it"), true),
         (entry::stopped("I was about"), false),

@@ -3,6 +3,7 @@
 use rewake::config::mcp::ServerSource;
 use rewake::config::{Content, Difference, Given, Project, Standing};
 use rewake::core::entry::Mode;
+use rewake::core::signal::Signal;
 use rewake::engine::Command;
 use rewake::session::{Details, Finished, Offer, StillRunning, Which};
 use rewake::store::SessionInfo;
@@ -220,7 +221,7 @@ fn resumed(mode: Mode, forked: bool) -> Stage {
 }
 
 fn goes_on(stage: &Stage) -> bool {
-    let goes_on = |i: &Intent| matches!(i, Intent::Engine(Command::GoOn));
+    let goes_on = |i: &Intent| matches!(i, Intent::Engine(Command::Signal(Signal::GoOn)));
     stage.wanted.iter().any(goes_on)
 }
 

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use rewake::core::choice::Effort;
-use rewake::core::entry::{CallId, Mode, Verdict, Via};
+use rewake::core::entry::{CallId, Choice, Mode, Verdict, Via};
 use rewake::core::entry::{Entry, ForkPoint, Record};
 use rewake::core::form::FormAnswer;
 use rewake::core::signal::Signal;
@@ -148,12 +148,13 @@ fn all_signals() -> Vec<Signal> {
         decide(Verdict::Deny {
             reason: "no".into(),
         }),
-        Signal::Choose {
+        Signal::Choose(Choice {
             model: Some("ollama/small".into()),
             mode: Some(Mode::Plan),
             effort: Some(Effort::High),
             temperature: Some(0.5),
-        },
+            ..Choice::default()
+        }),
         Signal::Name {
             title: "The parser".into(),
         },

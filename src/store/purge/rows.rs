@@ -1,4 +1,4 @@
-//! The rows of a session that is purged. What forks share with it is given to them.
+//! Removing the rows of a purged session. Entries that forks share with it are given to the forks.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +16,11 @@ use crate::store::trees;
 
 struct Fork {
     key: i64,
-    /// The last entry that it shares.
+    /// The last shared entry.
     seq: Seq,
 }
 
-/// Removes all of the session but what forks go on from.
+/// Removes all rows of the session except the entries that forks continue from.
 pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, StoreError> {
     let forks = forks(tx, head.key)?;
     let kept = give_to_forks(tx, head, &forks)?;
@@ -47,7 +47,7 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
         [session],
     )
     .doing(WHAT)?;
-    // Sub-agents of which nobody knew when the purge began do not point to nothing.
+    // Subagents that were not known when the purge started must not refer to a removed row.
     tx.execute(
         "UPDATE sessions SET forked_from = NULL WHERE forked_from = ?1 AND forked_seq IS NULL",
         [head.key],
@@ -55,7 +55,7 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
     .doing(WHAT)?;
     tx.execute("DELETE FROM sessions WHERE key = ?1", [head.key])
         .doing(WHAT)?;
-    // Words of it are in the index: it is filled again.
+    // The index has words of the session, so it is filled again.
     index::begin_again(tx).doing(WHAT)?;
     tx.execute_batch("INSERT INTO memory_index (memory_index) VALUES ('rebuild')")
         .doing(WHAT)?;
@@ -69,7 +69,7 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
     Ok(removed)
 }
 
-/// The oldest first: a fork is always younger than what it goes on from.
+/// Returns the forks, the oldest first: a fork is always newer than its origin.
 fn forks(tx: &Transaction<'_>, key: i64) -> Result<Vec<Fork>, StoreError> {
     tx.prepare(
         "SELECT key, forked_seq FROM sessions
@@ -87,7 +87,8 @@ fn forks(tx: &Transaction<'_>, key: i64) -> Result<Vec<Fork>, StoreError> {
     .doing(WHAT)
 }
 
-/// Each fork gets what no older fork has of its beginning, and goes on from that one.
+/// Gives each fork the part of its beginning that no older fork has, and makes that older fork its
+/// origin.
 fn give_to_forks(tx: &Transaction<'_>, head: &Head, forks: &[Fork]) -> Result<u64, StoreError> {
     let (from, from_seq): (Option<i64>, Option<i64>) = tx
         .query_row(
@@ -152,7 +153,7 @@ fn each_entry(
         let mut statement = tx.prepare(&sql)?;
         let mut rows = statement.query([key])?;
         while let Some(row) = rows.next()? {
-            // One that cannot be read names nothing.
+            // An entry that cannot be read names nothing.
             if let Ok(entry) = bodies.read(row.get_ref(0)?) {
                 each(entry)?;
             }
@@ -162,7 +163,7 @@ fn each_entry(
     walk().doing(WHAT)
 }
 
-/// The trees that are named by what a fork has now.
+/// Records which trees the entries of a fork name now.
 fn note_trees(tx: &Transaction<'_>, key: i64) -> Result<(), StoreError> {
     let head = Head::before_first(String::new(), key);
     each_entry(tx, "=", key, &mut |entry| {
@@ -188,7 +189,7 @@ fn blobs_of(tx: &Transaction<'_>, key: i64) -> Result<BTreeSet<String>, StoreErr
     Ok(blobs)
 }
 
-/// Those that no other session refers to.
+/// Removes the blobs that no other session refers to.
 fn remove_blobs(tx: &Transaction<'_>, mut blobs: BTreeSet<String>) -> Result<u64, StoreError> {
     if blobs.is_empty() {
         return Ok(0);

@@ -1,4 +1,4 @@
-//! Purging, killed between its steps.
+//! Tests of a purge that is killed between its steps.
 
 use std::time::Duration;
 
@@ -51,8 +51,9 @@ fn task_of(store: &mut Store, parent: &str) -> String {
     new.id
 }
 
-/// A kill between any two steps: the next start does the rest, nothing of it can be seen, and
-/// others are whole. Also when the database is lost right then.
+/// A kill between any two steps: the next start removes the rest, nothing of the session is
+/// visible, and other sessions are complete. The same applies if the database is lost at that
+/// moment.
 #[test]
 fn a_kill_between_any_two_steps_leaves_it_gone() {
     for is_lost in [false, true] {
@@ -97,7 +98,7 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
                 }
             });
             steps = steps.max(at);
-            // A kill does nothing more.
+            // A killed process does nothing more.
             store.copies = None;
             drop(store);
             if is_lost {
@@ -107,12 +108,13 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
             }
             let mut store = open();
             assert!(!store.history().knows(&gone).unwrap(), "step {kill}");
-            // As long as its parent's tombstone is the only one, the journal alone brings it back.
+            // As long as its parent's tombstone is the only one, the journal alone restores it.
             if !is_lost || kill > 0 {
                 assert!(!store.history().knows(&task).unwrap(), "step {kill}");
             }
             assert_eq!(store.load(&stays).unwrap().1.len(), 4, "step {kill}");
-            // Without the database, its journal needs that of the session until it is anew.
+            // Without the database, its journal needs that of the session until it is written
+            // again.
             if !is_lost || killed.is_ok() {
                 assert_eq!(store.load(&fork).unwrap().1.len(), 4, "step {kill}");
                 store.not_back_in_time(&stays).unwrap();

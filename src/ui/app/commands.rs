@@ -9,6 +9,7 @@ use super::{App, Intent, Overlay, Phase, Prompts, Words, Yes};
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode, Plan, PlanStep, Seq, StepState};
 use crate::core::rule::RuleScope;
+use crate::core::signal::Signal;
 use crate::core::text::one_line;
 use crate::engine::{Back, Command};
 use crate::session::{CommandLine, ForkFolder, Which};
@@ -53,7 +54,7 @@ impl App {
             SlashCommand::History => return self.prompts.open_history(&words),
             SlashCommand::Compact => {
                 self.hint = Some("the older part will be summarised when no call is open".into());
-                return vec![Intent::Engine(Command::Compact)];
+                return vec![Intent::Engine(Command::Signal(Signal::Compact))];
             }
             SlashCommand::Context => {
                 let lines = context_lines(self);
@@ -96,7 +97,9 @@ impl App {
             SlashCommand::Files => return vec![Intent::Files],
             SlashCommand::Export => return self.session.export(&words),
             SlashCommand::Rename => {
-                return vec![Intent::Engine(Command::Name(one_line(&words, 120)))];
+                return vec![Intent::Engine(Command::Signal(Signal::Name {
+                    title: one_line(&words, 120),
+                }))];
             }
             SlashCommand::Theme if words.is_empty() => return vec![Intent::Themes],
             SlashCommand::Theme => return vec![Intent::Theme(words)],
@@ -197,7 +200,9 @@ impl Prompts {
                     without_schema: true,
                     ..Choice::default()
                 };
-                Ok(vec![Intent::Engine(Command::Choose(choice))])
+                Ok(vec![Intent::Engine(Command::Signal(Signal::Choose(
+                    choice,
+                )))])
             }
             other => Err(format!(
                 "{other:?} is not understood: /schema, or /schema drop"
@@ -371,6 +376,6 @@ fn choose_model(words: &str) -> Result<Vec<Intent>, String> {
     }
     Ok(match choice.model {
         Some(_) => vec![Intent::UseModel(choice)],
-        None => vec![Intent::Engine(Command::Choose(choice))],
+        None => vec![Intent::Engine(Command::Signal(Signal::Choose(choice)))],
     })
 }

@@ -8,6 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 
 use super::prompts::Front;
 use super::{App, Intent, Overlay, Phase, Words};
+use crate::core::signal::Signal;
 use crate::engine::Command;
 use crate::session::CommandLine;
 use crate::session::Which;
@@ -490,7 +491,9 @@ impl App {
             return self.input.delete_queued(id);
         }
         match self.session.phase {
-            Phase::Resting(_) if self.goes_on() => vec![Intent::Engine(Command::GoOn)],
+            Phase::Resting(_) if self.goes_on() => {
+                vec![Intent::Engine(Command::Signal(Signal::GoOn))]
+            }
             _ => Vec::new(),
         }
     }
@@ -503,7 +506,7 @@ impl App {
             return stop;
         }
         match self.session.phase {
-            Phase::Working { .. } => vec![Intent::Engine(Command::Stop)],
+            Phase::Working { .. } => vec![Intent::Engine(Command::STOP)],
             Phase::Watching if self.input.composer.is_empty() => {
                 self.hint = Some("you left that session; the other process continues it".into());
                 vec![Intent::open(Which::New)]
@@ -541,7 +544,7 @@ impl App {
         };
         self.hint = Some(hint.into());
         match is_working {
-            true => vec![Intent::Engine(Command::Stop)],
+            true => vec![Intent::Engine(Command::STOP)],
             false => Vec::new(),
         }
     }
@@ -582,9 +585,9 @@ impl App {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Esc if self.session.phase == Phase::Watching => self.interrupt(),
-            KeyCode::Esc => vec![Intent::Engine(Command::Stop)],
+            KeyCode::Esc => vec![Intent::Engine(Command::STOP)],
             KeyCode::Char('c') if ctrl && self.session.phase == Phase::Watching => self.ask_quit(),
-            KeyCode::Char('c') if ctrl => vec![Intent::Engine(Command::Stop)],
+            KeyCode::Char('c') if ctrl => vec![Intent::Engine(Command::STOP)],
             KeyCode::BackTab => self.session.cycle_mode(),
             // Looking round while it asks.
             KeyCode::PageUp => self.scroll(true, self.conversation.page()),

@@ -7,6 +7,7 @@ use crate::config::NotifyOn;
 use crate::core::entry::{Choice, Mode, Record};
 use crate::core::next::Why;
 use crate::core::policy::Sandbox;
+use crate::core::signal::Signal;
 use crate::engine::{Command, FilesWork};
 use crate::model::Figures;
 use crate::ui::live::{Now, Opening};
@@ -221,7 +222,7 @@ impl OpenSession {
 
     /// Stops the engine, also that of another process. Refuses with a hint when nothing works.
     pub(super) fn stop(&self) -> (Vec<Intent>, Option<&'static str>) {
-        let stop = vec![Intent::Engine(Command::Stop)];
+        let stop = vec![Intent::Engine(Command::STOP)];
         match self.phase {
             Phase::Working { .. } => (stop, None),
             Phase::Watching => (stop, Some("the other process is told to stop")),
@@ -251,7 +252,9 @@ impl OpenSession {
 }
 
 pub(super) fn choose_mode(mode: Mode) -> Vec<Intent> {
-    vec![Intent::Engine(Command::Choose(Choice::of_mode(mode)))]
+    vec![Intent::Engine(Command::Signal(Signal::Choose(
+        Choice::of_mode(mode),
+    )))]
 }
 
 /// Returns the hint for an engine that rests. `None`: the present hint stays.

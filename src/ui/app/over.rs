@@ -7,6 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::keys::UNREAD;
 use super::{App, Intent, OpenSession, Overlay, Phase, Prompts, Yes};
 use crate::core::next::Why;
+use crate::core::signal::Signal;
 use crate::engine::Command;
 use crate::model::provider::Secret;
 use crate::session::Which;
@@ -139,7 +140,7 @@ impl App {
             Overlay::Confirm { yes, .. } if is_yes => match yes {
                 Yes::Do(intents) => intents,
                 Yes::Say(words) => self.say(words),
-                Yes::GoOn if !is_stopped => vec![Intent::Engine(Command::GoOn)],
+                Yes::GoOn if !is_stopped => vec![Intent::Engine(Command::Signal(Signal::GoOn))],
                 Yes::GoOn | Yes::Nothing => Vec::new(),
             },
             _ => Vec::new(),
@@ -186,7 +187,7 @@ impl Prompts {
                     let outcome = Ok(title.clone());
                     pane.receive(history::HistoryResponse::Renamed { id, outcome });
                 }
-                return vec![Intent::Engine(Command::Name(title))];
+                return vec![Intent::Engine(Command::Signal(Signal::Name { title }))];
             }
             history::Did::Rename { id, title } => {
                 return vec![Intent::History(history::HistoryRequest::Rename {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::images;
 use crate::core::entry::{Image, SaveReason, Via};
+use crate::core::signal::Signal;
 use crate::engine::Command;
 use crate::session::{AppContext, CommandLine, ExpandedWords, NotSaid};
 use crate::store::{Message, blob_ref};
@@ -92,9 +93,9 @@ impl Outbox {
             }
             // A stop ends the current work, and also messages that were sent before it and have not
             // arrived.
-            Command::Stop => {
-                self.pass(Command::Stop);
-                self.push(Outgoing::Command(Command::Stop));
+            Command::Signal(Signal::Stop { .. }) => {
+                self.pass(Command::STOP);
+                self.push(Outgoing::Command(Command::STOP));
             }
             command => self.push(Outgoing::Command(command)),
         }
@@ -357,7 +358,7 @@ mod tests {
             Some(Command::Say { message, blobs }) => {
                 format!("{} +{}/{}", message.text, message.images.len(), blobs.len())
             }
-            Some(Command::Stop) => "a stop".into(),
+            Some(Command::Signal(Signal::Stop { .. })) => "a stop".into(),
             Some(Command::KeepInput(text)) => format!("the draft {text:?}"),
             _ => "something else".into(),
         }
@@ -388,7 +389,7 @@ mod tests {
         // As while an image is being read.
         outbox.waiting.fetch_add(1, Ordering::SeqCst);
         outbox.say(words("then this", Vec::new()), Via::Prompt);
-        outbox.send(Command::Stop);
+        outbox.send(Command::STOP);
         let got: Vec<String> = (0..3).map(|_| next(&mut commands)).collect();
         let mut sorted = got.clone();
         sorted.sort_unstable();

@@ -11,6 +11,7 @@ use crate::config::Standing;
 use crate::core::choice::Effort;
 use crate::core::entry::Choice;
 use crate::core::entry::Mode;
+use crate::core::signal::Signal;
 use crate::core::text::count;
 use crate::engine::Command;
 use crate::model::{Figures, Models};
@@ -56,7 +57,7 @@ impl Effects {
             match models.check(choice.model.as_deref().unwrap_or_default()) {
                 Ok(warnings) => {
                     warnings.into_iter().for_each(notify);
-                    let command = Command::Choose(choice);
+                    let command = Command::Signal(Signal::Choose(choice));
                     Some(Wake::ForEngine { engine, command })
                 }
                 Err(e) => {

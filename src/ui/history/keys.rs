@@ -114,6 +114,7 @@ impl Pane {
             return did;
         }
         let selected = self.list.row().cloned();
+        self.opens_next = key.code == KeyCode::Right && selected.is_none();
         match (key.code, selected) {
             (KeyCode::Esc, _) if !self.list.query.is_empty() => {
                 self.list.query.clear();

@@ -20,6 +20,8 @@ pub struct Pane {
     pub(super) trashed: Vec<String>,
     /// All keys are shown, and the figures of the chosen session.
     pub(super) is_more: bool,
+    /// The first row of the next page is opened: → was pressed before the list arrived.
+    pub(super) opens_next: bool,
     last_number: u64,
 }
 
@@ -57,6 +59,7 @@ impl Pane {
             notice: None,
             trashed: Vec::new(),
             is_more: false,
+            opens_next: false,
             last_number: 0,
         };
         let ask = pane.reload();
@@ -67,7 +70,14 @@ impl Pane {
         match response {
             HistoryResponse::Sessions(page) => {
                 self.list.receive(page);
-                self.list.look()
+                let opened = self.list.row().filter(|_| self.opens_next).cloned();
+                match opened {
+                    Some(row) => {
+                        self.opens_next = false;
+                        Some(self.open(&row.id, &row.title))
+                    }
+                    None => self.list.look(),
+                }
             }
             HistoryResponse::Checkpoints(piece) => {
                 let tree = self.tree.as_mut()?;

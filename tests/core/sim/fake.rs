@@ -608,6 +608,18 @@ impl Fake {
         }
     }
 
+    /// Runs a method of the world, and may die before it and after it.
+    fn between<T>(&self, method: impl Future<Output = T>) -> impl Future<Output = T> {
+        // On the heap: the engine's future is large without it.
+        let method = Box::pin(method);
+        async move {
+            self.pass().await;
+            let result = method.await;
+            self.pass().await;
+            result
+        }
+    }
+
     /// Dies here when it is time to.
     async fn pass(&self) {
         let (die, crash) = {
@@ -621,7 +633,7 @@ impl Fake {
             if outside.stop_at == Some(now)
                 && let Some(commands) = &outside.commands
             {
-                let _ = commands.send(Command::Stop);
+                let _ = commands.send(Command::STOP);
             }
             if outside.say_at == Some(now)
                 && let Some(commands) = &outside.commands
@@ -827,61 +839,67 @@ impl World for Fake {
         _images: Images,
         deltas: UnboundedSender<Delta>,
     ) -> Result<Reply, Failure> {
-        crate::valid::assert_valid(&request.messages);
-        for part in request.messages.iter().flat_map(|m| m.parts.iter()) {
-            if let Part::Result {
-                text,
-                is_error: false,
-                name,
-                ..
-            } = part
-                && ["bash", "write", "edit", "mcp__far__poke", NEAR, AGAIN, ASKS]
-                    .contains(&name.as_str())
-            {
-                assert!(text.contains("happened"), "{text}");
+        self.between(async {
+            crate::valid::assert_valid(&request.messages);
+            for part in request.messages.iter().flat_map(|m| m.parts.iter()) {
+                if let Part::Result {
+                    text,
+                    is_error: false,
+                    name,
+                    ..
+                } = part
+                    && ["bash", "write", "edit", "mcp__far__poke", NEAR, AGAIN, ASKS]
+                        .contains(&name.as_str())
+                {
+                    assert!(text.contains("happened"), "{text}");
+                }
             }
-        }
-        let turn = self.outside.borrow().replies;
-        let _ = deltas.send(Delta::Text("streaming".into()));
-        self.outside.borrow_mut().asked.push(request.model.clone());
-        // The user works too.
-        self.outside.borrow_mut().edits += 1;
-        self.pass().await;
-        if self.outside.borrow().overloaded && request.model != FALLBACK {
-            return Err(Failure {
-                class: FailureClass::Overloaded,
-                message: "busy".into(),
-                hint: None,
-            });
-        }
-        let script = &self.outside.borrow().script.0;
-        let blocks = script
-            .get(turn)
-            .cloned()
-            .unwrap_or_else(|| vec![Block::text("done")]);
-        let stop = StopReason::ToolUse;
-        Ok(Reply {
-            blocks,
-            usage: Usage::default(),
-            stop,
+            let turn = self.outside.borrow().replies;
+            let _ = deltas.send(Delta::Text("streaming".into()));
+            self.outside.borrow_mut().asked.push(request.model.clone());
+            // The user works too.
+            self.outside.borrow_mut().edits += 1;
+            self.pass().await;
+            if self.outside.borrow().overloaded && request.model != FALLBACK {
+                return Err(Failure {
+                    class: FailureClass::Overloaded,
+                    message: "busy".into(),
+                    hint: None,
+                });
+            }
+            let script = &self.outside.borrow().script.0;
+            let blocks = script
+                .get(turn)
+                .cloned()
+                .unwrap_or_else(|| vec![Block::text("done")]);
+            let stop = StopReason::ToolUse;
+            Ok(Reply {
+                blocks,
+                usage: Usage::default(),
+                stop,
+            })
         })
+        .await
     }
 
     async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
-        assert!(request.tools.is_empty());
-        self.pass().await;
-        match self.outside.borrow().summariser_fails {
-            true => Err(Failure {
-                class: FailureClass::Overloaded,
-                message: "down".into(),
-                hint: None,
-            }),
-            false => Ok(Reply {
-                blocks: vec![Block::text("what was done before")],
-                usage: Usage::default(),
-                stop: StopReason::EndTurn,
-            }),
-        }
+        self.between(async {
+            assert!(request.tools.is_empty());
+            self.pass().await;
+            match self.outside.borrow().summariser_fails {
+                true => Err(Failure {
+                    class: FailureClass::Overloaded,
+                    message: "down".into(),
+                    hint: None,
+                }),
+                false => Ok(Reply {
+                    blocks: vec![Block::text("what was done before")],
+                    usage: Usage::default(),
+                    stop: StopReason::EndTurn,
+                }),
+            }
+        })
+        .await
     }
 
     fn leads_to(&self, call: &ToolCall) -> Result<Option<PathBuf>, String> {
@@ -889,19 +907,22 @@ impl World for Fake {
     }
 
     async fn run_idempotent(&self, call: &ToolCall, _at: Option<&Path>, _room: usize) -> Ran {
-        *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
-        let bulk = "x".repeat(self.outside.borrow().bulk);
-        let fact = (call.name == "memory_insert").then(|| Fact::Remembered {
-            memory: Memory {
-                kind: match call.arguments.contains("episodic") {
-                    true => MemoryKind::Episodic,
-                    false => MemoryKind::Semantic,
+        self.between(async {
+            *self.outside.borrow_mut().looks.entry(call.id).or_default() += 1;
+            let bulk = "x".repeat(self.outside.borrow().bulk);
+            let fact = (call.name == "memory_insert").then(|| Fact::Remembered {
+                memory: Memory {
+                    kind: match call.arguments.contains("episodic") {
+                        true => MemoryKind::Episodic,
+                        false => MemoryKind::Semantic,
+                    },
+                    topic: None,
+                    text: marker(call.id),
                 },
-                topic: None,
-                text: marker(call.id),
-            },
-        });
-        ran(Outcome::done(format!("{}\n{bulk}", look(call.id))), fact)
+            });
+            ran(Outcome::done(format!("{}\n{bulk}", look(call.id))), fact)
+        })
+        .await
     }
 
     async fn prepare(
@@ -911,36 +932,39 @@ impl World for Fake {
         at: Option<&Path>,
         _state: &rewake::core::state::State,
     ) -> Result<Guard, Unready> {
-        let mut outside = self.outside.borrow_mut();
-        self.ready.borrow_mut().insert(call.id);
-        match tools::work(call) {
-            Ok(Work::Replace(_)) => Ok(Guard::Checked {
-                path: at.map_or_else(|| "f".into(), |at| at.display().to_string()),
-                before: outside.files.get("f").map(|t| hash(t)),
-                after: hash(&content(outside.branch, call)),
-            }),
-            Ok(Work::Task(order)) => {
-                // One for each time it is made ready: a session whose call was not begun is never
-                // worked in.
-                let session = format!("child-{}", outside.children.len());
-                let child = Child {
-                    call: Some(call.id),
-                    background: order.background,
-                    ..Child::default()
-                };
-                outside.children.insert(session.clone(), child);
-                Ok(child_guard(session, &outside))
+        self.between(async {
+            let mut outside = self.outside.borrow_mut();
+            self.ready.borrow_mut().insert(call.id);
+            match tools::work(call) {
+                Ok(Work::Replace(_)) => Ok(Guard::Checked {
+                    path: at.map_or_else(|| "f".into(), |at| at.display().to_string()),
+                    before: outside.files.get("f").map(|t| hash(t)),
+                    after: hash(&content(outside.branch, call)),
+                }),
+                Ok(Work::Task(order)) => {
+                    // One for each time it is made ready: a session whose call was not begun is never
+                    // worked in.
+                    let session = format!("child-{}", outside.children.len());
+                    let child = Child {
+                        call: Some(call.id),
+                        background: order.background,
+                        ..Child::default()
+                    };
+                    outside.children.insert(session.clone(), child);
+                    Ok(child_guard(session, &outside))
+                }
+                Ok(Work::Run(command)) => {
+                    assert_eq!(access, Some(ACCESS), "a command without its access");
+                    Ok(outside.prepare_run(call.id, command.background))
+                }
+                Ok(Work::Served(order)) if order.name.starts_with("mcp__near__") => {
+                    let boot = outside.boot;
+                    Ok(outside.servers.guard(call.id, &order.name, boot))
+                }
+                _ => Ok(Guard::Opaque),
             }
-            Ok(Work::Run(command)) => {
-                assert_eq!(access, Some(ACCESS), "a command without its access");
-                Ok(outside.prepare_run(call.id, command.background))
-            }
-            Ok(Work::Served(order)) if order.name.starts_with("mcp__near__") => {
-                let boot = outside.boot;
-                Ok(outside.servers.guard(call.id, &order.name, boot))
-            }
-            _ => Ok(Guard::Opaque),
-        }
+        })
+        .await
     }
 
     async fn server_asks(&self) -> ServerAsks {
@@ -949,12 +973,14 @@ impl World for Fake {
     }
 
     async fn snapshot(&self, wish: Wish) -> Snapshot {
-        self.pass().await;
-        let tree = self.outside.borrow().tree();
-        match wish.last == Some(tree.name()) {
-            true => Snapshot::Same(tree.name()),
-            false => Snapshot::New(Box::new(tree)),
-        }
+        self.between(async {
+            let tree = self.outside.borrow().tree();
+            match wish.last == Some(tree.name()) {
+                true => Snapshot::Same(tree.name()),
+                false => Snapshot::New(Box::new(tree)),
+            }
+        })
+        .await
     }
 
     fn root(&self) -> PathBuf {
@@ -962,90 +988,94 @@ impl World for Fake {
     }
 
     async fn restore(&self, order: RestoreOrder) -> RestoreEnd {
-        self.pass().await;
-        self.outside.borrow_mut().restored.insert(order.target);
-        self.pass().await;
-        RestoreEnd {
-            written: 1,
-            kept: BTreeMap::from([(b"open".to_vec(), KeptWhy::Open)]),
-            ..RestoreEnd::default()
-        }
+        self.between(async {
+            self.outside.borrow_mut().restored.insert(order.target);
+            RestoreEnd {
+                written: 1,
+                kept: BTreeMap::from([(b"open".to_vec(), KeptWhy::Open)]),
+                ..RestoreEnd::default()
+            }
+        })
+        .await
     }
 
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
-        let name = self.outside.borrow().begun.clone();
-        if let Some(target) = name {
-            let is_done = self.outside.borrow().restored.contains(&target);
-            assert!(is_done, "{} acts on files that are half set back", call.id);
-        }
-        if self.ready.borrow_mut().remove(&call.id) {
-            let name = self.outside.borrow().tree().name();
-            self.outside.borrow_mut().files_at.insert(call.id, name);
-        }
-        Some(match guard {
-            Guard::Child {
-                session,
-                background,
-                ..
-            } => {
-                self.pass().await;
-                self.outside.borrow_mut().at_work.insert(session.clone());
-                self.pass().await;
-                return background.then(|| Fake::child_in_background(call, session));
+        self.between(async {
+            let name = self.outside.borrow().begun.clone();
+            if let Some(target) = name {
+                let is_done = self.outside.borrow().restored.contains(&target);
+                assert!(is_done, "{} acts on files that are half set back", call.id);
             }
-            Guard::Checked { before, .. } => {
-                self.pass().await;
-                {
-                    let mut outside = self.outside.borrow_mut();
-                    let now = outside.files.get("f").map(|t| hash(t));
-                    if now != *before {
-                        return Some(ran(Outcome::error("changed on disk"), None));
+            if self.ready.borrow_mut().remove(&call.id) {
+                let name = self.outside.borrow().tree().name();
+                self.outside.borrow_mut().files_at.insert(call.id, name);
+            }
+            Some(match guard {
+                Guard::Child {
+                    session,
+                    background,
+                    ..
+                } => {
+                    self.pass().await;
+                    self.outside.borrow_mut().at_work.insert(session.clone());
+                    self.pass().await;
+                    return background.then(|| Fake::child_in_background(call, session));
+                }
+                Guard::Checked { before, .. } => {
+                    self.pass().await;
+                    {
+                        let mut outside = self.outside.borrow_mut();
+                        let now = outside.files.get("f").map(|t| hash(t));
+                        if now != *before {
+                            return Some(ran(Outcome::error("changed on disk"), None));
+                        }
+                        let content = content(outside.branch, call);
+                        outside.files.insert("f".into(), content);
+                        outside.effect(call.id);
                     }
-                    let content = content(outside.branch, call);
-                    outside.files.insert("f".into(), content);
-                    outside.effect(call.id);
+                    self.pass().await;
+                    Fake::done(call, None)
                 }
-                self.pass().await;
-                Fake::done(call, None)
-            }
-            Guard::Supervised {
-                run, background, ..
-            } => {
-                self.outside.borrow_mut().spawned.insert(run.clone());
-                self.pass().await;
-                self.outside.borrow_mut().spawned.remove(run);
-                self.outside.borrow_mut().keeper(run);
-                self.pass().await;
-                if *background {
-                    return Some(Fake::started_in_background(call, run));
+                Guard::Supervised {
+                    run, background, ..
+                } => {
+                    self.outside.borrow_mut().spawned.insert(run.clone());
+                    self.pass().await;
+                    self.outside.borrow_mut().spawned.remove(run);
+                    self.outside.borrow_mut().keeper(run);
+                    self.pass().await;
+                    if *background {
+                        return Some(Fake::started_in_background(call, run));
+                    }
+                    if let Some(run) = self.outside.borrow_mut().runs.get_mut(run) {
+                        run.running = false;
+                        run.ended = true;
+                    }
+                    Fake::done(call, None)
                 }
-                if let Some(run) = self.outside.borrow_mut().runs.get_mut(run) {
-                    run.running = false;
-                    run.ended = true;
+                Guard::Served { run, request, .. } => {
+                    self.pass().await;
+                    let give = |outside: &mut Outside| {
+                        outside.servers.give(run, request, call.id, &call.name);
+                    };
+                    give(&mut self.outside.borrow_mut());
+                    self.pass().await;
+                    self.server_asks_of(call.id, run, request).await;
+                    self.servers_work();
+                    self.pass().await;
+                    let fate = self.outside.borrow().servers.fate(run, request);
+                    // Of a server that is over the journal says what became of the call.
+                    return (fate == Fate::Answered).then(|| Fake::done(call, None));
                 }
-                Fake::done(call, None)
-            }
-            Guard::Served { run, request, .. } => {
-                self.pass().await;
-                let give = |outside: &mut Outside| {
-                    outside.servers.give(run, request, call.id, &call.name);
-                };
-                give(&mut self.outside.borrow_mut());
-                self.pass().await;
-                self.server_asks_of(call.id, run, request).await;
-                self.servers_work();
-                self.pass().await;
-                let fate = self.outside.borrow().servers.fate(run, request);
-                // Of a server that is over the journal says what became of the call.
-                return (fate == Fate::Answered).then(|| Fake::done(call, None));
-            }
-            Guard::Opaque => {
-                self.pass().await;
-                self.outside.borrow_mut().effect(call.id);
-                self.pass().await;
-                Fake::done(call, None)
-            }
+                Guard::Opaque => {
+                    self.pass().await;
+                    self.outside.borrow_mut().effect(call.id);
+                    self.pass().await;
+                    Fake::done(call, None)
+                }
+            })
         })
+        .await
     }
 
     fn is_at_work(&self, guard: &Guard) -> bool {
@@ -1073,77 +1103,83 @@ impl World for Fake {
         access: Option<Access>,
         stop: bool,
     ) -> Settled {
-        if matches!(guard, Guard::Supervised { .. }) {
-            assert_eq!(access, Some(ACCESS), "the access was not recorded");
-        }
-        match guard {
-            Guard::Checked { before, after, .. } => {
-                let now = self.outside.borrow().files.get("f").map(|t| hash(t));
-                if now.as_ref() == Some(after) {
-                    Settled::Ended(Fake::done(call, None))
-                } else if now == *before {
-                    Settled::NotBegun(guard.clone())
-                } else {
-                    Fake::lost("the file is another")
-                }
+        self.between(async {
+            if matches!(guard, Guard::Supervised { .. }) {
+                assert_eq!(access, Some(ACCESS), "the access was not recorded");
             }
-            Guard::Supervised { .. } => {
-                self.pass().await;
-                let settled = self.settle_run(call, guard, stop).await;
-                // A keeper of the dead process may come to life at any time.
-                self.outside.borrow_mut().keepers_come_to_life();
-                self.pass().await;
-                settled
-            }
-            Guard::Child {
-                session,
-                background,
-                ..
-            } => {
-                self.pass().await;
-                let (is_at_work, ended) = {
-                    let outside = self.outside.borrow();
-                    (
-                        outside.at_work.contains(session),
-                        outside.children[session].ended,
-                    )
-                };
-                if is_at_work && *background && !stop {
-                    return Settled::Ended(Fake::child_in_background(call, session));
-                }
-                if is_at_work && !stop {
-                    self.outside.borrow_mut().child_acts(session);
-                    self.pass().await;
-                    // It may have died with the power.
-                    if self.outside.borrow().at_work.contains(session) {
-                        self.outside.borrow_mut().child_ends(session);
+            match guard {
+                Guard::Checked { before, after, .. } => {
+                    let now = self.outside.borrow().files.get("f").map(|t| hash(t));
+                    if now.as_ref() == Some(after) {
+                        Settled::Ended(Fake::done(call, None))
+                    } else if now == *before {
+                        Settled::NotBegun(guard.clone())
+                    } else {
+                        Fake::lost("the file is another")
                     }
+                }
+                Guard::Supervised { .. } => {
                     self.pass().await;
-                } else if !ended && !stop {
-                    // Its process is lost, its log is not.
-                    let again = child_guard(session.clone(), &self.outside.borrow());
-                    return Settled::NotBegun(again);
+                    let settled = self.settle_run(call, guard, stop).await;
+                    // A keeper of the dead process may come to life at any time.
+                    self.outside.borrow_mut().keepers_come_to_life();
+                    self.pass().await;
+                    settled
                 }
-                self.outside.borrow_mut().at_work.remove(session);
-                match self.outside.borrow().children[session].ended {
-                    true => Settled::Ended(Fake::done(call, None)),
-                    false => Fake::lost("stopped"),
+                Guard::Child {
+                    session,
+                    background,
+                    ..
+                } => {
+                    self.pass().await;
+                    let (is_at_work, ended) = {
+                        let outside = self.outside.borrow();
+                        (
+                            outside.at_work.contains(session),
+                            outside.children[session].ended,
+                        )
+                    };
+                    if is_at_work && *background && !stop {
+                        return Settled::Ended(Fake::child_in_background(call, session));
+                    }
+                    if is_at_work && !stop {
+                        self.outside.borrow_mut().child_acts(session);
+                        self.pass().await;
+                        // It may have died with the power.
+                        if self.outside.borrow().at_work.contains(session) {
+                            self.outside.borrow_mut().child_ends(session);
+                        }
+                        self.pass().await;
+                    } else if !ended && !stop {
+                        // Its process is lost, its log is not.
+                        let again = child_guard(session.clone(), &self.outside.borrow());
+                        return Settled::NotBegun(again);
+                    }
+                    self.outside.borrow_mut().at_work.remove(session);
+                    match self.outside.borrow().children[session].ended {
+                        true => Settled::Ended(Fake::done(call, None)),
+                        false => Fake::lost("stopped"),
+                    }
                 }
+                Guard::Served { .. } => {
+                    self.pass().await;
+                    let settled = self.settle_served(call, guard, stop).await;
+                    self.pass().await;
+                    settled
+                }
+                Guard::Opaque => Fake::lost("it may or may not have happened"),
             }
-            Guard::Served { .. } => {
-                self.pass().await;
-                let settled = self.settle_served(call, guard, stop).await;
-                self.pass().await;
-                settled
-            }
-            Guard::Opaque => Fake::lost("it may or may not have happened"),
-        }
+        })
+        .await
     }
 
     async fn discard(&self, guard: &Guard) {
-        if let Guard::Supervised { run, .. } = guard {
-            self.outside.borrow_mut().runs.remove(run);
-        }
+        self.between(async {
+            if let Guard::Supervised { run, .. } = guard {
+                self.outside.borrow_mut().runs.remove(run);
+            }
+        })
+        .await
     }
 
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
@@ -1161,31 +1197,37 @@ impl World for Fake {
     }
 
     async fn prepare_for_user(&self, _command: &str) -> Result<Guard, Unready> {
-        let mut outside = self.outside.borrow_mut();
-        outside.next_run += 1;
-        let name = format!("run-{}", outside.next_run);
-        let run = Run {
-            boot: outside.boot,
-            of_user: true,
-            ..Run::default()
-        };
-        outside.runs.insert(name.clone(), run);
-        Ok(Guard::Supervised {
-            run: name,
-            boot: outside.boot.to_string(),
-            background: true,
+        self.between(async {
+            let mut outside = self.outside.borrow_mut();
+            outside.next_run += 1;
+            let name = format!("run-{}", outside.next_run);
+            let run = Run {
+                boot: outside.boot,
+                of_user: true,
+                ..Run::default()
+            };
+            outside.runs.insert(name.clone(), run);
+            Ok(Guard::Supervised {
+                run: name,
+                boot: outside.boot.to_string(),
+                background: true,
+            })
         })
+        .await
     }
 
     async fn begin_for_user(&self, guard: &Guard) {
-        let Guard::Supervised { run, .. } = guard else {
-            panic!("a keeper has nothing to begin");
-        };
-        self.outside.borrow_mut().spawned.insert(run.clone());
-        self.pass().await;
-        self.outside.borrow_mut().spawned.remove(run);
-        self.outside.borrow_mut().keeper(run);
-        self.pass().await;
+        self.between(async {
+            let Guard::Supervised { run, .. } = guard else {
+                panic!("a keeper has nothing to begin");
+            };
+            self.outside.borrow_mut().spawned.insert(run.clone());
+            self.pass().await;
+            self.outside.borrow_mut().spawned.remove(run);
+            self.outside.borrow_mut().keeper(run);
+            self.pass().await;
+        })
+        .await
     }
 
     fn user_command_end(&self, command: &UserCommand) -> Option<BackgroundEnd> {

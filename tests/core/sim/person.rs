@@ -14,6 +14,7 @@ use rewake::core::entry::*;
 use rewake::core::permission::{PathUse, Permission};
 use rewake::core::policy::{Decision, Judgement};
 use rewake::core::settings::Policy;
+use rewake::core::signal::Signal;
 use rewake::core::state::State;
 use rewake::engine::{Command, Engine, EngineError, Event, Log, OnEvent, OnTerminal, Rest};
 use rewake::session::context::windows;
@@ -122,13 +123,15 @@ impl Person {
             }
             // What is said behind it tells when it was heard.
             Does::Note => vec![Command::Note(ASIDE.into()), say(WORDS)],
-            Does::Name => vec![Command::Name(TITLE.into())],
+            Does::Name => vec![Command::Signal(Signal::Name {
+                title: TITLE.into(),
+            })],
             Does::Mode => vec![choose(None, Some(Mode::Plan))],
             Does::Model => vec![choose(Some(OTHER_MODEL), None)],
-            Does::Compact => vec![Command::Compact],
-            Does::Stop => vec![Command::Stop],
-            Does::StopAndSay => vec![Command::Stop, say(WORDS)],
-            Does::GoOn => vec![Command::GoOn],
+            Does::Compact => vec![Command::Signal(Signal::Compact)],
+            Does::Stop => vec![Command::STOP],
+            Does::StopAndSay => vec![Command::STOP, say(WORDS)],
+            Does::GoOn => vec![Command::Signal(Signal::GoOn)],
             Does::Run | Does::OnTerminal => vec![Command::RunForUser {
                 command: THEIRS.into(),
                 on_terminal: does == Does::OnTerminal,
@@ -157,7 +160,7 @@ impl Person {
         if let Some((_, does)) = self.act {
             return Some(self.begin(does));
         }
-        (!std::mem::replace(&mut self.went_on, true)).then(|| vec![Command::GoOn])
+        (!std::mem::replace(&mut self.went_on, true)).then(|| vec![Command::Signal(Signal::GoOn)])
     }
 }
 
@@ -179,11 +182,11 @@ fn say(text: &str) -> Command {
 }
 
 fn choose(model: Option<&str>, mode: Option<Mode>) -> Command {
-    Command::Choose(Choice {
+    Command::Signal(Signal::Choose(Choice {
         model: model.map(str::to_string),
         mode,
         ..Choice::default()
-    })
+    }))
 }
 
 /// Asks about commands, a change and what is far away: several calls of each answer.

@@ -65,12 +65,7 @@ fn signal(sends: Sends, seen: Seq) -> Option<Signal> {
         Sends::Stop => Signal::Stop { seen },
         Sends::Pause => Signal::Pause { seen },
         Sends::GoOn => Signal::GoOn,
-        Sends::Mode => Signal::Choose {
-            model: None,
-            mode: Some(Mode::Plan),
-            effort: None,
-            temperature: None,
-        },
+        Sends::Mode => Signal::Choose(Choice::of_mode(Mode::Plan)),
         Sends::Name => Signal::Name {
             title: TITLE.into(),
         },

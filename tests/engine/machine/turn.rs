@@ -26,19 +26,32 @@ use rewake::session::context::windows;
 use rewake::store::{Batch, NewSession, Store, new_id};
 use rewake::tools::Ran;
 use rewake::world::machine::Machine;
-use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Unready, World};
+use rewake::world::{BackgroundEnd, Boundary, Images, Settled, Snapshot, Unready, Wish, World};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::bench::{Bench, run_of, until};
 
+/// Where a process may die.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    /// Before this method of the world.
+    Before(&'static str),
+    /// After it.
+    After(&'static str),
+    /// Around a record.
+    Record(Boundary),
+    /// In the middle of a command.
+    Middle,
+}
+
 /// Where the first process dies. The others live.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Death {
     Never,
-    /// At this boundary, counted from 1; the middle of a command is one too.
+    /// At this place, counted from 1.
     At(u64),
-    When(Boundary),
+    When(Place),
 }
 
 /// What outlives the processes.
@@ -48,7 +61,7 @@ struct Turn {
     /// The answers are not given before their first words are in the drafts.
     slow: bool,
     /// An answer waits for its first call for a moment only, and here it takes longer.
-    late_at: Option<Boundary>,
+    late_at: Option<Place>,
     session: String,
     death: Cell<Death>,
     passed: Cell<u64>,
@@ -107,12 +120,12 @@ impl Turn {
     }
 
     /// Whether the process is to die here.
-    fn is_last(&self, at: Option<Boundary>) -> bool {
+    fn is_last(&self, at: Place) -> bool {
         self.passed.set(self.passed.get() + 1);
         match self.death.get() {
             Death::Never => false,
             Death::At(n) => n == self.passed.get(),
-            Death::When(boundary) => Some(boundary) == at,
+            Death::When(place) => place == at,
         }
     }
 
@@ -202,6 +215,45 @@ struct Mortal {
     turn: Rc<Turn>,
 }
 
+impl Mortal {
+    /// Runs a method of the world, and may die before it and after it.
+    fn between<T>(
+        &self,
+        method: &'static str,
+        run: impl Future<Output = T>,
+    ) -> impl Future<Output = T> {
+        // On the heap: the engine's future is large without it.
+        let run = Box::pin(run);
+        async move {
+            self.pass(Place::Before(method)).await;
+            let result = run.await;
+            self.pass(Place::After(method)).await;
+            result
+        }
+    }
+
+    /// Dies here when it is time to.
+    async fn pass(&self, at: Place) {
+        let of_the_answer = match at {
+            // Its first call is made ready, to be recorded with it.
+            Place::Before(method) | Place::After(method) => {
+                ["call_model", "prepare", "snapshot"].contains(&method)
+            }
+            Place::Record(boundary) => boundary == Boundary::BeforeAppend("replied"),
+            Place::Middle => false,
+        };
+        if !of_the_answer {
+            self.turn.asking.set(false);
+        }
+        if self.turn.is_last(at) {
+            self.turn.die().await;
+        }
+        if self.turn.late_at == Some(at) {
+            tokio::time::sleep(LATE).await;
+        }
+    }
+}
+
 impl World for Mortal {
     async fn call_model(
         &self,
@@ -209,32 +261,35 @@ impl World for Mortal {
         _images: Images,
         deltas: UnboundedSender<Delta>,
     ) -> Result<Reply, Failure> {
-        let turn = &self.turn;
-        turn.asked.set(turn.asked.get() + 1);
-        turn.asking.set(true);
-        if turn.slow {
-            deltas.send(Delta::Text(HALF.into())).unwrap();
-            let store = RefCell::new(turn.store());
-            until(|| {
-                store
-                    .borrow()
-                    .inbox()
-                    .drafts(&turn.session)
-                    .unwrap()
-                    .stream
-                    .is_some()
+        self.between("call_model", async {
+            let turn = &self.turn;
+            turn.asked.set(turn.asked.get() + 1);
+            turn.asking.set(true);
+            if turn.slow {
+                deltas.send(Delta::Text(HALF.into())).unwrap();
+                let store = RefCell::new(turn.store());
+                until(|| {
+                    store
+                        .borrow()
+                        .inbox()
+                        .drafts(&turn.session)
+                        .unwrap()
+                        .stream
+                        .is_some()
+                })
+                .await;
+            }
+            let answers = request
+                .messages
+                .iter()
+                .filter(|m| m.role == Role::Assistant);
+            Ok(Reply {
+                blocks: turn.answers[answers.count()].clone(),
+                usage: Usage::default(),
+                stop: StopReason::ToolUse,
             })
-            .await;
-        }
-        let answers = request
-            .messages
-            .iter()
-            .filter(|m| m.role == Role::Assistant);
-        Ok(Reply {
-            blocks: turn.answers[answers.count()].clone(),
-            usage: Usage::default(),
-            stop: StopReason::ToolUse,
         })
+        .await
     }
 
     async fn summarise(&self, request: Request) -> Result<Reply, Failure> {
@@ -250,7 +305,10 @@ impl World for Mortal {
     }
 
     async fn run_idempotent(&self, call: &ToolCall, at: Option<&Path>, room: usize) -> Ran {
-        self.machine.run_idempotent(call, at, room).await
+        self.between("run_idempotent", async {
+            self.machine.run_idempotent(call, at, room).await
+        })
+        .await
     }
 
     async fn prepare(
@@ -260,25 +318,35 @@ impl World for Mortal {
         at: Option<&Path>,
         state: &State,
     ) -> Result<Guard, Unready> {
-        self.machine.prepare(call, access, at, state).await
+        self.between("prepare", async {
+            self.machine.prepare(call, access, at, state).await
+        })
+        .await
+    }
+
+    async fn snapshot(&self, _wish: Wish) -> Snapshot {
+        self.between("snapshot", async { Snapshot::Off }).await
     }
 
     async fn act(&self, call: &ToolCall, guard: &Guard) -> Option<Ran> {
-        let mut act = pin!(self.machine.act(call, guard));
-        if call.class() == Some(Class::Supervised) && self.turn.is_last(None) {
-            let begun = || {
-                let info = self.turn.bench.info(guard);
-                assert_eq!(info.run, run_of(guard));
-                info.state != RunState::NotBegun
-            };
-            tokio::select! {
-                biased;
-                () = until(begun) => {}
-                _ = &mut act => {}
+        self.between("act", async {
+            let mut act = pin!(self.machine.act(call, guard));
+            if call.class() == Some(Class::Supervised) && self.turn.is_last(Place::Middle) {
+                let begun = || {
+                    let info = self.turn.bench.info(guard);
+                    assert_eq!(info.run, run_of(guard));
+                    info.state != RunState::NotBegun
+                };
+                tokio::select! {
+                    biased;
+                    () = until(begun) => {}
+                    _ = &mut act => {}
+                }
+                self.turn.die().await;
             }
-            self.turn.die().await;
-        }
-        act.await
+            act.await
+        })
+        .await
     }
 
     async fn settle(
@@ -288,11 +356,17 @@ impl World for Mortal {
         access: Option<Access>,
         stop: bool,
     ) -> Settled {
-        self.machine.settle(call, guard, access, stop).await
+        self.between("settle", async {
+            self.machine.settle(call, guard, access, stop).await
+        })
+        .await
     }
 
     async fn discard(&self, guard: &Guard) {
-        self.machine.discard(guard).await;
+        self.between("discard", async {
+            self.machine.discard(guard).await;
+        })
+        .await
     }
 
     fn background_end(&self, id: &str, background: &Background) -> Option<BackgroundEnd> {
@@ -300,11 +374,17 @@ impl World for Mortal {
     }
 
     async fn prepare_for_user(&self, command: &str) -> Result<Guard, Unready> {
-        self.machine.prepare_for_user(command).await
+        self.between("prepare_for_user", async {
+            self.machine.prepare_for_user(command).await
+        })
+        .await
     }
 
     async fn begin_for_user(&self, guard: &Guard) {
-        self.machine.begin_for_user(guard).await;
+        self.between("begin_for_user", async {
+            self.machine.begin_for_user(guard).await;
+        })
+        .await
     }
 
     fn user_command_end(&self, command: &UserCommand) -> Option<BackgroundEnd> {
@@ -320,26 +400,7 @@ impl World for Mortal {
     }
 
     async fn boundary(&self, at: Boundary) {
-        let of_the_answer = matches!(
-            at,
-            Boundary::BeforeModel
-                | Boundary::AfterModel
-                // Its first call is made ready, to be recorded with it.
-                | Boundary::BeforePrepare
-                | Boundary::AfterPrepare
-                | Boundary::BeforeSnapshot
-                | Boundary::AfterSnapshot
-                | Boundary::BeforeAppend("replied")
-        );
-        if !of_the_answer {
-            self.turn.asking.set(false);
-        }
-        if self.turn.is_last(Some(at)) {
-            self.turn.die().await;
-        }
-        if self.turn.late_at == Some(at) {
-            tokio::time::sleep(LATE).await;
-        }
+        self.pass(Place::Record(at)).await;
     }
 }
 
@@ -446,10 +507,10 @@ async fn an_answer_is_recorded_alone_when_its_first_call_is_not_ready_in_time() 
     let command = r#"{"command":"echo one >> done"}"#;
     for late_at in [
         None,
-        Some(Boundary::BeforePrepare),
-        Some(Boundary::AfterPrepare),
-        Some(Boundary::BeforeSnapshot),
-        Some(Boundary::AfterSnapshot),
+        Some(Place::Before("prepare")),
+        Some(Place::After("prepare")),
+        Some(Place::Before("snapshot")),
+        Some(Place::After("snapshot")),
     ] {
         let answers = vec![
             vec![Block::call("bash", command)],
@@ -474,9 +535,9 @@ async fn an_answer_is_recorded_alone_when_its_first_call_is_not_ready_in_time() 
 #[tokio::test]
 async fn an_answer_leaves_the_drafts_when_it_is_in_the_log_and_not_before() {
     for (death, found) in [
-        (Boundary::AfterModel, Some(HALF)),
-        (Boundary::BeforeAppend("replied"), Some(HALF)),
-        (Boundary::AfterAppend("replied"), None),
+        (Place::After("call_model"), Some(HALF)),
+        (Place::Record(Boundary::BeforeAppend("replied")), Some(HALF)),
+        (Place::Record(Boundary::AfterAppend("replied")), None),
     ] {
         let turn = Turn::new(vec![vec![Block::text("an answer")]], Death::When(death));
         let turn = Rc::new(Turn {

@@ -36,6 +36,22 @@ fn typing_filters_by_title_and_by_what_was_said() {
 }
 
 #[test]
+fn a_session_is_opened_by_a_key_that_came_before_the_list() {
+    let scene = full();
+    for (keys, opens) in [
+        (&[KeyCode::Right][..], true),
+        (&[KeyCode::Right, KeyCode::Down], false),
+    ] {
+        let (pane, ask) = Pane::new(HERE);
+        let reader = scene.reader();
+        let mut play = Play { reader, pane };
+        play.keys(keys);
+        play.ask(ask);
+        assert_eq!(play.pane.tree.is_some(), opens, "{keys:?}");
+    }
+}
+
+#[test]
 fn deleting_asks_and_can_be_undone() {
     let scene = full();
     let mut play = Play::new(&scene);
